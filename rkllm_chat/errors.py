@@ -1,0 +1,79 @@
+"""Errors a person or a script can act on. They do not know how they are printed.
+
+    ChatError
+    ├── UsageError               the command line is off
+    ├── ValidationError          arguments do not fit a schema
+    ├── ConfigError              a configuration file is missing or wrong
+    ├── StartError               a model or a server does not come up
+    │   ├── ModelError           the model's file or engine
+    │   └── ConnectError         a server
+    ├── ServerNotFoundError      no server of that name
+    ├── ProtocolError            a server broke the protocol
+    ├── TimeLimitError           a limit ran out
+    └── GenerationError          the model failed in the middle of an answer
+
+Trouble of the model or of a tool inside a turn is a value (CallGarbled, ToolResult), never one of these.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class ChatError(Exception):
+    """A message (place and cause), a hint (what to try), details for programs, and an exit code.
+
+    `type_word` and `exit_code` are part of what scripts rely on.
+    """
+
+    type_word: ClassVar[str] = "InternalError"
+    exit_code: ClassVar[int] = 8
+
+    def __init__(self, message: str, hint: str = "", **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class UsageError(ChatError):
+    type_word, exit_code = "UsageError", 2
+
+
+class ValidationError(ChatError):
+    type_word, exit_code = "ValidationError", 2
+
+
+class ConfigError(ChatError):
+    type_word, exit_code = "ConfigError", 3
+
+
+class StartError(ChatError):
+    type_word, exit_code = "ConnectionError", 5
+
+
+class ModelError(StartError):
+    type_word = "ModelError"
+
+
+class ConnectError(StartError):
+    pass
+
+
+class ServerNotFoundError(ChatError):
+    type_word, exit_code = "ServerNotFound", 6
+
+
+class ProtocolError(ChatError):
+    type_word, exit_code = "ProtocolError", 6
+
+
+class TimeLimitError(ChatError):
+    type_word, exit_code = "TimeoutError", 7
+
+
+class GenerationError(ChatError):
+    type_word, exit_code = "ModelError", 1

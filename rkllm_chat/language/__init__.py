@@ -1,0 +1,39 @@
+"""What the program says, by key; a language is one TOML file beside this one. It does not know who listens."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent
+
+
+class Words:
+    """The sentences of one language. `words("tool.failed", tool="x")` fills the placeholders of a sentence."""
+
+    def __init__(self, sentences: Mapping[str, str]) -> None:
+        self.sentences = sentences
+
+    def __call__(self, key: str, **values: object) -> str:
+        return self.sentences[key].format(**values)
+
+
+def languages() -> list[str]:
+    """The languages there are, by their two-letter names."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+@cache
+def load(language: str = "en") -> Words:
+    """Reads a language; its tables become dotted keys (`[tool] failed` is "tool.failed")."""
+    with (FOLDER / f"{language}.toml").open("rb") as file:
+        tables = tomllib.load(file)
+    sentences = {f"{table}.{key}": text for table, entries in tables.items() for key, text in entries.items()}
+    return Words(sentences)

@@ -1,0 +1,77 @@
+"""The words of a conversation: what is said, which tools there are, what was called and what came of it.
+
+It knows nothing of prompts, models, servers or screens; everything here is frozen and can be remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+Status = Literal["completed", "failed", "declined", "stopped"]
+
+SEPARATOR = "__"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as its server describes it. `schema` is the JSON Schema (2020-12) of the arguments object.
+
+    `read_only` is the server's own claim (MCP 2025-03-26, tool annotations): a hint, never a proof, and counted
+    only where the user said that the server is `trusted`.
+    """
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    server: str = ""
+    read_only: bool = False
+    trusted: bool = False
+
+    @property
+    def full_name(self) -> str:
+        """`server__tool`: unique over all servers."""
+        return f"{self.server}{SEPARATOR}{self.name}" if self.server else self.name
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call as the model wrote it: the name may be bare or prefixed, the arguments are not yet checked.
+
+    `repairs` names what was mended while reading it ("missing end marker").
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    repairs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What came of a call. `text` is what the model reads; `seconds` the time the tool took.
+
+    `arguments` are those that were sent, after coercion. `structured` is the server's structured content.
+    """
+
+    server: str
+    tool: str
+    arguments: Mapping[str, Any]
+    status: Status
+    text: str
+    seconds: float = 0.0
+    structured: Any = None
+
+
+@dataclass(frozen=True)
+class Message:
+    """One entry of the history.
+
+    A "tool" message carries the result of a call, or, with `result` None, a remark to the model about a
+    call that could not be read. An "assistant" message carries all that was said, calls and thoughts included.
+    """
+
+    role: Role
+    text: str
+    result: ToolResult | None = None

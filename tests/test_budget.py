@@ -1,0 +1,47 @@
+"""What is cut when the context is small, and what is said about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rkllm_chat.budget import cut_middle, next_turn
+from rkllm_chat.messages import Message
+
+
+def count_words(text: str) -> int:
+    return len(text.split())
+
+
+def test_a_text_that_fits_is_left_alone() -> None:
+    text = "word " * 20
+    assert cut_middle(text, 20, count_words) == text
+
+
+def test_a_text_that_does_not_fit_keeps_its_beginning_and_its_end() -> None:
+    lines = "\n".join(f"line {i}" for i in range(100))
+    cut = cut_middle(lines, 60, count_words)
+    head, note, *tail = cut.partition("\n[")[0], *cut.partition("\n[")[2].partition("]\n")
+    assert count_words(cut) <= 60
+    assert lines.startswith(head)
+    assert lines.endswith(tail[-1])
+    assert note == f"{len(lines) - len(head) - len(tail[-1])} of {len(lines)} characters left out"
+    assert len(head) > len(tail[-1]) > 0
+
+
+@pytest.mark.parametrize("limit", [0, 1, 5, 10, 100, 1000])
+def test_cutting_ends_after_a_few_counts_whatever_the_limit(limit: int) -> None:
+    counted: list[int] = []
+
+    def count(text: str) -> int:
+        counted.append(len(text))
+        return len(text)
+
+    cut = cut_middle("x" * 10_000, limit, count)
+    assert len(cut) <= max(limit, len("\n[10000 of 10000 characters left out]\n"))
+    assert len(counted) < 60
+
+
+def test_the_next_turn_begins_at_the_next_question() -> None:
+    roles = ("user", "assistant", "tool", "assistant", "user", "assistant")
+    history = [Message(role, "") for role in roles]  # type: ignore[arg-type]
+    assert [next_turn(history, first) for first in range(len(roles))] == [4, 4, 4, 4, 4, 5]

@@ -1,0 +1,105 @@
+"""Every row of FORMATS: what it shows, the scanner reads back as the same call."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rkllm_chat.events import CallFound
+from rkllm_chat.formats import FORMATS
+from rkllm_chat.messages import ToolCall
+from rkllm_chat.scanner import Scanner
+
+light = settings(max_examples=200, derandomize=True, deadline=None)
+
+names = st.from_regex(r"[A-Za-z0-9_./-]{1,64}", fullmatch=True)
+keys = st.text(min_size=1, max_size=20).filter(lambda key: key == key.strip())
+texts = st.text() | st.sampled_from(
+    ["[END_TOOL_CALL]", "</argument></tool_call>", "]]>", "<![CDATA[x]]>", "&lt;", '"}}']
+)
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+scalars = st.none() | st.booleans() | numbers | texts
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=8)
+arguments_of_calls = st.dictionaries(keys, values, max_size=4)
+
+
+def read_back(form: str, name: str, arguments: dict[str, Any]) -> Any:
+    scanner = Scanner()
+    events = scanner.feed(FORMATS[form].show(name, arguments)) + scanner.close()
+    assert len(events) == 1, events
+    return events[0]
+
+
+def as_text(value: Any) -> str:
+    """What becomes of a value in a form that knows only texts."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def has_no_outer_newline(value: Any) -> bool:
+    return as_text(value).strip("\n") == as_text(value)
+
+
+@light
+@given(name=names, arguments=arguments_of_calls)
+def test_a_call_shown_as_json_is_read_back_as_it_was(name: str, arguments: dict[str, Any]) -> None:
+    assert read_back("json", name, arguments) == CallFound(ToolCall(name, arguments))
+
+
+@light
+@given(name=names, arguments=st.dictionaries(keys, values.filter(has_no_outer_newline), max_size=4))
+def test_a_call_shown_as_xml_is_read_back_with_its_values_as_text(name: str, arguments: dict[str, Any]) -> None:
+    written = {key: as_text(value) for key, value in arguments.items()}
+    assert read_back("xml", name, arguments) == CallFound(ToolCall(name, written))
+
+
+@pytest.mark.parametrize("value", ["\n", "\nline", "line\n", "\n\nline\n\n"], ids=repr)
+@pytest.mark.parametrize("form", FORMATS)
+def test_newlines_around_a_value_are_part_of_it(form: str, value: str) -> None:
+    assert read_back(form, "write_file", {"text": value}) == CallFound(ToolCall("write_file", {"text": value}))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_row_has_its_own_name_and_opens_what_it_shows_and_teaches(form: str) -> None:
+    row = FORMATS[form]
+    assert row.name == form
+    assert row.show("f", {"x": 1}).startswith(row.opener)
+    assert row.example.startswith(row.opener)
+
+
+def test_each_opener_is_used_once() -> None:
+    openers = [row.opener for row in FORMATS.values()]
+    assert sorted(set(openers)) == sorted(openers)
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"),
+    [
+        ("json", '[TOOL_CALL]\n{"name": "f", "arguments": {"city": "東京", "days": 3}}\n[END_TOOL_CALL]'),
+        (
+            "xml",
+            '<tool_call name="f">\n<argument name="city">東京</argument>\n'
+            '<argument name="days">3</argument>\n</tool_call>',
+        ),
+    ],
+)
+def test_a_call_is_shown_as_the_design_writes_it(form: str, shown: str) -> None:
+    assert FORMATS[form].show("f", {"city": "東京", "days": 3}) == shown
+
+
+@pytest.mark.parametrize(
+    ("form", "sketch"),
+    [
+        ("json", '{"name": "f", "arguments": {"city": string, "days"?: integer}}'),
+        (
+            "xml",
+            '<tool_call name="f"><argument name="city">string</argument>'
+            '<argument name="days">integer (optional)</argument></tool_call>',
+        ),
+    ],
+)
+def test_a_sketch_has_the_form_of_the_call(form: str, sketch: str) -> None:
+    assert FORMATS[form].sketch("f", {"city": "string", "days?": "integer"}) == sketch
