@@ -1,0 +1,38 @@
+"""BACKENDS: engines that write text. They do not know what a tool is; `chat.py` says what a backend must be.
+
+A row names the function that opens one, as "module:function"; a module is imported when its row is chosen, because
+engines are heavy. `auto` chooses by the model's name.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ..config import Settings
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..chat import Backend
+
+BACKENDS: dict[str, str] = {
+    "llama": "llama:open_llama",
+    "scripted": "scripted:open_scripted",
+}
+
+
+def open_backend(settings: Settings) -> Backend:
+    """Loads the model of the settings. Blocks while it loads; raises ModelError when that fails."""
+    name = choose(settings)
+    if name not in BACKENDS:
+        raise UsageError(f'There is no backend "{name}".', f"Known are auto, {', '.join(BACKENDS)}.")
+    module, _, function = BACKENDS[name].partition(":")
+    opened: Backend = getattr(import_module(f".{module}", __package__), function)(settings)
+    return opened
+
+
+def choose(settings: Settings) -> str:
+    """The backend by the model's name where the settings leave it open: anything but a script is for llama.cpp."""
+    if settings.backend != "auto":
+        return settings.backend
+    return "scripted" if settings.model.endswith(".json") else "llama"

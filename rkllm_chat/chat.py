@@ -1,0 +1,177 @@
+"""One turn of talk as a stream of events: prompt, reply, calls, results, and round again. It prints nothing.
+
+The shapes it needs of others are said here: a Backend writes text, a Toolbox runs tools. The history only grows and
+belongs to the chat. Walking away (closing the stream, or cancelling its task) stops the engine and the tools and
+keeps what was said; the history is whole afterwards, every call has a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .budget import ANSWER_SHARE, RESULT_SHARE, cut_middle, next_turn
+from .config import Generation, Settings
+from .events import CallFound, CallGarbled, CallsDetected, Event, Notice, TurnEnded, Usage
+from .language import Words
+from .messages import Message, Tool, ToolResult
+from .prompt import compose
+from .rounds import Approve, OnProgress, first_remarks, run_calls
+from .scanner import Scanner, Seen
+
+NOTHING_SAID = "…"
+
+
+class Backend(Protocol):
+    """An engine that continues a conversation. `context_tokens` bounds prompt and answer together."""
+
+    name: str
+    context_tokens: int
+
+    def stream(self, prompt: Sequence[Message], generation: Generation) -> AsyncGenerator[str | Usage, None]:
+        """Pieces of the reply, then one Usage. Closing it stops the engine. Raises GenerationError."""
+        ...
+
+    def count_tokens(self, prompt: Sequence[Message]) -> int:
+        """The size of a prompt, template included."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Toolbox(Protocol):
+    """Tools that can be called."""
+
+    @property
+    def tools(self) -> Sequence[Tool]: ...
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: OnProgress) -> ToolResult:
+        """Runs a tool. Failure is a result; only cancellation is raised."""
+        ...
+
+
+async def decline_all(_tool: Tool, _arguments: Mapping[str, Any]) -> bool:
+    """The answer where there is nobody to ask."""
+    return False
+
+
+@dataclass
+class Reply:
+    """What one call of the model brought, besides its text."""
+
+    calls: list[CallFound | CallGarbled] = field(default_factory=list[CallFound | CallGarbled])
+    usage: Usage = field(default_factory=Usage)
+
+    def note(self, seen: list[Seen]) -> list[Seen]:
+        """Remembers the calls among the events, and gives the events back."""
+        self.calls += [event for event in seen if isinstance(event, CallFound | CallGarbled)]
+        return seen
+
+
+@dataclass
+class Chat:
+    """A conversation. `approve` is asked about the calls that the policy leaves open."""
+
+    backend: Backend
+    toolbox: Toolbox
+    settings: Settings
+    words: Words
+    approve: Approve = decline_all
+    history: list[Message] = field(default_factory=list[Message])
+    first_shown: int = 0
+
+    async def send(self, line: str) -> AsyncGenerator[Event, None]:
+        """One turn: the line goes into the history, the model answers, its calls are run, until it has answered.
+
+        Ends with TurnEnded. Raises GenerationError when the engine fails; what was said until then is kept.
+        """
+        self.history.append(Message("user", line))
+        usage: list[Usage] = []
+        for _ in range(self.settings.max_steps):
+            reply = Reply()
+            async with aclosing(self._listen(reply)) as heard:
+                async for event in heard:
+                    yield event
+            usage.append(reply.usage)
+            if not reply.calls:
+                yield TurnEnded("length" if reply.usage.hit_limit else "answered", tuple(usage))
+                return
+            async with aclosing(self._run(reply.calls)) as happened:
+                async for event in happened:
+                    yield event
+        yield Notice(self.words("chat.steps", steps=self.settings.max_steps))
+        yield TurnEnded("steps", tuple(usage))
+
+    def clear(self) -> None:
+        """Forgets the conversation."""
+        self.history.clear()
+        self.first_shown = 0
+
+    async def _listen(self, reply: Reply) -> AsyncGenerator[Event, None]:
+        """One reply of the model, scanned while it comes; it is in the history when this ends, however it ends."""
+        forgotten = self._forget_what_does_not_fit()
+        if forgotten:
+            yield Notice(self.words("chat.forgot", turns=forgotten))
+        scanner = Scanner()
+        said: list[str] = []
+        whole = False
+        try:
+            async with aclosing(self.backend.stream(self._prompt(), self.settings.generation)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Usage):
+                        reply.usage = piece
+                        continue
+                    said.append(piece)
+                    for event in reply.note(scanner.feed(piece)):
+                        yield event
+            for event in reply.note(scanner.close()):
+                yield event
+            whole = True
+        finally:
+            self.history.append(Message("assistant", "".join(said) or NOTHING_SAID))
+            if not whole:
+                self.history += first_remarks(reply.calls, self.settings, self.words)
+
+    async def _run(self, calls: Sequence[CallFound | CallGarbled]) -> AsyncGenerator[Event, None]:
+        """The calls of one reply; their results are in the history when this ends, however it ends."""
+        remarks = first_remarks(calls, self.settings, self.words)
+        running = run_calls(calls, self.toolbox, self.settings, self.words, self.approve, remarks)
+        try:
+            if found := sum(isinstance(call, CallFound) for call in calls):
+                yield CallsDetected(found)
+            async with aclosing(running) as happened:
+                async for event in happened:
+                    yield event
+        finally:
+            self.history += [self._cut(remark) for remark in remarks]
+
+    def _cut(self, message: Message) -> Message:
+        limit = self.backend.context_tokens // RESULT_SHARE
+        return Message(message.role, cut_middle(message.text, limit, self._count_text), message.result)
+
+    def _count_text(self, text: str) -> int:
+        return self.backend.count_tokens([Message("user", text)])
+
+    def _prompt(self) -> list[Message]:
+        shown = self.history[self.first_shown :]
+        return compose(shown, self.toolbox.tools, self.words, self.settings.system, self.settings.tool_format)
+
+    def _forget_what_does_not_fit(self) -> int:
+        """Leaves whole turns out, oldest first, until prompt and answer fit; gives how many. The last turn stays.
+
+        Goes down to half the room at once, so that the next turns can use the engine's cache again.
+        """
+        room = self.backend.context_tokens
+        room -= min(self.settings.generation.max_tokens, room // ANSWER_SHARE)
+        forgotten = 0
+        if self.backend.count_tokens(self._prompt()) <= room:
+            return 0
+        while self.backend.count_tokens(self._prompt()) > room // 2:
+            following = next_turn(self.history, self.first_shown)
+            if following == self.first_shown:
+                break
+            self.first_shown = following
+            forgotten += 1
+        return forgotten

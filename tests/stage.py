@@ -1,0 +1,166 @@
+"""The stage that tests play on: written replies, plain tools, and the real program on a real pseudo terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyte
+
+from rkllm_chat import language
+from rkllm_chat.backends.scripted import Reply, Scripted
+from rkllm_chat.chat import Chat, decline_all
+from rkllm_chat.config import Settings
+from rkllm_chat.events import Event, Text, Thought
+from rkllm_chat.messages import Tool, ToolResult
+from rkllm_chat.rounds import Approve, OnProgress
+
+PROGRAM = [sys.executable, "-m", "rkllm_chat"]
+
+
+def call_text(name: str, **arguments: Any) -> str:
+    """A call as a model writes it."""
+    body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    return f"[TOOL_CALL]\n{body}\n[END_TOOL_CALL]"
+
+
+@dataclass
+class Box:
+    """A toolbox of plain coroutines: name -> function of the arguments that gives a text or raises."""
+
+    functions: Mapping[str, Callable[..., Awaitable[str]]]
+    read_only: bool = True
+    called: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    schemas: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        return [
+            Tool(name, f"Does {name}.", self.schemas.get(name, {}), "box", read_only=self.read_only, trusted=True)
+            for name in self.functions
+        ]
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: OnProgress) -> ToolResult:
+        self.called.append((tool.name, dict(arguments)))
+        on_progress(1, 2, "half")
+        try:
+            text = await self.functions[tool.name](**arguments)
+        except ValueError as error:
+            return ToolResult("box", tool.name, arguments, "failed", str(error))
+        return ToolResult("box", tool.name, arguments, "completed", text)
+
+
+def make_chat(
+    replies: Sequence[str | Reply], box: Box | None = None, approve: Approve = decline_all, **settings: Any
+) -> Chat:
+    """A chat with written replies and plain tools."""
+    backend = Scripted(replies, settings.pop("context", 4096))
+    return Chat(backend, box or Box({}), Settings(**settings), language.load(), approve)
+
+
+def take_turn(chat: Chat, line: str) -> list[Event]:
+    """One whole turn of a chat, as a list of events."""
+    return asyncio.run(collect(chat.send(line)))
+
+
+async def collect(stream: AsyncGenerator[Event, None]) -> list[Event]:
+    """All events of a stream, neighbouring texts joined."""
+    events: list[Event] = []
+    async with aclosing(stream) as running:
+        async for event in running:
+            last = events[-1] if events else None
+            if isinstance(event, Text) and isinstance(last, Text):
+                events[-1] = Text(last.text + event.text)
+            elif isinstance(event, Thought) and isinstance(last, Thought):
+                events[-1] = Thought(last.text + event.text)
+            else:
+                events.append(event)
+    return events
+
+
+class Screen:
+    """The program on a pseudo terminal, with an emulator that says what a person would see."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+        self.emulator = pyte.Screen(100, 30)
+        self.stream = pyte.ByteStream(self.emulator)
+        self.bytes = b""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self.terminal = ours
+        self.process = subprocess.Popen(
+            [*PROGRAM, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=dict(environment),
+            cwd=folder,
+            preexec_fn=lambda: make_controlling(theirs),
+        )
+        os.close(theirs)
+        self.emulator.write_process_input = self.type  # a terminal answers where its cursor is
+
+    def type(self, keys: str) -> None:
+        os.write(self.terminal, keys.encode())
+
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in self.emulator.display if line.strip()]
+
+    def wait_for(self, text: str, seconds: float = 15) -> list[str]:
+        """Reads until the screen shows the text; gives its lines."""
+        return self._wait_until(lambda: any(text in line for line in self.emulator.display), repr(text), seconds)
+
+    def wait_for_prompt(self, seconds: float = 15) -> list[str]:
+        """Reads until the program waits for a line; gives the screen's lines."""
+        return self._wait_until(lambda: self.lines()[-1:] == [">"], "an empty prompt", seconds)
+
+    def _wait_until(self, happened: Callable[[], bool], what: str, seconds: float) -> list[str]:
+        limit = time.monotonic() + seconds
+        while not happened():
+            assert self._read(limit), f"{what} did not appear on:\n" + "\n".join(self.lines())
+        return self.lines()
+
+    def wait_for_end(self, seconds: float = 10) -> int:
+        """Reads until the program has gone; gives its exit code."""
+        limit = time.monotonic() + seconds
+        while self._read(limit):
+            pass
+        return self.process.wait(timeout=5)
+
+    def _read(self, limit: float) -> bool:
+        ready, _, _ = select.select([self.terminal], [], [], max(0.0, limit - time.monotonic()))
+        if not ready:
+            return False
+        try:
+            data = os.read(self.terminal, 65536)
+        except OSError:
+            return False
+        self.bytes += data
+        self.stream.feed(data)
+        return bool(data)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            os.kill(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        os.close(self.terminal)
+
+
+def make_controlling(terminal: int) -> None:
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
