@@ -1,0 +1,61 @@
+"""Finds the configuration files of this user and folder and joins them. It reads; `config.py` understands.
+
+The nearer file wins, and within one place the TOML of this program wins over the JSON that programs share.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import gettempdir
+
+from .config import ServerConfig, Settings, merge, read_json, read_toml
+from .errors import ConfigError
+
+HOME_FILES = (".mcp.json", ".config/rkllm-chat/config.toml")
+FOLDER_FILES = (".claude/mcp.json", "mcp.json", "mcp_servers.json", "mcp_config.toml")
+
+BOARD = ServerConfig(name="board", command="rkllm-chat", args=("serve", "board"), trust="trusted", source="built in")
+
+
+def find_settings(named: str = "", environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of all files that are there, or of the one file named by an option or RKLLM_CHAT_CONFIG.
+
+    Where no file names a server, the board server that ships is used. Raises ConfigError.
+    """
+    alone = named or environment.get("RKLLM_CHAT_CONFIG", "")
+    if alone:
+        settings = read_settings(Path(alone).expanduser(), environment)
+    else:
+        settings = Settings()
+        for path in places(environment):
+            if path.is_file():
+                settings = merge(near=read_settings(path, environment), far=settings)
+    return settings if settings.servers else replace(settings, servers=(BOARD,))
+
+
+def places(environment: Mapping[str, str]) -> list[Path]:
+    """Where configuration is looked for, the farthest first."""
+    home = Path(environment.get("HOME") or "/nonexistent")
+    return [*(home / name for name in HOME_FILES), *(Path(name) for name in FOLDER_FILES)]
+
+
+def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:
+    """The settings in one file, by its ending. Raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}.", "Is the path right?", path=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 (byte {error.start}).", "Save it as UTF-8.", path=str(path)) from None
+    read = read_json if path.suffix == ".json" else read_toml
+    return read(text, str(path), environment)
+
+
+def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where logs and the line history are kept: `$XDG_STATE_HOME/rkllm-chat`, by default below ~/.local/state."""
+    base = environment.get("XDG_STATE_HOME")
+    home = Path(environment.get("HOME") or gettempdir())
+    return (Path(base) if base else home / ".local/state") / "rkllm-chat"
