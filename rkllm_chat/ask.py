@@ -1,0 +1,150 @@
+"""One turn without a terminal: `-p`, as text, as one JSON document, or as a stream of JSON lines.
+
+There is nobody to ask, so a call that the policy leaves open is declined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from .chat import decline_all
+from .clean import clean
+from .config import Settings
+from .desk import Desk, open_desk
+from .errors import ChatError
+from .events import (
+    CallFound,
+    CallGarbled,
+    Event,
+    Notice,
+    Text,
+    Thought,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+)
+from .messages import ToolResult
+from .terminal import Terminal
+
+TYPE_WORDS: dict[type, str] = {
+    Text: "text",
+    Thought: "thought",
+    CallFound: "call_found",
+    CallGarbled: "call_garbled",
+    ToolStarted: "tool_started",
+    ToolProgress: "tool_progress",
+    ToolFinished: "tool_finished",
+    Notice: "notice",
+    TurnEnded: "turn_ended",
+}
+
+
+async def ask(settings: Settings, line: str, form: str, state: Path) -> int:
+    """Asks and prints; gives the exit code. `form` is text, json or stream-json."""
+    show = {"text": show_text, "json": show_json, "stream-json": show_stream}[form]
+    try:
+        async with open_desk(settings, decline_all, state) as desk:
+            return await show(desk, events_of(desk, line))
+    except ChatError as error:
+        return fail(error, form)
+    except asyncio.CancelledError:
+        if form != "text":
+            write_line({"ok": False, "error": {"type": "Interrupted", "message": "Interrupted.", "details": {}}})
+        raise
+
+
+async def events_of(desk: Desk, line: str) -> AsyncIterator[Event]:
+    """What failed at the start, then the turn."""
+    for server, error in desk.failures.items():
+        yield Notice(desk.words("repl.failed", server=server, error=error))
+    async with aclosing(desk.chat.send(line)) as turn:
+        async for event in turn:
+            yield event
+            if isinstance(event, ToolFinished) and event.result.status == "declined":
+                yield Notice(desk.words("ask.declined", tool=event.result.tool))
+
+
+async def show_text(desk: Desk, events: AsyncIterator[Event]) -> int:
+    terminal = Terminal(sys.stdout, sys.stderr, desk.words, color=False, mark="")
+    failed = False
+    async for event in events:
+        terminal.show(event)
+        failed = failed or is_failure(event)
+    return int(failed)
+
+
+async def show_json(_desk: Desk, events: AsyncIterator[Event]) -> int:
+    text: list[str] = []
+    results: list[ToolResult] = []
+    notices: list[str] = []
+    end = TurnEnded("answered")
+    failed = False
+    async for event in events:
+        failed = failed or is_failure(event)
+        match event:
+            case Text(piece):
+                text.append(piece)
+            case CallFound() | CallGarbled():
+                text.clear()
+            case ToolFinished(result):
+                results.append(result)
+            case Notice(notice):
+                notices.append(notice)
+            case TurnEnded():
+                end = event
+            case _:
+                pass
+    calls = [{key: value for key, value in asdict(result).items() if key != "structured"} for result in results]
+    answer = {"text": "".join(text).strip(), "calls": calls, "reason": end.reason, "usage": sum_usage(end.usage)}
+    write_line({"ok": True, "result": {**answer, "notices": notices}})
+    return int(failed)
+
+
+async def show_stream(_desk: Desk, events: AsyncIterator[Event]) -> int:
+    failed = False
+    async for event in events:
+        failed = failed or is_failure(event)
+        if word := TYPE_WORDS.get(type(event)):
+            body: dict[str, Any] = asdict(event)
+            if isinstance(event, TurnEnded):
+                body["usage"] = sum_usage(event.usage)
+            write_line({"type": word, **body})
+    return int(failed)
+
+
+def is_failure(event: Event) -> bool:
+    """A turn that ran out of rounds has no answer. A tool that failed is told to the model, which then answers."""
+    return isinstance(event, TurnEnded) and event.reason == "steps"
+
+
+def sum_usage(usage: tuple[Usage, ...]) -> dict[str, Any]:
+    """The turn's usage, summed, and that of each call of the model. Times are seconds."""
+    names = [entry.name for entry in fields(Usage) if entry.name != "hit_limit"]
+    calls = [{name: round(getattr(one, name), 6) for name in names} for one in usage]
+    return {**{name: round(sum(call[name] for call in calls), 6) for name in names}, "model_calls": calls}
+
+
+def fail(error: ChatError, form: str) -> int:
+    """Prints an error in the form that was asked for; gives its exit code."""
+    if form == "text":
+        print(f"rkllm-chat: {clean(str(error))}", file=sys.stderr)
+    else:
+        details = {**error.details, "hint": error.hint}
+        write_line({"ok": False, "error": {"type": error.type_word, "message": error.message, "details": details}})
+    return error.exit_code
+
+
+def write_line(value: Any) -> None:
+    """One JSON document on one line, in UTF-8 whatever the locale is; what UTF-8 cannot hold becomes "?"."""
+    line = json.dumps(value, ensure_ascii=False, default=str)
+    sys.stdout.buffer.write(line.encode("utf-8", errors="replace") + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,78 @@
+"""COMMANDS: what a line beginning with / does. A command yields events, as a turn does; it prints nothing.
+
+To add one, write an async generator under `@command`; its word in the help is `commands.NAME` of the language file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+
+from .. import prompt
+from ..desk import Desk
+from ..events import Event, Leave, Notice, Table
+from ..names import shown_names
+
+Stream = AsyncGenerator[Event, None]
+
+
+@dataclass(frozen=True)
+class Command:
+    """`names`: the first is the one that the help shows. `run` takes the desk and what follows the name."""
+
+    names: tuple[str, ...]
+    usage: str
+    run: Callable[[Desk, str], Stream]
+
+
+COMMANDS: dict[str, Command] = {}
+
+
+def command(*names: str, usage: str = "") -> Callable[[Callable[[Desk, str], Stream]], Callable[[Desk, str], Stream]]:
+    """Puts the decorated function into COMMANDS under all its names."""
+
+    def enter(run: Callable[[Desk, str], Stream]) -> Callable[[Desk, str], Stream]:
+        entry = Command(names, usage, run)
+        COMMANDS.update(dict.fromkeys(names, entry))
+        return run
+
+    return enter
+
+
+def run(desk: Desk, line: str) -> Stream:
+    """The stream of a line that begins with /; an unknown name is a notice."""
+    name, _, argument = line.strip().partition(" ")
+    entry = COMMANDS.get(name.lower())
+    return entry.run(desk, argument.strip()) if entry else unknown(desk, name)
+
+
+async def unknown(desk: Desk, name: str) -> Stream:
+    yield Notice(desk.words("commands.unknown", name=name))
+
+
+@command("/help", "/?")
+async def show_help(desk: Desk, _argument: str) -> Stream:
+    entries = dict.fromkeys(COMMANDS.values())
+    rows = [(f"{' '.join(e.names)} {e.usage}", desk.words(f"commands.{e.names[0][1:]}")) for e in entries]
+    yield Table((), tuple(rows))
+
+
+@command("/tools")
+async def show_tools(desk: Desk, _argument: str) -> Stream:
+    tools = shown_names(desk.toolbox.tools)
+    if not tools:
+        yield Notice(desk.words("commands.no_tools"))
+        return
+    rows = [(tool.server, name, prompt.first_line(tool.description)) for name, tool in tools.items()]
+    yield Table((), tuple(rows))
+
+
+@command("/clear")
+async def clear(desk: Desk, _argument: str) -> Stream:
+    desk.chat.clear()
+    yield Notice(desk.words("commands.cleared"))
+
+
+@command("/quit", "/exit", "/q")
+async def leave(_desk: Desk, _argument: str) -> Stream:
+    yield Leave()

@@ -1,0 +1,200 @@
+"""The chat on a real pseudo terminal: what is typed, and what a person then sees."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stage import PROGRAM, Screen, call_text
+
+OpenScreen = Callable[..., Screen]
+Script = Callable[..., str]
+
+
+def test_a_talk_with_a_tool_looks_like_this(open_screen: OpenScreen, script: Script) -> None:
+    model = script(call_text("calculate", expression="6 * 7"), "It is 42.", "You are welcome.")
+    screen = open_screen("--model", model)
+    screen.wait_for("lists the commands")
+    screen.wait_for_prompt()
+    screen.type("six times seven?\r")
+    screen.wait_for("It is 42.")
+    screen.wait_for_prompt()
+    screen.type("thanks\r")
+    screen.wait_for("welcome.")
+    lines = screen.wait_for_prompt()
+    start = lines.index("> six times seven?")
+    assert lines[start:][:7] == [
+        "> six times seven?",
+        "[MCP: Detected 1 tool call]",
+        "[MCP: Calling tool 'calculate']",
+        "[MCP: Tool 'calculate' completed]",
+        "◆ It is 42.",
+        "> thanks",
+        "◆ You are welcome.",
+    ]
+    assert lines[0].startswith("rkllm-chat 0.") and lines[0].endswith("opens the model and its servers ...")
+    assert lines[1:3] == [
+        "Model: scripted (4096 tokens of context). Servers: board.",
+        "/help lists the commands, Ctrl+D leaves.",
+    ]
+    screen.type("\x04")
+    assert screen.wait_for_end() == 0
+
+
+def test_commands_show_tables_and_clear_forgets(open_screen: OpenScreen, script: Script) -> None:
+    screen = open_screen("--model", script("Hello.", "Hello again."))
+    screen.wait_for_prompt()
+    screen.type("/help\r")
+    screen.wait_for("/quit /exit /q  leaves")
+    screen.wait_for_prompt()
+    screen.type("/tools\r")
+    screen.wait_for("board  get_time         Current time in a city or time zone.")
+    screen.wait_for_prompt()
+    screen.type("/nosuch\r")
+    screen.wait_for('There is no command "/nosuch"')
+    screen.wait_for_prompt()
+    screen.type("/clear\r")
+    screen.wait_for("The conversation is forgotten.")
+    screen.wait_for_prompt()
+    screen.type("/quit\r")
+    assert screen.wait_for_end() == 0
+
+
+def test_ctrl_c_stops_an_answer_and_keeps_the_chat(open_screen: OpenScreen, script: Script) -> None:
+    screen = open_screen("--model", script({"text": "Once upon a time", "wait": True}, "The end."), "--no-servers")
+    screen.wait_for_prompt()
+    screen.type("a story\r")
+    screen.wait_for("◆ Once upon a time")
+    screen.type("\x03")
+    screen.wait_for("[Stopped]")
+    screen.wait_for_prompt()
+    screen.type("and then?\r")
+    screen.wait_for("◆ The end.")
+
+
+def test_ctrl_c_clears_a_line_hints_and_then_leaves(open_screen: OpenScreen, script: Script) -> None:
+    screen = open_screen("--model", script("Hello."), "--no-servers")
+    screen.wait_for_prompt()
+    screen.type("never sent")
+    screen.wait_for("never sent")
+    screen.type("\x03")
+    screen.wait_for_prompt()
+    screen.type("\x03")
+    screen.wait_for("Press Ctrl+C once more to leave.")
+    screen.wait_for_prompt()
+    screen.type("\x03")
+    assert screen.wait_for_end() == 0
+
+
+HARBOUR = '''
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("harbour")
+@server.tool()
+def get_tide(harbour: str) -> str:
+    """Tide height at a harbour."""
+    open("called", "a").close()
+    return "2.4 metres"
+server.run("stdio")
+'''
+
+
+@pytest.mark.parametrize(
+    ("answer", "line", "called"),
+    [
+        ("y\r", "[MCP: Tool 'get_tide' completed]", True),
+        ("\r", "[MCP: Tool 'get_tide' declined: The user did not allow this call.]", False),
+        ("\x03", "[MCP: Tool 'get_tide' declined: The user did not allow this call.]", False),
+    ],
+    ids=["yes", "Enter", "Ctrl+C"],
+)
+def test_a_call_that_needs_approval_is_asked_about(
+    answer: str, line: str, called: bool,
+    open_screen: OpenScreen, script: Script, folder: Path,
+) -> None:  # fmt: skip
+    (folder / "harbour.py").write_text(HARBOUR, encoding="utf-8")
+    config = f'[[servers]]\nname = "harbour"\ncommand = "{PROGRAM[0]}"\nargs = ["harbour.py"]\n'
+    (folder / "mcp_config.toml").write_text(config, encoding="utf-8")
+    screen = open_screen("--model", script(call_text("get_tide", harbour="Husum"), "So it is."))
+    screen.wait_for_prompt()
+    screen.type("tide?\r")
+    screen.wait_for('Run harbour__get_tide({"harbour": "Husum"})? [y/N]')
+    screen.type(answer)
+    assert line in screen.wait_for("So it is.")
+    assert (folder / "called").exists() == called
+
+
+def test_what_a_model_writes_cannot_steer_the_terminal(open_screen: OpenScreen, script: Script) -> None:
+    evil = "safe\x1b]0;owned\x07 \x1b[2J \x9b31m done"
+    screen = open_screen("--model", script(evil), "--no-servers", "--no-color")
+    screen.wait_for_prompt()
+    screen.type("hi\r")
+    lines = screen.wait_for("done")
+    assert "◆ safe\\x1b]0;owned\\x07 \\x1b[2J \\x9b31m done" in lines
+    assert b"\x1b]0;owned" not in screen.bytes
+
+
+def test_a_server_that_fails_is_told_and_the_chat_opens(open_screen: OpenScreen, script: Script, folder: Path) -> None:
+    (folder / "mcp_config.toml").write_text(
+        '[[servers]]\nname = "gone"\ncommand = "no-such-command"\n', encoding="utf-8"
+    )
+    screen = open_screen("--model", script("Hello."))
+    screen.wait_for("Server 'gone' is not there")
+    screen.type("hi\r")
+    screen.wait_for("◆ Hello.")
+
+
+def test_the_prompt_is_there_while_a_server_hangs_at_its_start(
+    open_screen: OpenScreen, script: Script, folder: Path
+) -> None:
+    config = '[[servers]]\nname = "hung"\ncommand = "sleep"\nargs = ["60"]\nconnect_s = 50\n'
+    (folder / "mcp_config.toml").write_text(config, encoding="utf-8")
+    screen = open_screen("--model", script("Hello."))
+    screen.wait_for_prompt()
+    screen.type("hi\r")
+    screen.wait_for("Still opening")
+    screen.type("\x03")
+    screen.wait_for("[Stopped]")
+    screen.wait_for_prompt()
+    screen.type("\x04")
+    assert screen.wait_for_end() == 0
+
+
+def test_a_missing_model_ends_the_chat_with_its_reason(open_screen: OpenScreen) -> None:
+    screen = open_screen("--model", "missing.gguf")
+    screen.wait_for("missing.gguf: No such file or directory.")
+    assert screen.wait_for_end() == 5
+    assert "Traceback" not in "\n".join(screen.lines())
+
+
+def test_a_wrong_configuration_is_told_with_its_place(open_screen: OpenScreen, folder: Path) -> None:
+    (folder / "mcp_config.toml").write_text('[chat]\nmodle = "x"\n', encoding="utf-8")
+    screen = open_screen()
+    screen.wait_for('mcp_config.toml: unknown key "chat.modle". Did you mean "model"?')
+    assert screen.wait_for_end() == 3
+
+
+def test_a_termination_signal_leaves_cleanly(open_screen: OpenScreen, script: Script) -> None:
+    screen = open_screen("--model", script("Hello."))
+    screen.wait_for_prompt()
+    screen.process.send_signal(signal.SIGTERM)
+    assert screen.wait_for_end() == 143
+    assert "Traceback" not in "\n".join(screen.lines())
+
+
+def test_lines_typed_before_come_back(open_screen: OpenScreen, script: Script, environment: dict[str, str]) -> None:
+    first = open_screen("--model", script("Hello."), "--no-servers")
+    first.wait_for_prompt()
+    first.type("remember me\r")
+    first.wait_for("◆ Hello.")
+    first.wait_for_prompt()
+    first.type("\x04")
+    assert first.wait_for_end() == 0
+    second = open_screen("--model", script("Hello."), "--no-servers")
+    second.wait_for_prompt()
+    second.type("\x1b[A")
+    second.wait_for("> remember me")
+    history = Path(environment["HOME"]) / ".local/state/rkllm-chat/history"
+    assert history.stat().st_mode & 0o777 == 0o600
