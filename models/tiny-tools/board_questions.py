@@ -1,0 +1,151 @@
+# ruff: noqa: SIM905
+"""Questions for the board server's tools, each with the call that answers it.
+
+It knows the tools' names and parameters by heart; their descriptions come from the server itself, elsewhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from board_phrasings import PHRASINGS
+from vocabulary import (
+    file_path,
+    folder_path,
+    fresh,
+    is_held_out,
+    japanese_place,
+    mount_path,
+    number,
+    place,
+    quoted,
+)
+
+MOODS = {
+    "questions": "|||||tell me |can you tell me |do you know |i'd like to know |hey, |hi, |please tell me |so, |ok, |"
+    "could you tell me |i want to know |quick question: |and |now, ",
+    "commands": (
+        "|||||please |can you |could you |hey, |would you |i want you to |ok, |can you please |now |hi, please |"
+        "go and |i'd like you to |you should "
+    ),
+    "nouns": (
+        "||||show me |tell me |give me |i need |what is |what's |check |i want to see |can you show me |"
+        "please show |could you give me |i'd like to see |what about |let me see |how about |please give me |show "
+    ),
+}
+CLOSERS = (
+    "||||||||| please|, please| now| right now|, thanks| for me| thank you| please, thanks| if you can| today"
+).split("|")
+JAPANESE_OPENERS = "||||||すみません、|ねえ、|あの、|では、|次に、|ちょっと、".split("|")
+PLACE_UNSAID = "UTC"
+JAPANESE_SHARE = 0.22
+OPERATORS = {
+    "+": ["+", "plus", "and"],
+    "-": ["-", "minus", "less"],
+    "*": ["*", "times", "x", "×", "multiplied by"],
+    "/": ["/", "divided by", "÷", "over"],
+}
+JAPANESE_OPERATORS = {
+    "+": ["+", "たす", "足す"],
+    "-": ["-", "ひく", "引く"],
+    "*": ["*", "かける", "×"],
+    "/": ["/", "わる", "÷"],
+}
+SIGNS = {"+": 4, "-": 4, "*": 4, "/": 3, "**": 0.4, "%": 0.4, "×": 0.4, "÷": 0.3, "^": 0.3}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a user says, and the call that is right for it; `tool` is None where no tool fits."""
+
+    said: str
+    tool: str | None
+    arguments: Mapping[str, Any]
+    japanese: bool = False
+
+
+def board_question(tool: str, random: Random, held_out: bool) -> Question:
+    """A question for one tool of the board: phrasing and values both from the wanted side of the split."""
+    while True:
+        japanese = random.random() < JAPANESE_SHARE
+        mood = random.choices(list(MOODS), [4, 4, 2])[0]
+        cores = PHRASINGS[tool].japanese if japanese else getattr(PHRASINGS[tool], mood)
+        wanted = [core for core in cores.split("|") if is_held_out(core) == held_out]
+        if wanted:
+            break
+    core = random.choice(wanted)
+    said, arguments = fill(core, random, japanese, held_out)
+    if tool == "get_time" and not arguments:
+        arguments = {"place": PLACE_UNSAID}
+    if japanese:
+        return Question(dress_japanese(said, random), tool, arguments, True)
+    capital = 0.0 if core.startswith("{") else 0.6
+    return Question(dress(said, mood, random, capital), tool, arguments)
+
+
+def fill(core: str, random: Random, japanese: bool, held_out: bool) -> tuple[str, dict[str, Any]]:
+    """The core with its slots filled, and the arguments those values make."""
+    shown: dict[str, str] = {}
+    arguments: dict[str, Any] = {}
+    for slot, (parameter, make) in SLOTS.items():
+        if f"{{{slot}}}" in core:
+            value = fresh(japanese_place if japanese and slot == "place" else make, random, held_out)
+            shown[slot], arguments[parameter] = quoted(value, random), value
+    if "{sum}" in core:
+        shown["sum"], arguments["expression"] = make_sum(random, japanese, held_out)
+    if "{lines}" in core:
+        arguments["lines"] = random.randint(1, 10 ** random.randint(1, 3))
+        shown["lines"] = str(arguments["lines"])
+    return core.format(**shown), arguments
+
+
+SLOTS = {
+    "place": ("place", place),
+    "path": ("path", file_path),
+    "folder": ("path", folder_path),
+    "mount": ("path", mount_path),
+}
+
+
+def make_sum(random: Random, japanese: bool, held_out: bool) -> tuple[str, str]:
+    """A sum as it is said and as it is calculated: "12 times 34" and "12 * 34"; signs are copied as they stand."""
+    numbers = [fresh(number, random, held_out) for _ in range(random.choices([2, 3, 4], [7, 2, 1])[0])]
+    if random.random() < 0.45:
+        return sum_in_words(numbers, random, japanese)
+    written = numbers[0]
+    blank = random.choice(["", " ", " "])
+    for index, value in enumerate(numbers[1:]):
+        operator = random.choices(list(SIGNS), list(SIGNS.values()))[0]
+        written += f"{blank}{operator}{blank}{value}"
+        if index < len(numbers) - 2 and random.random() < 0.6:
+            written = f"({written})"
+    if random.random() < 0.08:
+        written = random.choice([f"-{written}", f"{numbers[0]}{blank}*{blank}({written})"])
+    return written, written
+
+
+def sum_in_words(numbers: list[str], random: Random, japanese: bool) -> tuple[str, str]:
+    said = written = numbers[0]
+    for value in numbers[1:]:
+        operator = random.choice("+-*/")
+        spoken = random.choice((JAPANESE_OPERATORS if japanese else OPERATORS)[operator])
+        said += f"{spoken}{value}" if japanese else f" {spoken} {value}"
+        written += f" {operator} {value}"
+    return said, written
+
+
+def dress(said: str, mood: str, random: Random, capital: float) -> str:
+    """The core with a beginning, an end and the case and marks people use; `capital` when it has no opener."""
+    opener = random.choice(MOODS[mood].split("|"))
+    said = opener + said
+    if said.rstrip()[-1] not in "=:":
+        said += random.choice(CLOSERS)
+    if (opener and random.random() < 0.6) or random.random() < capital:
+        said = said[0].upper() + said[1:]
+    mark = "?" if mood == "questions" else "."
+    return said + random.choice([mark, mark, mark, "", "", "!", "?"])
+
+
+def dress_japanese(said: str, random: Random) -> str:
+    return random.choice(JAPANESE_OPENERS) + said + random.choice(["", "", "？", "。", "?", "！"])

@@ -1,0 +1,118 @@
+"""Writes a checkpoint as GGUF: `python models/tiny-tools/export.py DIR OUT.gguf`.
+
+Matrices become Q8_0, norms stay float32; llama.cpp then gives the tokens that PyTorch gives.
+"""
+
+import argparse
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+
+from dialogues import PROMPT_SHA256, board_prompt_sha256
+from network import Shape
+from tokenizer import CONTROLS, END, PAD, START, merges_of
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+BLOCK_NAMES = {
+    "attention_norm": "attn_norm",
+    "query": "attn_q",
+    "key": "attn_k",
+    "value": "attn_v",
+    "output": "attn_output",
+    "inner_norm": "ffn_norm",
+    "gate": "ffn_gate",
+    "up": "ffn_up",
+    "down": "ffn_down",
+}
+WHOLE_NAMES = {"embedding.weight": "token_embd.weight", "norm.weight": "output_norm.weight"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where train.py left model.pt and tokenizer.json")
+    parser.add_argument("out", type=Path)
+    options = parser.parse_args()
+    if board_prompt_sha256() != PROMPT_SHA256:
+        raise SystemExit("The chat's prompt is not the one in dialogues.PROMPT_SHA256: train again, then set it.")
+    export(options.folder, options.out)
+
+
+def export(folder: Path, out: Path) -> None:
+    """Reads `model.pt` and `tokenizer.json` in `folder`; writes the GGUF in one go."""
+    state = torch.load(folder / "model.pt", map_location="cpu")
+    writer = gguf.GGUFWriter(str(out), "llama")
+    add_description(writer, state["tokens"])
+    add_shape(writer, Shape(**state["shape"]))
+    add_tokenizer(writer, folder / "tokenizer.json")
+    for name, tensor in state["weights"].items():
+        add_tensor(writer, gguf_name(name), tensor.float().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def add_description(writer: gguf.GGUFWriter, tokens: int) -> None:
+    writer.add_name("tiny-tools")
+    writer.add_description("A very small model that calls tools; trained from nothing on synthetic dialogues.")
+    writer.add_author("rkllm_chat")
+    writer.add_license("mit")
+    writer.add_languages(["en", "ja"])
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
+    writer.add_float32("general.sampling.temp", 0.0)  # it has one right thing to say
+    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+    writer.add_string("tiny_tools.prompt_sha256", PROMPT_SHA256)
+    writer.add_uint64("tiny_tools.training_tokens", tokens)
+
+
+def add_shape(writer: gguf.GGUFWriter, shape: Shape) -> None:
+    writer.add_context_length(shape.context)
+    writer.add_embedding_length(shape.width)
+    writer.add_block_count(shape.layers)
+    writer.add_feed_forward_length(shape.inner)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.heads)
+    writer.add_layer_norm_rms_eps(shape.norm_epsilon)
+    writer.add_rope_dimension_count(shape.head_width)
+    writer.add_rope_freq_base(shape.rope_base)
+    writer.add_vocab_size(shape.vocabulary)
+
+
+def add_tokenizer(writer: gguf.GGUFWriter, path: Path) -> None:
+    pieces, merges = merges_of(path)
+    kinds = [gguf.TokenType.CONTROL if piece in CONTROLS else gguf.TokenType.NORMAL for piece in pieces]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(pieces)
+    writer.add_token_types(kinds)
+    writer.add_token_merges(merges)
+    writer.add_bos_token_id(pieces.index(START))
+    writer.add_eos_token_id(pieces.index(END))
+    writer.add_pad_token_id(pieces.index(PAD))
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(CHAT_TEMPLATE)
+
+
+def add_tensor(writer: gguf.GGUFWriter, name: str, values: np.ndarray) -> None:
+    if values.ndim == 1:
+        writer.add_tensor(name, values)
+        return
+    kind = gguf.GGMLQuantizationType.Q8_0
+    writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
+
+
+def gguf_name(name: str) -> str:
+    """`blocks.3.query.weight` -> `blk.3.attn_q.weight`."""
+    if name in WHOLE_NAMES:
+        return WHOLE_NAMES[name]
+    _, block, part, ending = name.split(".")
+    return f"blk.{block}.{BLOCK_NAMES[part]}.{ending}"
+
+
+if __name__ == "__main__":
+    main()

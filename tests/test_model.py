@@ -1,0 +1,188 @@
+"""The small model that ships: real llama.cpp, real MCP servers over stdio, the real chat loop, greedy."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rkllm_chat import language
+from rkllm_chat.backends.llama import Llama
+from rkllm_chat.chat import Chat, decline_all
+from rkllm_chat.config import ServerConfig, Settings
+from rkllm_chat.discover import BOARD
+from rkllm_chat.events import CallFound, CallsDetected, Event, Text, ToolFinished, ToolStarted, TurnEnded
+from rkllm_chat.messages import Tool, ToolCall, ToolResult
+from rkllm_chat.policy import Policy
+from rkllm_chat.prompt import compose
+from rkllm_chat.servers.toolbox import Servers
+from stage import collect
+
+pytestmark = pytest.mark.model
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+class Sitting:
+    """The model with one server, on a loop of its own; a new chat for every question."""
+
+    def __init__(self, model: Path, server: ServerConfig, logs: Path) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.backend = Llama(model, 0)
+        self.servers = Servers([server], logs)
+        self.loop.run_until_complete(self.servers.open())
+
+    def new_chat(self) -> Chat:
+        settings = Settings(policy=Policy(approve="all"))
+        return Chat(self.backend, self.servers, settings, language.load(), decline_all)
+
+    def ask(self, line: str, chat: Chat | None = None) -> list[Event]:
+        return self.loop.run_until_complete(collect((chat or self.new_chat()).send(line)))
+
+    def close(self) -> None:
+        self.loop.run_until_complete(self.servers.aclose())
+        self.loop.run_until_complete(self.backend.aclose())
+        self.loop.close()
+
+
+@pytest.fixture(scope="module")
+def board(shipped_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sitting]:
+    folder = tmp_path_factory.mktemp("folder")
+    (folder / "notes.txt").write_text("buy milk\ncall Ken\nsleep\n", encoding="utf-8")
+    config = ServerConfig(**{**vars(BOARD), "args": ("serve", "board", "--folder", str(folder))})
+    sitting = Sitting(shipped_model, config, tmp_path_factory.mktemp("logs"))
+    yield sitting
+    sitting.close()
+
+
+def results(events: list[Event]) -> list[ToolResult]:
+    return [event.result for event in events if isinstance(event, ToolFinished)]
+
+
+def answer(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, Text))
+
+
+def test_the_time_in_tokyo_is_these_events(board: Sitting) -> None:
+    chat = board.new_chat()
+    events = board.ask("What time is it in Tokyo?", chat)
+    result = results(events)[0]
+    call = ToolCall("get_time", {"place": "Tokyo"})
+    assert events[:-1] == [
+        CallFound(call),
+        CallsDetected(1),
+        ToolStarted("board", "get_time", call),
+        ToolFinished(result),
+        Text(answer(events)),
+    ]
+    assert (result.status, result.arguments) == ("completed", {"place": "Tokyo"})
+    assert "Asia/Tokyo" in result.text and result.text in answer(events)
+    end = events[-1]
+    assert isinstance(end, TurnEnded) and end.reason == "answered"
+    first, second = end.usage
+    assert second.reused_tokens == first.prompt_tokens + first.generated_tokens
+    assert [message.role for message in chat.history] == ["user", "assistant", "tool", "assistant"]
+
+
+QUESTIONS = {
+    "What time is it in Berlin?": ("get_time", {"place": "Berlin"}),
+    "what's the time in America/New_York": ("get_time", {"place": "America/New_York"}),
+    "東京は今何時ですか？": ("get_time", {"place": "東京"}),
+    "How hot is the CPU?": ("get_temperature", {}),
+    "How much memory is free?": ("get_memory", {}),
+    "How much disk space is left?": ("get_disk", {}),
+    "Is the machine busy? Show me the load.": ("get_load", {}),
+    "How busy is the NPU?": ("get_npu", {}),
+    "What is 12 * 34?": ("calculate", {"expression": "12 * 34"}),
+    "Calculate 7 + 15": ("calculate", {"expression": "7 + 15"}),
+    "Which files are here?": ("list_files", {}),
+    "Read notes.txt": ("read_file", {"path": "notes.txt"}),
+    "Show me the first 2 lines of notes.txt": ("read_file", {"path": "notes.txt", "lines": 2}),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_becomes_this_call_and_an_answer_with_its_result(question: str, board: Sitting) -> None:
+    events = board.ask(question)
+    calls = [(result.tool, dict(result.arguments)) for result in results(events)]
+    assert calls == [QUESTIONS[question]]
+    assert results(events)[0].text in answer(events)
+
+
+@pytest.mark.parametrize("line", ["Hello!", "Who are you?", "What can you do?", "Thank you!", "こんにちは"])
+def test_small_talk_calls_nothing(line: str, board: Sitting) -> None:
+    events = board.ask(line)
+    assert results(events) == [] and answer(events).strip()
+
+
+@pytest.mark.parametrize("line", ["Book a flight to Paris", "Play some music", "Send an email to Anna"])
+def test_what_no_tool_can_do_is_said_and_not_called(line: str, board: Sitting) -> None:
+    events = board.ask(line)
+    assert results(events) == []
+    assert "no tool" in answer(events)
+
+
+def test_a_talk_of_several_turns_prefills_only_what_is_new(board: Sitting) -> None:
+    chat = board.new_chat()
+    lines = ["What is 12 * 34?", "Hello!", "Read notes.txt", "How much memory is free?"]
+    ends = [board.ask(line, chat)[-1] for line in lines]
+    usage = [one for end in ends if isinstance(end, TurnEnded) for one in end.usage]
+    assert len(usage) >= 6
+    held = 0
+    for one in usage[1:]:
+        assert one.reused_tokens >= held
+        held = one.prompt_tokens
+    assert sum(one.prefilled_tokens for one in usage[1:]) < usage[-1].prompt_tokens
+
+
+def test_a_server_of_ones_own_is_called_with_a_tool_never_seen(shipped_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "harbour.py").write_text(HARBOUR, encoding="utf-8")
+    config = ServerConfig("harbour", command=sys.executable, args=(str(tmp_path / "harbour.py"),))
+    sitting = Sitting(shipped_model, config, tmp_path / "logs")
+    try:
+        result = results(sitting.ask("get_tide harbour=Husum"))
+    finally:
+        sitting.close()
+    assert [(one.tool, one.arguments, one.text) for one in result] == [
+        ("get_tide", {"harbour": "Husum"}, "The tide at Husum is 2.4 metres and rising.")
+    ]
+
+
+HARBOUR = '''
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("harbour")
+
+
+@server.tool()
+def get_tide(harbour: str) -> str:
+    """Tide height at a harbour."""
+    return f"The tide at {harbour} is 2.4 metres and rising."
+
+
+server.run("stdio")
+'''
+
+
+def test_the_model_was_trained_with_the_prompt_of_today(board: Sitting) -> None:
+    tools: list[Tool] = list(board.servers.tools)
+    system = compose([], tools)[0].text
+    trained = board.backend.metadata["tiny_tools.prompt_sha256"]
+    assert trained == hashlib.sha256(system.encode()).hexdigest(), (
+        "prompt.py or the board changed: train the model again"
+    )
+
+
+def test_a_fresh_user_gets_the_model_and_the_board_from_an_empty_folder(program: Run) -> None:
+    done = program("-p", "What time is it in Tokyo?", "--output-format", "json")
+    result = json.loads(done.stdout)["result"]
+    assert [(call["tool"], call["arguments"], call["status"]) for call in result["calls"]] == [
+        ("get_time", {"place": "Tokyo"}, "completed")
+    ]
+    assert result["calls"][0]["text"] in result["text"]
+    assert done.stderr == ""
