@@ -1,0 +1,103 @@
+"""What the README shows is true: its blocks run, its session is what the model says, its picture is the house."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rkllm_chat.config import read_toml
+from rkllm_chat.language import languages
+from stage import PROGRAM, Screen
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+MOMENT = re.compile(r"\d\d:\d\d on \w+, \d+ \w+ \d{4}")
+
+
+def blocks(kind: str) -> list[str]:
+    found = [text for name, text in BLOCKS if name == kind]
+    assert found, f"the README has no {kind} block"
+    return found
+
+
+def test_the_first_screen_has_the_two_commands() -> None:
+    assert blocks("bash")[0].splitlines() == ["pip install . && rkllm-chat", "pip install '.[test]' && pytest"]
+    assert README.index("```bash") < README.index("\n## ")
+
+
+@pytest.mark.parametrize("text", [*blocks("toml"), (ROOT / "mcp_config.toml").read_text(encoding="utf-8")])
+def test_configuration_examples_are_read_without_a_complaint(text: str) -> None:
+    assert read_toml(text, "README.md", {"HOME": "/home/someone"}).servers
+
+
+@pytest.mark.model
+def test_the_recorded_session_is_what_happens(environment: dict[str, str], folder: Path) -> None:
+    recorded = blocks("console")[0].splitlines()
+    screen = Screen([], environment, folder)
+    try:
+        screen.wait_for("lists the commands")
+        lines = screen.wait_for_prompt()
+        for question in [line for line in recorded if line.startswith("> ")]:
+            screen.type(question[2:] + "\r")
+            screen.wait_for(question)
+            lines = screen.wait_for_prompt()
+        session = lines[lines.index(recorded[0]) : -1]
+    finally:
+        screen.close()
+    assert [MOMENT.sub("NOW", line) for line in session] == [MOMENT.sub("NOW", line) for line in recorded]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("command", [line for text in blocks("bash")[1:] for line in text.splitlines()])
+def test_shell_commands_run(command: str, environment: dict[str, str], folder: Path) -> None:
+    (folder / "harbour.py").write_text(next(text for text in blocks("python") if "harbour" in text), encoding="utf-8")
+    own = next(text for text in blocks("toml") if "harbour.py" in text)
+    (folder / "own.toml").write_text(own.replace('"python"', json.dumps(sys.executable)), encoding="utf-8")
+    if "harbour" in command:
+        environment = {**environment, "RKLLM_CHAT_CONFIG": "own.toml"}
+    line = command.replace("rkllm-chat", " ".join(PROGRAM), 1)
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, env=environment, cwd=folder, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("2.4 metres" if "harbour" in command else "Asia/Tokyo") in done.stdout
+
+
+@pytest.mark.model
+def test_the_library_example_runs(environment: dict[str, str], folder: Path) -> None:
+    code = next(text for text in blocks("python") if "open_desk" in text)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "6 * 7 = 42" in done.stdout and "TurnEnded" in done.stdout
+
+
+def test_the_picture_shows_every_part_of_the_house() -> None:
+    picture = blocks("text")[0]
+    parts = {path.name for path in (ROOT / "rkllm_chat").glob("*.py") if not path.name.startswith("__")}
+    parts |= {f"{path.parent.name}/" for path in (ROOT / "rkllm_chat").glob("*/__init__.py")}
+    drawn = set(re.findall(r"^  (\w+(?:\.py|/))", picture, flags=re.MULTILINE))
+    assert drawn == parts
+
+
+def test_every_option_in_the_examples_exists() -> None:
+    help_text = subprocess.run([*PROGRAM, "--help"], capture_output=True, text=True, timeout=30, check=True).stdout
+    for option in set(re.findall(r"(?<![\w-])--[a-z][\w-]+", README)) - {"--folder", "--check"}:
+        assert option in help_text, option
+
+
+def test_every_language_file_is_found() -> None:
+    assert "en" in languages()
