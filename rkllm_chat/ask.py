@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -52,8 +52,8 @@ async def ask(settings: Settings, line: str, form: str, state: Path) -> int:
     """Asks and prints; gives the exit code. `form` is text, json or stream-json."""
     show = {"text": show_text, "json": show_json, "stream-json": show_stream}[form]
     try:
-        async with open_desk(settings, decline_all, state) as desk:
-            return await show(desk, events_of(desk, line))
+        async with open_desk(settings, decline_all, state) as desk, aclosing(events_of(desk, line)) as events:
+            return await show(desk, events)
     except ChatError as error:
         return fail(error, form)
     except asyncio.CancelledError:
@@ -62,7 +62,7 @@ async def ask(settings: Settings, line: str, form: str, state: Path) -> int:
         raise
 
 
-async def events_of(desk: Desk, line: str) -> AsyncIterator[Event]:
+async def events_of(desk: Desk, line: str) -> AsyncGenerator[Event, None]:
     """What failed at the start, then the turn."""
     for server, error in desk.failures.items():
         yield Notice(desk.words("repl.failed", server=server, error=error))
@@ -75,11 +75,10 @@ async def events_of(desk: Desk, line: str) -> AsyncIterator[Event]:
 
 async def show_text(desk: Desk, events: AsyncIterator[Event]) -> int:
     terminal = Terminal(sys.stdout, sys.stderr, desk.words, color=False, mark="")
-    failed = False
-    async for event in events:
-        terminal.show(event)
-        failed = failed or is_failure(event)
-    return int(failed)
+    last: Event | None = None
+    async for last in events:
+        terminal.show(last)
+    return exit_code(last)
 
 
 async def show_json(_desk: Desk, events: AsyncIterator[Event]) -> int:
@@ -87,9 +86,7 @@ async def show_json(_desk: Desk, events: AsyncIterator[Event]) -> int:
     results: list[ToolResult] = []
     notices: list[str] = []
     end = TurnEnded("answered")
-    failed = False
     async for event in events:
-        failed = failed or is_failure(event)
         match event:
             case Text(piece):
                 text.append(piece)
@@ -106,24 +103,23 @@ async def show_json(_desk: Desk, events: AsyncIterator[Event]) -> int:
     calls = [{key: value for key, value in asdict(result).items() if key != "structured"} for result in results]
     answer = {"text": "".join(text).strip(), "calls": calls, "reason": end.reason, "usage": sum_usage(end.usage)}
     write_line({"ok": True, "result": {**answer, "notices": notices}})
-    return int(failed)
+    return exit_code(end)
 
 
 async def show_stream(_desk: Desk, events: AsyncIterator[Event]) -> int:
-    failed = False
+    event: Event | None = None
     async for event in events:
-        failed = failed or is_failure(event)
         if word := TYPE_WORDS.get(type(event)):
             body: dict[str, Any] = asdict(event)
             if isinstance(event, TurnEnded):
                 body["usage"] = sum_usage(event.usage)
             write_line({"type": word, **body})
-    return int(failed)
+    return exit_code(event)
 
 
-def is_failure(event: Event) -> bool:
+def exit_code(last: Event | None) -> int:
     """A turn that ran out of rounds has no answer. A tool that failed is told to the model, which then answers."""
-    return isinstance(event, TurnEnded) and event.reason == "steps"
+    return int(isinstance(last, TurnEnded) and last.reason == "steps")
 
 
 def sum_usage(usage: tuple[Usage, ...]) -> dict[str, Any]:

@@ -43,5 +43,5 @@ def test_cutting_ends_after_a_few_counts_whatever_the_limit(limit: int) -> None:
 
 def test_the_next_turn_begins_at_the_next_question() -> None:
     roles = ("user", "assistant", "tool", "assistant", "user", "assistant")
-    history = [Message(role, "") for role in roles]  # type: ignore[arg-type]
+    history = [Message(role, "") for role in roles]  # type: ignore[arg-type]  # roles come as texts
     assert [next_turn(history, first) for first in range(len(roles))] == [4, 4, 4, 4, 4, 5]

@@ -1,3 +1,4 @@
+# Long word lists are easier to read and to add to as one text that is split.
 # ruff: noqa: SIM905
 """Questions for the board server's tools, each with the call that answers it.
 

@@ -1,3 +1,4 @@
+# Long word lists are easier to read and to add to as one text that is split.
 # ruff: noqa: SIM905
 """What the board server answers, made up: its wording, with random figures, names and texts.
 

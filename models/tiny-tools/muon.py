@@ -21,7 +21,7 @@ class Muon(torch.optim.Optimizer):
         super().__init__(matrices, {"lr": lr, "momentum": momentum, "decay": decay})
 
     @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]
+    def step(self) -> None:  # type: ignore[override]  # no closure is needed here
         for group in self.param_groups:
             same: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for matrix in group["params"]:

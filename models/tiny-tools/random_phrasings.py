@@ -1,3 +1,4 @@
+# Long word lists are easier to read and to add to as one text that is split.
 # ruff: noqa: SIM905
 """Words and phrasings for tools drawn at random: things, parameters, descriptions, and how people ask for them.
 

@@ -1,3 +1,4 @@
+# Long word lists are easier to read and to add to as one text that is split.
 # ruff: noqa: SIM905
 """Small talk and requests that no tool fits, each with the one answer that is trained for it.
 

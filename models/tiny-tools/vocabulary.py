@@ -1,3 +1,4 @@
+# Long word lists are easier to read and to add to as one text that is split.
 # ruff: noqa: SIM905
 """Words and values to talk about: places, paths, numbers, sums, invented words; and what is held out of training.
 

@@ -52,7 +52,7 @@ def parse(text: str) -> ast.Expression:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, float):
             written = ast.get_source_segment(text, node) or ""
-            node.value = Decimal(written.replace("_", ""))  # type: ignore[assignment]
+            node.value = Decimal(written.replace("_", ""))  # type: ignore[assignment]  # ast takes no Decimal
     return tree
 
 
