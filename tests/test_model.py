@@ -54,7 +54,20 @@ class Sitting:
 def board(shipped_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sitting]:
     folder = tmp_path_factory.mktemp("folder")
     (folder / "notes.txt").write_text("buy milk\ncall Ken\nsleep\n", encoding="utf-8")
-    config = ServerConfig(**{**vars(BOARD), "args": ("serve", "board", "--folder", str(folder))})
+    gauges = {
+        "proc/meminfo": "MemTotal: 7812500 kB\nMemAvailable: 4882812 kB\n",
+        "proc/loadavg": "1.25 0.98 0.64 1/300 4242\n",
+        "proc/uptime": "356460.00 1.0\n",
+    }
+    for name, text in gauges.items():
+        (folder / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "root" / name).write_text(text, encoding="utf-8")
+    # the gauges of a still machine: what the model copies is the same in every run
+    code = (
+        "from pathlib import Path; from rkllm_chat.bundled.board.server import build_server; "
+        f"build_server(Path({str(folder)!r}), Path({str(folder / 'root')!r})).run('stdio')"
+    )
+    config = ServerConfig(**{**vars(BOARD), "command": sys.executable, "args": ("-c", code)})
     sitting = Sitting(shipped_model, config, tmp_path_factory.mktemp("logs"))
     yield sitting
     sitting.close()
