@@ -12,7 +12,7 @@ import numpy as np
 from dialogues import Scene, conversation, draw_scene, pieces_of
 from tokenizer import Encoder
 
-PROMPT_WEIGHT, ANSWER_WEIGHT, CALL_WEIGHT, FIRST_WEIGHT = 0.2, 1.0, 3.0, 6.0
+PROMPT_WEIGHT, ANSWER_WEIGHT, CALL_WEIGHT, FIRST_WEIGHT = 0.2, 2.0, 3.0, 6.0
 ALONE = -1
 """Segment of padding: it sees itself and nothing else. The system prompt is segment 0."""
 
@@ -86,7 +86,7 @@ def copying_row(random: Random, length: int, vocabulary: int, most: int) -> Row:
             random.shuffle(phrases)
             for phrase in phrases:
                 tokens += phrase
-                weights += [0.0] + [float(saying > 0)] * (len(phrase) - 1)
+                weights += [0.0] + [ANSWER_WEIGHT * (saying > 0)] * (len(phrase) - 1)
         tokens, weights = tokens[: length - at], weights[: length - at]
         put(row, at, tokens, segment, random.randint(0, 900), weights)
         at, segment = at + len(tokens), segment + 1
@@ -107,7 +107,7 @@ def repeating_row(random: Random, length: int, vocabulary: int) -> Row:
         between = random.choices(random.choice([alphabet, range(3, vocabulary)]), k=random.randint(0, 40))
         tokens = [*opening, *said, *closing, *between, *opening, *said, *closing]
         again = len(said) + 1
-        weights = [0.0] * (len(tokens) - again - 1) + [1.0] * again + [0.0]
+        weights = [0.0] * (len(tokens) - again - 1) + [ANSWER_WEIGHT] * again + [0.0]
         tokens, weights = tokens[: length - at], weights[: length - at]
         put(row, at, tokens, segment, random.randint(0, 900), weights)
         at, segment = at + len(tokens), segment + 1

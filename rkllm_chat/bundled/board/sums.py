@@ -10,12 +10,14 @@ import ast
 import operator
 import re
 from collections.abc import Callable
-from decimal import Decimal, DecimalException, InvalidOperation, localcontext
+from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation, localcontext
 from unicodedata import normalize
 
 LONGEST = 200
 LARGEST_POWER = 1000
 DIGITS = 28
+SHOWN_DIGITS = 15
+"""Of a value that was rounded: a third has no last digit, and nobody reads 28 threes."""
 
 
 class SumError(ValueError):
@@ -23,12 +25,14 @@ class SumError(ValueError):
 
 
 def calculate(expression: str) -> str:
-    """The value of an expression as plain decimal text, at most 28 significant digits.
+    """The value of an expression as plain decimal text: 28 significant digits if it is exact, else 15.
 
     >>> calculate("(3 + 4) × 2")
     '14'
     >>> calculate("0.1 + 0.2")
     '0.3'
+    >>> calculate("2 / 3")
+    '0.666666666666667'
     """
     if len(expression) > LONGEST:
         raise SumError(f"The expression is longer than {LONGEST} characters.")
@@ -39,7 +43,8 @@ def calculate(expression: str) -> str:
     try:
         with localcontext() as context:
             context.prec = DIGITS
-            return write(value_of(tree.body))
+            value = value_of(tree.body)
+            return write(value if not context.flags[Inexact] else Context(prec=SHOWN_DIGITS).plus(value))
     except InvalidOperation:
         raise SumError(f"The result is no number, or needs more than {DIGITS} digits.") from None
     except DecimalException:
