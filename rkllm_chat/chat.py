@@ -25,13 +25,22 @@ NOTHING_SAID = "…"
 
 
 class Backend(Protocol):
-    """An engine that continues a conversation. `context_tokens` bounds prompt and answer together."""
+    """An engine that continues a conversation. `context_tokens` bounds prompt and answer together.
+
+    `native_tools`: it has its own way to tell the model of tools, and is given them beside the prompt.
+    """
 
     name: str
     context_tokens: int
+    native_tools: bool
 
-    def stream(self, prompt: Sequence[Message], generation: Generation) -> AsyncGenerator[str | Usage, None]:
-        """Pieces of the reply, then one Usage. Closing it stops the engine. Raises GenerationError."""
+    def stream(
+        self, prompt: Sequence[Message], generation: Generation, tools: Sequence[Tool] = ()
+    ) -> AsyncGenerator[str | Usage | Notice, None]:
+        """Pieces of the reply, then one Usage; a Notice where something takes its time.
+
+        Closing it stops the engine. Raises GenerationError.
+        """
         ...
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
@@ -118,10 +127,14 @@ class Chat:
         said: list[str] = []
         whole = False
         try:
-            async with aclosing(self.backend.stream(self._prompt(), self.settings.generation)) as pieces:
+            tools = self.toolbox.tools if self.backend.native_tools else ()
+            async with aclosing(self.backend.stream(self._prompt(), self.settings.generation, tools)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Usage):
                         reply.usage = piece
+                        continue
+                    if isinstance(piece, Notice):
+                        yield piece
                         continue
                     said.append(piece)
                     for event in reply.note(scanner.feed(piece)):
@@ -156,6 +169,8 @@ class Chat:
 
     def _prompt(self) -> list[Message]:
         shown = self.history[self.first_shown :]
+        if self.backend.native_tools:
+            return [Message("system", self.settings.system or self.words("prompt.system")), *shown]
         return compose(shown, self.toolbox.tools, self.words, self.settings.system, self.settings.tool_format)
 
     def _forget_what_does_not_fit(self) -> int:

@@ -1,17 +1,22 @@
-"""How a model family wants a conversation written: TEMPLATES, and the Jinja template inside a GGUF.
+"""How a model family wants a conversation written: TEMPLATES, and templates in Jinja (inside a GGUF, or a file).
 
 It knows no model and no tokenizer. What comes out are pieces that say whether control tokens may be read in them,
-so that a `<|im_end|>` in somebody's text stays seven characters and never ends a turn.
+so that a `<|im_end|>` in somebody's text stays seven characters and never ends a turn. Every row of TEMPLATES is
+append-only: a prompt, the reply to it and the next question render to text that begins with prompt and reply.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, NoReturn
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
 from .errors import ModelError
 from .messages import Message
@@ -25,19 +30,60 @@ class Piece:
     special: bool
 
 
-Template = Callable[[Sequence[Message]], list[Piece]]
+class Template(Protocol):
+    """Writes a conversation and opens the assistant's turn.
+
+    `thinking` False switches a model's thinking off, True on, None leaves it its way; families without the switch
+    do not mind. `ends` are the texts with which the model ends its turn, `controls` the control tokens that are known.
+    """
+
+    @property
+    def ends(self) -> tuple[str, ...]: ...
+
+    @property
+    def controls(self) -> tuple[str, ...]: ...
+
+    def __call__(self, messages: Sequence[Message], thinking: bool | None = None) -> list[Piece]: ...
 
 
-def render_chatml(messages: Sequence[Message]) -> list[Piece]:
-    """ChatML (Qwen and many others), ending in an open assistant turn."""
-    pieces: list[Piece] = []
+@dataclass(frozen=True)
+class Family:
+    """A family's way to write. `around`: for each role what stands before and after a text.
+
+    The assistant's "before" is also what opens its turn, then comes what `thoughts` has for the thinking that is asked.
+    Without a "system" in `around`, the system text goes in front of the next user text. `bos` comes first where the
+    official template writes one: it is part of the text, and a runtime that adds its own needs it taken off.
+    """
+
+    around: Mapping[str, tuple[str, str]]
+    ends: tuple[str, ...]
+    bos: str = ""
+    thoughts: Mapping[bool | None, str] = field(default_factory=dict[bool | None, str])
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The control tokens that it writes or ends with."""
+        written = (self.bos, *(text for pair in self.around.values() for text in pair), *self.ends)
+        return find_controls(" ".join(written))
+
+    def __call__(self, messages: Sequence[Message], thinking: bool | None = None) -> list[Piece]:
+        pieces = [Piece(self.bos, special=True)]
+        for message in messages if "system" in self.around else fold_system(messages):
+            before, after = self.around[message.role if message.role in self.around else "user"]
+            pieces += [Piece(before, special=True), Piece(message.text, special=False), Piece(after, special=True)]
+        opening = self.around["assistant"][0] + self.thoughts.get(thinking, "")
+        return join_pieces([*pieces, Piece(opening, special=True)])
+
+
+def fold_system(messages: Sequence[Message]) -> list[Message]:
+    """Each system text in front of the user text behind it, or, where none follows, as a user text of its own."""
+    folded: list[Message] = []
     for message in messages:
-        pieces += [
-            Piece(f"<|im_start|>{message.role}\n", special=True),
-            Piece(message.text, special=False),
-            Piece("<|im_end|>\n", special=True),
-        ]
-    return join_pieces([*pieces, Piece("<|im_start|>assistant\n", special=True)])
+        if folded and folded[-1].role == "system" and message.role in ("system", "user"):
+            folded[-1] = replace(message, text=f"{folded[-1].text}\n\n{message.text}")
+        else:
+            folded.append(message)
+    return [replace(message, role="user") if message.role == "system" else message for message in folded]
 
 
 def join_pieces(pieces: Iterable[Piece]) -> list[Piece]:
@@ -53,8 +99,168 @@ def join_pieces(pieces: Iterable[Piece]) -> list[Piece]:
     return joined
 
 
-def jinja_template(source: str, bos: str = "", eos: str = "", today: date | None = None) -> Template:
-    """The template inside a GGUF, as `transformers` would render it (apply_chat_template, add_generation_prompt).
+def find_controls(written: str) -> tuple[str, ...]:
+    """The control tokens in what a template wrote around the texts, once each: all that stands in brackets there."""
+    found = re.findall(r"<[^<>\s]+>|\[[^\[\]\s]+\]", written)
+    return tuple(dict.fromkeys(text for text in found if not re.search("think|tool", text, re.IGNORECASE)))
+
+
+_OPENED = re.compile(r"<think>\s*(?:</think>\s*)?\Z")
+
+
+def opened_thought(pieces: Sequence[Piece]) -> str:
+    """What the end of a prompt has already written of the reply: a `<think>`, open or closed at once.
+
+    It is given out as the first piece of the reply, so that whoever reads it knows where the reply begins, and so that
+    the reply stands in the history with it.
+    """
+    opened = _OPENED.search(pieces[-1].text) if pieces and pieces[-1].special else None
+    return opened[0] if opened else ""
+
+
+def tagged(before: str, after: str) -> dict[str, tuple[str, str]]:
+    """The same around every role, whose name goes in at the `{}`."""
+    return {role: (before.format(role), after) for role in ("system", "user", "assistant")}
+
+
+CHATML = tagged("<|im_start|>{}\n", "<|im_end|>\n")
+CHATML_ENDS = ("<|im_end|>", "<|endoftext|>")
+NO_THOUGHT = "<think>\n\n</think>\n\n"
+
+# The official templates (tokenizer_config.json), so written that the text only grows at its end: nothing is trimmed,
+# thoughts stay, a system text goes into the first user turn, and the blank that Mistral and ChatGLM3 have before a
+# finished reply, not before an open one, is left to the model, which writes it.
+TEMPLATES: dict[str, Family] = {
+    # Qwen 1 to 3, SmolLM2, Hermes, MiniCPM 3 and 4; of these only Qwen3 (and SmolLM3) know the switch
+    "chatml": Family(CHATML, CHATML_ENDS, thoughts={False: NO_THOUGHT}),
+    # opens a thought either way, an empty one by default below 4B
+    "qwen3.5": Family(CHATML, CHATML_ENDS, thoughts={False: NO_THOUGHT, True: "<think>\n"}),
+    # without the dates that 3.1 and 3.2 write into the system turn
+    "llama3": Family(
+        tagged("<|start_header_id|>{}<|end_header_id|>\n\n", "<|eot_id|>"),
+        ends=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
+        bos="<|begin_of_text|>",
+    ),
+    # Gemma 1 to 3n; Gemma 4 has other tokens
+    "gemma": Family(
+        {
+            "user": ("<start_of_turn>user\n", "<end_of_turn>\n"),
+            "assistant": ("<start_of_turn>model\n", "<end_of_turn>\n"),
+        },
+        ends=("<end_of_turn>", "<eos>"),
+        bos="<bos>",
+    ),
+    "phi3": Family(tagged("<|{}|>\n", "<|end|>\n"), ends=("<|end|>", "<|endoftext|>")),
+    # v3 (7B Instruct v0.3); v0.1 and v0.2 have one blank more, before [/INST]
+    "mistral": Family({"user": ("[INST] ", "[/INST]"), "assistant": ("", "</s>")}, ends=("</s>",), bos="<s>"),
+    "deepseek-r1": Family(
+        {"system": ("", ""), "user": ("<｜User｜>", ""), "assistant": ("<｜Assistant｜>", "<｜end▁of▁sentence｜>")},
+        ends=("<｜end▁of▁sentence｜>",),
+        bos="<｜begin▁of▁sentence｜>",
+        thoughts={None: "<think>\n", True: "<think>\n", False: NO_THOUGHT},
+    ),
+    "internlm2": Family(CHATML, ends=("<|im_end|>", "</s>"), bos="<s>"),
+    # MiniCPM 1 and 2; its history has nothing between a reply and the next question
+    "minicpm": Family({"system": ("", ""), "user": ("<用户>", "<AI>"), "assistant": ("", "")}, ends=("</s>", "<用户>")),
+    "chatglm3": Family(
+        {"system": ("<|system|>\n ", ""), "user": ("<|user|>\n ", ""), "assistant": ("<|assistant|>\n", "")},
+        ends=("<|user|>", "<|observation|>", "</s>"),
+        bos="[gMASK]sop",
+    ),
+    "zephyr": Family(tagged("<|{}|>\n", "</s>\n"), ends=("</s>",)),
+}
+
+render_chatml = TEMPLATES["chatml"]
+
+# What a model's name says, first match counts: a distilled or tuned model is written like its teacher or tuner.
+NAMES = (
+    (r"deepseek.*(?:[-_.]r1|distill|qwen)|r1[-_]distill", "deepseek-r1"),
+    (r"tinyllama|zephyr[-_]7b", "zephyr"),
+    (r"hermes|dolphin|smollm|tiny-tools|chatml", "chatml"),
+    (r"minicpm[-_]?(?:[34](?!b)|2b[-_]128k|[vo][-_]?(?:2[._]6|4))", "chatml"),
+    (r"minicpm[-_]?(?:1b|2b|2\.4b|s[-_]1b|moe)", "minicpm"),
+    (r"llama[-_]?3(?![b\d])", "llama3"),
+    (r"gemma(?![-_]?4)", "gemma"),
+    (r"phi[-_]?3(?!\d)", "phi3"),
+    (r"mistral|mixtral", "mistral"),
+    (r"internlm[-_]?[23]", "internlm2"),
+    (r"chatglm[-_]?3", "chatglm3"),
+    (r"qwen[-_]?3\.[5-9]", "qwen3.5"),
+    (r"qwen|qwq|marco-o1", "chatml"),
+)
+
+
+def choose_template(name: str, model_file: str) -> Family | None:
+    """The row of TEMPLATES with that name or meant by it (as "llama-3.2"); for "auto", by the name of the model's file.
+
+    None if no row is meant: which family an unknown model is of cannot be guessed.
+    """
+    # behind a name only a version may follow: "qwen.jinja" is no name of ours
+    asked, around = (Path(model_file).name, ".*(?:{}).*") if name == "auto" else (name, "(?:{})[-0-9.]*")
+    rows = (row for pattern, row in NAMES if re.fullmatch(around.format(pattern), asked, re.IGNORECASE))
+    return TEMPLATES.get(asked.casefold()) or TEMPLATES.get(next(rows, ""))
+
+
+# What models take for control tokens. `<think>`, `<tool_call>` and our `[TOOL_CALL]` are words: talk is full of them.
+SHAPES = "|".join(
+    (
+        r"<[|｜][^][<>\n]*[|｜]>",  # <|im_end|>, <｜User｜>; brackets inside would let it reach over [/INST]
+        r"<[|｜][^][<>\s]+>|<[^][<>\s|｜]+[|｜]>",  # <|turn> and <turn|> of Gemma 4
+        r"\[\|\w+\|\]",  # [|user|] of EXAONE
+        r"</?(?:s|bos|eos|pad|unk|sop|eop|AI|用户|(?:start|end)_of_(?:turn|image))>",
+        r"<</?SYS>>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]",
+        r"\[[gs]?MASK\]",
+    )
+)
+
+
+def harmless(text: str, template: Template | None = None) -> str:
+    """The text with a blank in each control token, behind its first character, for a runtime that knows no pieces.
+
+    Broken is all that has one of SHAPES, and what the template knows beside. Nothing is ever taken away: what is left
+    could close up to a new one.
+    """
+    return join_text([Piece(text, special=False)], template)
+
+
+def join_text(pieces: Iterable[Piece], template: Template | None = None) -> str:
+    """The prompt as one string: special pieces as they are, plain ones harmless, also where one meets the other."""
+    joined = join_pieces(pieces)
+    text = "".join(piece.text for piece in joined)
+    is_plain = [not piece.special for piece in joined for _ in piece.text]
+    folded, places = fold(text)
+    controls = template.controls if template else ()
+    literals = sorted({fold(control)[0] for control in controls}, key=len, reverse=True)
+    cuts: set[int] = set()
+    # a look ahead, because tokens may begin inside another
+    for match in re.finditer(f"(?=({'|'.join([*map(re.escape, literals), SHAPES])}))", folded):
+        start, last = places[match.start()], places[match.end(1) - 1]
+        if is_plain[start]:
+            cuts.add(start + 1)
+        elif True in is_plain[start : last + 1]:
+            cuts.add(is_plain.index(True, start))
+    edges = [0, *sorted(cuts), len(text)]
+    return " ".join(text[start:end] for start, end in pairwise(edges))
+
+
+def fold(text: str) -> tuple[str, Sequence[int]]:
+    """The text as a tokenizer may see it that normalises (NFKC, no invisible characters), and where each letter was.
+
+    Measured elsewhere: full-width and zero-width disguises pass a filter that looks at the text alone.
+    """
+    if text.isascii():
+        return text, range(len(text))
+    seen = [
+        (letter, place)
+        for place, written in enumerate(text)
+        if unicodedata.category(written) != "Cf"
+        for letter in unicodedata.normalize("NFKC", written)
+    ]
+    return "".join(letter for letter, _ in seen), [place for _, place in seen]
+
+
+def jinja_template(source: str, bos: str = "", eos: str = "", today: date | None = None) -> JinjaTemplate:
+    """A template in Jinja as `transformers` would render it (apply_chat_template, add_generation_prompt).
 
     It is rendered with a mark in place of each text, and the texts are put in afterwards as plain pieces: what they
     hold can neither be taken for control tokens nor run in the template. Raises ModelError if it cannot be used.
@@ -65,25 +271,57 @@ def jinja_template(source: str, bos: str = "", eos: str = "", today: date | None
         compiled = make_environment(today).from_string(source)
     except TemplateError as error:
         raise ModelError(f"The model's chat template cannot be read: {error}.") from error
+    return JinjaTemplate(compiled, bos, eos)
 
-    def render(messages: Sequence[Message]) -> list[Piece]:
-        marked = [{"role": message.role, "content": mark(i)} for i, message in enumerate(messages)]
-        text = compiled.render(messages=marked, add_generation_prompt=True, bos_token=bos, eos_token=eos)
-        return fill_marks(text, messages)
 
-    # a template may also add a number to a text or count too far
-    broken = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+@dataclass(frozen=True)
+class JinjaTemplate:
+    """A template that is somebody's program. Its control tokens and ends are read off a short talk that it renders."""
 
-    def render_any(messages: Sequence[Message]) -> list[Piece]:
+    compiled: Any
+    bos: str
+    eos: str
+
+    @cached_property
+    def ends(self) -> tuple[str, ...]:
+        """The end token, and the control token that it writes behind a reply."""
+        pieces = self._try_out()
+        reply = Piece("2", special=False)
+        behind = pieces[pieces.index(reply) + 1].text.lstrip() if reply in pieces[:-1] else ""
+        written = (text for text in find_controls(behind) if behind.startswith(text))
+        return tuple(dict.fromkeys(text for text in (*written, self.eos) if text))
+
+    @cached_property
+    def controls(self) -> tuple[str, ...]:
+        """All that looks like a control token in what it writes, and the tokens of begin and end."""
+        written = (piece.text for piece in self._try_out() if piece.special)
+        return find_controls(" ".join((*written, self.bos, self.eos)))
+
+    def __call__(self, messages: Sequence[Message], thinking: bool | None = None) -> list[Piece]:
+        from jinja2 import TemplateError
+
+        # a template may also add a number to a text or count too far
+        broken = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
         try:
-            return render(messages)
+            return self._render(messages, thinking)
         except broken:  # families such as Gemma have no system role
             try:
-                return render(fold_system(messages))
+                return self._render(fold_system(messages), thinking)
             except broken as error:
                 raise ModelError(f"The model's chat template turns the conversation down: {error}.") from error
 
-    return render_any
+    def _render(self, messages: Sequence[Message], thinking: bool | None) -> list[Piece]:
+        marked = [{"role": message.role, "content": mark(i)} for i, message in enumerate(messages)]
+        options = {} if thinking is None else {"enable_thinking": thinking}
+        words = {"bos_token": self.bos, "eos_token": self.eos, **options}
+        return fill_marks(self.compiled.render(messages=marked, add_generation_prompt=True, **words), messages)
+
+    def _try_out(self) -> list[Piece]:
+        """A question, a reply, a question; nothing if the template cannot do even that."""
+        try:
+            return self([Message("user", "1"), Message("assistant", "2"), Message("user", "3")])
+        except ModelError:
+            return []
 
 
 def make_environment(today: date | None) -> Any:
@@ -118,14 +356,3 @@ def fill_marks(text: str, messages: Sequence[Message]) -> list[Piece]:
         Piece(messages[int(part)].text, special=False) if i % 2 else Piece(part, special=True)
         for i, part in enumerate(parts)
     )
-
-
-def fold_system(messages: Sequence[Message]) -> list[Message]:
-    """The system text in front of the first user message, for templates without a system role."""
-    if len(messages) < 2 or messages[0].role != "system":
-        return list(messages)
-    first = replace(messages[1], text=f"{messages[0].text}\n\n{messages[1].text}")
-    return [first, *messages[2:]]
-
-
-TEMPLATES: dict[str, Template] = {"chatml": render_chatml}

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
@@ -23,12 +24,12 @@ from typing import Any
 from ..config import Generation, Settings
 from ..errors import GenerationError, ModelError
 from ..events import Usage
-from ..messages import Message
-from ..templates import TEMPLATES, Piece, Template, jinja_template
+from ..messages import Message, Tool
+from ..templates import TEMPLATES, Piece, Template, jinja_template, opened_thought
 from .push import Emit, stream_pushed
+from .tokens import PromptTokens
 
 MAGIC = b"GGUF"
-THINK = "<think>"
 BATCH_TOKENS = 256  # small, so that a stop during prefill is seen soon even between the engine's own checks
 FALLBACK_TEMPERATURE = 0.6
 LARGEST_CONTEXT = 8192
@@ -71,6 +72,8 @@ class Llama:
     `is_running`: the engine is at work on a prompt or a reply. `metadata`: what the GGUF says of itself.
     """
 
+    native_tools = False
+
     def __init__(self, path: Path, context_tokens: int) -> None:
         self._engine: Any = load(path, context_tokens)
         self.name = path.name
@@ -80,11 +83,13 @@ class Llama:
         self._stop = threading.Event()
         self.metadata: dict[str, str] = self._engine.metadata
         self.is_running = False
-        self._said: dict[str, list[int]] = {}
+        self._tokens = PromptTokens(self._tokens_of)
         self._abort = watch(self._engine, lambda: self._stop.is_set())
         self._ends = end_test(self._engine)
 
-    async def stream(self, prompt: Sequence[Message], generation: Generation) -> AsyncGenerator[str | Usage, None]:
+    async def stream(
+        self, prompt: Sequence[Message], generation: Generation, _tools: Sequence[Tool] = ()
+    ) -> AsyncGenerator[str | Usage, None]:
         """Pieces of the reply as they are written, then its Usage.
 
         Raises GenerationError when the prompt leaves no room or the engine fails. Closing the stream stops the
@@ -99,12 +104,9 @@ class Llama:
             finally:
                 self.is_running = False
 
-        pushed = stream_pushed(work, self._thread)
-        try:
+        async with aclosing(stream_pushed(work, self._thread)) as pushed:
             async for item in pushed:
                 yield item
-        finally:
-            await pushed.aclose()
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """How many tokens the prompt is, template included."""
@@ -133,7 +135,7 @@ class Llama:
         except RuntimeError as error:
             if not self._stop.is_set():
                 raise GenerationError(f"The engine failed: {error}.") from error
-        self._said[thought + "".join(reply.text)] = self._tokens_of(Piece(thought, special=True)) + reply.said
+        self._tokens.remember(thought, "".join(reply.text), reply.said)
         emit(reply.usage(stopped=self._stop.is_set()))
 
     def _write_tokens(self, sampled: Iterator[int], reply: Reply, emit: Emit[str | Usage]) -> None:
@@ -179,11 +181,7 @@ class Llama:
         return same
 
     def _tokenize(self, pieces: Sequence[Piece]) -> list[int]:
-        """Tokens of a prompt. A reply of our own is given back as the very tokens it was written with."""
-        tokens: list[int] = []
-        for piece in pieces:
-            own = None if piece.special else self._said.get(piece.text)
-            tokens += own or self._tokens_of(piece)
+        tokens = self._tokens.of(pieces)
         wants_bos = self.metadata.get("tokenizer.ggml.add_bos_token") == "true"
         bos = self._engine.token_bos()
         return [bos, *tokens] if wants_bos and tokens[:1] != [bos] else tokens
@@ -192,15 +190,6 @@ class Llama:
         data = piece.text.encode("utf-8", errors="replace")
         tokens: list[int] = self._engine.tokenize(data, add_bos=False, special=piece.special)
         return tokens
-
-
-def opened_thought(pieces: Sequence[Piece]) -> str:
-    """What the end of a prompt has already written of the reply: the `<think>` that some templates open.
-
-    It is given out as the first piece of the reply, so that whoever reads it knows that it begins in a thought.
-    """
-    end = pieces[-1].text
-    return end[end.rindex(THINK) :] if end.rstrip().endswith(THINK) else ""
 
 
 def open_llama(settings: Settings) -> Llama:

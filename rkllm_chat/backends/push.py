@@ -17,11 +17,14 @@ Emit = Callable[[Item], None]
 
 
 async def stream_pushed(
-    work: Callable[[Emit[Item], threading.Event], None], thread: Executor
+    work: Callable[[Emit[Item], threading.Event], None],
+    thread: Executor,
+    on_stop: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[Item, None]:
     """The items that `work` emits, in order. Raises what work raises.
 
-    When the reader walks away, the stream is closed only after work has returned: the engine is free then.
+    When the reader walks away, the stream is closed only after work has returned: the engine is free then. `on_stop`
+    is called once `stop` is set, for a work that waits for something else and must be woken.
     """
     loop = asyncio.get_running_loop()
     items: asyncio.Queue[Item | None] = asyncio.Queue()
@@ -44,5 +47,6 @@ async def stream_pushed(
         await running
     finally:
         stop.set()
+        on_stop()
         await asyncio.wait([running])
         running.exception()  # seen, so that asyncio does not complain when nobody listened any more

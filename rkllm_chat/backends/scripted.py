@@ -19,7 +19,7 @@ from typing import Any
 from ..config import Generation, Settings
 from ..errors import GenerationError, ModelError
 from ..events import Usage
-from ..messages import Message
+from ..messages import Message, Tool
 
 PIECE = 4
 
@@ -39,6 +39,7 @@ class Scripted:
     """
 
     name = "scripted"
+    native_tools = False
 
     def __init__(self, replies: Sequence[Reply | str], context_tokens: int = 4096) -> None:
         self.replies = [reply if isinstance(reply, Reply) else Reply(reply) for reply in replies]
@@ -46,7 +47,9 @@ class Scripted:
         self.prompts: list[list[Message]] = []
         self._held: list[str] = []
 
-    async def stream(self, prompt: Sequence[Message], generation: Generation) -> AsyncGenerator[str | Usage, None]:
+    async def stream(
+        self, prompt: Sequence[Message], generation: Generation, _tools: Sequence[Tool] = ()
+    ) -> AsyncGenerator[str | Usage, None]:
         """The next reply, then its Usage. Raises GenerationError when there is none left."""
         if len(self.prompts) >= len(self.replies):
             raise GenerationError(f"The script has {len(self.replies)} replies and was asked for one more.")
