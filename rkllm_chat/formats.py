@@ -180,6 +180,8 @@ CDATA, END_CDATA = "<![CDATA[", "]]>"
 
 
 def read_xml_call(reader: Reader) -> Reading[Found]:
+    if (yield from reader.skip(">")):
+        return (yield from read_hermes_call(reader))
     name = yield from read_name(reader)
     if name is None:
         return None
@@ -197,6 +199,19 @@ def read_xml_call(reader: Reader) -> Reading[Found]:
             fault = "An <argument> has no name." if key is None else f'The argument "{key}" stands twice.'
             return CallGarbled("bad_xml", fault, "")
         arguments[key] = yield from read_value(reader)
+
+
+def read_hermes_call(reader: Reader) -> Reading[Found]:
+    """`<tool_call>{json}</tool_call>`: how Qwen and Hermes write a call when their own template lists the tools."""
+    yield from reader.skip_space()
+    if not (yield from reader.next_is("{")):
+        return None
+    body = yield from read_object(reader)
+    if isinstance(body, CallGarbled):
+        return body
+    yield from reader.skip_space()
+    closed = yield from reader.skip("</tool_call>")
+    return call_of_json(body, () if closed else ("missing end marker",))
 
 
 def read_name(reader: Reader) -> Reading[str | None]:

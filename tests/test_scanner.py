@@ -17,7 +17,8 @@ from rkllm_chat.scanner import END_THINK, THINK, Scanner, Seen
 
 light = settings(max_examples=200, derandomize=True, deadline=None)
 
-JSON = '[TOOL_CALL]\n{"name": "get_tide", "arguments": {"harbour": "Husum"}}\n[END_TOOL_CALL]'
+BODY = '{"name": "get_tide", "arguments": {"harbour": "Husum"}}'
+JSON = f"[TOOL_CALL]\n{BODY}\n[END_TOOL_CALL]"
 XML = '<tool_call name="get_tide">\n<argument name="harbour">Husum</argument>\n</tool_call>'
 TIDE = ToolCall("get_tide", {"harbour": "Husum"})
 FOUND = CallFound(TIDE)
@@ -101,6 +102,8 @@ CASES: dict[str, tuple[str, list[Seen]]] = {
         as_xml('<argument name="a">if (a < b) </p></argument>'),
         [call("f", a="if (a < b) </p>")],
     ),
+    "JSON in a <tool_call>": (f"<tool_call>\n{BODY}\n</tool_call> Yes.", [FOUND, Text(" Yes.")]),
+    "JSON in a <tool_call> that is not closed": (f"<tool_call>{BODY}\n", [NO_END]),
     "CDATA": (as_xml('<argument name="a"><![CDATA[<b> &lt; ]] >]]></argument>'), [call("f", a="<b> &lt; ]] >")]),
     "end tag of an argument in its value": (
         as_xml('<argument name="a">x</argument> y</argument>'),
