@@ -31,7 +31,6 @@ VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 VALUE_OR_COMMENT = re.compile(
     r""""{3}(?:\\.|[^\\])*?"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*""", re.DOTALL
 )
-TRUST = ("off", "ask", "trusted")
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,29 @@ class Generation:
     max_tokens: int = 1024
     repeat_penalty: float = 1.0
     seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Rkllm:
+    """How a Rockchip NPU is used. `library` "" searches the usual places for librkllmrt.so.
+
+    `template` is a row of TEMPLATES, a Jinja file, "runtime" (the model's own, known to the runtime alone), or "auto"
+    (by the model's file name). `history`: who keeps it; "client" sends the whole prompt each time and the runtime
+    reuses what is equal, "runtime" sends what is new. `cpus`: the cores of the CPU part, as "4-7" or "0,2"; "" the
+    big ones. `timeout_s`: how long the runtime may be silent, on top of what a long prompt takes.
+    """
+
+    library: str = ""
+    template: str = "auto"
+    history: str = "auto"
+    native_tools: bool = False
+    prompt_cache: bool = False
+    base_domain_id: int = 0
+    cpus: str = ""
+    embed_flash: bool = True
+    lora: str = ""
+    lora_scale: float = 1.0
+    timeout_s: float = 120.0
 
 
 @dataclass(frozen=True)
@@ -88,14 +110,16 @@ class Settings:
     tool_format: str = "json"
     max_steps: int = 8
     context_tokens: int = 0
+    thinking: str = "auto"
     generation: Generation = field(default_factory=Generation)
+    rkllm: Rkllm = field(default_factory=Rkllm)
     policy: Policy = field(default_factory=Policy)
     servers: tuple[ServerConfig, ...] = ()
     written: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 SERVER_KEYS = tuple(entry.name for entry in fields(ServerConfig) if entry.name != "source")
-CHAT_KEYS = ("model", "backend", "language", "system", "tool_format", "max_steps", "context_tokens")
+CHAT_KEYS = ("model", "backend", "language", "system", "tool_format", "max_steps", "context_tokens", "thinking")
 JSON_KEYS = {"serverUrl": "url", "type": "transport", "httpUrl": "url"}
 TRANSPORT_NAMES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
 
@@ -105,24 +129,28 @@ def read_toml(text: str, source: str, environment: Mapping[str, str]) -> Setting
     check_size(text, source)
     check_dots(text, source)
     tables = parse(tomllib.loads, "TOML", text, source)
-    known = ("chat", "generation", "policy", "servers")
+    known = ("chat", "generation", "rkllm", "policy", "servers")
     check_keys(tables, known, source, "")
     tables = expand(tables, environment, source, "")
     chat = take(Settings, tables.get("chat", {}), source, "chat", CHAT_KEYS)
     generation = take(Generation, tables.get("generation", {}), source, "generation")
+    rkllm = take(Rkllm, tables.get("rkllm", {}), source, "rkllm")
     policy = take(Policy, tables.get("policy", {}), source, "policy")
-    one_of(policy.get("approve", "ask"), MODES, source, "policy.approve")
-    check_ranges(chat, source, "chat")
-    check_ranges(generation, source, "generation")
+    check_values(chat, source, "chat")
+    check_values(generation, source, "generation")
+    check_values(rkllm, source, "rkllm")
+    check_values(policy, source, "policy")
     entries = tables.get("servers", [])
     if not isinstance(entries, list):
         raise ConfigError(f"{source}: servers must be written as [[servers]].", path=source)
     servers = tuple(read_server(entry, source, f"servers[{i}]") for i, entry in enumerate(entries))
     check_names(servers, source)
-    written = [*chat, *(f"generation.{key}" for key in generation), *(f"policy.{key}" for key in policy)]
+    tables_of = {"generation": generation, "rkllm": rkllm, "policy": policy}
+    written = [*chat, *(f"{name}.{key}" for name, table in tables_of.items() for key in table)]
     return Settings(
         **chat,
         generation=Generation(**generation),
+        rkllm=Rkllm(**rkllm),
         policy=Policy(**policy),
         servers=servers,
         written=frozenset(written),
@@ -166,8 +194,7 @@ def read_server(table: Any, source: str, place: str) -> ServerConfig:
     if " " in server.command and "args" not in table:
         hint = "Write the words behind the first one in args; if it is one path with a blank, write args = []."
         raise ConfigError(f'{source}: the command of server "{server.name}" holds blanks.', hint, path=source)
-    one_of(server.trust, TRUST, source, f"{place}.trust")
-    check_ranges(vars(server), source, place)
+    check_values(vars(server), source, place)
     return server
 
 
@@ -181,9 +208,14 @@ def merge(near: Settings, far: Settings) -> Settings:
             server = replace(server, env=env, headers=headers)
         servers[server.name] = server
     written = {key.rpartition(".")[::2] for key in near.written}
-    chat, generation, policy = (
+    chat, generation, rkllm, policy = (
         {name: getattr(part, name) for table, name in written if table == wanted}
-        for part, wanted in ((near, ""), (near.generation, "generation"), (near.policy, "policy"))
+        for part, wanted in (
+            (near, ""),
+            (near.generation, "generation"),
+            (near.rkllm, "rkllm"),
+            (near.policy, "policy"),
+        )
     )
     if "deny" in policy:  # what one file forbids, no other allows again
         policy["deny"] = (*far.policy.deny, *near.policy.deny)
@@ -191,6 +223,7 @@ def merge(near: Settings, far: Settings) -> Settings:
         far,
         **chat,
         generation=replace(far.generation, **generation),
+        rkllm=replace(far.rkllm, **rkllm),
         policy=replace(far.policy, **policy),
         servers=tuple(servers.values()),
         written=near.written | far.written,
@@ -224,7 +257,7 @@ def expand(value: Any, environment: Mapping[str, str], source: str, place: str, 
 
 
 def take(
-    kind: type[Settings | Generation | Policy | ServerConfig],
+    kind: type[Settings | Generation | Rkllm | Policy | ServerConfig],
     table: Any,
     source: str,
     place: str,
@@ -276,11 +309,6 @@ def check_keys(table: Mapping[str, Any], known: tuple[str, ...], source: str, pl
             raise ConfigError(f'{source}: unknown key "{where}".', hint, path=source)
 
 
-def one_of(value: str, known: tuple[str, ...], source: str, place: str) -> None:
-    if value not in known:
-        raise ConfigError(f'{source}: {place} is "{value}".', f"Known are {', '.join(known)}.", path=source)
-
-
 # What a number may be, both ends included.
 RANGES: dict[str, tuple[float, float]] = {
     "timeout_s": (0.001, 86_400),
@@ -293,10 +321,27 @@ RANGES: dict[str, tuple[float, float]] = {
     "top_p": (0, 1),
     "min_p": (0, 1),
     "repeat_penalty": (0, 100),
+    "base_domain_id": (0, 15),
+    "lora_scale": (0, 100),
 }
 
 
-def check_ranges(table: Mapping[str, Any], source: str, place: str) -> None:
+# What a text may be.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "approve": MODES,
+    "history": ("auto", "client", "runtime"),
+    "thinking": ("auto", "on", "off"),
+    "trust": ("off", "ask", "trusted"),
+}
+
+
+def check_values(table: Mapping[str, Any], source: str, place: str) -> None:
+    """Numbers within their ranges, texts among their choices."""
+    for key, known in CHOICES.items():
+        if key in table and table[key] not in known:
+            raise ConfigError(
+                f'{source}: {place}.{key} is "{table[key]}".', f"Known are {', '.join(known)}.", path=source
+            )
     for key, (least, most) in RANGES.items():
         if key in table and not least <= table[key] <= most:
             raise ConfigError(f"{source}: {place}.{key} must be from {least:g} to {most:g}.", path=source)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from rkllm_chat import config
+from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.llama import find_shipped_model
-from stage import PROGRAM, Screen
+from rkllm_chat.backends.rkllm import Rkllm
+from rkllm_chat.config import Generation, Settings
+from rkllm_runtime.build import build_runtime
+from stage import GREEDY, PROGRAM, Screen
 
 LIMIT_S = 30
 
+Result = TypeVar("Result")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -74,6 +82,68 @@ def shipped_model() -> Path:
     path = find_shipped_model()
     assert path.is_file(), f"the shipped model is missing: {path}"
     return path
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Layout's letter -> the stand-in for librkllmrt.so, compiled once."""
+
+    @cache
+    def compile_family(family: str) -> Path:
+        return build_runtime(family, tmp_path_factory.mktemp(f"rkllm-{family}"))
+
+    return compile_family
+
+
+@pytest.fixture
+def npu_model(shipped_model: Path, tmp_path: Path) -> Path:
+    """The small model under a name that a board's owner would give it; nothing lies beside it."""
+    path = tmp_path / "tiny-tools-rk3588.rkllm"
+    path.symlink_to(shipped_model)
+    return path
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[Coroutine[Any, Any, Result]], Result]]:
+    """Runs coroutines on one loop."""
+    loop = asyncio.new_event_loop()
+    yield loop.run_until_complete
+    loop.close()
+
+
+@pytest.fixture
+def open_npu(
+    compiled: Callable[[str], Path],
+    npu_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Callable[..., Any],
+) -> Iterator[Callable[..., Rkllm]]:
+    """Opens the NPU backend on the stand-in of a layout; its RKLLM_STANDIN_ variables are given in capitals."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    backends: list[Rkllm] = []
+
+    def open_one(
+        family: str = "G",
+        generation: Generation = GREEDY,
+        context: int = 2048,
+        thinking: str = "auto",
+        **options: Any,
+    ) -> Rkllm:
+        for name in [name for name in options if name.isupper()]:
+            monkeypatch.setenv(f"RKLLM_STANDIN_{name}", options.pop(name))
+        rkllm = config.Rkllm(library=str(compiled(family)), **options)
+        settings = Settings(
+            model=str(npu_model), rkllm=rkllm, generation=generation, context_tokens=context, thinking=thinking
+        )
+        backend = open_backend(settings)
+        assert isinstance(backend, Rkllm)
+        backends.append(backend)
+        return backend
+
+    yield open_one
+    for backend in backends:
+        run(backend.aclose())
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ engines are heavy. `auto` chooses by the model's name.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..config import Settings
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
     from ..chat import Backend
 
 BACKENDS: dict[str, str] = {
+    "rkllm": "rkllm:open_rkllm",
     "llama": "llama:open_llama",
     "scripted": "scripted:open_scripted",
 }
+ENDINGS = {".rkllm": "rkllm", ".json": "scripted"}
 
 
 def open_backend(settings: Settings) -> Backend:
@@ -32,7 +35,7 @@ def open_backend(settings: Settings) -> Backend:
 
 
 def choose(settings: Settings) -> str:
-    """The backend by the model's name where the settings leave it open: anything but a script is for llama.cpp."""
+    """The backend by the ending of the model's name where the settings leave it open; llama.cpp for any other."""
     if settings.backend != "auto":
         return settings.backend
-    return "scripted" if settings.model.endswith(".json") else "llama"
+    return ENDINGS.get(Path(settings.model).suffix, "llama")

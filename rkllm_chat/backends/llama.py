@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +74,11 @@ class Llama:
 
     native_tools = False
 
-    def __init__(self, path: Path, context_tokens: int) -> None:
+    def __init__(self, path: Path, context_tokens: int, thinking: bool | None = None) -> None:
         self._engine: Any = load(path, context_tokens)
         self.name = path.name
         self.context_tokens: int = self._engine.n_ctx()
-        self._template = template_of(self._engine)
+        self._template = partial(template_of(self._engine), thinking=thinking)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="llama")
         self._stop = threading.Event()
         self.metadata: dict[str, str] = self._engine.metadata
@@ -196,7 +196,7 @@ def open_llama(settings: Settings) -> Llama:
     """Loads the GGUF of the settings, by default the small model that ships."""
     path = Path(settings.model).expanduser() if settings.model else find_shipped_model()
     check_file(path)
-    return Llama(path, settings.context_tokens)
+    return Llama(path, settings.context_tokens, {"on": True, "off": False}.get(settings.thinking))
 
 
 def find_shipped_model() -> Path:

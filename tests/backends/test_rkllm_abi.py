@@ -1,0 +1,121 @@
+"""The layouts of librkllmrt.so against what compilers printed for its headers, and the refusal to guess."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rkllm_chat.backends import rkllm_abi
+from rkllm_chat.backends.rkllm_abi import Library, find_library, read_release
+from rkllm_chat.backends.rkllm_layouts import RELEASES, layouts
+from rkllm_chat.errors import ModelError
+from rkllm_runtime.build import build_runtime, layouts_of
+
+TABLE: dict[str, Any] = json.loads(Path(__file__).with_name("rkllm_abi.json").read_text(encoding="utf-8"))
+FAMILIES = "CDEFG"
+Compiled = Callable[[str], Path]
+
+
+def shape(struct: Any) -> dict[str, Any]:
+    """Size and members of a ctypes class, those of its union among them."""
+    members: dict[str, list[int]] = {}
+    for name, kind, *_ in struct._fields_:
+        inner = dict.fromkeys(field for field, *_ in kind._fields_) if name == "choice" else {name: None}
+        members |= {field: [getattr(struct, field).offset, getattr(struct, field).size] for field in inner}
+    return {"size": ctypes.sizeof(struct), "fields": members}
+
+
+def expected(struct: dict[str, Any]) -> dict[str, Any]:
+    """The same from the table; the structs nested in 1.3.0's multimodal input are written flat here."""
+    fields = {name.rpartition(".")[2]: place for name, place in struct["fields"].items()}
+    nested = {name.partition(".")[0] for name in struct["fields"] if "." in name}
+    return {"size": struct["size"], "fields": {name: place for name, place in fields.items() if name not in nested}}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("key", "narrow"), [("structs", False), ("structs_armhf", True)])
+def test_every_struct_is_what_the_compiler_made_of_the_header(family: str, key: str, narrow: bool) -> None:
+    wanted = {rename(name): expected(struct) for name, struct in TABLE[family][key].items()}
+    assert {name: shape(struct) for name, struct in layouts(family, narrow).items()} == wanted
+
+
+def rename(name: str) -> str:
+    """Until 1.2.2 one struct was misspelt."""
+    return name.replace("MultiModel", "MultiModal")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_enum_values_are_those_of_the_header(family: str) -> None:
+    enums = TABLE[family]["enums"]
+    states = [enums["LLMCallState"][f"RKLLM_RUN_{name}"] for name in ("NORMAL", "WAITING", "FINISH", "ERROR")]
+    assert states == [rkllm_abi.NORMAL, rkllm_abi.WAITING, rkllm_abi.FINISH, rkllm_abi.ERROR]
+    inputs = [enums["RKLLMInputType"][f"RKLLM_INPUT_{name}"] for name in ("PROMPT", "TOKEN")]
+    assert inputs == [rkllm_abi.PROMPT, rkllm_abi.TOKEN]
+    assert enums["RKLLMInferMode"]["RKLLM_INFER_GENERATE"] == rkllm_abi.GENERATE
+
+
+def test_every_release_of_the_table_is_known() -> None:
+    assert {release: family for family in FAMILIES for release in TABLE[family]["releases"]} == RELEASES
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_our_structs_are_those_of_the_runtime_that_the_tests_compile(family: str, tmp_path: Path) -> None:
+    compiled = layouts_of(family, tmp_path)["structs"]
+    assert {rename(name): expected(struct) for name, struct in compiled.items()} == {
+        name: shape(struct) for name, struct in layouts(family).items()
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_library_is_known_by_its_text_and_its_defaults(family: str, compiled: Compiled) -> None:
+    library = Library(compiled(family))
+    assert (library.family, RELEASES[library.release]) == (family, family)
+
+
+@pytest.mark.parametrize(("family", "lie"), [("G", "1.2.3"), ("F", "1.3.0"), ("C", "1.2.0"), ("F", "1.1.4")])
+def test_a_library_whose_text_and_defaults_disagree_is_refused(family: str, lie: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        Library(build_runtime(family, tmp_path, release=lie))
+    assert f"says it is release {lie}, but its defaults are those of" in str(caught.value)
+    assert RELEASES_OF[family] in caught.value.message
+
+
+RELEASES_OF = {"G": "1.3.0", "F": "1.2.3", "C": "1.1.4"}
+
+
+def test_an_unknown_release_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    library = tmp_path / "librkllmrt.so"
+    library.write_bytes(b"\x7fELF RKLLM SDK (version: 9.9.9 (2031)")
+    with pytest.raises(ModelError, match=r"says it is release 9\.9\.9, and its layout is not known.*1\.3\.0"):
+        Library(library)
+    library.write_bytes(b"\x7fELF something else")
+    with pytest.raises(ModelError, match="does not name its release"):
+        Library(library)
+
+
+def test_a_file_that_is_no_library_is_an_error(tmp_path: Path) -> None:
+    library = tmp_path / "librkllmrt.so"
+    library.write_bytes(b"RKLLM SDK (version: 1.2.3 but no code")
+    with pytest.raises(ModelError, match=r"cannot be used: .*libomp"):
+        Library(library)
+
+
+def test_an_empty_file_names_no_release(tmp_path: Path) -> None:
+    library = tmp_path / "librkllmrt.so"
+    library.touch()
+    assert read_release(library) == ""
+
+
+def test_a_library_is_found_where_it_is_named_or_in_the_usual_places(tmp_path: Path) -> None:
+    place = tmp_path / "usr/lib/librkllmrt.so"
+    place.parent.mkdir(parents=True)
+    assert find_library("", tmp_path) is None
+    place.touch()
+    assert find_library("", tmp_path) == place
+    assert find_library(str(place)) == find_library(str(place.parent)) == place
+    assert find_library(str(tmp_path / "other.so")) is None

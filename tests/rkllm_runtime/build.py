@@ -1,0 +1,73 @@
+"""Compiles the stand-in for librkllmrt.so, and asks the compiler for the layouts of its header. It runs neither."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RELEASES = {"C": "1.1.4", "D": "1.2.0", "E": "1.2.1b1", "F": "1.2.3", "G": "1.3.0"}
+SOURCES = ("runtime.c", "run.c", "prompt.c", "model.c", "faults.c")
+FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-pthread")
+LIMIT_S = 60
+HERE = Path(__file__).parent
+
+
+def build_runtime(family: str, folder: Path, release: str = "") -> Path:
+    """`librkllmrt.so` in the folder, of that ABI family. Raises RuntimeError with the compiler's words.
+
+    `release`: the version it says it is, by default the family's in RELEASES.
+    """
+    library = folder / "librkllmrt.so"
+    engine = find_engine()
+    compile_c(
+        *family_flags(family, release),
+        *("-shared", "-fPIC", "-o", str(library)),
+        *(str(HERE / source) for source in SOURCES),
+        *("-I", str(find_headers()), "-L", str(engine), f"-Wl,-rpath,{engine}", "-lllama"),
+    )
+    return library
+
+
+def layouts_of(family: str, folder: Path) -> dict[str, Any]:
+    """What the compiler makes of rkllm.h: {"structs": {name: {"size", "fields": {field: [offset, size]}}}, "enums"}."""
+    program = folder / f"layouts-{family}"
+    compile_c(*family_flags(family), "-o", str(program), str(HERE / "layouts.c"))
+    printed = subprocess.run([program], capture_output=True, encoding="utf-8", timeout=LIMIT_S, check=True).stdout
+    layouts: dict[str, Any] = json.loads(printed)
+    return layouts
+
+
+def family_flags(family: str, release: str = "") -> Sequence[str]:
+    return (f"-DRKLLM_FAMILY='{family}'", f'-DRKLLM_RELEASE="{release or RELEASES[family]}"')
+
+
+def compile_c(*arguments: str) -> None:
+    command = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, *arguments]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=LIMIT_S, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{shlex.join(command)}\n{done.stderr}")
+
+
+def find_package() -> Path:
+    """Where llama_cpp is installed; it is not imported, because that loads the engine."""
+    found = importlib.util.find_spec("llama_cpp")
+    if not found or not found.origin:
+        raise RuntimeError("llama-cpp-python is not installed: pip install -e '.[test]'")
+    return Path(found.origin).parent
+
+
+def find_engine() -> Path:
+    """The folder of libllama.so."""
+    return find_package() / "lib"
+
+
+def find_headers() -> Path:
+    """The folder of llama.h: the wheel puts it beside the package."""
+    beside, inside = find_package().parent / "include", find_package() / "include"
+    return beside if (beside / "llama.h").is_file() else inside

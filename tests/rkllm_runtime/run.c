@@ -1,0 +1,360 @@
+// One run: prompt, prefill, tokens, callbacks.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "faults.h"
+#include "runtime.h"
+
+#define TEXT_BYTES 4096
+#define WORD_COUNT 16
+#define TOKENS_BEFORE_CRASH 3
+#define PAUSE 1
+
+typedef struct {
+    Runtime* runtime;
+    void* userdata;
+    struct llama_sampler* sampler;
+    int room;         // how many tokens the reply may have
+    bool heeds_ends;  // an end token ends the reply
+    double pace;      // tokens per second, or 0: computed
+    int32_t words[WORD_COUNT];
+    int word_count;
+    char text[TEXT_BYTES];  // of tokens whose characters are not whole yet
+    int text_length;
+    int prefilled, generated;
+    double begun, prefill_end;
+} Run;
+
+typedef enum { GO_ON, PAUSED, ENDED, FAILED } Outcome;
+
+static int keep_history(const RKLLMInferParam* asked) {
+#if RKLLM_FAMILY >= 'D'
+    return asked->keep_history;
+#else
+    (void)asked;
+    return 0;
+#endif
+}
+
+static Sampling read_sampling(const RKLLMParam* param, const RKLLMInferParam* asked) {
+#define SAMPLING(from)                                                                                             \
+    (Sampling) {                                                                                                   \
+        (from)->top_k, (from)->top_p, (from)->temperature, (from)->repeat_penalty, (from)->frequency_penalty,      \
+            (from)->presence_penalty, (from)->mirostat, (from)->mirostat_tau, (from)->mirostat_eta                 \
+    }
+#if RKLLM_FAMILY >= 'G'
+    if (asked->sampling_params) return SAMPLING(asked->sampling_params);
+#endif
+    (void)asked;
+    return SAMPLING(param);
+}
+
+// Our reading: a limit of 0 or less is none.
+static int read_limit(const RKLLMParam* param, const RKLLMInferParam* asked) {
+#if RKLLM_FAMILY >= 'G'
+    if (asked->max_new_tokens > 0) return asked->max_new_tokens;
+#endif
+    (void)asked;
+    return param->max_new_tokens > 0 ? param->max_new_tokens : param->max_context_len;
+}
+
+static bool is_tool_answer(const RKLLMInput* input) {
+#if RKLLM_FAMILY >= 'F'
+    return input->role && strcmp(input->role, "tool") == 0;
+#else
+    (void)input;
+    return false;
+#endif
+}
+
+// Whether the prompt goes behind what is held. Our readings: after a pause it does ("run again with new input to
+// resume"), and so does an answer of the runtime's own tools, since the sample sends only that with keep_history 0.
+static bool continues(const Runtime* runtime, const RKLLMInput* input, const RKLLMInferParam* asked) {
+    return keep_history(asked) || runtime->is_paused || (runtime->template.tools && is_tool_answer(input));
+}
+
+// What ends the model's turn before a new one. Our reading; a raw prompt ends it itself.
+static const char* closing_of(const Runtime* runtime) {
+    return runtime->is_open && !runtime->is_paused && runtime->template.kind == TEMPLATE_OWN ? "<|im_end|>\n" : "";
+}
+
+// The token said last is seen by the caller and not evaluated yet: it goes first. Not so an end token where the
+// template or the caller writes it.
+static bool owes_last(const Runtime* runtime) {
+    if (runtime->last == NO_TOKEN) return false;
+    const Template* template = &runtime->template;
+    bool is_raw = !*template->prefix && !*template->postfix;
+    return !model_is_end(&runtime->model, runtime->last) || (template->kind == TEMPLATE_CUSTOM && !is_raw);
+}
+
+static Tokens read_text(const Runtime* runtime, const RKLLMInput* input, bool goes_on) {
+    Turn turn = {.text = input->prompt_input ? input->prompt_input : "", .thinks = true};
+    turn.is_tool = is_tool_answer(input);
+    turn.is_first = !goes_on || runtime->model.held.count == 0;
+    turn.closing = goes_on ? closing_of(runtime) : "";
+#if RKLLM_FAMILY >= 'F'
+    turn.thinks = input->enable_thinking;
+#endif
+    char* text = template_turn(&runtime->template, turn);
+    if (log_level() >= 2) say('I', "prompt text: \"%s\"", text);
+    Tokens tokens = model_tokenize(&runtime->model, text, turn.is_first);
+    free(text);
+    return tokens;
+}
+
+static void say_tokens(Tokens tokens) {
+    char* list = NULL;
+    size_t length = 0;
+    FILE* out = open_memstream(&list, &length);
+    for (int i = 0; i < tokens.count; i++) fprintf(out, i ? ", %d" : "%d", tokens.ids[i]);
+    fclose(out);
+    say('I', "prompt tokens: [%s]", list);
+    free(list);
+}
+
+// TOKEN input is never put into a template.
+static Tokens read_prompt(const Runtime* runtime, const RKLLMInput* input, bool goes_on) {
+    Tokens owed = {0}, fresh;
+    if (input->input_type == RKLLM_INPUT_TOKEN)
+        fresh = tokens_join((Tokens){input->token_input.input_ids, (int)input->token_input.n_tokens}, owed);
+    else
+        fresh = read_text(runtime, input, goes_on);
+    int32_t last = runtime->last;
+    if (goes_on && owes_last(runtime)) owed = (Tokens){&last, 1};
+    Tokens whole = tokens_join(owed, fresh);
+    free(fresh.ids);
+    if (log_level() >= 2) say_tokens(whole);
+    return whole;
+}
+
+static float memory_mb(void) {
+    FILE* status = fopen("/proc/self/status", "r");
+    char line[128];
+    long peak_kb = 0;
+    while (status && fgets(line, sizeof line, status))
+        if (sscanf(line, "VmHWM: %ld", &peak_kb) == 1) break;
+    if (status) fclose(status);
+    return (float)peak_kb / 1024;
+}
+
+static void write_figures(const Run* run, RKLLMResult* result) {
+#if RKLLM_FAMILY >= 'F'
+    result->perf.prefill_time_ms = (float)(run->prefill_end - run->begun);
+    result->perf.prefill_tokens = run->prefilled;
+    result->perf.generate_time_ms = (float)(now_ms() - run->prefill_end);
+    result->perf.generate_tokens = run->generated;
+    result->perf.memory_usage_mb = memory_mb();
+#else
+    (void)run, (void)result;
+#endif
+}
+
+// Our reading: without a token the id is -1, and FINISH and ERROR have a NULL text.
+static int call_back(const Run* run, LLMCallState state, const char* text, int32_t token) {
+    RKLLMResult result = {.text = text, .token_id = token};
+    if (state == RKLLM_RUN_FINISH) write_figures(run, &result);
+#if RKLLM_FAMILY >= 'G'
+    // read anew each time: a caller that lets go of the struct too early is to be found out
+    const RKLLMCallback* callback = run->runtime->callback;
+    return callback->result_callback(&result, run->userdata ? run->userdata : callback->result_userdata, state);
+#elif RKLLM_FAMILY >= 'F'
+    return run->runtime->callback(&result, run->userdata, state);
+#else
+    run->runtime->callback(&result, run->userdata, state);
+    return 0;
+#endif
+}
+
+static bool ends_inside_character(const char* bytes, int length) {
+    for (int back = 1; back <= 3 && back <= length; back++) {
+        unsigned char byte = (unsigned char)bytes[length - back];
+        if ((byte & 0xC0) == 0x80) continue;
+        int whole = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
+        return byte < 0xF8 && whole > back;
+    }
+    return false;
+}
+
+// Our reading: all that waits comes with the token that completes it. What waits at the end of a reply is dropped.
+static int tell(Run* run, int32_t token) {
+    int room = TEXT_BYTES - 1 - run->text_length;
+    run->text_length += model_piece(&run->runtime->model, token, run->text + run->text_length, room);
+    if (ends_inside_character(run->text, run->text_length) && run->text_length < TEXT_BYTES / 2)
+        return call_back(run, RKLLM_RUN_WAITING, "", token);
+    run->text[run->text_length] = '\0';
+    int answer = call_back(run, RKLLM_RUN_NORMAL, run->text, token);
+    // the text is the caller's for the call alone
+    memset(run->text, '#', (size_t)run->text_length);
+    run->text_length = 0;
+    return answer;
+}
+
+// Our reading: tokens that are left out call nobody.
+static int tell_token(Run* run, int32_t token) {
+    bool is_hidden = run->runtime->param.skip_special_token && model_is_control(&run->runtime->model, token);
+    return is_hidden ? 0 : tell(run, token);
+}
+
+static bool prefill(Run* run, Tokens prompt) {
+    Model* model = &run->runtime->model;
+    bool is_slow = fault_fires("slow_prefill");
+    if (fault_fires("hang_in_prefill")) hang();
+    for (int done = 0; done < prompt.count; done += BATCH_TOKENS) {
+        int count = prompt.count - done < BATCH_TOKENS ? prompt.count - done : BATCH_TOKENS;
+        if (is_slow) sleep_until_ms(now_ms() + setting("MS", 0));
+        if (run->pace)
+            model_pretend(model, prompt.ids + done, count);
+        else if (!model_evaluate(model, prompt.ids + done, count))
+            return false;
+    }
+    run->prefilled = prompt.count;
+    run->prefill_end = now_ms();
+    return true;
+}
+
+static bool hold(Run* run, int32_t token) {
+    Model* model = &run->runtime->model;
+    if (!run->pace) return model_evaluate(model, &token, 1);
+    model_pretend(model, &token, 1);
+    return true;
+}
+
+static int32_t next_token(Run* run) {
+    if (!run->pace) return sampler_sample(run->sampler, &run->runtime->model);
+    sleep_until_ms(run->prefill_end + (run->generated + 1) * 1e3 / run->pace);
+    return run->words[run->generated % run->word_count];
+}
+
+// One token and what the callback says to it. Our reading: an end token is not counted as generated.
+static Outcome write_token(Run* run) {
+    Runtime* runtime = run->runtime;
+    int32_t token = runtime->last = next_token(run);
+    bool is_end = run->heeds_ends && model_is_end(&runtime->model, token);
+    if (!is_end) run->generated++;
+    int answer = tell_token(run, token);
+    if (run->generated == TOKENS_BEFORE_CRASH && fault_fires("run_crashes")) crash();
+    if (answer == PAUSE && RKLLM_FAMILY >= 'F') return PAUSED;
+    return is_end || run->generated >= run->room ? ENDED : GO_ON;
+}
+
+static bool is_aborted(Runtime* runtime) { return atomic_load(&runtime->state) == ABORTING; }
+
+// The reply, until it ends. The token said last is not evaluated.
+static Outcome generate(Run* run) {
+    Runtime* runtime = run->runtime;
+    runtime->last = NO_TOKEN;
+    runtime->is_open = true;
+    for (;;) {
+        if (is_aborted(runtime)) return ENDED;
+        Outcome outcome = write_token(run);
+        if (outcome == GO_ON && is_aborted(runtime)) outcome = ENDED;
+        if (outcome != GO_ON) return outcome;
+        if (!hold(run, runtime->last)) return FAILED;
+    }
+}
+
+static void say_figures(const Run* run) {
+    double prefill_ms = run->prefill_end - run->begun, generate_ms = now_ms() - run->prefill_end;
+    say('I', "prefill: %.2f ms, %d tokens", prefill_ms, run->prefilled);
+    say('I', "generate: %.2f ms, %d tokens", generate_ms, run->generated);
+    say('I', "peak memory: %.2f MB", (double)memory_mb());
+}
+
+static int fail(const Run* run, const char* why) {
+    refuse("%s", why);
+    call_back(run, RKLLM_RUN_ERROR, NULL, NO_TOKEN);
+    return -1;
+}
+
+static void save_cache(const Runtime* runtime, const RKLLMInferParam* asked) {
+    const RKLLMPromptCacheParam* cache = asked->prompt_cache_params;
+    if (!cache || !cache->save_prompt_cache) return;
+    const char* path = cache->prompt_cache_path ? cache->prompt_cache_path : "./prompt_cache.bin";
+    if (!model_save(&runtime->model, path)) refuse("failed to save the prompt cache to %s", path);
+}
+
+static int write_reply(Run* run, Tokens prompt) {
+    if (!prefill(run, prompt)) return fail(run, "failed to evaluate the prompt");
+    Outcome outcome = generate(run);
+    if (outcome == FAILED) return fail(run, "failed to evaluate a token");
+    run->runtime->is_paused = outcome == PAUSED;
+    if (log_level() >= 1) say_figures(run);
+    if (run->generated < TOKENS_BEFORE_CRASH && fault_fires("run_crashes")) crash();
+    // Our reading: a pause is not a finish.
+    if (outcome == ENDED && !fault_fires("no_finish")) call_back(run, RKLLM_RUN_FINISH, NULL, NO_TOKEN);
+    return 0;
+}
+
+// How many tokens at the front of the prompt need not be evaluated: the last one always is. 1.1.x reuses nothing.
+static int count_reused(const Model* model, Tokens prompt) {
+    if (RKLLM_FAMILY < 'D') return 0;
+    int shared = model_count_shared(model, prompt);
+    return shared < prompt.count ? shared : prompt.count - 1;
+}
+
+static int run_tokens(Run* run, const RKLLMInferParam* asked, Tokens prompt, bool goes_on) {
+    Model* model = &run->runtime->model;
+    int reused = goes_on ? 0 : count_reused(model, prompt);
+    int before = goes_on ? model->held.count : reused;
+    int whole = before + prompt.count - reused;
+    if (prompt.count == 0) return refuse("the prompt is empty");
+    if (whole > model->context_tokens)
+        return refuse("the length of prompt is greater than max context (prompt: %d tokens, max context: %d)", whole,
+                      model->context_tokens);
+    model_keep(model, before);
+    // model_keep may have had to forget more
+    if (model->held.count < before) reused = 0;
+    int limit = read_limit(&run->runtime->param, asked), room = model->context_tokens - whole;
+    // Our reading stops where the context is full; the real one shifts its window.
+    run->room = limit < room ? limit : room > 0 ? room : 1;
+    int status = write_reply(run, (Tokens){prompt.ids + reused, prompt.count - reused});
+    save_cache(run->runtime, asked);
+    return status;
+}
+
+static void open_run(Run* run, const RKLLMInferParam* asked) {
+    Runtime* runtime = run->runtime;
+    Sampling sampling = read_sampling(&runtime->param, asked);
+    run->begun = run->prefill_end = now_ms();
+    run->heeds_ends = !fault_fires("wrong_eos");
+#if RKLLM_FAMILY >= 'G'
+    run->heeds_ends = run->heeds_ends && !runtime->param.ignore_eos_token;
+#endif
+    run->sampler = sampler_open(&runtime->model, &sampling, (uint32_t)setting("SEED", 0));
+    run->pace = setting("PACE", 0);
+    if (run->pace) run->word_count = model_words(&runtime->model, run->words, WORD_COUNT);
+    if (!run->word_count) run->pace = 0;
+    // what is only written down is no ground for a run that computes
+    if (runtime->model.is_hollow && !run->pace) model_keep(&runtime->model, 0);
+    runtime->model.is_hollow = run->pace > 0;
+}
+
+static bool knows_lora(const Runtime* runtime, const RKLLMInferParam* asked) {
+    if (!asked->lora_params || !asked->lora_params->lora_adapter_name) return true;
+    for (int i = 0; i < LORA_COUNT; i++)
+        if (runtime->loras[i] && strcmp(runtime->loras[i], asked->lora_params->lora_adapter_name) == 0) return true;
+    return false;
+}
+
+int run_input(Runtime* runtime, const RKLLMInput* input, const RKLLMInferParam* asked, void* userdata) {
+    Run run = {.runtime = runtime, .userdata = userdata};
+    if (fault_fires("illegal_instruction")) execute_nonsense();
+    if (fault_fires("run_fails")) return fail(&run, "failed to submit");
+    bool is_text = input->input_type == RKLLM_INPUT_PROMPT || input->input_type == RKLLM_INPUT_TOKEN;
+    if (!is_text || asked->mode != RKLLM_INFER_GENERATE) return fail(&run, "the stand-in only writes text from text");
+    if (!knows_lora(runtime, asked))
+        return refuse("the lora adapter %s is not loaded", asked->lora_params->lora_adapter_name);
+    open_run(&run, asked);
+    bool goes_on = continues(runtime, input, asked);
+    if (log_level() >= 2) {
+        say('I', "keep history status: %d", keep_history(asked));
+        say('I', "current kv cache size: %d", runtime->model.held.count);
+    }
+    Tokens prompt = read_prompt(runtime, input, goes_on);
+    int status = run_tokens(&run, asked, prompt, goes_on);
+    free(prompt.ids);
+    sampler_close(run.sampler);
+    return status;
+}
