@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from .config import Settings
 
 DESCRIPTION = "Chat with an on-device model that calls MCP tools."
-EPILOG = "Other commands: rkllm-chat serve NAME (runs a bundled MCP server). All of it: see the README."
+EPILOG = (
+    "Other commands: rkllm-chat serve NAME (runs a bundled MCP server),"
+    " rkllm-chat doctor (says what this machine needs). All of it: see the README."
+)
 FORMS = ("text", "json", "stream-json")
 
 
@@ -32,6 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """`rkllm-chat`. Gives the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        if arguments[:1] == ["doctor"]:
+            from . import doctor
+
+            return doctor.main(arguments[1:])
         return serve(arguments[1:]) if arguments[:1] == ["serve"] else chat(arguments)
     except ChatError as error:
         print(f"rkllm-chat: {clean(str(error))}", file=sys.stderr)
@@ -92,8 +99,8 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-p", "--prompt", metavar="TEXT", help="one turn, then exit; - reads standard input")
     add("--output-format", choices=FORMS, default="text", help="how -p answers (default: text)")
-    add("--model", metavar="PATH", help="a .gguf file (default: the small model that ships)")
-    add("--backend", metavar="NAME", help="auto, llama or scripted (default: auto)")
+    add("--model", metavar="PATH", help="a .gguf or .rkllm file (default: the small model that ships)")
+    add("--backend", metavar="NAME", help="auto, rkllm, llama or scripted (default: auto)")
     add("--config", metavar="FILE", default="", help="read this configuration alone")
     add("--server", metavar="NAME", action="append", help="only these servers; may be repeated")
     add("--no-servers", action="store_true", help="no servers at all")
