@@ -89,6 +89,10 @@ def only_random_tools(random: Random, held_out: bool) -> Scene:
     return scene_of([], draw_tools(random, held_out))
 
 
+# What has most to copy is hardest, and asked for more often.
+ASKED_OFTEN = {"read_file": 5, "list_files": 2, "calculate": 2}
+
+
 def no_tools(_random: Random, _held_out: bool) -> Scene:
     return scene_of([], [])
 
@@ -104,8 +108,7 @@ def scene_of(board: Sequence[Tool], drawn: Sequence[Drawn]) -> Scene:
             return refuse(tools, drawn, random, held_out)
         if drawn and (not board or random.random() < 0.5):
             return ask_random(tools, random.choice(drawn), random, held_out)
-        # A sum has many digits to copy, which is the hardest thing to do: it is asked for twice as often.
-        weights = [1 + (tool.name == "calculate") for tool in board]
+        weights = [ASKED_OFTEN.get(tool.name, 1) for tool in board]
         return ask_board(tools, random.choices(board, weights)[0].name, random, held_out)
 
     return Scene(tools, ask)
