@@ -13,6 +13,7 @@ from typing import Any
 from .errors import ValidationError
 
 LONGEST_FAULT = 300
+DEEPEST = 64
 
 
 def check(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def find_fault(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     from jsonschema.exceptions import best_match
     from referencing import Registry
 
-    validator = Draft202012Validator(dict(schema), registry=Registry())
+    validator = Draft202012Validator(without_patterns(schema), registry=Registry())
     try:
         error = best_match(validator.iter_errors(dict(arguments)))
     except Exception:  # jsonschema raises a dozen kinds for a broken schema or an unknown $ref
@@ -119,6 +120,17 @@ def find_fault(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
         return ""
     place = ".".join(str(part) for part in error.absolute_path)
     return f'Argument "{place}": {error.message}.' if place else f"{error.message}."
+
+
+def without_patterns(schema: Any, depth: int = 0) -> Any:
+    """The schema without regular expressions: a hostile one takes for ever, and the server checks its own anyway."""
+    if depth > DEEPEST:
+        return {}
+    if isinstance(schema, Mapping):
+        kept = {key: value for key, value in schema.items() if not (key == "pattern" and isinstance(value, str))}
+        kept.pop("patternProperties", None)
+        return {key: without_patterns(value, depth + 1) for key, value in kept.items()}
+    return [without_patterns(item, depth + 1) for item in schema] if isinstance(schema, list) else schema
 
 
 def resolve(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@
     │   ├── ModelError           the model's file or engine
     │   └── ConnectError         a server
     ├── ServerNotFoundError      no server of that name
+    ├── ToolNotFoundError        no tool of that name
     ├── ProtocolError            a server broke the protocol
     ├── TimeLimitError           a limit ran out
     └── GenerationError          the model failed in the middle of an answer
@@ -65,6 +66,10 @@ class ConnectError(StartError):
 
 class ServerNotFoundError(ChatError):
     type_word, exit_code = "ServerNotFound", 6
+
+
+class ToolNotFoundError(ChatError):
+    type_word, exit_code = "ToolNotFound", 6
 
 
 class ProtocolError(ChatError):

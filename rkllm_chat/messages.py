@@ -19,8 +19,8 @@ SEPARATOR = "__"
 class Tool:
     """A tool as its server describes it. `schema` is the JSON Schema (2020-12) of the arguments object.
 
-    `read_only` is the server's own claim (MCP 2025-03-26, tool annotations): a hint, never a proof, and counted
-    only where the user said that the server is `trusted`.
+    `read_only` and `idempotent` (a second call does what the first did) are the server's own claims (MCP 2025-03-26,
+    tool annotations): hints, never a proof; `read_only` counts only where the user said that the server is `trusted`.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Tool:
     schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
     server: str = ""
     read_only: bool = False
+    idempotent: bool = False
     trusted: bool = False
 
     @property

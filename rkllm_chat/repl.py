@@ -50,7 +50,8 @@ async def chat(settings: Settings, state: Path, color: bool) -> int:
     terminal = Terminal(sys.stdout, sys.stdout, words, color)
     terminal.show(Notice(words("repl.opening", version=__version__)))
     async with AsyncExitStack() as stack:
-        opening = asyncio.ensure_future(stack.enter_async_context(open_desk(settings, approve, state)))
+        person = AtTerminal(terminal, session)
+        opening = asyncio.ensure_future(stack.enter_async_context(open_desk(settings, approve, state, person)))
         stack.push_async_callback(give_up, opening)
         ready = asyncio.ensure_future(announce(opening, session, terminal))
         ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits is told
@@ -96,8 +97,12 @@ def welcome(desk: Desk, terminal: Terminal) -> None:
     """Which model and servers there are, why others are not, and how to go on."""
     words = desk.words
     model, context = desk.backend.name, desk.backend.context_tokens
-    servers = ", ".join(dict.fromkeys(tool.server for tool in desk.toolbox.tools)) or words("repl.no_servers")
+    servers = ", ".join(dict.fromkeys(tool.server for tool in desk.toolbox.tools if tool.server)) or words(
+        "repl.no_servers"
+    )
     terminal.show(Notice(words("repl.ready", model=model, context=context, servers=servers)))
+    for server in desk.starting:
+        terminal.show(Notice(words("servers.starting", server=server)))
     for server, error in desk.failures.items():
         terminal.show(Notice(words("repl.failed", server=server, error=error)))
     terminal.show(Notice(words("repl.hint")))
@@ -161,6 +166,35 @@ async def play(stream: AsyncGenerator[Event, None], words: Words, terminal: Term
     elif error:
         raise error
     return leave
+
+
+class AtTerminal:
+    """The person at this terminal, asked by a server in the middle of a turn."""
+
+    def __init__(self, terminal: Terminal, session: PromptSession[str]) -> None:
+        self._terminal, self._session = terminal, session
+
+    async def agree(self, question: str) -> bool:
+        return await ask_yes(question)
+
+    async def read(self, question: str, default: str) -> str | None:
+        """A line; None for Ctrl+C and Ctrl+D."""
+        session: PromptSession[str] = PromptSession(history=InMemoryHistory())
+        try:
+            return await session.prompt_async(question, default=default)
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+    def tell(self, text: str) -> None:
+        self._terminal.show(Notice(text))
+
+    def news(self, text: str) -> None:
+        """Something that happened beside the talk: above the prompt, if there is one now."""
+        if not self._session.app.is_running:
+            self.tell(text)
+            return
+        with set_app(self._session.app):
+            run_in_terminal(partial(self.tell, text))
 
 
 async def ask_yes(question: str) -> bool:

@@ -24,6 +24,7 @@ from .language import Words
 ANSWER_MARK = "◆ "
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 LONGEST_LINE = 300
+FETCHED = ("", "read_resource", "completed")
 
 
 class Terminal:
@@ -67,6 +68,8 @@ class Terminal:
             case ToolProgress():
                 done = f"{event.progress:g}/{event.total:g}" if event.total else f"{event.progress:g}"
                 return words("terminal.progress", tool=event.tool, progress=done, message=event.message)
+            case ToolFinished(result) if (result.server, result.tool, result.status) == FETCHED:
+                return words("terminal.fetched", uri=result.arguments.get("uri", ""))
             case ToolFinished(result):
                 return words(f"terminal.{result.status}", tool=result.tool, text=result.text)
             case Notice(text):

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from real import REAL_SERVERS
 from rkllm_chat import config
 from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.llama import find_shipped_model
@@ -25,6 +26,25 @@ LIMIT_S = 30
 
 Result = TypeVar("Result")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+LEFT_OUT = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what needs other people's MCP servers where there are none; `pytest_terminal_summary` says so."""
+    left_out = [item for item in items if item.get_closest_marker("real") and not os.environ.get(REAL_SERVERS)]
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+        config.stash[LEFT_OUT] = len(left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if count := terminalreporter.config.stash.get(LEFT_OUT, 0):
+        how = f".ci/real_servers DIR, then {REAL_SERVERS}=DIR"
+        terminalreporter.write_line(f"NOT TESTED: {count} tests need real MCP servers: {how}", red=True, bold=True)
 
 
 @pytest.fixture

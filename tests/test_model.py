@@ -21,7 +21,7 @@ from rkllm_chat.events import CallFound, CallsDetected, Event, Text, ToolFinishe
 from rkllm_chat.messages import Tool, ToolCall, ToolResult
 from rkllm_chat.policy import Policy
 from rkllm_chat.prompt import compose
-from rkllm_chat.servers.toolbox import Servers
+from rkllm_chat.servers.toolbox import Toolbox
 from stage import collect
 
 pytestmark = pytest.mark.model
@@ -34,7 +34,7 @@ class Sitting:
     def __init__(self, model: Path, server: ServerConfig, logs: Path) -> None:
         self.loop = asyncio.new_event_loop()
         self.backend = Llama(model, 0)
-        self.servers = Servers([server], logs)
+        self.servers = Toolbox([server], logs)
         self.loop.run_until_complete(self.servers.open())
 
     def new_chat(self) -> Chat:

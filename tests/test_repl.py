@@ -48,7 +48,7 @@ def test_commands_show_tables_and_clear_forgets(open_screen: OpenScreen, script:
     screen = open_screen("--model", script("Hello.", "Hello again."))
     screen.wait_for_prompt()
     screen.type("/help\r")
-    screen.wait_for("/quit /exit /q  leaves")
+    screen.wait_for("/quit /exit /q       leaves")
     screen.wait_for_prompt()
     screen.type("/tools\r")
     screen.wait_for("board  get_time         Current time in a city or time zone.")
@@ -198,3 +198,70 @@ def test_lines_typed_before_come_back(open_screen: OpenScreen, script: Script, e
     second.wait_for("> remember me")
     history = Path(environment["HOME"]) / ".local/state/rkllm-chat/history"
     assert history.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_message_does_not_wait_for_a_server_that_hangs_at_its_start(
+    open_screen: OpenScreen, script: Script, folder: Path
+) -> None:
+    text = '[[servers]]\nname = "stuck"\ncommand = "sleep"\nargs = ["600"]\nconnect_s = 60\n'
+    (folder / "stuck.toml").write_text(text, encoding="utf-8")
+    screen = open_screen("--model", script("Hello."), "--config", "stuck.toml")
+    screen.wait_for_prompt()
+    screen.type("hello\r")
+    screen.wait_for("[MCP: Server 'stuck' is still starting]")
+    screen.wait_for("◆ Hello.")
+    screen.wait_for_prompt()
+    screen.type("/mcp\r")
+    screen.wait_for("stuck  starting")
+    screen.wait_for_prompt()
+    screen.type("\x04")
+    assert screen.wait_for_end() == 0
+
+
+def test_a_server_asks_its_user_in_the_middle_of_a_call(open_screen: OpenScreen, script: Script, folder: Path) -> None:
+    (folder / "harbour.py").write_text(ASKING_SERVER, encoding="utf-8")
+    text = f'[[servers]]\nname = "harbour"\ncommand = "{PROGRAM[0]}"\nargs = ["harbour.py"]\n'
+    (folder / "asking.toml").write_text(text, encoding="utf-8")
+    model = script(call_text("book", boat="Anna"), "Booked.")
+    screen = open_screen("--model", model, "--config", "asking.toml", "--allow", "book")
+    screen.wait_for("lists the commands")
+    screen.wait_for_prompt()
+    screen.type("book a berth\r")
+    screen.wait_for("[MCP: Server 'harbour' asks: How long is the boat?]")
+    screen.wait_for("Answer it? [y/N]")
+    screen.type("y\r")
+    screen.wait_for("Metres:")
+    screen.type("long\r")
+    screen.wait_for("'long' is not of type 'integer'")
+    screen.type("12\r")
+    screen.wait_for("◆ Booked.")
+    screen.wait_for_prompt()
+    screen.type("\x04")
+    assert screen.wait_for_end() == 0
+
+
+ASKING_SERVER = '''
+from typing import Annotated
+
+from mcp.server.mcpserver import Elicit, MCPServer, Resolve
+from pydantic import BaseModel
+
+server = MCPServer("harbour")
+
+
+class Berth(BaseModel):
+    metres: int
+
+
+async def ask_berth() -> Elicit[Berth]:
+    return Elicit("How long is the boat?", Berth)
+
+
+@server.tool()
+async def book(boat: str, berth: Annotated[Berth, Resolve(ask_berth)]) -> str:
+    """Books a berth."""
+    return f"{boat} has {berth.metres} metres"
+
+
+server.run("stdio")
+'''

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .. import prompt
 from ..desk import Desk
 from ..events import Event, Leave, Notice, Table
 from ..names import shown_names
+
+if TYPE_CHECKING:
+    from ..servers.connection import Connection
 
 Stream = AsyncGenerator[Event, None]
 
@@ -65,6 +69,30 @@ async def show_tools(desk: Desk, _argument: str) -> Stream:
         return
     rows = [(tool.server, name, prompt.first_line(tool.description)) for name, tool in tools.items()]
     yield Table((), tuple(rows))
+
+
+@command("/mcp", usage="[restart NAME]")
+async def show_servers(desk: Desk, argument: str) -> Stream:
+    words = desk.words
+    connections = desk.servers.connections if desk.servers else {}
+    name = argument.removeprefix("restart").strip()
+    if argument.startswith("restart") and desk.servers:
+        if name not in connections:
+            yield Notice(words("commands.no_server", name=name, names=", ".join(connections)))
+            return
+        await desk.servers.restart(name)
+    if not connections:
+        yield Notice(words("commands.no_servers"))
+        return
+    rows = [(one.config.name, words(f"state.{one.state}"), describe(one)) for one in connections.values()]
+    yield Table((), tuple(rows))
+
+
+def describe(connection: Connection) -> str:
+    """The tools of an open server and the protocol it speaks, or why it is not open."""
+    if connection.error and not connection.is_open:
+        return connection.error.message
+    return f"{len(connection.tools)} tools, MCP {connection.protocol_version}" if connection.is_open else ""
 
 
 @command("/clear")

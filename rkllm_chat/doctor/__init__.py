@@ -1,4 +1,4 @@
-"""`rkllm-chat doctor`: what this machine, its model and its configuration need, in words. It reads and writes nothing.
+"""`rkllm-chat doctor`: what this machine, its model and its configuration need. It reads files and writes none.
 
 CHECKS is what is looked at, in the order in which it is told; each looks for itself, so one that fails hides no other.
 It starts no program, loads no library and no model, and asks no server.

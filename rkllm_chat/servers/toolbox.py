@@ -1,84 +1,203 @@
 """All servers as one box of tools. It knows no chat: a call gives a result, whatever happens.
 
-Servers are opened side by side and fail alone; what failed is told, what works can be used.
+Servers are opened side by side and fail alone; what failed is told, what works can be used. Usable by itself:
+
+    async with Toolbox([ServerConfig("time", command="mcp-server-time")], Path("logs")) as box:
+        print(await box.execute_tool("time", "get_current_time", {"timezone": "Asia/Tokyo"}))
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
-from mcp_types import CallToolResult, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+from mcp_types import (
+    CallToolResult,
+    CompleteResult,
+    GetPromptResult,
+    Prompt,
+    PromptReference,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
+)
+from typing_extensions import Self
 
 from ..config import ServerConfig
-from ..errors import ChatError
+from ..errors import ChatError, ServerNotFoundError, ToolNotFoundError
 from ..messages import Status, Tool, ToolResult
+from .asks import Asks
 from .connection import Connection
+from .content import read_resource_text, read_result
+from .requests import complete, get_prompt, list_prompts, list_resources, list_templates, read_resource, subscribe
+from .resources import describe_resources, resource_tools
+
+OnProgress = Callable[[float, float | None, str], None]
 
 
-class Servers:
-    """The enabled servers of a configuration. Implements the Toolbox that a chat wants."""
+class Toolbox:
+    """The enabled servers of a configuration. `connections` has each by its name."""
 
-    def __init__(self, configs: Sequence[ServerConfig], log_folder: Path) -> None:
-        wanted = [config for config in configs if config.enabled and config.trust != "off"]
-        self.connections = {config.name: Connection(config, log_folder / f"{config.name}.log") for config in wanted}
+    def __init__(
+        self, configs: Iterable[ServerConfig], log_folder: Path | None = None, asks: Asks | None = None
+    ) -> None:
+        self._logs = log_folder or Path(gettempdir()) / "rkllm-chat-logs"
+        self._asks = asks or Asks()
+        self.connections = {config.name: self._connect(config) for config in configs if is_wanted(config)}
+        self._opening: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> None:
-        """Opens all side by side; one that fails is told in `failures`."""
-        await asyncio.gather(*(connection.open() for connection in self.connections.values()))
+    @classmethod
+    def of(cls, servers: Mapping[str, Any], asks: Asks | None = None, trust: str = "ask") -> Toolbox:
+        """A box over `MCPServer` objects in this process, for tests and programs that bring their own."""
+        box = cls((), None, asks)
+        for name, server in servers.items():
+            config = ServerConfig(name, trust=trust)
+            box.connections[name] = Connection(config, box._logs / f"{name}.log", asks, source=server)
+        return box
+
+    async def open(self, wait_s: float | None = None) -> None:
+        """Opens all side by side; one that fails is told in `failures`. After `wait_s` the rest opens behind."""
+        self._opening |= {asyncio.create_task(connection.open()) for connection in self.connections.values()}
+        if self._opening:
+            await asyncio.wait(self._opening, timeout=wait_s)
 
     async def aclose(self) -> None:
         """Closes all side by side."""
         await asyncio.gather(*(connection.aclose() for connection in self.connections.values()))
+        await asyncio.gather(*self._opening, return_exceptions=True)
+
+    close = aclose
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     @property
     def tools(self) -> Sequence[Tool]:
-        return [tool for connection in self.connections.values() for tool in connection.tools]
+        """The tools of all servers, and ours for their resources where there are any."""
+        found = [tool for connection in self.connections.values() for tool in connection.tools]
+        offering = [one for one in self.connections.values() if one.has_resources]
+        return [*found, *(resource_tools(all(one.config.trust == "trusted" for one in offering)) if offering else ())]
 
     @property
     def failures(self) -> dict[str, ChatError]:
         """Server -> why it is not there."""
-        return {name: one.error for name, one in self.connections.items() if one.error}
+        return {name: one.error for name, one in self.connections.items() if one.error and not one.is_open}
 
-    async def call(
-        self, tool: Tool, arguments: Mapping[str, Any], on_progress: Callable[[float, float | None, str], None]
-    ) -> ToolResult:
+    def is_connected(self, server: str) -> bool:
+        return self._find(server).is_open
+
+    async def restart(self, server: str) -> None:
+        """Ends a server and starts it again, also one that stays down."""
+        await self._find(server).restart()
+
+    async def apply(self, configs: Iterable[ServerConfig]) -> list[str]:
+        """Makes the box that of another configuration; gives the names of the servers that were touched.
+
+        What is new is opened, what is gone is closed, what changed is both; the others run on.
+        """
+        wanted = {config.name: config for config in configs if is_wanted(config)}
+        gone = [one for name, one in self.connections.items() if wanted.get(name) != one.config]
+        kept = {name: one for name, one in self.connections.items() if one not in gone}
+        await asyncio.gather(*(one.aclose() for one in gone))
+        self.connections = {name: kept.get(name) or self._connect(config) for name, config in wanted.items()}
+        new = [one for name, one in self.connections.items() if name not in kept]
+        await asyncio.gather(*(one.open() for one in new))
+        return sorted({one.config.name for one in (*gone, *new)})
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: OnProgress) -> ToolResult:
         """Runs a tool; failure, also of the server, is a result. Only cancellation is raised."""
         begun = time.monotonic()
-
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            on_progress(done, total, message or "")
 
         def result(status: Status, text: str, structured: Any = None) -> ToolResult:
             seconds = round(time.monotonic() - begun, 3)
             return ToolResult(tool.server, tool.name, dict(arguments), status, text, seconds, structured)
 
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            on_progress(done, total, message or "")
+
         try:
-            answer = await self.connections[tool.server].call(tool.name, arguments, progress)
+            if not tool.server:
+                return result("completed", await self._call_local(tool.name, arguments))
+            answer = await self._find(tool.server).call(tool.name, arguments, progress, tool)
         except ChatError as error:
             return result("failed", error.message)
-        return result("failed" if answer.is_error else "completed", read_text(answer), answer.structured_content)
+        return result("failed" if answer.is_error else "completed", read_result(answer), answer.structured_content)
+
+    async def execute_tool(self, server: str, tool: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:
+        """Calls a tool and gives what the server gave. Raises ChatError."""
+        connection = self._find(server)
+        if connection.is_open and tool not in (names := [one.name for one in connection.tools]):
+            hint = f"It has {', '.join(names)}." if names else "It has no tools."
+            raise ToolNotFoundError(f'Server "{server}" has no tool "{tool}".', hint, available=names)
+
+        async def unseen(*_: Any) -> None:
+            return
+
+        return await connection.call(tool, arguments or {}, unseen)
+
+    async def list_tools(self, server: str | None = None) -> list[Tool]:
+        return [tool for one in self._some(server) for tool in one.tools]
+
+    async def list_resources(self, server: str | None = None) -> list[tuple[str, Resource]]:
+        """(server, resource) of one server or of all that are open."""
+        return [(one.config.name, found) for one in self._some(server) for found in await list_resources(one)]
+
+    async def list_templates(self, server: str | None = None) -> list[tuple[str, ResourceTemplate]]:
+        return [(one.config.name, found) for one in self._some(server) for found in await list_templates(one)]
+
+    async def list_prompts(self, server: str | None = None) -> list[tuple[str, Prompt]]:
+        return [(one.config.name, found) for one in self._some(server) for found in await list_prompts(one)]
+
+    async def read_resource(self, uri: str, server: str | None = None) -> ReadResourceResult:
+        """Reads a resource; without a server, from the first that has it. Raises ChatError."""
+        return await read_resource(self._some(server), uri)
+
+    async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
+        return await get_prompt(self._find(server), name, dict(arguments or {}))
+
+    async def complete(
+        self,
+        server: str,
+        ref: PromptReference | ResourceTemplateReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str] | None = None,
+    ) -> CompleteResult:
+        """What the server suggests for an argument of a prompt or a resource template."""
+        return await complete(self._find(server), ref, argument, value, dict(context or {}))
+
+    async def subscribe(self, server: str, uri: str) -> None:
+        """Has `asks.on_change` told when a resource changes."""
+        await subscribe(self._find(server), uri)
+
+    async def _call_local(self, name: str, arguments: Mapping[str, Any]) -> str:
+        if name == "read_resource":
+            return read_resource_text(await self.read_resource(str(arguments["uri"])))
+        return describe_resources(await self.list_resources(), await self.list_templates())
+
+    def _connect(self, config: ServerConfig) -> Connection:
+        return Connection(config, self._logs / f"{config.name}.log", self._asks)
+
+    def _some(self, server: str | None) -> list[Connection]:
+        """One server, or all that are open."""
+        return [self._find(server)] if server else [one for one in self.connections.values() if one.is_open]
+
+    def _find(self, server: str) -> Connection:
+        if server not in self.connections:
+            names = list(self.connections)
+            hint = f"There are {', '.join(names)}." if names else "There are none."
+            raise ServerNotFoundError(f'There is no server "{server}".', hint, available=names)
+        return self.connections[server]
 
 
-def read_text(answer: CallToolResult) -> str:
-    """What the model reads of a result: its texts; other content is named, not pasted; else its structured content."""
-    parts = [read_block(block) for block in answer.content]
-    if not parts and answer.structured_content is not None:
-        return json.dumps(answer.structured_content, ensure_ascii=False)
-    return "\n".join(parts) or "(no content)"
-
-
-def read_block(block: Any) -> str:
-    if isinstance(block, TextContent):
-        return block.text
-    if isinstance(block, ResourceLink):
-        return f"[resource {block.uri}]"
-    if isinstance(block, EmbeddedResource):
-        inner = block.resource
-        return inner.text if isinstance(inner, TextResourceContents) else f"[resource {inner.uri}, not shown]"
-    size = len(getattr(block, "data", "")) * 3 // 4
-    return f"[{getattr(block, 'mime_type', type(block).__name__)}, {size} bytes, not shown]"
+def is_wanted(config: ServerConfig) -> bool:
+    return config.enabled and config.trust != "off"

@@ -1,58 +1,84 @@
 """TRANSPORTS: ways to reach an MCP server. They know nothing of tools.
 
 A transport is an async context manager of a read and a write stream, which is what `mcp.Client` takes. To add one,
-write a function of a ServerConfig and a log, and a row.
+write a subclass of Transport, and a row. Each is imported when it is first used.
 """
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
-
-from mcp import StdioServerParameters
-from mcp.client.stdio import stdio_client
+from typing import TYPE_CHECKING
 
 from ..config import ServerConfig
-from ..errors import ConfigError, ConnectError
+from ..errors import ConfigError
 
-OWN_COMMAND = "rkllm-chat"
+if TYPE_CHECKING:
+    from .transport import Transport
 
-Transport = Callable[[ServerConfig, TextIO], Any]
-
-
-def stdio(server: ServerConfig, log: TextIO) -> Any:
-    """Starts the server's command; it speaks on its standard input and output, its standard error goes to the log."""
-    command, args = find_command(server)
-    cwd = Path(server.cwd).expanduser() if server.cwd else None
-    if cwd and not cwd.is_dir():
-        raise ConnectError(f'Server "{server.name}": there is no folder {cwd}.', "Correct its cwd.")
-    return stdio_client(StdioServerParameters(command=command, args=args, env=dict(server.env), cwd=cwd), errlog=log)
+Open = Callable[[ServerConfig, Path], "Transport"]
 
 
-def find_command(server: ServerConfig) -> tuple[str, list[str]]:
-    """The program to start. Our own is started with this very Python, also where it is not on the PATH."""
-    if server.command == OWN_COMMAND:
-        return sys.executable, ["-m", "rkllm_chat", *server.args]
-    command = Path(server.command).expanduser()
-    found = shutil.which(str(command), path=server.env.get("PATH"))
-    if found is None:
-        hint = "Is it installed and on the PATH? A relative path counts from the current folder."
-        raise ConnectError(f'Server "{server.name}": the command "{server.command}" cannot be found.', hint)
-    return found, list(server.args)
+def stdio(server: ServerConfig, log: Path) -> Transport:
+    """A command, spoken to over its standard input and output."""
+    from .stdio import Stdio
+
+    return Stdio(server, log)
 
 
-TRANSPORTS: dict[str, Transport] = {
+def http(server: ServerConfig, log: Path) -> Transport:
+    """A URL that speaks streamable HTTP."""
+    from .http import Web
+
+    return Web(server, log, ("http",))
+
+
+def sse(server: ServerConfig, log: Path) -> Transport:
+    """A URL that speaks HTTP with server-sent events, as the protocol had it in 2024."""
+    from .http import Web
+
+    return Web(server, log, ("sse",))
+
+
+def http_or_sse(server: ServerConfig, log: Path) -> Transport:
+    """A URL that speaks one of the two: streamable HTTP is tried first."""
+    from .http import Web
+
+    return Web(server, log, ("http", "sse", "http"))
+
+
+def websocket(server: ServerConfig, log: Path) -> Transport:
+    """A ws:// or wss:// URL."""
+    from .websocket import WebSocket
+
+    return WebSocket(server, log)
+
+
+TRANSPORTS: dict[str, Open] = {
     "stdio": stdio,
+    "http": http,
+    "sse": sse,
+    "websocket": websocket,
 }
 
 
-def open_transport(server: ServerConfig, log: TextIO) -> Any:
-    """The transport that the configuration names; a command means stdio."""
-    name = server.transport or ("stdio" if server.command else "http")
+def open_transport(server: ServerConfig, log: Path, *, url_kind: str = "") -> Transport:
+    """The transport that the configuration names, not yet entered; where it names none, what command or URL mean.
+
+    `url_kind` is what an earlier connection to the same URL turned out to be (its `kind`). Raises ConfigError for a
+    name that is not in TRANSPORTS, ConnectError for a command or a folder that is not there.
+    """
+    name = server.transport or url_kind or guess_name(server)
+    if not name:
+        return http_or_sse(server, log)
     if name not in TRANSPORTS:
         known = ", ".join(TRANSPORTS)
-        raise ConfigError(f'Server "{server.name}": the transport "{name}" is not there yet.', f"Known are {known}.")
+        raise ConfigError(f'Server "{server.name}": there is no transport "{name}".', f"Known are {known}.")
     return TRANSPORTS[name](server, log)
+
+
+def guess_name(server: ServerConfig) -> str:
+    """A command means stdio, ws:// and wss:// websocket; which kind of HTTP a URL speaks, only trying tells."""
+    if server.command:
+        return "stdio"
+    return "websocket" if server.url.startswith(("ws://", "wss://")) else ""

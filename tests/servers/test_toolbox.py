@@ -13,7 +13,7 @@ import pytest
 from rkllm_chat.config import ServerConfig
 from rkllm_chat.discover import BOARD
 from rkllm_chat.messages import Tool, ToolResult
-from rkllm_chat.servers.toolbox import Servers
+from rkllm_chat.servers.toolbox import Toolbox
 
 T = TypeVar("T")
 
@@ -73,9 +73,9 @@ def odd(tmp_path: Path) -> ServerConfig:
     return ServerConfig("odd", command=sys.executable, args=(str(path),), timeout_s=10)
 
 
-def with_servers(tmp_path: Path, *configs: ServerConfig, then: Callable[[Servers], Awaitable[T]]) -> T:
+def with_servers(tmp_path: Path, *configs: ServerConfig, then: Callable[[Toolbox], Awaitable[T]]) -> T:
     async def go() -> T:
-        servers = Servers(configs, tmp_path / "logs")
+        servers = Toolbox(configs, tmp_path / "logs")
         try:
             await servers.open()
             return await then(servers)
@@ -85,16 +85,16 @@ def with_servers(tmp_path: Path, *configs: ServerConfig, then: Callable[[Servers
     return asyncio.run(go())
 
 
-def find(servers: Servers, name: str) -> Tool:
+def find(servers: Toolbox, name: str) -> Tool:
     return next(tool for tool in servers.tools if tool.name == name)
 
 
-async def call(servers: Servers, name: str, **arguments: object) -> ToolResult:
+async def call(servers: Toolbox, name: str, **arguments: object) -> ToolResult:
     return await servers.call(find(servers, name), arguments, lambda *_: None)
 
 
 def test_several_servers_are_one_box_of_tools(odd: ServerConfig, tmp_path: Path) -> None:
-    async def look(servers: Servers) -> tuple[set[str], ToolResult]:
+    async def look(servers: Toolbox) -> tuple[set[str], ToolResult]:
         return {tool.full_name for tool in servers.tools}, await call(servers, "calculate", expression="6 * 7")
 
     names, result = with_servers(tmp_path, BOARD, odd, then=look)
@@ -104,7 +104,7 @@ def test_several_servers_are_one_box_of_tools(odd: ServerConfig, tmp_path: Path)
 
 
 def test_hints_count_as_trusted_only_where_the_user_says_so(odd: ServerConfig, tmp_path: Path) -> None:
-    async def look(servers: Servers) -> dict[str, tuple[bool, bool]]:
+    async def look(servers: Toolbox) -> dict[str, tuple[bool, bool]]:
         return {
             name: (find(servers, name).read_only, find(servers, name).trusted) for name in ("get_time", "count", "die")
         }
@@ -116,7 +116,7 @@ def test_hints_count_as_trusted_only_where_the_user_says_so(odd: ServerConfig, t
 def test_a_tool_reports_its_progress(odd: ServerConfig, tmp_path: Path) -> None:
     reports: list[tuple[float, float | None, str]] = []
 
-    async def count(servers: Servers) -> ToolResult:
+    async def count(servers: Toolbox) -> ToolResult:
         return await servers.call(find(servers, "count"), {"to": 3}, lambda *report: reports.append(report))
 
     assert with_servers(tmp_path, odd, then=count).text == "counted to 3"
@@ -124,7 +124,7 @@ def test_a_tool_reports_its_progress(odd: ServerConfig, tmp_path: Path) -> None:
 
 
 def test_a_tool_that_fails_is_a_failed_result(odd: ServerConfig, tmp_path: Path) -> None:
-    async def both(servers: Servers) -> list[ToolResult]:
+    async def both(servers: Toolbox) -> list[ToolResult]:
         return [await call(servers, "fail"), await call(servers, "count", to=1)]
 
     failed, after = with_servers(tmp_path, odd, then=both)
@@ -134,13 +134,13 @@ def test_a_tool_that_fails_is_a_failed_result(odd: ServerConfig, tmp_path: Path)
 
 def test_a_picture_is_named_and_not_pasted(odd: ServerConfig, tmp_path: Path) -> None:
     result = with_servers(tmp_path, odd, then=lambda servers: call(servers, "picture"))
-    assert result.text == "[image/png, 6 bytes, not shown]"
+    assert result.text == "[image/png, 5 bytes, not shown]"
 
 
 def test_a_call_that_takes_too_long_fails_and_the_server_lives(odd: ServerConfig, tmp_path: Path) -> None:
     hasty = ServerConfig(**{**vars(odd), "timeout_s": 0.5})
 
-    async def both(servers: Servers) -> list[ToolResult]:
+    async def both(servers: Toolbox) -> list[ToolResult]:
         return [await call(servers, "wait"), await call(servers, "count", to=1)]
 
     late, after = with_servers(tmp_path, hasty, then=both)
@@ -151,7 +151,7 @@ def test_a_call_that_takes_too_long_fails_and_the_server_lives(odd: ServerConfig
 def test_a_call_that_is_stopped_is_cancelled_at_the_server_and_the_server_lives(
     odd: ServerConfig, tmp_path: Path
 ) -> None:
-    async def stop_and_count(servers: Servers) -> ToolResult:
+    async def stop_and_count(servers: Toolbox) -> ToolResult:
         began = asyncio.Event()
         waiting = asyncio.create_task(servers.call(find(servers, "wait"), {}, lambda *_: began.set()))
         await asyncio.wait_for(began.wait(), 5)
@@ -165,7 +165,7 @@ def test_a_call_that_is_stopped_is_cancelled_at_the_server_and_the_server_lives(
 
 
 def test_a_server_that_dies_in_a_call_fails_that_call_and_no_other_server(odd: ServerConfig, tmp_path: Path) -> None:
-    async def both(servers: Servers) -> list[ToolResult]:
+    async def both(servers: Toolbox) -> list[ToolResult]:
         return [await call(servers, "die"), await call(servers, "calculate", expression="1 + 1")]
 
     dead, other = with_servers(tmp_path, odd, BOARD, then=both)
@@ -184,14 +184,15 @@ def test_a_server_that_dies_in_a_call_fails_that_call_and_no_other_server(odd: S
         ),
         (ServerConfig("bad", command="sleep", args=("60",), connect_s=0.5), "did not start within 0.5 s"),
         (ServerConfig("bad", command=sys.executable, cwd="/no/such/folder"), "there is no folder"),
-        (ServerConfig("bad", url="http://127.0.0.1:1/mcp"), 'the transport "http" is not there yet'),
+        (ServerConfig("bad", url="http://127.0.0.1:1/mcp"), "cannot be reached"),
+        (ServerConfig("bad", url="http://127.0.0.1:1/", transport="pigeon"), "Known are stdio, http, sse, websocket"),
     ],
-    ids=["no command", "ends at once", "silent", "no folder", "no transport"],
+    ids=["no command", "ends at once", "silent", "no folder", "refused", "no transport"],
 )
 def test_a_server_that_cannot_be_opened_says_why_and_fails_alone(
     config: ServerConfig, cause: str, odd: ServerConfig, tmp_path: Path
 ) -> None:
-    async def look(servers: Servers) -> tuple[str, ToolResult]:
+    async def look(servers: Toolbox) -> tuple[str, ToolResult]:
         return str(servers.failures["bad"]), await call(servers, "count", to=1)
 
     error, result = with_servers(tmp_path, config, odd, then=look)
@@ -200,7 +201,7 @@ def test_a_server_that_cannot_be_opened_says_why_and_fails_alone(
 
 
 def test_no_process_is_left_when_the_box_is_closed(odd: ServerConfig, tmp_path: Path) -> None:
-    async def look(servers: Servers) -> Path:
+    async def look(servers: Toolbox) -> Path:
         process = Path("/proc") / (await call(servers, "process")).text
         assert process.exists()
         return process
@@ -213,7 +214,7 @@ def test_disabled_and_distrusted_servers_are_not_started(odd: ServerConfig, tmp_
     disabled = ServerConfig(**{**vars(odd), "name": "disabled", "enabled": False})
     chosen = ServerConfig(**{**vars(odd), "tools_allow": ("count", "wait"), "tools_deny": ("wait",)})
 
-    async def look(servers: Servers) -> list[str]:
+    async def look(servers: Toolbox) -> list[str]:
         return [tool.full_name for tool in servers.tools]
 
     assert with_servers(tmp_path, off, disabled, chosen, then=look) == ["odd__count"]
@@ -223,7 +224,7 @@ def test_closing_does_not_wait_for_a_server_that_is_still_starting(tmp_path: Pat
     silent = ServerConfig("silent", command="sleep", args=("60",), connect_s=50)
 
     async def go() -> bool:
-        servers = Servers([silent], tmp_path / "logs")
+        servers = Toolbox([silent], tmp_path / "logs")
         opening = asyncio.create_task(servers.open())
         while not (tmp_path / "logs/silent.log").exists():  # noqa: ASYNC110 - the server's start says so
             await asyncio.sleep(0)

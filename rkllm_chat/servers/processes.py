@@ -1,0 +1,156 @@
+"""Server processes: started in a session of their own, ended with all their children. It knows no protocol.
+
+A child is known by its group and by a mark in its environment, which also a daemon keeps that left the group.
+A guard stands by each server: a shell (0.3 MB, 2 ms to start) that waits for the end of a pipe which only this program
+holds, and then ends them all. So nothing is left when this program is killed. PR_SET_PDEATHSIG reaches the first
+process alone, and must be set in the child: a `preexec_fn` may deadlock where there are threads (docs.python.org,
+subprocess), and forks a program that holds a model instead of using vfork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
+MARK = "RKLLM_CHAT_SERVER"
+GUARD = """
+send() {
+    for file in $(grep -lsF "$mark" /proc/[0-9]*/environ); do
+        pid=${file#/proc/}
+        kill "-$1" "${pid%/environ}"
+    done
+    kill "-$1" "-$group"
+}
+mark=$1
+read -r group
+read -r _
+send TERM
+sleep 0.5
+send KILL
+"""
+
+
+def make_environment(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """What a server sees of this program's environment, which is little, and what its configuration gives it."""
+    kept = {name: value for name, value in own.items() if name in KEPT or name.startswith("LC_")}
+    return {**{name: value for name, value in kept.items() if not value.startswith("()")}, **given}
+
+
+class Process:
+    """A running command. `stdin`, `stdout` and `stderr` are descriptors of its pipes, and do not block.
+
+    `death` is one that becomes readable when it ends. It stays a zombie until `close`, so that its number means no
+    other process. Raises OSError if it cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path | None) -> None:
+        name, value = MARK, secrets.token_hex(8)
+        self._mark = f"{name}={value}"
+        self._guard = start_guard(self._mark)
+        try:
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=cwd,
+                env={**environment, name: value},
+                start_new_session=True,
+                umask=0o077,
+            )
+        except BaseException:
+            self._end_guard()
+            raise
+        self.pid = self._child.pid
+        assert self._guard.stdin and self._child.stdin and self._child.stdout and self._child.stderr
+        self._guard.stdin.write(f"{self.pid}\n".encode())
+        self._pipes = (self._child.stdin, self._child.stdout, self._child.stderr)
+        self.stdin, self.stdout, self.stderr = (pipe.fileno() for pipe in self._pipes)
+        for pipe in self._pipes:
+            os.set_blocking(pipe.fileno(), False)
+        self.death = os.pidfd_open(self.pid)
+
+    def close_stdin(self) -> None:
+        self._pipes[0].close()
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative for the signal that ended it."""
+        status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if status is None:
+            return None
+        return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+
+    def living(self) -> list[int]:
+        """Its processes that run: of its group, or with its mark. A zombie does not run."""
+        return [pid for pid in list_processes() if self._is_ours(pid)]
+
+    def _is_ours(self, pid: int) -> bool:
+        try:
+            state, _, group = read_stat(pid)[:3]
+            if state == "Z":
+                return False
+            return int(group) == self.pid or self._mark.encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:  # it has gone, or is another user's
+            return False
+
+    def send(self, number: signal.Signals) -> bool:
+        """Signals all that live; whether there were any."""
+        living = self.living()
+        for pid in living:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        return bool(living)
+
+    def close(self) -> None:
+        """Lets go of everything; it and its group have been ended."""
+        for pipe in self._pipes:
+            pipe.close()
+        os.close(self.death)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(timeout=1)
+        self._end_guard()
+
+    def _end_guard(self) -> None:
+        self._guard.kill()
+        self._guard.communicate()
+
+
+def start_guard(mark: str) -> subprocess.Popen[bytes]:
+    """A process that outlives this one just long enough to end whoever carries the mark, and the group it is told."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", GUARD, "guard", mark],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin"},
+        start_new_session=True,
+    )
+
+
+def list_processes() -> list[int]:
+    return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]
+
+
+def read_stat(pid: int) -> list[str]:
+    """A process's state, parent, group and so on (proc(5), behind its name). Raises OSError if it has gone."""
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def describe_exit(code: int) -> str:
+    """An exit code in words that follow "it": "exited with 3", "was ended by SIGSEGV"."""
+    if code >= 0:
+        return f"exited with {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

@@ -1,0 +1,112 @@
+"""What went wrong with a server, as one of our errors: who, what, its last words. It knows the SDK's ways to fail."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pydantic
+from mcp import MCPError
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
+
+from ..clean import clean_line
+from ..errors import ChatError, ConnectError, ProtocolError, TimeLimitError
+
+TIMEOUT_CODE = -32001
+CLOSED_CODE = -32000
+CLOSED = "The server has gone."
+SHOWN_LINES = 3
+LONGEST_LINE = 300
+
+
+def explain_call(name: str, error: BaseException, limit_s: float, transport: object, log: Path) -> ChatError:
+    """Why a request to an open server failed."""
+    leaf = first_leaf(error)
+    if isinstance(leaf, ChatError):
+        return leaf
+    if is_late(leaf):
+        return TimeLimitError(
+            f'Server "{name}" did not answer within {limit_s:g} s.', "Raise its timeout_s.", server=name, phase="call"
+        )
+    if is_gone(leaf):
+        return ConnectError(f'Server "{name}" has gone away{ending(transport)}.{last_words(log)}', server=name)
+    if isinstance(leaf, MCPError):
+        said = shorten(leaf.message)
+        return ProtocolError(
+            f'Server "{name}" answered with error {leaf.code}{problem(transport)}: {said}', server=name, code=leaf.code
+        )
+    return ProtocolError(f'Server "{name}" broke the protocol: {first_line(leaf)}', server=name)
+
+
+def explain_start(name: str, error: BaseException, limit_s: float, transport: object, log: Path) -> ChatError:
+    """Why a server could not be opened."""
+    leaf = first_leaf(error)
+    if isinstance(leaf, ChatError):
+        return leaf
+    words = last_words(log)
+    if isinstance(leaf, asyncio.CancelledError) or is_late(leaf):
+        text = f'Server "{name}" did not start within {limit_s:g} s{problem(transport)}.{words}'
+        return TimeLimitError(text, "Raise its connect_s.", server=name, phase="start")
+    if is_gone(leaf):
+        return ConnectError(f'Server "{name}" ended before it answered{ending(transport)}.{words}', server=name)
+    said = shorten(leaf.message) if isinstance(leaf, MCPError) else first_line(leaf)
+    return ConnectError(f'Server "{name}" cannot be opened{problem(transport)}: {said}.{words}', server=name)
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether the server, and not what it said, is the trouble. A server may send the SDK's codes; not its words."""
+    return isinstance(error, MCPError) and error.code == CLOSED_CODE and error.message in ("Connection closed", CLOSED)
+
+
+def is_late(error: BaseException) -> bool:
+    """Whether a limit of ours ran out, or one of the SDK's."""
+    late = isinstance(error, MCPError) and error.code == TIMEOUT_CODE and error.message.endswith("timed out")
+    return late or isinstance(error, TimeoutError)
+
+
+def ending(transport: object) -> str:
+    """How its process ended, where it has one: " (it exited with 3)"."""
+    said = getattr(transport, "ended", "")
+    return f" (it {said})" if isinstance(said, str) and said else ""
+
+
+def problem(transport: object) -> str:
+    """What the transport saw below the protocol, such as an HTTP status."""
+    said = getattr(transport, "problem", "")
+    return f" ({said})" if isinstance(said, str) and said else ""
+
+
+def last_words(log: Path) -> str:
+    """The last lines of the server's own log as a sentence, where it has one."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 4096))
+            lines = file.read().decode("utf-8", errors="replace").strip().splitlines()[-SHOWN_LINES:]
+    except OSError:
+        return ""
+    said = " / ".join(shorten(line) for line in lines if line.strip())
+    return f" It said: {said}" if said else ""
+
+
+def shorten(text: str) -> str:
+    line = clean_line(text[: 4 * LONGEST_LINE])
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+
+
+def first_leaf(error: BaseException) -> BaseException:
+    """The first real error in nested groups of them."""
+    while inner := getattr(error, "exceptions", None):
+        error = inner[0]
+    return error
+
+
+def first_line(error: BaseException) -> str:
+    """An error in one line; of a failed validation, where and what."""
+    if "Unsupported protocol version" in str(error):
+        return shorten(f"{error} (known here: {', '.join(KNOWN_PROTOCOL_VERSIONS)})")
+    if isinstance(error, pydantic.ValidationError):
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][-2:])
+        return shorten(f"{place}: {first['msg']}")
+    return shorten((str(error).strip() or type(error).__name__).splitlines()[0])

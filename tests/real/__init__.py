@@ -1,0 +1,3 @@
+"""Our client against MCP servers that others wrote, as real processes over real transports."""
+
+REAL_SERVERS = "RKLLM_CHAT_REAL_SERVERS"

@@ -1,0 +1,123 @@
+"""What the two eras of the protocol do differently on the wire is the same for us, over every transport that has both.
+
+The server is ours: no server of others that speaks 2026-07-28 changes its lists yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rkllm_chat.servers.toolbox import Toolbox
+
+from .servers import Face, call, find_port, ours_on, with_box
+
+FEATURES = "demo://resource/static/document/features.md"
+
+both_eras = pytest.mark.parametrize(
+    ("transport", "era"),
+    [("sse", "2025-11-25"), ("stdio", "2026-07-28"), ("http", "2026-07-28"), ("websocket", "2026-07-28")],
+)
+
+
+@both_eras
+def test_a_tool_that_appears_is_heard_of_and_can_be_called(transport: str, era: str, tmp_path: Path) -> None:
+    face = Face()
+
+    async def add_and_call(box: Toolbox) -> tuple[str, str, str]:
+        added = (await call(box, "add-tool", name="brand-new")).text
+        await face.until(lambda: "brand-new" in [tool.name for tool in box.tools])
+        return box.connections["ours"].protocol_version, added, (await call(box, "brand-new")).text
+
+    with ours_on(transport) as config:
+        assert with_box(config, tmp_path, face, add_and_call) == (era, "added brand-new", "I am new.")
+
+
+@both_eras
+def test_a_resource_that_is_followed_says_when_it_changes_and_no_other_does(
+    transport: str, era: str, tmp_path: Path
+) -> None:
+    face = Face()
+
+    async def follow(box: Toolbox) -> str:
+        await box.subscribe("ours", FEATURES)
+        await call(box, "touch-resource", uri="demo://resource/other")
+        await call(box, "touch-resource", uri=FEATURES)
+        await face.until(lambda: ("ours", FEATURES) in face.changes)
+        return box.connections["ours"].protocol_version
+
+    with ours_on(transport) as config:
+        assert with_box(config, tmp_path, face, follow) == era
+    assert [what for _, what in face.changes if what.startswith("demo:")] == [FEATURES]
+
+
+@both_eras
+def test_its_log_is_heard_with_the_level_of_each_line(transport: str, era: str, tmp_path: Path) -> None:
+    face = Face()
+
+    async def say(box: Toolbox) -> str:
+        for level in ("warning", "error"):
+            await call(box, "say", level=level, text=f"This is {level}.")
+        await face.until(lambda: len(face.logs) == 2)
+        return box.connections["ours"].protocol_version
+
+    with ours_on(transport) as config:
+        assert with_box(config, tmp_path, face, say) == era
+    assert face.logs == [("ours", "warning", "This is warning."), ("ours", "error", "This is error.")]
+
+
+@both_eras
+def test_all_pages_of_all_lists_are_read(transport: str, era: str, tmp_path: Path) -> None:
+    async def list_all(box: Toolbox) -> tuple[str, int, int, int, int]:
+        return (
+            box.connections["ours"].protocol_version,
+            len(await box.list_tools("ours")),
+            len(await box.list_resources("ours")),
+            len(await box.list_templates("ours")),
+            len(await box.list_prompts("ours")),
+        )
+
+    with ours_on(transport) as config:
+        assert with_box(config, tmp_path, Face(), list_all) == (era, 11, 2, 2, 2)
+
+
+@both_eras
+def test_a_cancelled_call_is_ended_at_the_server_too(transport: str, era: str, tmp_path: Path) -> None:
+    async def cancel(box: Toolbox) -> tuple[str, str]:
+        begun = asyncio.Event()
+        operation = call(box, "trigger-long-running-operation", lambda _: begun.set(), duration=60, steps=600)
+        running = asyncio.create_task(operation)
+        await asyncio.wait_for(begun.wait(), 5)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return box.connections["ours"].protocol_version, (await call(box, "wait-for-cancel")).text
+
+    with ours_on(transport) as config:
+        assert with_box(config, tmp_path, Face(), cancel) == (era, "a call was cancelled")
+
+
+def test_a_server_of_the_older_protocol_that_pings_is_answered(tmp_path: Path) -> None:
+    async def ask(box: Toolbox) -> str:
+        return (await call(box, "ping-client")).text
+
+    with ours_on("sse") as config:
+        assert with_box(config, tmp_path, Face(), ask) == "pong"
+
+
+@pytest.mark.parametrize("transport", ["sse", "http", "websocket"])
+def test_a_server_that_went_and_came_back_answers_the_next_call(transport: str, tmp_path: Path) -> None:
+    port = find_port()
+
+    async def survive(box: Toolbox) -> tuple[str, str]:
+        before = (await call(box, "echo", message="here")).text
+        first.close()
+        with ours_on(transport, port):
+            return before, (await call(box, "echo", message="here again")).text
+
+    with ExitStack() as first:
+        config = first.enter_context(ours_on(transport, port))
+        assert with_box(config, tmp_path, Face(), survive) == ("Echo: here", "Echo: here again")

@@ -1,0 +1,100 @@
+"""One conversation over every transport: what is said does not depend on how it travels, nor on the era."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_types import ElicitResult, PromptReference, ResourceTemplateReference
+
+from rkllm_chat.servers.toolbox import Toolbox
+
+from .servers import Face, Row, call, everything_on, ours_on, read_data, with_box
+
+TEXT, BLOB = "demo://resource/dynamic/text/{resourceId}", "demo://resource/dynamic/blob/{resourceId}"
+
+
+@pytest.mark.parametrize(
+    ("open_row", "transport", "era"),
+    [
+        pytest.param(everything_on, "stdio", "2025-11-25", marks=pytest.mark.real, id="everything, stdio"),
+        pytest.param(everything_on, "sse", "2025-11-25", marks=pytest.mark.real, id="everything, SSE"),
+        pytest.param(everything_on, "http", "2025-11-25", marks=pytest.mark.real, id="everything, streamable HTTP"),
+        pytest.param(ours_on, "stdio", "2026-07-28", id="ours, stdio"),
+        pytest.param(ours_on, "sse", "2025-11-25", id="ours, SSE"),
+        pytest.param(ours_on, "http", "2026-07-28", id="ours, streamable HTTP"),
+        pytest.param(ours_on, "websocket", "2026-07-28", id="ours, WebSocket"),
+    ],
+)
+def test_one_conversation_runs_over_every_transport(open_row: Row, transport: str, era: str, tmp_path: Path) -> None:
+    face = Face("I am fine.", ElicitResult(action="accept", content={"name": "Ada"}), (tmp_path,))
+    reports: list[tuple[float, float | None, str]] = []
+
+    async def converse(box: Toolbox) -> dict[str, Any]:
+        (server,) = box.connections
+        titles = {tool.name: tool.read_only for tool in await box.list_tools(server)}
+        weather = await call(box, "get-structured-content", location="Chicago")
+        people = PromptReference(name="completable-prompt")
+        prompt = await box.get_prompt(server, "args-prompt", {"city": "Husum", "state": "SH"})
+        return {
+            "era": box.connections[server].protocol_version,
+            "listed": [titles["echo"], titles["trigger-sampling-request"]],
+            "echo": (await call(box, "echo", message="hello, 東京")).text,
+            "structured": weather.structured,
+            "progress": (await call(box, "trigger-long-running-operation", reports.append, duration=0.3, steps=3)).text,
+            "reports": reports,
+            "elicited": "Name: Ada" in (await call(box, "trigger-elicitation-request")).text,
+            "sampled": "I am fine." in (await call(box, "trigger-sampling-request", prompt="How are you?")).text,
+            "roots": tmp_path.as_uri() in (await call(box, "get-roots-list")).text,
+            "templates": [one.uri_template for _, one in await box.list_templates()],
+            "document": "features.md" in [one.name for _, one in await box.list_resources()],
+            "text": (await read_data(box, TEXT.format(resourceId=7)))[:44],
+            "blob": (await read_data(box, BLOB.format(resourceId=7)))[:34],
+            "prompt": [getattr(message.content, "text", "") for message in prompt.messages],
+            "departments": (await box.complete(server, people, "department", "S")).completion.values,
+            "names": (await box.complete(server, people, "name", "", {"department": "Sales"})).completion.values,
+            "numbers": (
+                await box.complete(server, ResourceTemplateReference(uri=TEXT), "resourceId", "7")
+            ).completion.values,
+            "after a cancelled call": await cancel_and_echo(box),
+        }
+
+    with open_row(transport) as config:
+        said = with_box(config, tmp_path, face, converse)
+    assert said == {
+        "era": era,
+        "listed": [True, False],
+        "echo": "Echo: hello, 東京",
+        "structured": {"temperature": 36, "conditions": "Light rain / drizzle", "humidity": 82},
+        "progress": "Long running operation completed. Duration: 0.3 seconds, Steps: 3.",
+        "reports": [(1, 3, ""), (2, 3, ""), (3, 3, "")],
+        "elicited": True,
+        "sampled": True,
+        "roots": True,
+        "templates": [TEXT, BLOB],
+        "document": True,
+        "text": b"Resource 7: This is a plaintext resource cre",
+        "blob": b"Resource 7: This is a base64 blob ",
+        "prompt": ["What's weather in Husum, SH?"],
+        "departments": ["Sales", "Support"],
+        "names": ["David", "Eve", "Frank"],
+        "numbers": ["7"],
+        "after a cancelled call": "Echo: still here",
+    }
+    assert [params.message for params in face.elicited] == ["Please provide inputs for the following fields:"]
+    assert [params.system_prompt for params in face.sampled] == ["You are a helpful test server."]
+
+
+async def cancel_and_echo(box: Toolbox) -> str:
+    """Cancels a call in the middle, after its first sign of life; gives what the same connection says then."""
+    begun = asyncio.Event()
+    running = asyncio.create_task(
+        call(box, "trigger-long-running-operation", lambda _: begun.set(), duration=60, steps=600)
+    )
+    await asyncio.wait_for(begun.wait(), 5)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    return (await call(box, "echo", message="still here")).text

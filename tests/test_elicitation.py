@@ -1,0 +1,116 @@
+"""A server's questions to its user: forms field by field, pages to visit, and what is turned down."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+
+from rkllm_chat import language
+from rkllm_chat.elicitation import Elicitation
+
+
+@dataclass
+class Person:
+    """Somebody who agrees or not, and types these lines; None ends it."""
+
+    lines: list[str | None] = field(default_factory=list)
+    agrees: bool = True
+    heard: list[str] = field(default_factory=list)
+
+    async def agree(self, question: str) -> bool:
+        self.heard.append(question)
+        return self.agrees
+
+    async def read(self, question: str, default: str) -> str | None:
+        self.heard.append(f"{question}{default}")
+        return self.lines.pop(0)
+
+    def tell(self, text: str) -> None:
+        self.heard.append(text)
+
+
+def ask(person: Person, properties: dict[str, Any], required: tuple[str, ...] = ()) -> ElicitResult:
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    params = ElicitRequestFormParams(mode="form", message="Who comes?", requested_schema=schema)
+    return asyncio.run(Elicitation(person, language.load())("harbour", params))
+
+
+def test_a_form_is_filled_field_by_field_with_who_asks_first() -> None:
+    person = Person(["Anna", "12.5", "3", "yes"])
+    fields = {
+        "boat": {"type": "string", "title": "Boat", "description": "its name"},
+        "metres": {"type": "number"},
+        "crew": {"type": "integer", "default": 2},
+        "engine": {"type": "boolean", "default": False},
+    }
+    result = ask(person, fields, ("boat", "metres"))
+    assert result == ElicitResult(action="accept", content={"boat": "Anna", "metres": 12.5, "crew": 3, "engine": True})
+    assert person.heard == [
+        "[MCP: Server 'harbour' asks: Who comes?]",
+        "Answer it? [y/N] ",
+        "Boat (its name): ",
+        "metres: ",
+        "crew, may be left empty: 2",
+        "engine, may be left empty: false",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "sent"),
+    [
+        ({"type": "string", "enum": ["n", "s"], "enumNames": ["North", "South"]}, "south", "s"),
+        ({"type": "string", "enum": ["n", "s"]}, "N", "n"),
+        ({"type": "string", "oneOf": [{"const": "n", "title": "North"}]}, "North", "n"),
+        ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "B, a", ["b", "a"]),
+        ({"type": "array", "items": {"anyOf": [{"const": "n", "title": "North"}]}}, "north", ["n"]),
+        ({"type": "string", "format": "email"}, "ken@example.com", "ken@example.com"),
+        ({"type": "integer", "minimum": 1}, "7", 7),
+        ({"type": "boolean"}, "false", False),
+    ],
+    ids=str,
+)
+def test_every_kind_of_field_is_read(field: dict[str, Any], typed: str, sent: Any) -> None:
+    assert ask(Person([typed]), {"x": field}, ("x",)).content == {"x": sent}
+
+
+def test_what_does_not_fit_is_asked_again_and_at_last_given_up() -> None:
+    person = Person(["many", "0", "7"])
+    number = {"type": "integer", "minimum": 1}
+    assert ask(person, {"crew": number}, ("crew",)).content == {"crew": 7}
+    assert [line for line in person.heard if line.startswith("Argument")] == [
+        "Argument \"crew\": 'many' is not of type 'integer'.",
+        'Argument "crew": 0 is less than the minimum of 1.',
+    ]
+    assert ask(Person(["a", "b", "c"]), {"crew": number}, ("crew",)).action == "cancel"
+
+
+def test_an_optional_field_may_be_left_empty_and_any_field_ended() -> None:
+    assert ask(Person([""]), {"x": {"type": "string"}}).content == {}
+    assert ask(Person([None]), {"x": {"type": "string"}}).action == "cancel"
+    assert ask(Person(agrees=False), {"x": {"type": "string"}}).action == "decline"
+
+
+@pytest.mark.parametrize("name", ["password", "API_key", "client_secret", "accessToken"])
+def test_a_form_that_wants_a_secret_is_turned_down_unasked(name: str) -> None:
+    person = Person(["hunter2"])
+    assert ask(person, {name: {"type": "string"}}, (name,)).action == "decline"
+    assert person.lines == ["hunter2"]
+
+
+@pytest.mark.parametrize(("agrees", "action"), [(True, "accept"), (False, "decline")])
+def test_a_page_is_shown_whole_and_never_opened(agrees: bool, action: str) -> None:
+    person = Person(agrees=agrees)
+    url = "https://harbour.example/pay?order=7&x=%1b" + "a" * 200
+    params = ElicitRequestURLParams(mode="url", message="Pay.", url=url, elicitation_id="1")
+    assert asyncio.run(Elicitation(person, language.load())("harbour", params)).action == action
+    assert url in person.heard[-1]
+
+
+def test_what_a_server_writes_cannot_move_the_cursor() -> None:
+    person = Person(["a"])
+    ask(person, {"x": {"type": "string", "title": "\x1b[2JTitle"}}, ("x",))
+    assert not any("\x1b" in line for line in person.heard)
