@@ -168,7 +168,7 @@ def test_a_signal_ends_the_turn_in_good_order(
     assert process.returncode == code
     assert json.loads(rest.splitlines()[-1])["error"]["type"] == "Interrupted"
     assert errors == ""
-    assert len(servers) == 1 and not Path(f"/proc/{servers[0]}").exists()
+    assert servers and not [server for server in servers if Path(f"/proc/{server}").exists()]
 
 
 def test_a_reader_that_goes_away_ends_the_turn_quietly(

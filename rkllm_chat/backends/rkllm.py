@@ -296,4 +296,4 @@ def open_rkllm(settings: Settings) -> Rkllm:
         where = settings.rkllm.library or "the usual places"
         hint = "Name librkllmrt.so as library under [rkllm] in the configuration; rkllm-chat doctor tells more."
         raise ModelError(f"librkllmrt.so is not in {where}.", hint)
-    return Rkllm(settings, library.resolve(), model.resolve())
+    return Rkllm(settings, library.absolute(), model.absolute())  # not resolved: what lies beside a link counts
