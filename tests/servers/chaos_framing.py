@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from .chaos_server import Message, Server, call_tool, dump, mode, notice
+from .chaos_server import Message, Server, call_tool, dump, list_tools, mode, notice
 
 MANY_BYTES = "häuser, 家々, 🏠 " * 8
 STRAY = b"Starting the server on port 1234 ...\n"
@@ -200,6 +200,17 @@ def fail_nobody(server: Server, message: Message) -> None:
 @mode("null-id-only", "call", "sends an error of no call instead of the answer")
 def fail_and_stay_silent(server: Server, _message: Message) -> None:
     server.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
+
+
+@mode("notice-refused", "initialized", "answers a notification, which nobody may, and is slow to list", "handshake")
+def refuse_notice(server: Server, message: Message) -> None:
+    error = {"code": -32601, "message": f"Method not found: {message['method']}"}
+    server.send({"jsonrpc": "2.0", "id": None, "error": error})
+
+
+@mode("notice-refused", "list")
+def list_late(server: Server, message: Message) -> None:
+    server.later(lambda: list_tools(server, message))
 
 
 @mode("out-of-order", "call", "answers two calls the last one first")

@@ -7,7 +7,7 @@ import signal
 import time
 from typing import NoReturn
 
-from .chaos_server import HANDSHAKE, Message, Server, call_tool, initialize, mode
+from .chaos_server import HANDSHAKE, Message, Server, call_tool, initialize, mode, notice
 
 LAST_WORDS = [f"last word {number}" for number in range(1, 8)]
 
@@ -56,6 +56,16 @@ def answer_null(server: Server, message: Message) -> None:
 def speak_1999(server: Server, message: Message) -> None:
     info = {"name": "chaos", "version": "1"}
     server.answer(message, {"protocolVersion": "1999-12-31", "capabilities": {"tools": {}}, "serverInfo": info})
+
+
+@mode("speaks-first", "start", "asks, tells and answers before it is asked anything")
+def speak_first(server: Server, _message: Message) -> None:
+    server.send(
+        {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}},
+        {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}},
+        notice("notifications/tools/list_changed"),
+        notice("notifications/cancelled", requestId=1),
+    )
 
 
 @mode("init-twice", "initialize", "answers initialize twice", "handshake")

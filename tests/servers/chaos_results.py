@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .chaos_server import MODES, Message, Mode, Server, mode
+from .chaos_server import Message, Server, mode
 
 
 def text(words: str, **more: Any) -> Message:
@@ -67,7 +67,7 @@ def give(result: Any) -> Callable[[Server, Message], None]:
 
 
 for name, (says, result) in RESULTS.items():
-    MODES.setdefault(name, Mode(says)).spoils["call"] = give(result)
+    mode(name, "call", says)(give(result))
 
 
 @mode("structured-mismatch", "start", "promises a schema for its results, and breaks it")

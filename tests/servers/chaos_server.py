@@ -25,6 +25,7 @@ MOMENTS = {
     "server/discover": "discover",
     "initialize": "initialize",
     "tools/list": "list",
+    "notifications/initialized": "initialized",
     "notifications/cancelled": "cancelled",
     "ping": "ping",
 }
@@ -37,8 +38,8 @@ Spoil = Callable[["Server", Message], None]
 class Mode:
     """What a mode does, in one line, and what happens at its moments instead of the right thing.
 
-    Moments are start, discover, initialize, list, call (of the tool `act` only), cancelled, ping and eof. `eras` says
-    what the server speaks: "both", "handshake" or "modern".
+    Moments are start, discover, initialize, initialized, list, call (of the tool `act` only), cancelled, ping and eof.
+    `eras` says what the server speaks: "both", "handshake" or "modern".
     """
 
     says: str

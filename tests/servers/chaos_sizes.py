@@ -94,6 +94,17 @@ def flood_progress(server: Server, message: Message) -> None:
     call_tool(server, message)
 
 
+@mode("progress-forever", "call", "reports progress again and again, and never answers")
+def report_for_ever(server: Server, message: Message) -> None:
+    token = message["params"].get("_meta", {}).get("progressToken", 0)
+
+    def report() -> None:
+        server.send(notice("notifications/progress", progressToken=token, progress=1))
+        server.later(report)
+
+    report()
+
+
 def flood(server: Server, message: Message) -> None:
     lines = (dump(message) + b"\n") * 1000
     for _ in range(FLOOD // 1000):

@@ -19,6 +19,7 @@ from .faults import (
     assert_told,
     chaos,
     fault,
+    is_there,
     left_behind,
     rows,
     try_mode,
@@ -177,6 +178,17 @@ def test_a_call_that_hangs_is_cancelled_at_the_server_which_lives_on(mode: str, 
     assert (echo, lives) == ("still here", 1)
 
 
+@fault("F37", "progress-forever")
+def test_a_call_that_makes_progress_for_ever_ends_some_time(mode: str, tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[ToolResult, str]:
+        return await trial.act(), await trial.echo()
+
+    result, echo = try_mode(tmp_path, mode, go, timeout_s=0.15, delay_s=0.05)
+    assert_told(result, 20 * 0.15)
+    assert result.seconds >= 2 * 0.15
+    assert echo == "still here"
+
+
 @fault("F38", "late-reply-after-cancel")
 def test_an_answer_to_a_call_that_was_stopped_is_nobodys(mode: str, tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[float, list[str]]:
@@ -273,6 +285,32 @@ def test_the_children_of_a_server_end_with_it(mode: str, tmp_path: Path) -> None
         return len(trial.events("child"))
 
     assert try_mode(tmp_path, mode, go) == 1
+
+
+@fault("F45", "ok")
+def test_asking_for_a_restart_many_times_at_once_gives_one_server(mode: str, tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[str, int]:
+        await asyncio.gather(*(trial.toolbox.restart("chaos") for _ in range(3)), trial.echo(), trial.act())
+        pids = [entry["pid"] for entry in trial.events("start")]
+        return await trial.echo(), sum(map(is_there, pids))
+
+    assert try_mode(tmp_path, mode, go) == ("still here", 1)
+
+
+@fault("F45", "slow-start")
+def test_opening_can_be_given_up_and_closing_done_twice(mode: str, tmp_path: Path) -> None:
+    async def go() -> bool:
+        trial = Trial(Toolbox([chaos(tmp_path, mode, delay_s=20)], tmp_path / "logs"), tmp_path)
+        opening = asyncio.create_task(trial.toolbox.open())
+        await wait_for(trial.lives)
+        opening.cancel()
+        await asyncio.wait([opening])
+        await asyncio.wait_for(asyncio.gather(trial.toolbox.aclose(), trial.toolbox.aclose()), 3)
+        await trial.toolbox.aclose()
+        return trial.toolbox.is_connected("chaos")
+
+    assert asyncio.run(go()) is False
+    assert left_behind(tmp_path, "chaos") == []
 
 
 @fault("F45", "hang-call")

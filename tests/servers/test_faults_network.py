@@ -86,6 +86,7 @@ def test_a_url_that_is_no_server_says_what_it_is(mode: str, cause: str, transpor
     rows(
         ("F85", "call-401", "401"),
         ("F85", "call-403", "403"),
+        ("F85", "call-404", ""),
         ("F85", "call-405", "405"),
         ("F85", "call-500", "500"),
         ("F85", "call-503", "503"),
