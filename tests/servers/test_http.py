@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import math
+import socket
 import ssl
 import time
 import zlib
@@ -25,6 +26,7 @@ from mcp import Client
 
 from rkllm_chat.config import ServerConfig
 from rkllm_chat.errors import ConfigError, ConnectError
+from rkllm_chat.servers.addresses import check_address, show_url
 from rkllm_chat.servers.lines import LONGEST
 from rkllm_chat.servers.transport import Transport
 from rkllm_chat.servers.transports import open_transport
@@ -212,6 +214,34 @@ def test_a_link_local_address_is_never_called(url: str, transport: str, tmp_path
     assert time.monotonic() - begun < 1
 
 
+@pytest.mark.parametrize(
+    ("addresses", "is_refused"),
+    [
+        (["10.0.0.1", "169.254.169.254"], True),
+        (["fe80::1"], True),
+        (["192.168.0.2", "fe80::1"], False),
+        (["10.0.0.1"], False),
+        ([], False),
+    ],
+    ids=["one of two", "IPv6", "a name in the home", "another machine", "unknown here"],
+)
+def test_a_name_is_looked_up_before_it_is_called(
+    addresses: list[str], is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_up(host: str, *_: Any, **__: Any) -> list[Any]:
+        if not addresses:
+            raise socket.gaierror(f"{host} is unknown")
+        return [(socket.AF_UNSPEC, socket.SOCK_STREAM, 0, "", (address, 80)) for address in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    server = ServerConfig("web", url="http://name.example/mcp")
+    if is_refused:
+        with pytest.raises(ConnectError, match="link-local"):
+            asyncio.run(check_address(server))
+    else:
+        asyncio.run(check_address(server))
+
+
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///mcp", "http://127.0.0.1:port/", "nothing"])
 def test_what_is_no_url_is_a_configuration_error(url: str, tmp_path: Path) -> None:
     async def go() -> None:
@@ -220,6 +250,10 @@ def test_what_is_no_url_is_a_configuration_error(url: str, tmp_path: Path) -> No
 
     with pytest.raises(ConfigError, match="is no URL"):
         asyncio.run(go())
+
+
+def test_what_may_be_secret_in_a_url_is_not_shown() -> None:
+    assert show_url("https://me:secret@host.example:8443/mcp?key=secret#secret") == "https://host.example:8443/mcp"
 
 
 @pytest.mark.parametrize(("host", "asked"), [("127.0.0.1", 0), ("localhost", 0), ("server.example", 1)])
@@ -423,17 +457,19 @@ def test_a_server_that_is_not_there_is_said_to_be(tmp_path: Path) -> None:
         assert ended.startswith("cannot be reached") and ("closed" in said or "cannot be reached" in said)
 
 
+def welcome(request: Request) -> bytes:
+    """The answer to `initialize`, with a session."""
+    info = {"name": "old", "version": "1"}
+    result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info}
+    body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": result}).encode()
+    return respond(200, body, mcp_session_id="one")
+
+
 def test_a_session_that_the_server_has_forgotten_ends_the_connection(tmp_path: Path) -> None:
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         match request.message.get("method"):
             case "initialize":
-                result = {
-                    "protocolVersion": "2025-11-25",
-                    "capabilities": {},
-                    "serverInfo": {"name": "x", "version": "1"},
-                }
-                body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": result}).encode()
-                writer.write(respond(200, body, mcp_session_id="one"))
+                writer.write(welcome(request))
             case "notifications/initialized":
                 writer.write(respond(202))
             case _:
@@ -450,7 +486,7 @@ def test_leaving_does_not_wait_for_a_server_that_is_silent(tmp_path: Path) -> No
         if request.message.get("method") == "tools/list":
             writer.write(list_tools(request.message))
         else:
-            await asyncio.Event().wait()
+            await writer.wait_closed()
 
     async def go(client: Client, _: Transport, site: Site) -> float:
         waiting = asyncio.create_task(call(client))
@@ -461,17 +497,28 @@ def test_leaving_does_not_wait_for_a_server_that_is_silent(tmp_path: Path) -> No
     assert time.monotonic() - visit(answer, go, tmp_path) < 3
 
 
+def test_leaving_does_not_wait_for_the_end_of_a_session(tmp_path: Path) -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.message.get("method") == "initialize":
+            writer.write(welcome(request))
+        elif request.method == "POST":
+            writer.write(respond(202))
+        else:
+            await writer.wait_closed()
+
+    async def go(_: Client, __: Transport, site: Site) -> tuple[float, Site]:
+        return time.monotonic(), site
+
+    began, site = visit(answer, go, tmp_path, mode="legacy")
+    assert time.monotonic() - began < 1.8
+    assert "DELETE" in site.methods()
+
+
 def test_a_stream_that_the_server_ends_at_once_is_not_asked_for_without_end(tmp_path: Path) -> None:
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         match request.message.get("method", request.method):
             case "initialize":
-                result = {
-                    "protocolVersion": "2025-11-25",
-                    "capabilities": {},
-                    "serverInfo": {"name": "x", "version": "1"},
-                }
-                body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": result}).encode()
-                writer.write(respond(200, body, mcp_session_id="one"))
+                writer.write(welcome(request))
             case "GET":
                 writer.write(respond(200, b"retry: 0\n\n", EVENTS))
             case _:
@@ -584,6 +631,26 @@ def test_a_server_that_turns_a_post_away_is_tried_with_sse(status: int, tmp_path
         return transport.kind, (await call(client, "echo")).text
 
     assert visit(answer, go, tmp_path, transport="") == ("sse", "echo")
+
+
+def test_a_server_that_turns_only_the_new_question_away_is_spoken_to_as_before(tmp_path: Path) -> None:
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        match request.message.get("method"):
+            case "initialize":
+                writer.write(welcome(request))
+            case "notifications/initialized":
+                writer.write(respond(202))
+            case "tools/list":
+                writer.write(list_tools(request.message))
+            case "tools/call":
+                writer.write(respond(200, make_result(request.message)))
+            case _:
+                writer.write(respond(405 if request.method == "GET" else 400))
+
+    async def go(client: Client, transport: Transport, _: Site) -> tuple[str, str]:
+        return (await call(client)).text, transport.kind
+
+    assert visit(answer, go, tmp_path, mode="auto", transport="") == ("fine", "http")
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])

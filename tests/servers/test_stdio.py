@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -206,6 +207,30 @@ listen(act)
     assert (first, second) == ("fine", "The answer cannot be used: it is cut short")
 
 
+def test_a_call_that_was_stopped_is_not_waited_for(tmp_path: Path) -> None:
+    script = r"""
+calls = []
+def act(message):
+    calls.append(message)
+    if len(calls) == 1:
+        open("called", "w").close()
+    else:
+        write(b'{\"jsonrpc\": \"2.0\", \"result\": {broken}\n')
+listen(act)
+"""
+
+    async def go(client: Client, _: Transport) -> Heard:
+        stopped = asyncio.create_task(call(client))
+        await wait_until((tmp_path / "called").exists)
+        stopped.cancel()
+        await asyncio.wait([stopped])
+        return await call(client)
+
+    heard = talk(make_server(tmp_path, script, cwd=str(tmp_path)), tmp_path, go)
+    assert (heard.code, heard.text) == (UNUSABLE, "The answer cannot be used: it is no JSON")
+    assert heard.seconds < SOON_S
+
+
 @pytest.mark.parametrize(
     "arguments",
     [{"n": 10**5000}, {"s": "x" * (5 << 20)}],
@@ -260,6 +285,12 @@ def measure_peak() -> float:
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return peak / 1024
+
+
+def test_brackets_on_many_lines_cost_little(tmp_path: Path) -> None:
+    script = r'listen(lambda m: (write(b"[[\n" + b"]\n,[\n" * 30000), reply(m)))'
+    heard = talk(make_server(tmp_path, script), tmp_path, act)
+    assert heard.text == "fine" and heard.seconds < 2 * SOON_S
 
 
 def test_a_server_whose_line_never_ends_is_ended(tmp_path: Path) -> None:
@@ -353,19 +384,28 @@ def test_a_server_that_goes_away_in_a_call_fails_it_at_once_and_it_is_known_how(
     assert heard.seconds < SOON_S
 
 
-def test_what_a_server_says_last_is_in_the_log_when_its_end_is_known(tmp_path: Path) -> None:
-    script = 'listen(lambda m: (os.write(2, b"my last words"), os._exit(3)))'
+def test_what_a_server_says_before_it_dies_counts(tmp_path: Path) -> None:
+    script = """
+import fcntl
+for pipe in (1, 2):
+    fcntl.fcntl(pipe, 1031, 1 << 20)  # F_SETPIPE_SZ: what it says last is then more than is read at once
+def die(message):
+    open("called", "w").close()
+    time.sleep(0.1)
+    os.write(2, b"x" * 900_000 + b"my last words")
+    reply(message, "y" * 900_000)
+    os._exit(3)
+listen(die)
+"""
 
-    async def go(client: Client, _: Transport) -> str:
-        await call(client)
-        return read_log(tmp_path)
+    async def go(client: Client, transport: Transport) -> tuple[int, str, str]:
+        calling = asyncio.create_task(call(client))
+        await wait_until(lambda: (tmp_path / "called").exists())
+        time.sleep(0.5)  # noqa: ASYNC251 - we are busy while it speaks and dies
+        return len((await calling).text), transport.ended, read_log(tmp_path)[-13:]
 
-    assert talk(make_server(tmp_path, script), tmp_path, go) == "my last words"
-
-
-def test_an_answer_that_a_server_gives_and_dies_counts(tmp_path: Path) -> None:
-    script = "listen(lambda m: (reply(m), os._exit(3)))"
-    assert talk(make_server(tmp_path, script), tmp_path, act).text == "fine"
+    server = make_server(tmp_path, script, cwd=str(tmp_path))
+    assert talk(server, tmp_path, go) == (900_000, "exited with 3", "my last words")
 
 
 def test_a_server_that_closes_its_input_is_missed_at_the_next_call(tmp_path: Path) -> None:
@@ -486,6 +526,21 @@ def test_a_client_that_is_cancelled_twice_while_it_leaves_leaves_nothing(tmp_pat
 
     assert asyncio.run(go())
     assert not is_there(pids[0])
+
+
+def test_leaving_a_stubborn_server_under_a_cancelled_scope_costs_no_cpu(tmp_path: Path) -> None:
+    server = make_server(tmp_path, "listen(reply); time.sleep(60)")
+
+    async def go() -> None:
+        with anyio.CancelScope() as scope:
+            async with open_transport(server, tmp_path / "log"):
+                scope.cancel()
+                await asyncio.sleep(5)
+
+    begun, used = time.monotonic(), time.process_time()
+    asyncio.run(go())
+    assert time.monotonic() - begun > 0.9
+    assert time.process_time() - used < 0.5
 
 
 def test_a_client_that_is_killed_leaves_no_server_and_no_child_behind(tmp_path: Path) -> None:
