@@ -65,8 +65,6 @@ class Exchange:
         self._lines_size = self._closings = 0
         self._doubt: asyncio.TimerHandle | None = None
 
-    # -- what goes out ---------------------------------------------------------------------------------------------
-
     def send(self, item: SessionMessage) -> None:
         """Enters a message in the book and sends it; a request that cannot be sent is answered with an error."""
         message = item.message
@@ -92,8 +90,6 @@ class Exchange:
                 self._asked -= {asked}
             case _:
                 pass
-
-    # -- what comes in, as text ------------------------------------------------------------------------------------
 
     def take_line(self, line: bytes) -> None:
         """One line or frame: a message, several, a part of one that is spread over lines, or something else."""
@@ -177,8 +173,6 @@ class Exchange:
         else:
             self.take(message)
 
-    # -- what comes in, as messages --------------------------------------------------------------------------------
-
     def take(self, message: JSONRPCMessage) -> None:
         """Passes a message on, or not."""
         match message:
@@ -240,8 +234,6 @@ class Exchange:
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the session may have left
             self._out.send_nowait(SessionMessage(message))
 
-    # -- what cannot be used ---------------------------------------------------------------------------------------
-
     def fail(self, asked: RequestId, reason: str, code: int = UNUSABLE_CODE) -> None:
         """Answers a request in the server's stead, with an error."""
         if asked in self._pending:
@@ -281,8 +273,6 @@ class Exchange:
     def _stray(self, what: object) -> None:
         if not self._log.has_noted("stray"):
             self._log.note("stray", f"Passed over: {str(what)[:300]}")
-
-    # -- the end ---------------------------------------------------------------------------------------------------
 
     def end(self) -> None:
         """Nothing more comes: what is suspect fails now, and the session sees the end of its stream."""

@@ -67,8 +67,6 @@ class Web(Transport):
         self._more, self._leave, self._connected = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
 
-    # -- what a transport is ---------------------------------------------------------------------------------------
-
     async def _open(self) -> None:
         await check_address(self.server)
         self._runner = asyncio.create_task(self._run(), name=f"{self.server.name} over HTTP")
@@ -90,8 +88,6 @@ class Web(Transport):
     def _put(self, message: SessionMessage, text: str) -> None:  # noqa: ARG002 - the SDK writes its own
         self._unsent.append(message)
         self._more.set()
-
-    # -- the ways --------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         """Every way in turn until one is right, and that one to its end."""
@@ -140,8 +136,6 @@ class Web(Transport):
             self._sent.append(message)
         return message
 
-    # -- streamable HTTP -------------------------------------------------------------------------------------------
-
     async def _speak_http(self, caller: Caller, is_last: bool) -> bool:
         """Through the SDK; False once the server turns its messages away and there is another way."""
         async with streamable_http_client(self.server.url, http_client=caller, max_sse_event_size=LONGEST) as streams:
@@ -178,8 +172,6 @@ class Web(Transport):
             message = clean_answer(message)
         self._exchange.take(message)
 
-    # -- SSE -------------------------------------------------------------------------------------------------------
-
     async def _speak_sse(self, caller: Caller) -> bool:
         """Messages come as events of one long answer, and go as POSTs to the address that its first event names."""
         async with caller.stream("GET", self.server.url, headers=EVENTS) as response:
@@ -213,8 +205,6 @@ class Web(Transport):
                     self._exchange.fail(asked, self.problem, INTERNAL_ERROR)
             if asked is not None and limit.cancelled_caught:
                 self._exchange.fail(asked, f"It did not take the message within {POST_S:g} s", INTERNAL_ERROR)
-
-    # -- what the caller notes -------------------------------------------------------------------------------------
 
     def note_broken(self, reason: str) -> None:
         self._end(reason)

@@ -51,20 +51,10 @@ class Process:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path | None) -> None:
         name, value = MARK, secrets.token_hex(8)
-        self._mark = f"{name}={value}"
-        self._guard = start_guard(self._mark)
+        self._mark = f"{name}={value}".encode()
+        self._guard = start_guard(f"{name}={value}")
         try:
-            self._child = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                cwd=cwd,
-                env={**environment, name: value},
-                start_new_session=True,
-                umask=0o077,
-            )
+            self._child = start_server(command, {**environment, name: value}, cwd)
         except BaseException:
             self._end_guard()
             raise
@@ -97,12 +87,14 @@ class Process:
             state, _, group = read_stat(pid)[:3]
             if state == "Z":
                 return False
-            return int(group) == self.pid or self._mark.encode() in Path(f"/proc/{pid}/environ").read_bytes()
+            return int(group) == self.pid or self._mark in Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:  # it has gone, or is another user's
             return False
 
     def send(self, number: signal.Signals) -> bool:
         """Signals all that live; whether there were any."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)  # at once, so that none escapes by forking
         living = self.living()
         for pid in living:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -121,6 +113,20 @@ class Process:
     def _end_guard(self) -> None:
         self._guard.kill()
         self._guard.communicate()
+
+
+def start_server(command: Sequence[str], environment: Mapping[str, str], cwd: Path | None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        cwd=cwd,
+        env=dict(environment),
+        start_new_session=True,
+        umask=0o077,
+    )
 
 
 def start_guard(mark: str) -> subprocess.Popen[bytes]:

@@ -67,8 +67,6 @@ class Stdio(Transport):
         self._loop.add_reader(self._process.stderr, self._read_errors)
         self._loop.add_reader(self._process.death, self._note_exit)
 
-    # -- from the server -------------------------------------------------------------------------------------------
-
     def _read_output(self) -> int:
         data = self._read(self._process.stdout, self._fade)
         has_begun = self._heard == 0
@@ -120,8 +118,6 @@ class Stdio(Transport):
         if self._fading is None:
             self._fading = self._loop.call_later(EXIT_S, self._stop, reason)
 
-    # -- to the server ---------------------------------------------------------------------------------------------
-
     def _put(self, message: SessionMessage, text: str) -> None:  # noqa: ARG002 - the text is all there is
         if self._over.is_set():
             return
@@ -171,8 +167,6 @@ class Stdio(Transport):
         """How many of the bytes that were for it the server has taken out of the pipe."""
         waiting = fcntl.ioctl(self._process.stdin, termios.FIONREAD, b"\0" * 4)
         return self._written - len(self._unwritten) - int.from_bytes(waiting, sys.byteorder)
-
-    # -- the end ---------------------------------------------------------------------------------------------------
 
     def _stop(self, reason: str, is_patient: bool = True) -> None:
         """The connection is over, and the process with its children is ended."""

@@ -66,7 +66,7 @@ def open_transport(server: ServerConfig, log: Path, *, url_kind: str = "") -> Tr
     """The transport that the configuration names, not yet entered; where it names none, what command or URL mean.
 
     `url_kind` is what an earlier connection to the same URL turned out to be (its `kind`). Raises ConfigError for a
-    name that is not in TRANSPORTS, ConnectError for a command or a folder that is not there.
+    name that is not in TRANSPORTS or does not fit, ConnectError for a command or a folder that is not there.
     """
     name = server.transport or url_kind or guess_name(server)
     if not name:
@@ -74,6 +74,9 @@ def open_transport(server: ServerConfig, log: Path, *, url_kind: str = "") -> Tr
     if name not in TRANSPORTS:
         known = ", ".join(TRANSPORTS)
         raise ConfigError(f'Server "{server.name}": there is no transport "{name}".', f"Known are {known}.")
+    wanted = "command" if name == "stdio" else "url"
+    if not getattr(server, wanted):
+        raise ConfigError(f'Server "{server.name}": the transport "{name}" needs a {wanted}.')
     return TRANSPORTS[name](server, log)
 
 

@@ -106,9 +106,11 @@ def die_in_the_line(server: Server, message: Message) -> None:
     os._exit(7)
 
 
-@mode("no-final-newline", "call", "does not end the line of its answer")
+@mode("no-final-newline", "call", "does not end the line of its answer, and writes no other")
 def leave_the_line_open(server: Server, message: Message) -> None:
     server.write(whole(server, message))
+    while server.read() is not None:  # an answer to anything else would end the line
+        pass
 
 
 @mode("byte-dribble", "call", "writes an answer byte by byte")

@@ -154,9 +154,6 @@ async def act_and_echo(client: Client, transport: Transport, _: Site) -> tuple[H
     return heard, problem, (await call(client, "echo")).text, transport.ended
 
 
-# -- what leaves -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_header_goes_to_where_another_server_is(status: int, tmp_path: Path) -> None:
     async def go() -> tuple[Heard, list[Request], str]:
@@ -315,9 +312,6 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(
     assert bool(methods) is is_trusted
 
 
-# -- what comes back ---------------------------------------------------------------------------------------------------
-
-
 def pack(data: bytes) -> bytes:
     return respond(200, gzip.compress(data), content_encoding="gzip")
 
@@ -415,9 +409,6 @@ def test_a_server_that_asks_for_a_moment_gets_it(tmp_path: Path) -> None:
 def test_a_server_that_asks_for_an_hour_does_not_get_it(tmp_path: Path) -> None:
     heard, problem, *_ = visit(on_act(lambda _: respond(429, retry_after="3600")), act_and_echo, tmp_path)
     assert heard.code and problem == "HTTP 429 Odd"
-
-
-# -- the end of a server -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -531,9 +522,6 @@ def test_a_stream_that_the_server_ends_at_once_is_not_asked_for_without_end(tmp_
     assert 1 <= visit(answer, go, tmp_path, mode="legacy") <= 12
 
 
-# -- SSE ---------------------------------------------------------------------------------------------------------------
-
-
 def make_sse(answer_post: Callable[[Request], bytes], endpoint: str = "/post") -> Answer:
     """A server of the 2024 protocol: its answers come as events, each POST is answered by the function."""
     streams: list[asyncio.StreamWriter] = []
@@ -612,9 +600,6 @@ def test_an_sse_server_that_ends_its_stream_has_gone(tmp_path: Path) -> None:
     sse = make_sse(lambda _: respond(202))
     heard, _, _, ended = visit(answer, act_and_echo, tmp_path, transport="sse")
     assert heard.seconds < 1 and ended
-
-
-# -- a URL of unknown kind ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [400, 404, 405])

@@ -47,9 +47,6 @@ async def act_and_see_the_end(client: Client, transport: Transport) -> tuple[Hea
     return heard, transport.ended, transport.exit_code
 
 
-# -- what a server may write -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("written", "text"),
     [
@@ -152,9 +149,6 @@ def test_a_line_at_the_limit_is_read_and_one_byte_more_is_not() -> None:
     assert (found, refused) == ([LONGEST, 1], [LONGEST + 1])
 
 
-# -- what cannot be used -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("written", "cause"),
     [
@@ -251,9 +245,6 @@ def test_half_a_character_in_an_argument_is_sent_as_a_sign_for_it(tmp_path: Path
         return await call(client, s="half: \ud83d")
 
     assert talk(make_server(tmp_path, script), tmp_path, go).text == "half: \ufffd"
-
-
-# -- too much ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_line_of_100_mb_is_refused_at_once_and_not_held(tmp_path: Path) -> None:
@@ -361,9 +352,6 @@ listen(shout)
     assert len(log) <= 1 << 20
 
 
-# -- the end of a server -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("script", "ended", "code"),
     [
@@ -451,9 +439,6 @@ listen(work)
         return [one.text for one in both], transport.ended
 
     assert talk(make_server(tmp_path, script, timeout_s=0.3), tmp_path, go) == (["fine", "echo"], "")
-
-
-# -- nothing is left ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -571,9 +556,6 @@ talk(ServerConfig("small", command={server.command!r}, args={server.args!r}), Pa
     process.send_signal(signal.SIGKILL)
     process.communicate()
     asyncio.run(wait_until(lambda: not any(is_there(pid) for pid in pids), "the end of the servers"))
-
-
-# -- how a server is started -------------------------------------------------------------------------------------------
 
 
 def test_a_server_sees_little_of_our_environment_and_all_of_its_own(

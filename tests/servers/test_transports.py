@@ -158,3 +158,16 @@ def test_what_a_url_turned_out_to_be_need_not_be_tried_again(tmp_path: Path) -> 
 def test_an_unknown_transport_is_an_error_that_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="stdio, http, sse, websocket"):
         open_transport(ServerConfig("one", url="http://127.0.0.1:1/", transport="pigeon"), tmp_path / "log")
+
+
+@pytest.mark.parametrize(
+    ("server", "cause"),
+    [
+        (ServerConfig("one", url="http://127.0.0.1:1/", transport="stdio"), 'the transport "stdio" needs a command'),
+        (ServerConfig("one", command="true", transport="http"), 'the transport "http" needs a url'),
+    ],
+    ids=["stdio", "http"],
+)
+def test_a_transport_that_does_not_fit_is_an_error(server: ServerConfig, cause: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=cause):
+        open_transport(server, tmp_path / "log")
