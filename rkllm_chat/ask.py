@@ -14,7 +14,6 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from .chat import decline_all
 from .clean import clean
 from .config import Settings
 from .desk import Desk, open_desk
@@ -52,7 +51,7 @@ async def ask(settings: Settings, line: str, form: str, state: Path) -> int:
     """Asks and prints; gives the exit code. `form` is text, json or stream-json."""
     show = {"text": show_text, "json": show_json, "stream-json": show_stream}[form]
     try:
-        async with open_desk(settings, decline_all, state) as desk, aclosing(events_of(desk, line)) as events:
+        async with open_desk(settings, state) as desk, aclosing(events_of(desk, line)) as events:
             return await show(desk, events)
     except ChatError as error:
         return fail(error, form)

@@ -7,21 +7,27 @@ keeps what was said; the history is whole afterwards, every call has a result.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, Protocol
 
 from .budget import ANSWER_SHARE, RESULT_SHARE, cut_middle, next_turn
 from .config import Generation, Settings
-from .events import CallFound, CallGarbled, CallsDetected, Event, Notice, TurnEnded, Usage
+from .events import CallFound, CallGarbled, CallsDetected, Event, Notice, Reading, Reason, TurnEnded, Usage
 from .language import Words
 from .messages import Message, Tool, ToolResult
+from .policy import Consent, decide
 from .prompt import compose
-from .rounds import Approve, OnProgress, first_remarks, run_calls
+from .rounds import OnProgress, Verdict, first_remarks, run_calls
 from .scanner import Scanner, Seen
 
 NOTHING_SAID = "…"
+
+Approve = Callable[[Tool, Mapping[str, Any]], Awaitable[Consent]]
+Onward = int | Literal["answer", "stop"]
+"""After the last round: so many more, one more reply without tools, or the end."""
 
 
 class Backend(Protocol):
@@ -36,8 +42,8 @@ class Backend(Protocol):
 
     def stream(
         self, prompt: Sequence[Message], generation: Generation, tools: Sequence[Tool] = ()
-    ) -> AsyncGenerator[str | Usage | Notice, None]:
-        """Pieces of the reply, then one Usage; a Notice where something takes its time.
+    ) -> AsyncGenerator[str | Usage | Notice | Reading, None]:
+        """Pieces of the reply, then one Usage; a Notice or Readings where something takes its time.
 
         Closing it stops the engine. Raises GenerationError.
         """
@@ -61,17 +67,23 @@ class Toolbox(Protocol):
         ...
 
 
-async def decline_all(_tool: Tool, _arguments: Mapping[str, Any]) -> bool:
+async def decline_all(_tool: Tool, _arguments: Mapping[str, Any]) -> Consent:
     """The answer where there is nobody to ask."""
-    return False
+    return "no"
+
+
+async def stop_at_limit(_rounds: int) -> Onward:
+    """The answer where there is nobody to ask."""
+    return "stop"
 
 
 @dataclass
 class Reply:
-    """What one call of the model brought, besides its text."""
+    """What one call of the model brought, besides its text. `reason`: why the turn ends with it, None if it goes on."""
 
     calls: list[CallFound | CallGarbled] = field(default_factory=list[CallFound | CallGarbled])
     usage: Usage = field(default_factory=Usage)
+    reason: Reason | None = None
 
     def note(self, seen: list[Seen]) -> list[Seen]:
         """Remembers the calls among the events, and gives the events back."""
@@ -81,7 +93,8 @@ class Reply:
 
 @dataclass
 class Chat:
-    """A conversation. `approve` is asked about the calls that the policy leaves open."""
+    """A conversation. `approve` is asked about the calls that the policy leaves open, `at_limit` after `max_steps`
+    rounds of calls in one turn how to go on."""
 
     backend: Backend
     toolbox: Toolbox
@@ -90,33 +103,61 @@ class Chat:
     approve: Approve = decline_all
     history: list[Message] = field(default_factory=list[Message])
     first_shown: int = 0
+    at_limit: Callable[[int], Awaitable[Onward]] = stop_at_limit
 
-    async def send(self, line: str) -> AsyncGenerator[Event, None]:
-        """One turn: the line goes into the history, the model answers, its calls are run, until it has answered.
+    def send(self, line: str) -> AsyncGenerator[Event, None]:
+        """One turn with what a user says; see `answer`."""
+        return self.answer([Message("user", line)])
+
+    async def answer(self, messages: Sequence[Message]) -> AsyncGenerator[Event, None]:
+        """One turn: the messages go into the history, the model answers, its calls are run, until it has answered.
 
         Ends with TurnEnded. Raises GenerationError when the engine fails; what was said until then is kept.
         """
-        self.history.append(Message("user", line))
+        self.history += messages
         usage: list[Usage] = []
-        for _ in range(self.settings.max_steps):
+        reply, left, may_call = Reply(), self.settings.max_steps, True
+        while reply.reason is None:
             reply = Reply()
-            async with aclosing(self._listen(reply)) as heard:
-                async for event in heard:
-                    yield event
-            usage.append(reply.usage)
-            if not reply.calls:
-                yield TurnEnded("length" if reply.usage.hit_limit else "answered", tuple(usage))
-                return
-            async with aclosing(self._run(reply.calls)) as happened:
+            async with aclosing(self._round(reply, may_call)) as happened:
                 async for event in happened:
                     yield event
-        yield Notice(self.words("chat.steps", steps=self.settings.max_steps))
-        yield TurnEnded("steps", tuple(usage))
+            usage.append(reply.usage)
+            left -= 1
+            if reply.reason is None and not left:
+                left, may_call = await self._ask_onward(len(usage))
+                reply.reason = None if left else "steps"
+        if reply.reason == "steps":
+            yield Notice(self.words("chat.steps", steps=len(usage)))
+        yield TurnEnded(reply.reason, tuple(usage))
 
     def clear(self) -> None:
         """Forgets the conversation."""
         self.history.clear()
         self.first_shown = 0
+
+    async def _round(self, reply: Reply, may_call: bool) -> AsyncGenerator[Event, None]:
+        """One reply and, if it may have any, its calls."""
+        async with aclosing(self._listen(reply)) as heard:
+            async for event in heard:
+                yield event
+        if not reply.calls:
+            reply.reason = "length" if reply.usage.hit_limit else "answered"
+        elif not may_call:
+            self.history += first_remarks(reply.calls, self.settings, self.words)
+            reply.reason = "steps"
+        else:
+            async with aclosing(self._run(reply)) as happened:
+                async for event in happened:
+                    yield event
+
+    async def _ask_onward(self, rounds: int) -> tuple[int, bool]:
+        """How many more rounds there are, and whether they may call tools."""
+        onward = await self.at_limit(rounds)
+        if onward == "answer":
+            self.history.append(Message("tool", self.words("prompt.wrap_up")))
+            return 1, False
+        return (0, False) if onward == "stop" else (onward, True)
 
     async def _listen(self, reply: Reply) -> AsyncGenerator[Event, None]:
         """One reply of the model, scanned while it comes; it is in the history when this ends, however it ends."""
@@ -133,7 +174,7 @@ class Chat:
                     if isinstance(piece, Usage):
                         reply.usage = piece
                         continue
-                    if isinstance(piece, Notice):
+                    if isinstance(piece, Notice | Reading):
                         yield piece
                         continue
                     said.append(piece)
@@ -147,18 +188,36 @@ class Chat:
             if not whole:
                 self.history += first_remarks(reply.calls, self.settings, self.words)
 
-    async def _run(self, calls: Sequence[CallFound | CallGarbled]) -> AsyncGenerator[Event, None]:
+    async def _run(self, reply: Reply) -> AsyncGenerator[Event, None]:
         """The calls of one reply; their results are in the history when this ends, however it ends."""
-        remarks = first_remarks(calls, self.settings, self.words)
-        running = run_calls(calls, self.toolbox, self.settings, self.words, self.approve, remarks)
+        remarks = first_remarks(reply.calls, self.settings, self.words)
+        permit = partial(self._permit, reply)
+        running = run_calls(reply.calls, self.toolbox, self.words, permit, remarks)
         try:
-            if found := sum(isinstance(call, CallFound) for call in calls):
+            if found := sum(isinstance(call, CallFound) for call in reply.calls):
                 yield CallsDetected(found)
             async with aclosing(running) as happened:
                 async for event in happened:
                     yield event
         finally:
             self.history += [self._cut(remark) for remark in remarks]
+
+    async def _permit(self, reply: Reply, tool: Tool, arguments: Mapping[str, Any]) -> Verdict:
+        """Whether a call is run: the policy's word, and a person's where it leaves that open."""
+        decision = decide(tool, self.settings.policy)
+        if decision != "ask":
+            return "run" if decision == "run" else "refused"
+        match await self.approve(tool, arguments):
+            case "always":
+                policy = self.settings.policy
+                policy = replace(policy, allow=(*policy.allow, tool.full_name))
+                self.settings = replace(self.settings, policy=policy)
+            case "stop":
+                reply.reason = "stopped"
+                return "stopped"
+            case "no":
+                return "declined"
+        return "run"
 
     def _cut(self, message: Message) -> Message:
         limit = self.backend.context_tokens // RESULT_SHARE

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from . import language
 from .backends import open_backend
-from .chat import Backend, Chat, Toolbox
+from .chat import Backend, Chat, Onward, decline_all, stop_at_limit
+from .chosen import Chosen
 from .config import Settings
 from .elicitation import Elicitation, Person
 from .errors import ChatError
 from .language import Words
 from .messages import Tool, ToolResult
-from .rounds import Approve, OnProgress
+from .policy import Consent
+from .rounds import OnProgress
 from .sampling import Sampler
 from .servers.asks import Asks
 
@@ -36,7 +38,11 @@ FIRST_S = 5.0
 
 
 class Sitter(Person, Protocol):
-    """A person who is also told what happens beside the talk."""
+    """A person who is asked about calls, and told what happens beside the talk."""
+
+    async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent: ...
+
+    async def at_limit(self, rounds: int) -> Onward: ...
 
     def news(self, text: str) -> None: ...
 
@@ -52,17 +58,19 @@ class NoTools:
 
 @dataclass
 class Desk:
-    """The open parts. `servers` is the toolbox where there are servers, None in a sitting without."""
+    """The open parts. `servers` has the connections where there are servers, None in a sitting without.
+
+    `toolbox` is what the chat uses: the tools of the servers but for those that were switched off. `person` is who
+    sits here, None for a script.
+    """
 
     settings: Settings
     words: Words
     backend: Backend
     servers: Box | None
+    toolbox: Chosen
     chat: Chat
-
-    @property
-    def toolbox(self) -> Toolbox:
-        return self.chat.toolbox
+    person: Sitter | None = None
 
     @property
     def failures(self) -> Mapping[str, ChatError]:
@@ -77,12 +85,10 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(
-    settings: Settings, approve: Approve, state: Path, person: Sitter | None = None
-) -> AsyncIterator[Desk]:
+async def open_desk(settings: Settings, state: Path, person: Sitter | None = None) -> AsyncIterator[Desk]:
     """Opens what the settings ask for. A server that fails is told in `failures`; raises ModelError and the like.
 
-    `person` answers what servers ask; without one, they are told that nobody can.
+    `person` answers what servers ask and what the policy leaves open; without one, the answer is no.
     """
     words = language.load(settings.language)
     loading = asyncio.ensure_future(asyncio.to_thread(open_backend, settings))
@@ -92,8 +98,10 @@ async def open_desk(
         opening = servers.open(FIRST_S if person else None) if servers else asyncio.sleep(0)
         loaded, _ = await asyncio.gather(loading, opening)
         backend = loaded
-        chat = Chat(loaded, servers or NoTools(), settings, words, approve)
-        yield Desk(settings, words, loaded, servers, chat)
+        toolbox = Chosen(servers or NoTools())
+        approve, at_limit = (person.approve, person.at_limit) if person else (decline_all, stop_at_limit)
+        chat = Chat(loaded, toolbox, settings, words, approve, at_limit=at_limit)
+        yield Desk(settings, words, loaded, servers, toolbox, chat, person)
     finally:
         closing = [part.aclose() for part in (servers, backend) if part]
         await asyncio.gather(*closing)

@@ -93,6 +93,15 @@ class ToolFinished:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """The model reads its prompt: `done` of `total` tokens that are new to it, at `tokens_per_s` (0: not yet known)."""
+
+    done: int
+    total: int
+    tokens_per_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Notice:
     """Something worth one line to whoever looks on."""
 
@@ -105,6 +114,28 @@ class Table:
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Text of several lines that is shown as it is: a preview, a schema, a log."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Text for the line that is typed next; `in_editor`: to be opened in the user's editor."""
+
+    text: str
+    in_editor: bool = False
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Text for the clipboard of whoever looks on."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -129,8 +160,12 @@ Event = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | Reading
     | Notice
     | Table
+    | Page
+    | Draft
+    | Copied
     | Leave
     | TurnEnded
 )

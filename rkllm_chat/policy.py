@@ -15,6 +15,8 @@ from .messages import Tool
 from .names import SPELLINGS
 
 Decision = Literal["run", "ask", "refuse"]
+Consent = Literal["once", "always", "no", "stop"]
+"""A person's answer: run it, run this tool without asking from now on, do not run it, end the turn."""
 Mode = Literal["ask", "read-only", "all", "none"]
 MODES: tuple[Mode, ...] = ("ask", "read-only", "all", "none")
 

@@ -22,6 +22,7 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from . import __version__, commands, language
+from .chat import Onward
 from .clean import clean_line
 from .config import Settings
 from .desk import Desk, open_desk
@@ -29,6 +30,7 @@ from .errors import ChatError
 from .events import Event, Leave, Notice
 from .language import Words
 from .messages import Tool
+from .policy import Consent
 from .terminal import Terminal
 
 PROMPT = "> "
@@ -42,16 +44,11 @@ async def chat(settings: Settings, state: Path, color: bool) -> int:
     session: PromptSession[str] = PromptSession(history=open_history(state))
     words = language.load(settings.language)
 
-    async def approve(tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        shown = clean_line(json.dumps(dict(arguments), ensure_ascii=False))
-        question = words("repl.approve", tool=clean_line(tool.full_name), arguments=shown)
-        return await ask_yes(question)
-
     terminal = Terminal(sys.stdout, sys.stdout, words, color)
     terminal.show(Notice(words("repl.opening", version=__version__)))
     async with AsyncExitStack() as stack:
-        person = AtTerminal(terminal, session)
-        opening = asyncio.ensure_future(stack.enter_async_context(open_desk(settings, approve, state, person)))
+        person = AtTerminal(terminal, session, words)
+        opening = asyncio.ensure_future(stack.enter_async_context(open_desk(settings, state, person)))
         stack.push_async_callback(give_up, opening)
         ready = asyncio.ensure_future(announce(opening, session, terminal))
         ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits is told
@@ -171,8 +168,16 @@ async def play(stream: AsyncGenerator[Event, None], words: Words, terminal: Term
 class AtTerminal:
     """The person at this terminal, asked by a server in the middle of a turn."""
 
-    def __init__(self, terminal: Terminal, session: PromptSession[str]) -> None:
-        self._terminal, self._session = terminal, session
+    def __init__(self, terminal: Terminal, session: PromptSession[str], words: Words) -> None:
+        self._terminal, self._session, self._words = terminal, session, words
+
+    async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
+        shown = clean_line(json.dumps(dict(arguments), ensure_ascii=False))
+        question = self._words("repl.approve", tool=clean_line(tool.full_name), arguments=shown)
+        return "once" if await ask_yes(question) else "no"
+
+    async def at_limit(self, _rounds: int) -> Onward:
+        return "stop"
 
     async def agree(self, question: str) -> bool:
         return await ask_yes(question)

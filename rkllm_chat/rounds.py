@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .arguments import check
 from .config import Settings
@@ -19,12 +19,12 @@ from .formats import FORMATS
 from .language import Words
 from .messages import Message, Status, Tool, ToolCall, ToolResult
 from .names import find_tools, nearest_names
-from .policy import decide
 
 if TYPE_CHECKING:
     from .chat import Toolbox
 
-Approve = Callable[[Tool, Mapping[str, Any]], Awaitable[bool]]
+Verdict = Literal["run", "refused", "declined", "stopped"]
+Permit = Callable[[Tool, Mapping[str, Any]], Awaitable[Verdict]]
 OnProgress = Callable[[float, "float | None", str], None]
 
 
@@ -48,23 +48,25 @@ def first_remarks(calls: Sequence[CallFound | CallGarbled], settings: Settings, 
 async def run_calls(
     calls: Sequence[CallFound | CallGarbled],
     toolbox: Toolbox,
-    settings: Settings,
     words: Words,
-    approve: Approve,
+    permit: Permit,
     remarks: list[Message],
 ) -> AsyncGenerator[Event, None]:
     """Runs the calls and yields what happens; each result takes the place of its first remark.
 
-    When the reader walks away, the tools are cancelled and the remarks of their calls stay as they were.
+    When the reader walks away, the tools are cancelled and the remarks of their calls stay as they were. A call that
+    is "stopped" ends it too: none of the reply's calls is run then.
     """
     runs: list[Run] = []
     for index, found in enumerate(calls):
         if isinstance(found, CallGarbled):
             continue
-        settled = await settle(found.call, toolbox.tools, settings, words, approve)
+        settled = await settle(found.call, toolbox.tools, words, permit)
         if isinstance(settled, ToolResult):
             remarks[index] = Message("tool", settled.text, settled)
             yield ToolFinished(settled)
+            if settled.status == "stopped":
+                return
         else:
             tool, call = settled
             runs.append(Run(index, tool, call))
@@ -112,7 +114,7 @@ async def run_one(run: Run, toolbox: Toolbox, happened: asyncio.Queue[Event | No
 
 
 async def settle(
-    call: ToolCall, tools: Sequence[Tool], settings: Settings, words: Words, approve: Approve
+    call: ToolCall, tools: Sequence[Tool], words: Words, permit: Permit
 ) -> ToolResult | tuple[Tool, ToolCall]:
     """The tool and the checked call if it may run, else the result that says why not."""
     meant = find_tools(call.name, tools)
@@ -123,12 +125,11 @@ async def settle(
         arguments = check(call.arguments, tool.schema)
     except ChatError as error:
         return unanswered(call, tool.server, tool.name, "failed", error.message)
-    decision = decide(tool, settings.policy)
-    if decision == "refuse":
-        return unanswered(call, tool.server, tool.name, "declined", words("prompt.refused"))
-    if decision == "ask" and not await approve(tool, arguments):
-        return unanswered(call, tool.server, tool.name, "declined", words("prompt.declined"))
-    return tool, ToolCall(call.name, arguments, call.repairs)
+    verdict = await permit(tool, arguments)
+    if verdict == "run":
+        return tool, ToolCall(call.name, arguments, call.repairs)
+    status: Status = "stopped" if verdict == "stopped" else "declined"
+    return unanswered(call, tool.server, tool.name, status, words(f"prompt.{verdict}"))
 
 
 def unanswered(call: ToolCall, server: str, tool: str, status: Status, text: str) -> ToolResult:

@@ -24,11 +24,11 @@ import pyte
 
 from rkllm_chat import language
 from rkllm_chat.backends.scripted import Reply, Scripted
-from rkllm_chat.chat import Chat, decline_all
+from rkllm_chat.chat import Approve, Chat, decline_all
 from rkllm_chat.config import Generation, Settings
 from rkllm_chat.events import Event, Text, Thought
 from rkllm_chat.messages import Tool, ToolResult
-from rkllm_chat.rounds import Approve, OnProgress
+from rkllm_chat.rounds import OnProgress
 
 GREEDY = Generation(temperature=0, max_tokens=200)
 PROGRAM = [sys.executable, "-m", "rkllm_chat"]

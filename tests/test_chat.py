@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from rkllm_chat.backends.scripted import Reply, Scripted
-from rkllm_chat.chat import NOTHING_SAID, Chat
+from rkllm_chat.chat import NOTHING_SAID, Chat, Onward
 from rkllm_chat.errors import GenerationError
 from rkllm_chat.events import (
     CallFound,
@@ -27,7 +27,7 @@ from rkllm_chat.events import (
     TurnEnded,
 )
 from rkllm_chat.messages import Message, Tool, ToolCall, ToolResult
-from rkllm_chat.policy import Policy
+from rkllm_chat.policy import Consent, Policy
 from rkllm_chat.scanner import Scanner
 from stage import Box, call_text, make_chat, take_turn
 
@@ -153,21 +153,22 @@ def test_a_failing_tool_is_a_result() -> None:
 @pytest.mark.parametrize(
     ("policy", "answer", "asked", "status"),
     [
-        (Policy(), True, True, "completed"),
-        (Policy(), False, True, "declined"),
-        (Policy(allow=("depth",)), False, False, "completed"),
-        (Policy(allow=("depth",), deny=("box__*",)), True, False, "declined"),
-        (Policy(approve="none"), True, False, "declined"),
-        (Policy(approve="all"), False, False, "completed"),
+        (Policy(), "once", True, "completed"),
+        (Policy(), "no", True, "declined"),
+        (Policy(), "stop", True, "stopped"),
+        (Policy(allow=("depth",)), "no", False, "completed"),
+        (Policy(allow=("depth",), deny=("box__*",)), "once", False, "declined"),
+        (Policy(approve="none"), "once", False, "declined"),
+        (Policy(approve="all"), "no", False, "completed"),
     ],
-    ids=["asked: yes", "asked: no", "allowed", "denied", "none", "all"],
+    ids=["asked: yes", "asked: no", "asked: stop", "allowed", "denied", "none", "all"],
 )
 def test_a_call_runs_only_as_the_policy_and_the_user_say(
-    policy: Policy, answer: bool, asked: bool, status: str,
+    policy: Policy, answer: Consent, asked: bool, status: str,
 ) -> None:  # fmt: skip
     questions: list[tuple[str, Mapping[str, Any]]] = []
 
-    async def approve(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+    async def approve(tool: Tool, arguments: Mapping[str, Any]) -> Consent:
         questions.append((tool.full_name, arguments))
         return answer
 
@@ -176,6 +177,72 @@ def test_a_call_runs_only_as_the_policy_and_the_user_say(
     assert [event.result.status for event in events if isinstance(event, ToolFinished)] == [status]
     assert questions == ([("box__depth", {"at": 1})] if asked else [])
     assert bool(box.called) == (status == "completed")
+
+
+def test_a_tool_that_is_always_allowed_is_asked_about_once() -> None:
+    questions: list[str] = []
+
+    async def approve(tool: Tool, _arguments: Mapping[str, Any]) -> Consent:
+        questions.append(tool.full_name)
+        return "always"
+
+    box = Box({"depth": depth, "height": depth}, read_only=False)
+    calls = [call_text("depth", at=1), call_text("depth", at=2) + call_text("height"), "Done."]
+    take_turn(make_chat(calls, box, approve), "how deep?")
+    assert questions == ["box__depth", "box__height"]
+    assert len(box.called) == 3
+
+
+def test_stopping_at_a_question_runs_none_of_the_calls_and_ends_the_turn() -> None:
+    async def approve(tool: Tool, _arguments: Mapping[str, Any]) -> Consent:
+        return "once" if tool.name == "depth" else "stop"
+
+    box = Box({"depth": depth, "height": depth}, read_only=False)
+    chat = make_chat([call_text("depth") + call_text("height"), "Never said."], box, approve)
+    events = take_turn(chat, "how deep?")
+    assert box.called == []
+    assert cast(TurnEnded, events[-1]).reason == "stopped"
+    assert [message.result.status for message in chat.history if message.result] == ["stopped", "stopped"]
+
+
+@pytest.mark.parametrize(
+    ("onward", "said", "called", "reason"),
+    [
+        ("stop", "", 2, "steps"),
+        (1, "", 3, "steps"),
+        (5, "Four metres.", 4, "answered"),
+    ],
+)
+def test_somebody_says_how_it_goes_on_after_the_last_round(onward: Onward, said: str, called: int, reason: str) -> None:
+    asked: list[int] = []
+
+    async def at_limit(rounds: int) -> Onward:
+        asked.append(rounds)
+        return onward if len(asked) == 1 else "stop"
+
+    box = Box({"depth": depth})
+    chat = make_chat([call_text("depth")] * 4 + ["Four metres."], box, max_steps=2)
+    chat.at_limit = at_limit
+    events = take_turn(chat, "how deep?")
+    assert asked[0] == 2 and len(box.called) == called
+    assert "".join(event.text for event in events if isinstance(event, Text)) == said
+    assert cast(TurnEnded, events[-1]).reason == reason
+
+
+@pytest.mark.parametrize(("last", "reason"), [("Four metres.", "answered"), (call_text("depth"), "steps")])
+def test_a_last_reply_without_tools_runs_none(last: str, reason: str) -> None:
+    async def at_limit(_rounds: int) -> Onward:
+        return "answer"
+
+    box = Box({"depth": depth})
+    chat = make_chat([call_text("depth"), last], box, max_steps=1)
+    chat.at_limit = at_limit
+    events = take_turn(chat, "how deep?")
+    assert len(box.called) == 1
+    assert cast(TurnEnded, events[-1]).reason == reason
+    roles = [message.role for message in chat.history]
+    assert roles[:5] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert chat.history[3].text.startswith("There are no more tool calls")
 
 
 def test_a_turn_ends_after_its_rounds() -> None:

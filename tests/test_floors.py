@@ -16,7 +16,7 @@ FLOORS = {
     **dict.fromkeys(("reader", "formats", "scanner", "arguments", "templates", "prompt"), 1),
     **dict.fromkeys(("budget", "clean", "policy", "config", "names"), 1),
     **dict.fromkeys(("backends", "servers", "discover"), 2),
-    **dict.fromkeys(("chat", "rounds", "sampling", "elicitation", "desk"), 3),
+    **dict.fromkeys(("chat", "chosen", "rounds", "sampling", "elicitation", "desk"), 3),
     **dict.fromkeys(("terminal", "commands", "repl", "ask", "bundled", "doctor"), 4),
     **dict.fromkeys(("cli", "__main__", "__init__"), 5),
 }
