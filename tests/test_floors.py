@@ -17,7 +17,7 @@ FLOORS = {
     **dict.fromkeys(("budget", "clean", "policy", "config", "names"), 1),
     **dict.fromkeys(("backends", "servers", "discover"), 2),
     **dict.fromkeys(("chat", "chosen", "rounds", "sampling", "elicitation", "desk"), 3),
-    **dict.fromkeys(("terminal", "commands", "repl", "ask", "bundled", "doctor"), 4),
+    **dict.fromkeys(("terminal", "commands", "repl", "ask", "bundled", "doctor", "markdown"), 4),
     **dict.fromkeys(("cli", "__main__", "__init__"), 5),
 }
 # One step up each, and why: the words of floor 0 name the version; types alone, for the shape that chat.py defines.
