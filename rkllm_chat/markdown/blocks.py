@@ -104,6 +104,7 @@ class Blocks:
     def close(self) -> None:
         if self._head:
             self._say(self._head, whole=True)
+        self._close_leaf()
         self._leave(0)
 
     def _inside(self, line: str) -> tuple[str, int]:
