@@ -1,7 +1,11 @@
-"""Events become characters. It reads no keys and knows no turn; everything it prints is made safe first."""
+"""Events become characters on a stream, for pipes and plain terminals; and the sentences about them, for any face.
+
+It reads no keys and knows no turn; everything it prints is made safe first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import IO
 
@@ -11,6 +15,7 @@ from .events import (
     CallsDetected,
     Event,
     Notice,
+    Page,
     Table,
     Text,
     Thought,
@@ -50,33 +55,16 @@ class Terminal:
             case Text() | Thought():
                 self._say(event)
             case Table():
-                self._table(event)
-            case TurnEnded():
-                self.end_line()
-        if line := self._line_about(event):
-            self._line(line)
-
-    def _line_about(self, event: Event) -> str:
-        words = self._words
-        match event:
-            case CallsDetected(count):
-                return words("terminal.detected_one" if count == 1 else "terminal.detected_many", count=count)
-            case CallGarbled():
-                return words("terminal.garbled", detail=event.detail)
-            case ToolStarted():
-                return words("terminal.calling", tool=event.tool)
+                self._write_lines(table_lines(event))
+            case Page(text):
+                self._write_lines(clean(text).splitlines())
             case ToolProgress():
-                done = f"{event.progress:g}/{event.total:g}" if event.total else f"{event.progress:g}"
-                return words("terminal.progress", tool=event.tool, progress=done, message=event.message)
-            case ToolFinished(result) if (result.server, result.tool, result.status) == FETCHED:
-                return words("terminal.fetched", uri=result.arguments.get("uri", ""))
-            case ToolFinished(result):
-                return words(f"terminal.{result.status}", tool=result.tool, text=result.text)
-            case Notice(text):
-                return text
-            case TurnEnded("length"):
-                return words("terminal.length")
-        return ""
+                self._line(progress_line(event, self._words))
+            case _:
+                if isinstance(event, TurnEnded):
+                    self.end_line()
+                if line := line_about(event, self._words):
+                    self._line(line)
 
     def end_line(self) -> None:
         """Brings the answer to its end, so that what follows begins on a new line."""
@@ -104,19 +92,48 @@ class Terminal:
         self._space = text[len(words) :]
 
     def _line(self, text: str) -> None:
+        line = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + "…"
+        self._write_lines([f"{DIM}{line}{PLAIN}" if self._color else line])
+
+    def _write_lines(self, lines: Sequence[str]) -> None:
         self.end_line()
-        line = clean_line(text)
-        line = line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…"
-        self._side.write(f"{DIM}{line}{PLAIN}\n" if self._color else f"{line}\n")
+        self._side.write("".join(f"{line}\n" for line in lines))
         self._side.flush()
 
-    def _table(self, table: Table) -> None:
-        from rich.cells import cell_len, set_cell_size
 
-        self.end_line()
-        rows = [[clean_line(cell) for cell in row] for row in (table.head, *table.rows) if row]
-        widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            cells = [set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True)]
-            self._side.write("  ".join(cells).rstrip() + "\n")
-        self._side.flush()
+def line_about(event: Event, words: Words) -> str:
+    """What is said of an event in one line, made safe; "" where there is nothing to say."""
+    match event:
+        case CallsDetected(count):
+            line = words("terminal.detected_one" if count == 1 else "terminal.detected_many", count=count)
+        case CallGarbled():
+            line = words("terminal.garbled", detail=event.detail)
+        case ToolStarted():
+            line = words("terminal.calling", tool=event.tool)
+        case ToolFinished(result) if (result.server, result.tool, result.status) == FETCHED:
+            line = words("terminal.fetched", uri=result.arguments.get("uri", ""))
+        case ToolFinished(result):
+            line = words(f"terminal.{result.status}", tool=result.tool, text=result.text)
+        case Notice(text):
+            line = text
+        case TurnEnded("length"):
+            line = words("terminal.length")
+        case _:
+            line = ""
+    return clean_line(line)
+
+
+def progress_line(event: ToolProgress, words: Words) -> str:
+    done = f"{event.progress:g}/{event.total:g}" if event.total else f"{event.progress:g}"
+    return clean_line(words("terminal.progress", tool=event.tool, progress=done, message=event.message))
+
+
+def table_lines(table: Table) -> list[str]:
+    """The rows with their cells under each other, made safe."""
+    from rich.cells import cell_len, set_cell_size
+
+    rows = [[clean_line(cell) for cell in row] for row in (table.head, *table.rows) if row]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

@@ -127,8 +127,8 @@ class Screen:
         return self._wait_until(lambda: any(text in line for line in self.emulator.display), repr(text), seconds)
 
     def wait_for_prompt(self, seconds: float = 15) -> list[str]:
-        """Reads until the program waits for a line; gives the screen's lines."""
-        return self._wait_until(lambda: self.lines()[-1:] == [">"], "an empty prompt", seconds)
+        """Reads until the program waits for a line and runs nothing; gives the screen's lines."""
+        return self._wait_until(lambda: ">" in self.lines()[-2:], "an empty prompt", seconds)
 
     def _wait_until(self, happened: Callable[[], bool], what: str, seconds: float) -> list[str]:
         limit = time.monotonic() + seconds

@@ -23,7 +23,7 @@ from typing import Any
 
 from ..config import Generation, Settings
 from ..errors import GenerationError, ModelError
-from ..events import Usage
+from ..events import Reading, Usage
 from ..messages import Message, Tool
 from ..templates import TEMPLATES, Piece, Template, jinja_template, opened_thought
 from .push import Emit, stream_pushed
@@ -33,6 +33,8 @@ MAGIC = b"GGUF"
 BATCH_TOKENS = 256  # small, so that a stop during prefill is seen soon even between the engine's own checks
 FALLBACK_TEMPERATURE = 0.6
 LARGEST_CONTEXT = 8192
+
+Item = str | Usage | Reading
 
 log = logging.getLogger(__name__)
 
@@ -84,19 +86,20 @@ class Llama:
         self.metadata: dict[str, str] = self._engine.metadata
         self.is_running = False
         self._tokens = PromptTokens(self._tokens_of)
-        self._abort = watch(self._engine, lambda: self._stop.is_set())
+        self._note_reading: Callable[[], None] = lambda: None
+        self._abort = watch(self._engine, self._is_stopped)
         self._ends = end_test(self._engine)
 
     async def stream(
         self, prompt: Sequence[Message], generation: Generation, _tools: Sequence[Tool] = ()
-    ) -> AsyncGenerator[str | Usage, None]:
-        """Pieces of the reply as they are written, then its Usage.
+    ) -> AsyncGenerator[Item, None]:
+        """Pieces of the reply as they are written, then its Usage; Readings while a long prompt is read.
 
         Raises GenerationError when the prompt leaves no room or the engine fails. Closing the stream stops the
         engine, also in the middle of the prompt, and waits for it.
         """
 
-        def work(emit: Emit[str | Usage], stop: threading.Event) -> None:
+        def work(emit: Emit[Item], stop: threading.Event) -> None:
             self._stop = stop
             self.is_running = True
             try:
@@ -118,7 +121,25 @@ class Llama:
         self._thread.shutdown(wait=True)
         self._engine.close()
 
-    def _write(self, prompt: Sequence[Message], generation: Generation, emit: Emit[str | Usage]) -> None:
+    def _is_stopped(self) -> bool:
+        """Asked by llama.cpp again and again while it evaluates."""
+        self._note_reading()
+        return self._stop.is_set()
+
+    def _tell_reading(self, reply: Reply, emit: Emit[Item]) -> Callable[[], None]:
+        """Tells of each batch of the prompt that has been evaluated; `engine.n_tokens` counts them."""
+        told, total = reply.reused_tokens, reply.prompt_tokens - reply.reused_tokens
+
+        def note() -> None:
+            nonlocal told
+            if told < self._engine.n_tokens < reply.prompt_tokens:
+                told = self._engine.n_tokens
+                done = told - reply.reused_tokens
+                emit(Reading(done, total, done / (time.monotonic() - reply.begun)))
+
+        return note
+
+    def _write(self, prompt: Sequence[Message], generation: Generation, emit: Emit[Item]) -> None:
         """One reply, on the engine's thread."""
         pieces = self._template(prompt)
         tokens = self._tokenize(pieces)
@@ -130,6 +151,7 @@ class Llama:
         thought = opened_thought(pieces)
         if thought:
             emit(thought)
+        self._note_reading = self._tell_reading(reply, emit)
         try:
             self._write_tokens(self._sample(tokens, generation), reply, emit)
         except RuntimeError as error:
@@ -138,7 +160,7 @@ class Llama:
         self._tokens.remember(thought, "".join(reply.text), reply.said)
         emit(reply.usage(stopped=self._stop.is_set()))
 
-    def _write_tokens(self, sampled: Iterator[int], reply: Reply, emit: Emit[str | Usage]) -> None:
+    def _write_tokens(self, sampled: Iterator[int], reply: Reply, emit: Emit[Item]) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         for token in sampled:
             reply.first = reply.first or time.monotonic()

@@ -20,7 +20,7 @@ from .. import language
 from ..config import Generation, Settings
 from ..discover import state_folder
 from ..errors import GenerationError, ModelError
-from ..events import Notice, Usage
+from ..events import Notice, Reading, Usage
 from ..messages import Message, Tool
 from ..templates import Template, join_text
 from .push import Emit, stream_pushed
@@ -36,7 +36,10 @@ from .tokens import PromptTokens, read_tokenizer
 
 CONTEXT_TOKENS = 4096
 
-Item = str | Usage | Notice
+Item = str | Usage | Notice | Reading
+
+LEAST_READ = 32
+"""Fewer tokens than this say nothing about the speed of reading."""
 
 log = logging.getLogger(__name__)
 
@@ -130,6 +133,7 @@ class Rkllm:
         keeps = settings.rkllm.prompt_cache and self.history == "client" and isinstance(self._way, Rendered)
         self._cache = PromptCache(state_folder() / "prompt-caches", model, self._runtime.release) if keeps else None
         self._warmed: str | list[int] = ""
+        self._held_tokens, self._speed = 0, 0.0
 
     def _load(self, start: Start, settings: Settings, family: str) -> Runtime:
         """The runtime; where nobody asked for a context and ours is more than the model has, with the model's."""
@@ -147,6 +151,7 @@ class Rkllm:
     def _lose(self) -> None:
         """The runtime holds nothing any more."""
         self._way.forget()
+        self._held_tokens = 0
         self._warmed = ""
 
     def _render(self, template: Template, settings: Settings, model: Path) -> Rendered:
@@ -247,6 +252,7 @@ class Rkllm:
             # a token behind the end: the engine missed it; a circle or a full reply: it would go on
             return had_ended or reply.is_cut or reply.stops.ending == "circle"
 
+        emit(Reading(0, max(1, plan.tokens - self._held_tokens), self._speed))
         done = self._runtime.run(
             plan.tokens,
             on_piece,
@@ -270,9 +276,16 @@ class Rkllm:
         usage = reply.usage(done or {}, stopped)
         if done and "prefill_tokens" in done["figures"]:
             self._way.learn(usage.prompt_tokens)
+        self._note(usage)
         if reply.stops.ending == "circle":
             emit(Notice(self._words("npu.circle")))
         emit(usage)
+
+    def _note(self, usage: Usage) -> None:
+        """Learns what the runtime holds now, and how fast it reads."""
+        self._held_tokens = usage.prompt_tokens + usage.generated_tokens
+        if usage.prefilled_tokens >= LEAST_READ and usage.prefill_s:
+            self._speed = usage.prefilled_tokens / usage.prefill_s
 
     def _options(self, generation: Generation, family: str) -> dict[str, Any]:
         """What is fixed when the model is loaded; from 1.3.0 on sampling is told with each run instead."""

@@ -50,6 +50,12 @@ def run(desk: Desk, line: str) -> Stream:
     return entry.run(desk, argument.strip()) if entry else unknown(desk, name)
 
 
+def leaves(line: str) -> bool:
+    """Whether a line is the command that ends the chat; it need not wait for anything."""
+    entry = COMMANDS.get(line.strip().lower())
+    return entry is not None and entry.run is leave
+
+
 async def unknown(desk: Desk, name: str) -> Stream:
     yield Notice(desk.words("commands.unknown", name=name))
 

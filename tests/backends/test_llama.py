@@ -13,7 +13,7 @@ from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.llama import Llama
 from rkllm_chat.config import Generation, Settings
 from rkllm_chat.errors import GenerationError, ModelError, UsageError
-from rkllm_chat.events import Usage
+from rkllm_chat.events import Reading, Usage
 from rkllm_chat.messages import Message
 
 pytestmark = pytest.mark.model
@@ -189,3 +189,18 @@ def test_a_file_that_is_no_model_is_an_error(
 def test_an_unknown_backend_is_an_error() -> None:
     with pytest.raises(UsageError, match='no backend "toaster"'):
         open_backend(Settings(backend="toaster"))
+
+
+def test_a_long_prompt_is_told_of_while_it_is_read(shipped_model: Path) -> None:
+    backend = Llama(shipped_model, 8192)
+
+    async def listen(words: int) -> list[Reading]:
+        items = [item async for item in backend.stream([Message("user", "word " * words)], GREEDY)]
+        return [item for item in items if isinstance(item, Reading)]
+
+    long, short = asyncio.run(listen(700)), asyncio.run(listen(20))
+    asyncio.run(backend.aclose())
+    assert len(long) >= 2
+    assert [reading.done for reading in long] == sorted({reading.done for reading in long})
+    assert all(0 < reading.done < reading.total and reading.tokens_per_s > 0 for reading in long)
+    assert not short

@@ -23,7 +23,7 @@ from rkllm_chat.chat import Backend, Chat
 from rkllm_chat.config import Generation, Settings
 from rkllm_chat.config import Rkllm as RkllmSettings
 from rkllm_chat.errors import ChatError, ConfigError, GenerationError, ModelError
-from rkllm_chat.events import Event, Notice, Text, TurnEnded, Usage
+from rkllm_chat.events import Event, Notice, Reading, Text, TurnEnded, Usage
 from rkllm_chat.messages import Message
 from stage import GREEDY, Box, collect
 
@@ -296,7 +296,8 @@ async def stop_after(backend: Backend, prompt: Sequence[Message], pieces: int) -
     heard: list[Any] = []
     async with aclosing(backend.stream(prompt, GREEDY)) as stream:
         while len(heard) < pieces:
-            heard.append(await anext(stream))
+            item = await anext(stream)
+            heard += [] if isinstance(item, Reading) else [item]
     return heard
 
 
@@ -408,3 +409,20 @@ def test_what_is_missing_is_named(compiled: Compiled, npu_model: Path, tmp_path:
     assert 'There is no template "klingon". Set template under [rkllm]: chatml' in complaint(
         rkllm=named, model=str(odd)
     )
+
+
+def test_what_is_to_be_read_is_told_before_it_is_read(open_npu: Open, run: Callable[..., Any], npu_model: Path) -> None:
+    async def listen(prompt: list[Message]) -> tuple[Reading, Usage]:
+        items = [item async for item in backend.stream(prompt, GREEDY)]
+        first, usage = items[0], items[-1]
+        assert isinstance(first, Reading) and isinstance(usage, Usage)
+        return first, usage
+
+    prompt = [Message("user", "word " * 100)]
+    put_tokenizer_beside(npu_model)
+    backend = open_npu()
+    first, usage = run(listen(prompt))
+    assert first == Reading(0, usage.prompt_tokens, 0.0)
+    again, _ = run(listen([*prompt, Message("assistant", "Well."), Message("user", "And now?")]))
+    assert 0 < again.total < first.total / 2
+    assert again.tokens_per_s > 0

@@ -1,0 +1,88 @@
+"""Amounts in few characters: tokens, seconds, bars, and the status line of a sitting. Pure: it measures nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .clean import clean_line
+
+FULL, EMPTY = "█", "░"
+SEPARATOR = " · "
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the status line tells. Tokens are 0 and speeds 0.0 where nothing is known; `npu` is in percent."""
+
+    model: str = ""
+    servers_up: int = 0
+    servers: int = 0
+    tools: int = 0
+    used_tokens: int = 0
+    context_tokens: int = 0
+    tokens_per_s: float = 0.0
+    npu: int | None = None
+    celsius: float | None = None
+
+
+def status_line(status: Status, width: int) -> str:
+    """The status in at most `width` cells; what comes last is left out first.
+
+    >>> status_line(Status("tiny.gguf", 1, 1, 9, 3100, 8192, 23.4), 100)
+    'tiny.gguf · ctx 3.1k / 8.2k (38%) · 23 tok/s · 1/1 servers · 9 tools'
+    """
+    parts = [clean_line(status.model)]
+    if status.context_tokens:
+        share = round(100 * status.used_tokens / status.context_tokens)
+        parts.append(f"ctx {thousands(status.used_tokens)} / {thousands(status.context_tokens)} ({share}%)")
+    if status.tokens_per_s:
+        parts.append(f"{status.tokens_per_s:.3g} tok/s")
+    if status.npu is not None:
+        parts.append(f"NPU {status.npu}%")
+    if status.celsius is not None:
+        parts.append(f"{status.celsius:.0f} °C")
+    if status.servers:
+        parts.append(f"{status.servers_up}/{status.servers} servers")
+        parts.append(f"{status.tools} tools")
+    return fit(parts, width)
+
+
+def fit(parts: Sequence[str], width: int) -> str:
+    """As many of the parts as there is room for, the first ones first."""
+    from rich.cells import cell_len, set_cell_size
+
+    line = ""
+    for part in filter(None, parts):
+        longer = f"{line}{SEPARATOR}{part}" if line else part
+        if cell_len(longer) > width:
+            break
+        line = longer
+    return line or set_cell_size(next(iter(parts), ""), max(0, width)).rstrip()
+
+
+def thousands(tokens: int) -> str:
+    """`980`, `3.1k`, `12k`."""
+    if tokens < 1000:
+        return str(tokens)
+    return f"{tokens / 1000:.1f}k" if tokens < 10_000 else f"{tokens / 1000:.0f}k"
+
+
+def seconds(time_s: float) -> str:
+    """`0.02 s`, `3.4 s`, `75 s`, `12 min`."""
+    if time_s < 1:
+        return f"{time_s:.2g} s"
+    if time_s < 10:
+        return f"{time_s:.1f} s"
+    return f"{time_s:.0f} s" if time_s < 120 else f"{time_s / 60:.0f} min"
+
+
+def bar(done: float, total: float, width: int = 10) -> str:
+    """How much is done, in `width` cells; it never says all before it is.
+
+    >>> bar(3, 10)
+    '███░░░░░░░'
+    """
+    share = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
+    full = int(share * width)
+    return FULL * full + EMPTY * (width - full)

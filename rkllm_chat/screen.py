@@ -1,0 +1,390 @@
+"""The terminal while a person sits at it: finished lines go above, what is still open stands over the line that is
+typed, a status line below. It reads keys and draws; it knows no events and no model.
+
+One prompt_toolkit application runs from beginning to end, so typing goes on while the model works. What has been
+printed above is never touched again: the scrollback of the terminal stays whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer, DynamicCompleter, FuzzyWordCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
+from prompt_toolkit.history import History
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    Dimension,
+    Float,
+    FloatContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
+from typing_extensions import Self
+
+from .keys import make_bindings
+
+PROMPT, QUEUE_PROMPT = "> ", "+ "
+MENU_ROWS = 8
+MOST_INPUT_ROWS = 10
+REDRAW_S = 0.03
+TICK_S = 0.5
+ESCAPE_S = 0.1
+CHORD_S = 1.0
+STILL_S = 0.5
+"""Who typed less than this before a question appeared did not mean to answer it; nor does an Enter behind a key."""
+# the terminal shows what comes between these at once, if it knows them
+BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
+STYLE = Style.from_dict({"status": "", "suggestion": "fg:ansibrightblack"})
+
+
+@dataclass
+class Question:
+    """What stands in the place of the line: `keys` answer at once (key -> answer), without them a line is read."""
+
+    keys: Mapping[str, str]
+    prompt: str
+    answer: asyncio.Future[str | None]
+    choices: Sequence[str] = ()
+    draft: Document = field(default_factory=Document)
+
+
+class Screen:
+    """Enter it, and a person can type. `tail` gives the lines that are still open, `status` the last line for a width.
+
+    `stop` is what Ctrl+C and Esc stop; None while nothing runs. `on_hint` is called for Ctrl+C on an empty line.
+    """
+
+    def __init__(self, history: History, completer: Completer, color: bool) -> None:
+        self.tail: Callable[[], Sequence[str]] = list
+        self.status: Callable[[int], str] = lambda _width: ""
+        self.stop: Callable[[], None] | None = None
+        self.on_hint: Callable[[], None] = lambda: None
+        self._completer = completer
+        self._lines: deque[str] = deque()
+        self._more = asyncio.Event()
+        self._has_left = self._is_hinted = False
+        self._questions: deque[Question] = deque()
+        self._last_key = self._answered = 0.0
+        self._away: list[str] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self.buffer = self._make_buffer(history)
+        self.app = self._make_app(color)
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self.app.run_async(handle_sigint=True))
+        self._running.add_done_callback(lambda _: self.leave())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self.app.is_running:
+            self.app.exit()
+        if self._running:
+            await asyncio.wait([self._running])
+
+    @property
+    def width(self) -> int:
+        return self.app.output.get_size().columns
+
+    @property
+    def question(self) -> Question | None:
+        return self._questions[0] if self._questions else None
+
+    @property
+    def queued(self) -> Sequence[str]:
+        """The lines that were typed and not yet taken."""
+        return tuple(self._lines)
+
+    async def line(self) -> str | None:
+        """The next line that was typed; None when the person leaves."""
+        while not self._lines and not self._has_left:
+            self._more.clear()
+            await self._more.wait()
+        self._is_hinted = False
+        return None if self._has_left else self._lines.popleft()
+
+    def above(self, lines: Sequence[str]) -> None:
+        """Prints lines, which may hold colours and nothing else, above what is open."""
+        if not lines:
+            return
+        if self._away is not None:
+            self._away += lines
+            return
+        text = "".join(f"{line}\r\n" for line in lines)
+        output = self.app.output
+        if not self.app.is_running:
+            output.write_raw(text)
+            output.flush()
+            return
+        output.write_raw(BEGIN_UPDATE)
+        self.app.renderer.erase()
+        output.write_raw(text)
+        self.app.renderer.render(self.app, self.app.layout)
+        output.write_raw(END_UPDATE)
+        output.flush()
+
+    def write_raw(self, sequence: str) -> None:
+        """Sends the terminal a sequence that moves nothing."""
+        self.app.output.write_raw(sequence)
+        self.app.output.flush()
+
+    def refresh(self) -> None:
+        """Draws anew what is open, soon."""
+        self.app.invalidate()
+
+    async def tick(self) -> None:
+        """Keeps clocks going until it is cancelled."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.refresh()
+
+    async def choose(self, keys: Mapping[str, str], default: str, leaving: str, prompt: str) -> str:
+        """The answer to a question by one key: Enter is `default`, Ctrl+C, Ctrl+D and Esc are `leaving`."""
+        question = Question({**keys, "\r": default}, prompt, asyncio.get_running_loop().create_future())
+        answer = await self._ask(question, "")
+        return leaving if answer is None else answer
+
+    async def read(self, prompt: str, default: str = "", choices: Sequence[str] = ()) -> str | None:
+        """The answer to a question as a line; None for Ctrl+C, Ctrl+D and Esc."""
+        return await self._ask(Question({}, prompt, asyncio.get_running_loop().create_future(), choices), default)
+
+    async def _ask(self, question: Question, default: str) -> str | None:
+        """Puts a question; a second one waits for the first. The line that was being typed comes back after it."""
+        self._questions.append(question)
+        while self.question is not question:
+            await asyncio.wait([self._questions[0].answer])
+            await asyncio.sleep(0)
+        question.draft = self.buffer.document
+        self.buffer.reset(Document(default))
+        self.refresh()
+        try:
+            return await question.answer
+        finally:
+            question.answer.cancel()
+            self._questions.remove(question)
+            self.buffer.reset(question.draft)
+            self.refresh()
+
+    def draft(self, text: str) -> None:
+        """Puts text into the line that is typed, before what stands there."""
+        old = self.question.draft if self.question else self.buffer.document
+        new = Document(f"{text}\n{old.text}" if old.text else text)
+        if self.question:
+            self.question.draft = new
+        else:
+            self.buffer.reset(new)
+        self.refresh()
+
+    def take_back(self) -> None:
+        """Puts the lines that are queued back into the line that is typed."""
+        if self._lines:
+            self.draft("\n".join(self._lines))
+            self._lines.clear()
+
+    def leave(self) -> None:
+        """The person leaves."""
+        self._has_left = True
+        self._more.set()
+        for question in self._questions:
+            if not question.answer.done():
+                question.answer.set_result(None)
+
+    async def edit(self, text: str) -> str:
+        """The text as the person's editor leaves it; as it was where there is no editor."""
+        command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "message.md"
+            path.write_text(text, encoding="utf-8")
+            code = await self.run([*command, str(path)])
+            return path.read_text(encoding="utf-8", errors="replace").strip("\n") if code == 0 else text
+
+    async def run(self, command: Sequence[str] | str) -> int:
+        """Gives the terminal to a command (a text is for the shell) until it ends; gives its exit code."""
+        self._away = []
+        try:
+            async with in_terminal():
+                try:
+                    child = await start(command)
+                except OSError as error:
+                    print(f"{command}: {error.strerror}", file=sys.stderr)  # noqa: T201 - the terminal is its own now
+                    return 127
+                return await child.wait()
+        finally:
+            held, self._away = self._away, None
+            self.above(held)
+
+    # what keys do
+
+    def enter(self) -> None:
+        """Enter: the line, or the answer to a question."""
+        text = self.buffer.text
+        self._last_key = 0.0
+        if time.monotonic() - self._answered < STILL_S and not text:
+            return
+        if self.question:
+            self._answer(text)
+        elif text.endswith("\\") and self.buffer.document.is_cursor_at_the_end:
+            self.buffer.delete_before_cursor(1)
+            self.buffer.insert_text("\n")
+        elif text.strip():
+            self.buffer.append_to_history()
+            self.buffer.reset()
+            self._lines.append(text.strip())
+            self._more.set()
+
+    def interrupt(self) -> None:
+        """Ctrl+C: ends a question, stops what runs, clears the line, hints, and leaves; the first that applies."""
+        if self.question:
+            self._answer(None)
+        elif self.stop:
+            self.stop()
+        elif self.buffer.text:
+            self.buffer.reset()
+            self._is_hinted = False
+        elif self._is_hinted:
+            self.leave()
+        else:
+            self._is_hinted = True
+            self.on_hint()
+
+    def end_of_input(self) -> None:
+        """Ctrl+D on an empty line: ends a question, or leaves."""
+        if self.question:
+            self._answer(None)
+        else:
+            self.leave()
+
+    def escape(self) -> None:
+        """Esc: closes a menu, ends a question, or stops what runs."""
+        if self.buffer.complete_state:
+            self.buffer.cancel_completion()
+        elif self.question:
+            self._answer(None)
+        elif self.stop:
+            self.stop()
+
+    def press(self, key: str) -> None:
+        """A key while a question wants one; what was typed without seeing it goes into the line it was meant for."""
+        question = self.question
+        assert question
+        now, before = time.monotonic(), self._last_key
+        if now - before < STILL_S:
+            self._last_key = now
+            question.draft = Document(question.draft.text + key.replace("\r", ""))
+        elif key.lower() in question.keys and (key != "\r" or now - self._answered >= STILL_S):
+            self._answered = now
+            self._answer(question.keys[key.lower()])
+
+    def note_key(self) -> None:
+        """Every key passes here first."""
+        if not (self.question and self.question.keys):
+            self._last_key = time.monotonic()
+
+    def _answer(self, text: str | None) -> None:
+        if self.question and not self.question.answer.done():
+            self.question.answer.set_result(text)
+
+    def _make_buffer(self, history: History) -> Buffer:
+        return Buffer(
+            multiline=True,
+            history=history,
+            completer=DynamicCompleter(self._find_completer),
+            complete_while_typing=Condition(self._wants_menu),
+            auto_suggest=AutoSuggestFromHistory(),
+            enable_history_search=False,
+        )
+
+    def _find_completer(self) -> Completer:
+        return FuzzyWordCompleter(list(self.question.choices)) if self.question else self._completer
+
+    def _wants_menu(self) -> bool:
+        before = self.buffer.document.text_before_cursor
+        return before.startswith("/") or "@" in before.rpartition(" ")[2]
+
+    def _make_app(self, color: bool) -> Application[None]:
+        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        output.enable_cpr = False  # a serial console answers late or never, and we need no answer
+        search = SearchToolbar()
+        control = BufferControl(self.buffer, search_buffer_control=search.control)
+        line = Window(
+            control, height=self._input_height, dont_extend_height=True, wrap_lines=True, get_line_prefix=self._prefix
+        )
+        menu = Float(CompletionsMenu(max_height=MENU_ROWS, scroll_offset=1), xcursor=True, ycursor=True)
+        tail = Window(FormattedTextControl(self._tail_text), dont_extend_height=True)
+        last = Window(FormattedTextControl(self._status_text), height=1, style="class:status")
+        body = HSplit(
+            [
+                ConditionalContainer(tail, Condition(lambda: bool(self._open_lines()))),
+                FloatContainer(line, [menu]),
+                search,
+                ConditionalContainer(last, Condition(lambda: output.get_size().rows > 3)),
+            ]
+        )
+        app: Application[None] = Application(
+            Layout(body, line),
+            key_bindings=make_bindings(self),
+            style=STYLE,
+            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+            output=output,
+            erase_when_done=True,
+            min_redraw_interval=REDRAW_S,
+        )
+        app.ttimeoutlen = ESCAPE_S
+        app.timeoutlen = ESCAPE_S
+        app.key_processor.before_key_press += lambda _: self.note_key()
+        app.key_processor.after_key_press += lambda _: self._be_patient(app)
+        return app
+
+    def _be_patient(self, app: Application[None]) -> None:
+        """Esc by itself is felt soon; Ctrl+X waits for the second key of its chord."""
+        begun = app.key_processor.key_buffer
+        app.timeoutlen = CHORD_S if begun and begun[0].key == "c-x" else ESCAPE_S
+
+    def _open_lines(self) -> Sequence[str]:
+        """What stands above the line, as much of its end as there is room for."""
+        lines = self.tail()
+        room = max(1, self.app.output.get_size().rows - 3)
+        return lines[-room:]
+
+    def _tail_text(self) -> AnyFormattedText:
+        return ANSI("\n".join(self._open_lines()))
+
+    def _status_text(self) -> AnyFormattedText:
+        return ANSI(self.status(self.width))
+
+    def _prefix(self, number: int, wraps: int) -> AnyFormattedText:
+        prompt = self.question.prompt if self.question else QUEUE_PROMPT if self.stop else PROMPT
+        return prompt if not number and not wraps else " " * min(len(prompt), 2)
+
+    def _input_height(self) -> Dimension:
+        menu = bool(self.buffer.complete_state) or (self._wants_menu() and not self.question)
+        least = min(MENU_ROWS, max(1, self.app.output.get_size().rows - 4)) if menu else 1
+        return Dimension(min=least, max=max(least, MOST_INPUT_ROWS))
+
+
+async def start(command: Sequence[str] | str) -> asyncio.subprocess.Process:
+    if isinstance(command, str):
+        return await asyncio.create_subprocess_shell(command)
+    return await asyncio.create_subprocess_exec(*command)

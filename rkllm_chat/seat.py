@@ -1,0 +1,131 @@
+"""A person at a screen: shows what happens, gives what is typed, and asks. It opens nothing and runs no turn."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.history import History
+from typing_extensions import Self
+
+from .chat import Onward
+from .clean import clean_line
+from .events import Copied, Draft, Event
+from .gauge import status_line
+from .language import Words
+from .live import Live
+from .messages import Tool
+from .overview import Overview
+from .policy import Consent
+from .questions import CONSENTS, ONWARDS, describe_call, read_onward
+from .screen import PROMPT, Screen
+
+LARGEST_COPY = 74_000
+"""Bytes; terminals drop a longer one (xterm, tmux)."""
+
+
+class Seat:
+    """Enter it, and the person can type. `live` is what he looks at."""
+
+    def __init__(self, words: Words, history: History, completer: Completer, overview: Overview, color: bool) -> None:
+        self.screen = Screen(history, completer, color)
+        self.live = Live(self.screen, words, color)
+        self._words = words
+        self.screen.status = lambda width: self.live.dim(status_line(overview.status(), width))
+        self.screen.on_hint = lambda: self.live.say(words("repl.leave_hint"))
+
+    async def __aenter__(self) -> Self:
+        await self.screen.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.screen.__aexit__()
+
+    async def line(self) -> str | None:
+        """The next line, printed as it was typed; None when the person leaves."""
+        line = await self.screen.line()
+        if line is not None:
+            first, *rest = clean_lines(line)
+            self.screen.above([PROMPT + first, *(f"  {one}" for one in rest)])
+        return line
+
+    def leave(self) -> None:
+        """Ends the waiting for a line."""
+        self.screen.leave()
+
+    @contextmanager
+    def running(self, stop: Callable[[], object]) -> Iterator[None]:
+        """While something runs, Ctrl+C and Esc stop it; what was typed ahead comes back if they do."""
+
+        def stop_it() -> None:
+            self.screen.take_back()
+            stop()
+
+        ticking = asyncio.ensure_future(self.screen.tick())
+        self.screen.stop = stop_it
+        self.live.begin()
+        try:
+            yield
+        finally:
+            ticking.cancel()
+            self.screen.stop = None
+            self.live.end()
+
+    def show(self, event: Event) -> None:
+        match event:
+            case Draft(text):
+                self.screen.draft(text)
+            case Copied(text):
+                self._copy(text)
+            case _:
+                self.live.show(event)
+
+    def _copy(self, text: str) -> None:
+        """Into the clipboard of the terminal (OSC 52), also over SSH."""
+        data = base64.b64encode(text.encode("utf-8", errors="replace")[:LARGEST_COPY]).decode("ascii")
+        self.screen.write_raw(f"\x1b]52;c;{data}\x07")
+
+    async def edit(self, text: str) -> str:
+        return await self.screen.edit(text)
+
+    async def run(self, command: str) -> int:
+        """Gives the terminal to a shell command."""
+        return await self.screen.run(command)
+
+    async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
+        self.screen.above(describe_call(tool, arguments, self._words))
+        consent: Consent = await self._choose(CONSENTS, "no", "stop", self._words("question.run") + " ")
+        return consent
+
+    async def at_limit(self, rounds: int) -> Onward:
+        answer = await self._choose(ONWARDS, "answer", "stop", self._words("question.onward", rounds=rounds) + " ")
+        return read_onward(answer, rounds)
+
+    async def _choose(self, keys: Mapping[str, Any], default: str, leaving: str, prompt: str) -> Any:
+        answer = await self.screen.choose(keys, default, leaving, prompt)
+        self.screen.above([f"{prompt}{next((key for key, value in keys.items() if value == answer), '')}"])
+        return answer
+
+    async def agree(self, question: str) -> bool:
+        first, _, prompt = question.rpartition("\n")
+        self.screen.above(clean_lines(first) if first else [])
+        return bool(await self._choose({"y": "yes", "n": "no"}, "no", "no", prompt) == "yes")
+
+    async def read(self, question: str, default: str, choices: Sequence[str] = ()) -> str | None:
+        answer = await self.screen.read(question, default, choices)
+        self.screen.above([f"{question}{clean_line(answer or '')}"])
+        return answer
+
+    def tell(self, text: str) -> None:
+        self.live.say(text)
+
+    news = tell
+
+
+def clean_lines(text: str) -> list[str]:
+    """The lines of a text, made safe; one at least."""
+    return [clean_line(line) if line.strip() else "" for line in text.splitlines()] or [""]
