@@ -85,7 +85,7 @@ class Screen:
         self._completer = completer
         self._lines: deque[str] = deque()
         self._more = asyncio.Event()
-        self._has_left = self._is_hinted = False
+        self._has_left = self._is_hinted = self._is_waiting = False
         self._questions: deque[Question] = deque()
         self._last_key = self._answered = 0.0
         self._away: list[str] | None = None
@@ -119,10 +119,12 @@ class Screen:
 
     async def line(self) -> str | None:
         """The next line that was typed; None when the person leaves."""
+        self._is_waiting = True
+        self.refresh()
         while not self._lines and not self._has_left:
             self._more.clear()
             await self._more.wait()
-        self._is_hinted = False
+        self._is_hinted = self._is_waiting = False
         return None if self._has_left else self._lines.popleft()
 
     def above(self, lines: Sequence[str]) -> None:
@@ -252,6 +254,7 @@ class Screen:
             self.buffer.append_to_history()
             self.buffer.reset()
             self._lines.append(text.strip())
+            self._is_waiting = False
             self._more.set()
 
     def interrupt(self) -> None:
@@ -375,7 +378,7 @@ class Screen:
         return ANSI(self.status(self.width))
 
     def _prefix(self, number: int, wraps: int) -> AnyFormattedText:
-        prompt = self.question.prompt if self.question else QUEUE_PROMPT if self.stop else PROMPT
+        prompt = self.question.prompt if self.question else PROMPT if self._is_waiting else QUEUE_PROMPT
         return prompt if not number and not wraps else " " * min(len(prompt), 2)
 
     def _input_height(self) -> Dimension:
