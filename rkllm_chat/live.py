@@ -51,7 +51,7 @@ class Live:
         self.shows_thoughts = False
         self._screen, self._words, self._color = screen, words, color
         self._answer: Growing | None = None
-        self._is_begun = False
+        self._is_begun = self._is_busy = False
         self._thinking: Thinking | None = None
         self._thoughts: Growing | None = None
         self._running: list[Running] = []
@@ -61,13 +61,13 @@ class Live:
 
     def begin(self) -> None:
         """Something runs; nothing has come of it yet."""
-        self._waiting = time.monotonic()
+        self._is_busy, self._waiting = True, time.monotonic()
 
     def end(self) -> None:
         """Nothing runs any more: what is open is finished as it is."""
         self._close()
         self._running.clear()
-        self._waiting = self._reading = None
+        self._is_busy, self._waiting, self._reading = False, None, None
         self._screen.refresh()
 
     def show(self, event: Event) -> None:
@@ -111,7 +111,7 @@ class Live:
             self._running.append(Running(event.server, event.tool, event.call.arguments))
         elif isinstance(event, ToolFinished):
             self._forget(event.result)
-        self._waiting = None if isinstance(event, TurnEnded) else time.monotonic()
+        self._waiting = time.monotonic() if self._is_busy and not isinstance(event, TurnEnded) else None
         self._screen.above(self._lines_of(event))
 
     def _lines_of(self, event: Event) -> Sequence[str]:

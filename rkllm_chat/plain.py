@@ -1,16 +1,18 @@
-"""A person at a terminal that cannot move its cursor: lines come, lines go. It opens nothing and runs no turn."""
+"""A person at a terminal that cannot move its cursor: lines come, lines go. It opens nothing and runs no turn.
+
+The terminal itself edits the line (cooked mode), so this works on everything that has a keyboard.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.history import History, InMemoryHistory
 from typing_extensions import Self
 
 from .chat import Onward
@@ -19,17 +21,22 @@ from .language import Words
 from .messages import Tool
 from .policy import Consent
 from .questions import CONSENTS, ONWARDS, describe_call, read_onward
-from .screen import PROMPT, start
+from .shell import start
 from .terminal import Terminal
+
+PROMPT = "> "
+MOST_BYTES = 1 << 20
 
 
 class Plain:
     """The same doors as a seat at a screen."""
 
-    def __init__(self, words: Words, history: History, color: bool) -> None:
-        self._session: PromptSession[str] = PromptSession(history=history)
+    def __init__(self, words: Words, color: bool) -> None:
         self._terminal = Terminal(sys.stdout, sys.stdout, words, color)
         self._words = words
+        self._typed = b""
+        self._has_ended = False
+        self._waiting: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -39,33 +46,29 @@ class Plain:
 
     async def line(self) -> str | None:
         """The next line; None when the person leaves by Ctrl+D or by Ctrl+C twice."""
-        for is_last in (False, True):
+        is_hinted = False
+        while True:
             try:
-                while not (line := (await self._session.prompt_async(PROMPT)).strip()):
-                    pass
-                return line
-            except EOFError:
-                return None
+                if (line := await self._read(PROMPT)) is None or line:
+                    return line
+                is_hinted = False
             except KeyboardInterrupt:
-                if not is_last:
-                    self.tell(self._words("repl.leave_hint"))
-        return None
+                if is_hinted:
+                    return None
+                is_hinted = True
+                self.tell(self._words("repl.leave_hint"))
 
     def leave(self) -> None:
         """Ends the waiting for a line."""
-        if self._session.app.is_running:
-            self._session.app.exit(exception=EOFError)
+        self._has_ended = True
+        self._wake()
 
     @contextmanager
     def running(self, stop: Callable[[], object]) -> Iterator[None]:
         """While something runs, Ctrl+C stops it."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, stop)
-        try:
+        with on_interrupt(stop):
             yield
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-            self._terminal.end_line()
+        self._terminal.end_line()
 
     def show(self, event: Event) -> None:
         self._terminal.show(event)
@@ -75,11 +78,12 @@ class Plain:
 
     async def run(self, command: str) -> int:
         """Gives the terminal to a shell command."""
-        return await (await start(command)).wait()
+        with on_interrupt(lambda: None):
+            return await (await start(command)).wait()
 
     async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
         for line in describe_call(tool, arguments, self._words):
-            self._terminal.show(Notice(line))
+            self.tell(line)
         answer = await self.read(self._words("question.run") + " ", "")
         return "stop" if answer is None else CONSENTS.get(answer.lower(), "no")
 
@@ -88,17 +92,64 @@ class Plain:
         return read_onward("stop" if answer is None else ONWARDS.get(answer.lower(), "answer"), rounds)
 
     async def agree(self, question: str) -> bool:
-        return (await self.read(question, "") or "").strip().lower() in ("y", "yes")
+        return (await self.read(question, "") or "").lower() in ("y", "yes")
 
     async def read(self, question: str, default: str, _choices: Sequence[str] = ()) -> str | None:
-        """A line; None for Ctrl+C and Ctrl+D."""
-        session: PromptSession[str] = PromptSession(history=InMemoryHistory())
+        """A line, `default` for an empty one; None for Ctrl+C and Ctrl+D."""
+        self._terminal.end_line()
         try:
-            return (await session.prompt_async(question, default=default)).strip()
-        except (EOFError, KeyboardInterrupt):
+            answer = await self._read(f"{question}[{default}] " if default else question)
+        except KeyboardInterrupt:
             return None
+        return default if answer == "" else answer
 
     def tell(self, text: str) -> None:
         self._terminal.show(Notice(text))
 
     news = tell
+
+    async def _read(self, prompt: str) -> str | None:
+        """A line without its white space; None at the end of the input. Raises KeyboardInterrupt for Ctrl+C."""
+        sys.stdout.write(prompt)
+        sys.stdout.flush()
+        interrupted: list[bool] = []
+
+        def interrupt() -> None:
+            interrupted.append(True)
+            self._wake()
+
+        loop = asyncio.get_running_loop()
+        loop.add_reader(sys.stdin.fileno(), self._take)
+        try:
+            with on_interrupt(interrupt):
+                while b"\n" not in self._typed and not self._has_ended and not interrupted:
+                    self._waiting = loop.create_future()
+                    await self._waiting
+        finally:
+            loop.remove_reader(sys.stdin.fileno())
+        if interrupted:
+            raise KeyboardInterrupt
+        line, ended, rest = self._typed.partition(b"\n")
+        self._typed = rest
+        return line.decode("utf-8", errors="replace").strip() if ended or line else None
+
+    def _take(self) -> None:
+        data = os.read(sys.stdin.fileno(), MOST_BYTES)
+        self._typed += data
+        self._has_ended = not data
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting and not self._waiting.done():
+            self._waiting.set_result(None)
+
+
+@contextmanager
+def on_interrupt(call: Callable[[], object]) -> Iterator[None]:
+    """Has Ctrl+C call this; afterwards it does nothing."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, call)
+    try:
+        yield
+    finally:
+        loop.add_signal_handler(signal.SIGINT, id, None)

@@ -71,7 +71,9 @@ async def chat(settings: Settings, state: Path, color: bool) -> int:
             ready = asyncio.ensure_future(announce(opening, face, overview))
             ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits is told
             while (line := await face.line()) is not None:
-                if await play(partial(stream_of, ready, line, words), words, face, overview):
+                if line.startswith("!"):
+                    await face.run(line[1:])
+                elif await play(partial(stream_of, ready, line, words), words, face, overview):
                     break
         if ready.done():
             ready.result()
@@ -84,7 +86,7 @@ def make_face(words: Words, history: History, overview: Overview, color: bool) -
     if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         from .plain import Plain
 
-        return Plain(words, history, color)
+        return Plain(words, color)
     from .seat import Seat
 
     return Seat(words, history, LineCompleter(overview), overview, color)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import sys
 import tempfile
 import time
@@ -45,6 +44,7 @@ from prompt_toolkit.widgets import SearchToolbar
 from typing_extensions import Self
 
 from .keys import make_bindings
+from .shell import find_editor, start
 
 PROMPT, QUEUE_PROMPT = "> ", "+ "
 MENU_ROWS = 8
@@ -215,11 +215,10 @@ class Screen:
 
     async def edit(self, text: str) -> str:
         """The text as the person's editor leaves it; as it was where there is no editor."""
-        command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "message.md"
             path.write_text(text, encoding="utf-8")
-            code = await self.run([*command, str(path)])
+            code = await self.run([*find_editor(), str(path)])
             return path.read_text(encoding="utf-8", errors="replace").strip("\n") if code == 0 else text
 
     async def run(self, command: Sequence[str] | str) -> int:
@@ -293,7 +292,9 @@ class Screen:
         question = self.question
         assert question
         now, before = time.monotonic(), self._last_key
-        if now - before < STILL_S:
+        if key == "\x1b":
+            self._answer(None)
+        elif now - before < STILL_S:
             self._last_key = now
             question.draft = Document(question.draft.text + key.replace("\r", ""))
         elif key.lower() in question.keys and (key != "\r" or now - self._answered >= STILL_S):
@@ -385,9 +386,3 @@ class Screen:
         menu = bool(self.buffer.complete_state) or (self._wants_menu() and not self.question)
         least = min(MENU_ROWS, max(1, self.app.output.get_size().rows - 4)) if menu else 1
         return Dimension(min=least, max=max(least, MOST_INPUT_ROWS))
-
-
-async def start(command: Sequence[str] | str) -> asyncio.subprocess.Process:
-    if isinstance(command, str):
-        return await asyncio.create_subprocess_shell(command)
-    return await asyncio.create_subprocess_exec(*command)

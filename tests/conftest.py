@@ -171,8 +171,8 @@ def open_screen(environment: dict[str, str], folder: Path) -> Iterator[Callable[
     """Starts `rkllm-chat` on a terminal of its own; ends it with the test."""
     screens: list[Screen] = []
 
-    def start(*arguments: str) -> Screen:
-        screens.append(Screen(arguments, environment, folder))
+    def start(*arguments: str, size: tuple[int, int] = (100, 30), **variables: str) -> Screen:
+        screens.append(Screen(arguments, {**environment, **variables}, folder, size))
         return screens[-1]
 
     yield start

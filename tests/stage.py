@@ -97,15 +97,23 @@ async def collect(stream: AsyncGenerator[Event, None]) -> list[Event]:
 class Screen:
     """The program on a pseudo terminal, with an emulator that says what a person would see."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
-        self.emulator = pyte.Screen(100, 30)
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        size: tuple[int, int] = (100, 30),
+        command: Sequence[str] = PROGRAM,
+    ) -> None:
+        columns, rows = size
+        self.emulator = pyte.Screen(columns or 80, rows or 24)
         self.stream = pyte.ByteStream(self.emulator)
         self.bytes = b""
         ours, theirs = pty.openpty()
-        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.terminal = ours
         self.process = subprocess.Popen(
-            [*PROGRAM, *arguments],
+            [*command, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -118,6 +126,10 @@ class Screen:
 
     def type(self, keys: str) -> None:
         os.write(self.terminal, keys.encode())
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.emulator.resize(rows, columns)
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def lines(self) -> list[str]:
         return [line.rstrip() for line in self.emulator.display if line.strip()]

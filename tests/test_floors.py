@@ -18,8 +18,8 @@ FLOORS = {
     **dict.fromkeys(("backends", "servers", "discover"), 2),
     **dict.fromkeys(("chat", "chosen", "rounds", "sampling", "elicitation", "desk"), 3),
     **dict.fromkeys(("terminal", "gauge", "questions", "live", "screen", "keys", "seat"), 4),
-    **dict.fromkeys(("plain", "completion", "overview", "commands", "repl", "ask", "bundled"), 4),
-    **dict.fromkeys(("doctor", "markdown"), 4),
+    **dict.fromkeys(("plain", "shell", "completion", "overview", "commands", "repl", "ask"), 4),
+    **dict.fromkeys(("bundled", "doctor", "markdown"), 4),
     **dict.fromkeys(("cli", "__main__", "__init__"), 5),
 }
 # One step up each, and why: the words of floor 0 name the version; types alone, for the shape that chat.py defines.
