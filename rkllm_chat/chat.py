@@ -94,7 +94,7 @@ class Reply:
 @dataclass
 class Chat:
     """A conversation. `approve` is asked about the calls that the policy leaves open, `at_limit` after `max_steps`
-    rounds of calls in one turn how to go on."""
+    rounds of calls in one turn how to go on. `spent` is what each reply has cost."""
 
     backend: Backend
     toolbox: Toolbox
@@ -104,6 +104,7 @@ class Chat:
     history: list[Message] = field(default_factory=list[Message])
     first_shown: int = 0
     at_limit: Callable[[int], Awaitable[Onward]] = stop_at_limit
+    spent: list[Usage] = field(default_factory=list[Usage])
 
     def send(self, line: str) -> AsyncGenerator[Event, None]:
         """One turn with what a user says; see `answer`."""
@@ -123,6 +124,7 @@ class Chat:
                 async for event in happened:
                     yield event
             usage.append(reply.usage)
+            self.spent.append(reply.usage)
             left -= 1
             if reply.reason is None and not left:
                 left, may_call = await self._ask_onward(len(usage))
@@ -200,7 +202,7 @@ class Chat:
                 async for event in happened:
                     yield event
         finally:
-            self.history += [self._cut(remark) for remark in remarks]
+            self.history += [replace(remark, text=self.cut(remark.text)) for remark in remarks]
 
     async def _permit(self, reply: Reply, tool: Tool, arguments: Mapping[str, Any]) -> Verdict:
         """Whether a call is run: the policy's word, and a person's where it leaves that open."""
@@ -219,9 +221,13 @@ class Chat:
                 return "declined"
         return "run"
 
-    def _cut(self, message: Message) -> Message:
-        limit = self.backend.context_tokens // RESULT_SHARE
-        return Message(message.role, cut_middle(message.text, limit, self._count_text), message.result)
+    def cut(self, text: str) -> str:
+        """A text that somebody else wrote, no longer than one may be in this context."""
+        return cut_middle(text, self.backend.context_tokens // RESULT_SHARE, self._count_text)
+
+    def count_tokens(self) -> int:
+        """The size of the prompt as it would be sent now."""
+        return self.backend.count_tokens(self._prompt())
 
     def _count_text(self, text: str) -> int:
         return self.backend.count_tokens([Message("user", text)])
@@ -240,9 +246,9 @@ class Chat:
         room = self.backend.context_tokens
         room -= min(self.settings.generation.max_tokens, room // ANSWER_SHARE)
         forgotten = 0
-        if self.backend.count_tokens(self._prompt()) <= room:
+        if self.count_tokens() <= room:
             return 0
-        while self.backend.count_tokens(self._prompt()) > room // 2:
+        while self.count_tokens() > room // 2:
             following = next_turn(self.history, self.first_shown)
             if following == self.first_shown:
                 break

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import language
+from .attach import Attached
 from .backends import open_backend
 from .chat import Backend, Chat, Onward, decline_all, stop_at_limit
 from .chosen import Chosen
-from .config import Settings
+from .config import ServerConfig, Settings
 from .elicitation import Elicitation, Person
 from .errors import ChatError
 from .language import Words
@@ -71,6 +73,46 @@ class Desk:
     toolbox: Chosen
     chat: Chat
     person: Sitter | None = None
+    attached: list[Attached] = field(default_factory=list[Attached])
+    reread: Callable[[], Settings] | None = None
+    make_box: Callable[[], Box] | None = None
+    switching: asyncio.Future[None] | None = None
+
+    async def apply_servers(self, servers: tuple[ServerConfig, ...]) -> list[str]:
+        """Goes on with these servers; gives the names of those that were opened or closed."""
+        self.settings = replace(self.settings, servers=servers)
+        if self.servers is None:
+            if self.make_box is None or not servers:
+                return []
+            self.servers = self.toolbox.box = self.make_box()
+        return await self.servers.apply(servers)
+
+    async def reload(self) -> list[str]:
+        """Reads the configuration again; gives the names of the servers it touched. Raises ConfigError."""
+        if self.reread is None:
+            return []
+        settings = self.reread()
+        self.chat.settings = replace(self.chat.settings, generation=settings.generation, policy=settings.policy)
+        return await self.apply_servers(settings.servers)
+
+    async def switch_model(self, settings: Settings) -> None:
+        """Goes on with the model of other settings, with the same talk; who gives up waiting does not stop it.
+
+        Raises ModelError; the model before is open again then.
+        """
+        self.switching = asyncio.ensure_future(self._switch(settings))
+        await asyncio.shield(self.switching)
+
+    async def _switch(self, settings: Settings) -> None:
+        await self.backend.aclose()
+        try:
+            self.backend = await asyncio.to_thread(open_backend, settings)
+            self.settings = settings
+        except ChatError:
+            self.backend = await asyncio.to_thread(open_backend, self.settings)
+            raise
+        finally:
+            self.chat.backend = self.backend
 
     @property
     def failures(self) -> Mapping[str, ChatError]:
@@ -92,8 +134,10 @@ async def open_desk(settings: Settings, state: Path, person: Sitter | None = Non
     """
     words = language.load(settings.language)
     loading = asyncio.ensure_future(asyncio.to_thread(open_backend, settings))
-    servers = make_servers(settings, state, make_asks(settings, words, loading, person))
+    asks = make_asks(settings, words, loading, person)
+    servers = make_box(state, asks, settings.servers) if settings.servers else None
     backend: Backend | None = None
+    desk: Desk | None = None
     try:
         opening = servers.open(FIRST_S if person else None) if servers else asyncio.sleep(0)
         loaded, _ = await asyncio.gather(loading, opening)
@@ -101,8 +145,11 @@ async def open_desk(settings: Settings, state: Path, person: Sitter | None = Non
         toolbox = Chosen(servers or NoTools())
         approve, at_limit = (person.approve, person.at_limit) if person else (decline_all, stop_at_limit)
         chat = Chat(loaded, toolbox, settings, words, approve, at_limit=at_limit)
-        yield Desk(settings, words, loaded, servers, toolbox, chat, person)
+        desk = Desk(settings, words, loaded, servers, toolbox, chat, person)
+        desk.make_box = partial(make_box, state, asks)
+        yield desk
     finally:
+        servers, backend = (desk.servers, desk.backend) if desk else (servers, backend)
         closing = [part.aclose() for part in (servers, backend) if part]
         await asyncio.gather(*closing)
 
@@ -126,10 +173,8 @@ def make_asks(settings: Settings, words: Words, loading: asyncio.Future[Backend]
     return Asks(sample, Elicitation(person, words), roots=(Path.cwd(),), on_change=on_change)
 
 
-def make_servers(settings: Settings, state: Path, asks: Asks) -> Box | None:
-    """The servers of the settings, not yet open; None where there are none, so that the SDK is not imported."""
-    if not settings.servers:
-        return None
+def make_box(state: Path, asks: Asks, servers: Sequence[ServerConfig] = ()) -> Box:
+    """The servers, not yet open. Only this imports the SDK."""
     from .servers.toolbox import Toolbox as Box
 
-    return Box(settings.servers, state / "logs", asks)
+    return Box(servers, state / "logs", asks)

@@ -17,6 +17,8 @@ from .errors import ConfigError
 HOME_FILES = (".mcp.json", ".config/rkllm-chat/config.toml")
 FOLDER_FILES = (".claude/mcp.json", "mcp.json", "mcp_servers.json", "mcp_config.toml")
 
+MODEL_ENDINGS = (".gguf", ".rkllm")
+
 BOARD = ServerConfig(name="board", command="rkllm-chat", args=("serve", "board"), trust="trusted", source="built in")
 
 
@@ -52,6 +54,13 @@ def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:
         raise ConfigError(f"{path}: not UTF-8 (byte {error.start}).", "Save it as UTF-8.", path=str(path)) from None
     read = read_json if path.suffix == ".json" else read_toml
     return read(text, str(path), environment)
+
+
+def find_models(current: str = "") -> list[Path]:
+    """The models at hand: in ./models, in ~/models, and beside the current one; each once, by name."""
+    folders = [Path("models"), Path.home() / "models", *([Path(current).parent] if current else [])]
+    found = {path.resolve(): path for folder in folders for path in folder.glob("**/*") if path.suffix in MODEL_ENDINGS}
+    return sorted(found.values(), key=lambda path: path.name)
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:

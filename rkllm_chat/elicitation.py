@@ -7,7 +7,7 @@ secret is turned down, as the specification says servers must not ask for one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .arguments import check, coerce
@@ -23,11 +23,11 @@ SECRET = re.compile(r"passw|secret|api[-_ ]?key|credential|private[-_ ]?key|(?:a
 
 
 class Person(Protocol):
-    """Somebody who can be asked. `read` gives None when he wants to end it all."""
+    """Somebody who can be asked. `read` gives None when he wants to end it all; `choices` are what he may write."""
 
     async def agree(self, question: str) -> bool: ...
 
-    async def read(self, question: str, default: str) -> str | None: ...
+    async def read(self, question: str, default: str, choices: Sequence[str] = ()) -> str | None: ...
 
     def tell(self, text: str) -> None: ...
 
@@ -59,7 +59,8 @@ class Elicitation:
         for name, field in schema.get("properties", {}).items():
             needed = name in schema.get("required", ())
             for _ in range(TRIES):
-                answer = await self._person.read(describe(name, field, needed, self._words), default_of(field))
+                question = describe(name, field, needed, self._words)
+                answer = await self._person.read(question, default_of(field), list(choices_of(field)))
                 if answer is None:
                     return None
                 if not answer.strip() and not needed:

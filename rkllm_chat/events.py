@@ -139,6 +139,13 @@ class Copied:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """Whether thoughts are shown whole from now on."""
+
+    thoughts: bool
+
+
+@dataclass(frozen=True)
 class Leave:
     """The user wants to go."""
 
@@ -166,6 +173,7 @@ Event = (
     | Page
     | Draft
     | Copied
+    | Shown
     | Leave
     | TurnEnded
 )

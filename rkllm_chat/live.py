@@ -5,7 +5,6 @@ It knows no model and no server. Everything that others wrote is made safe befor
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +17,9 @@ from .language import Words
 from .markdown import Growing
 from .messages import ToolResult
 from .screen import Screen
-from .terminal import ANSWER_MARK, DIM, PLAIN, line_about, table_lines
+from .terminal import ANSWER_MARK, DIM, PLAIN, line_about, sketch_arguments, table_lines
 
 MARGIN = 2
-LONGEST_ARGUMENTS = 60
 LONGEST_RESULT = 300
 
 
@@ -225,10 +223,3 @@ def seconds_since(begun: float) -> str:
 
 def measure(thinking: Thinking) -> dict[str, Any]:
     return {"time": seconds_since(thinking.begun), "characters": thinking.characters}
-
-
-def sketch_arguments(arguments: Mapping[str, Any]) -> str:
-    """The arguments in a few words: `place="Tokyo"`."""
-    parts = (f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in arguments.items())
-    line = clean_line(", ".join(parts))
-    return line if len(line) <= LONGEST_ARGUMENTS else line[:LONGEST_ARGUMENTS] + "…"

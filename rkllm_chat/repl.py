@@ -17,6 +17,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from typing_extensions import Self
 
 from . import __version__, commands, language
+from .attach import say
 from .completion import LineCompleter
 from .config import Settings
 from .desk import Desk, Sitter, open_desk
@@ -144,7 +145,9 @@ async def stream_of(ready: asyncio.Future[Desk], line: str, words: Words) -> Asy
     if not ready.done():
         yield Notice(words("repl.waiting"))
     desk = await asyncio.shield(ready)
-    stream = commands.run(desk, line) if line.startswith("/") else desk.chat.send(line)
+    if desk.switching:
+        await asyncio.wait([desk.switching])
+    stream = commands.run(desk, line) if line.startswith("/") else say(desk, line)
     async with aclosing(stream) as events:
         async for event in events:
             yield event

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from .chat import Onward
 from .clean import clean_line
-from .events import Copied, Draft, Event
+from .events import Copied, Draft, Event, Shown
 from .gauge import status_line
 from .language import Words
 from .live import Live
@@ -81,6 +81,8 @@ class Seat:
                 self.screen.draft(text)
             case Copied(text):
                 self._copy(text)
+            case Shown(thoughts):
+                self.live.shows_thoughts = thoughts
             case _:
                 self.live.show(event)
 

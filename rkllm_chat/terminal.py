@@ -5,9 +5,10 @@ It reads no keys and knows no turn; everything it prints is made safe first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
-from typing import IO
+from typing import IO, Any
 
 from .clean import clean, clean_line
 from .events import (
@@ -29,6 +30,7 @@ from .language import Words
 ANSWER_MARK = "◆ "
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 LONGEST_LINE = 300
+LONGEST_ARGUMENTS = 60
 FETCHED = ("", "read_resource", "completed")
 
 
@@ -137,3 +139,10 @@ def table_lines(table: Table) -> list[str]:
     return [
         "  ".join(set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+
+
+def sketch_arguments(arguments: Mapping[str, Any]) -> str:
+    """The arguments in a few words: `place="Tokyo"`."""
+    parts = (f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in arguments.items())
+    line = clean_line(", ".join(parts))
+    return line if len(line) <= LONGEST_ARGUMENTS else line[:LONGEST_ARGUMENTS] + "…"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +26,7 @@ class Person:
         self.heard.append(question)
         return self.agrees
 
-    async def read(self, question: str, default: str) -> str | None:
+    async def read(self, question: str, default: str, _choices: Sequence[str] = ()) -> str | None:
         self.heard.append(f"{question}{default}")
         return self.lines.pop(0)
 

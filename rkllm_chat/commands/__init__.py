@@ -6,32 +6,43 @@ To add one, write an async generator under `@command` in a file here that is imp
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from ..desk import Desk
 from ..events import Event, Notice
 
 Stream = AsyncGenerator[Event, None]
+Suggest = Callable[[Desk, str], Awaitable[Sequence[str]]]
 
 
 @dataclass(frozen=True)
 class Command:
-    """`names`: the first is the one that the help shows. `run` takes the desk and what follows the name."""
+    """`names`: the first is the one that the help explains. `run` takes the desk and what follows the name.
+
+    `suggest` gives what the last word of that may be, for the completion of a line that is typed.
+    """
 
     names: tuple[str, ...]
     usage: str
     run: Callable[[Desk, str], Stream]
+    suggest: Suggest
 
 
 COMMANDS: dict[str, Command] = {}
 
 
-def command(*names: str, usage: str = "") -> Callable[[Callable[[Desk, str], Stream]], Callable[[Desk, str], Stream]]:
+async def suggest_nothing(_desk: Desk, _typed: str) -> Sequence[str]:
+    return ()
+
+
+def command(
+    *names: str, usage: str = "", suggest: Suggest = suggest_nothing
+) -> Callable[[Callable[[Desk, str], Stream]], Callable[[Desk, str], Stream]]:
     """Puts the decorated function into COMMANDS under all its names."""
 
     def enter(run: Callable[[Desk, str], Stream]) -> Callable[[Desk, str], Stream]:
-        entry = Command(names, usage, run)
+        entry = Command(names, usage, run, suggest)
         COMMANDS.update(dict.fromkeys(names, entry))
         return run
 
@@ -55,4 +66,4 @@ async def unknown(desk: Desk, name: str) -> Stream:
     yield Notice(desk.words("commands.unknown", name=name))
 
 
-from . import basics, servers, tools  # noqa: E402, F401 - they fill the table
+from . import basics, history, model, permissions, resources, servers, tools  # noqa: E402, F401 - they fill the table

@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..config import ServerConfig
 from ..desk import Desk
-from ..events import Notice, Table
+from ..errors import ServerNotFoundError, UsageError
+from ..events import Notice, Page, Table
+from ..names import find_tools, shown_names
 from . import Stream, command
 
 if TYPE_CHECKING:
     from ..servers.connection import Connection
 
+LOG_BYTES = 4000
 
-@command("/mcp", usage="[restart NAME]")
+
+async def suggest_words(desk: Desk, typed: str) -> Sequence[str]:
+    word, blank, _ = typed.partition(" ")
+    if not blank:
+        return list(ACTIONS)
+    if word == "schema":
+        return list(shown_names(desk.toolbox.box.tools))
+    return [server.name for server in desk.settings.servers]
+
+
+USAGE = "[list | reload | restart NAME | enable NAME | disable NAME | log NAME | schema TOOL]"
+
+
+@command("/mcp", "/servers", usage=USAGE, suggest=suggest_words)
 async def show_servers(desk: Desk, argument: str) -> Stream:
+    word, _, rest = argument.partition(" ")
+    if word and word not in ACTIONS:
+        raise UsageError(f'/mcp does not know "{word}".', f"It knows {', '.join(ACTIONS)}.")
+    async for event in ACTIONS[word or "list"](desk, rest.strip()):
+        yield event
+
+
+async def list_servers(desk: Desk, _rest: str) -> Stream:
     words = desk.words
-    connections = desk.servers.connections if desk.servers else {}
-    name = argument.removeprefix("restart").strip()
-    if argument.startswith("restart") and desk.servers:
-        if name not in connections:
-            yield Notice(words("commands.no_server", name=name, names=", ".join(connections)))
-            return
-        await desk.servers.restart(name)
-    if not connections:
+    if not desk.settings.servers:
         yield Notice(words("commands.no_servers"))
         return
-    rows = [(one.config.name, words(f"state.{one.state}"), describe(one)) for one in connections.values()]
+    connections: Mapping[str, Connection] = desk.servers.connections if desk.servers else {}
+    rows: list[tuple[str, ...]] = []
+    for server in desk.settings.servers:
+        connection = connections.get(server.name)
+        state = words(f"state.{connection.state if connection else 'off'}")
+        rows.append((server.name, state, describe(connection) if connection else "", server.source))
     yield Table((), tuple(rows))
 
 
@@ -34,3 +60,78 @@ def describe(connection: Connection) -> str:
     if connection.error and not connection.is_open:
         return connection.error.message
     return f"{len(connection.tools)} tools, MCP {connection.protocol_version}" if connection.is_open else ""
+
+
+async def restart(desk: Desk, name: str) -> Stream:
+    find_server(desk, name)
+    if not desk.servers or name not in desk.servers.connections:
+        raise UsageError(f'Server "{name}" is switched off.', f"/mcp enable {name} switches it on.")
+    await desk.servers.restart(name)
+    async for event in list_servers(desk, ""):
+        yield event
+
+
+async def enable(desk: Desk, name: str) -> Stream:
+    await desk.apply_servers(switched(desk, name, is_on=True))
+    async for event in list_servers(desk, ""):
+        yield event
+
+
+async def disable(desk: Desk, name: str) -> Stream:
+    await desk.apply_servers(switched(desk, name, is_on=False))
+    async for event in list_servers(desk, ""):
+        yield event
+
+
+def switched(desk: Desk, name: str, is_on: bool) -> tuple[ServerConfig, ...]:
+    """The servers of the sitting with one of them on or off."""
+    find_server(desk, name)
+    return tuple(replace(one, enabled=is_on) if one.name == name else one for one in desk.settings.servers)
+
+
+async def reload(desk: Desk, _rest: str) -> Stream:
+    """Reads the configuration again; the servers that it changes are opened and closed, the others run on."""
+    touched = await desk.reload()
+    yield Notice(desk.words("servers.reloaded", names=", ".join(touched) or "-"))
+    async for event in list_servers(desk, ""):
+        yield event
+
+
+async def show_schema(desk: Desk, name: str) -> Stream:
+    tools = find_tools(name, desk.toolbox.box.tools)
+    if not tools:
+        raise UsageError(f'There is no tool "{name}".', "/tools lists them.")
+    for tool in tools:
+        schema = json.dumps(tool.schema, ensure_ascii=False, indent=2)
+        yield Page(f"{tool.full_name}\n{tool.description}\n{schema}")
+
+
+async def show_log(desk: Desk, name: str) -> Stream:
+    find_server(desk, name)
+    connection = desk.servers.connections.get(name) if desk.servers else None
+    if connection is None or not connection.log_file.is_file():
+        yield Notice(desk.words("servers.no_log", server=name))
+        return
+    text = connection.log_file.read_text(encoding="utf-8", errors="replace")[-LOG_BYTES:]
+    yield Page(f"{connection.log_file}\n{text}")
+
+
+def find_server(desk: Desk, name: str) -> ServerConfig:
+    """The server of a name. Raises ServerNotFoundError, which names those there are."""
+    names = [server.name for server in desk.settings.servers]
+    if name not in names:
+        hint = f"There are {', '.join(names)}." if names else "There are none."
+        raise ServerNotFoundError(f'There is no server "{name}".', hint, available=names)
+    return desk.settings.servers[names.index(name)]
+
+
+ACTIONS: dict[str, Callable[[Desk, str], Stream]] = {
+    "list": list_servers,
+    "status": list_servers,
+    "restart": restart,
+    "enable": enable,
+    "disable": disable,
+    "reload": reload,
+    "schema": show_schema,
+    "log": show_log,
+}

@@ -69,6 +69,12 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     return int(worst == "wrong")
 
 
+def describe(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
+    """The same as text, for a face of this program. Raises UsageError."""
+    board = find_board(make_parser().parse_args(arguments), environment)
+    return show([line for name, check in CHECKS.items() for line in run_check(name, check, board)])
+
+
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rkllm-chat doctor", description=DESCRIPTION, epilog=EPILOG)
     form = parser.add_mutually_exclusive_group()

@@ -21,6 +21,10 @@ class Words:
     def __init__(self, sentences: Mapping[str, str]) -> None:
         self.sentences = sentences
 
+    def speak(self, language: str) -> None:
+        """Goes on in another language; whoever holds these words says it in that one."""
+        self.sentences = read(language)
+
     def __call__(self, key: str, **values: object) -> str:
         return self.sentences[key].format(**values)
 
@@ -30,10 +34,14 @@ def languages() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
-@cache
 def load(language: str = "en") -> Words:
-    """Reads a language; its tables become dotted keys (`[tool] failed` is "tool.failed")."""
+    """The words of a language."""
+    return Words(read(language))
+
+
+@cache
+def read(language: str) -> Mapping[str, str]:
+    """The sentences of a language; the tables of its file become dotted keys (`[tool] failed` is "tool.failed")."""
     with (FOLDER / f"{language}.toml").open("rb") as file:
         tables = tomllib.load(file)
-    sentences = {f"{table}.{key}": text for table, entries in tables.items() for key, text in entries.items()}
-    return Words(sentences)
+    return {f"{table}.{key}": text for table, entries in tables.items() for key, text in entries.items()}

@@ -161,6 +161,12 @@ class Toolbox:
         """Reads a resource; without a server, from the first that has it. Raises ChatError."""
         return await read_resource(self._some(server), uri)
 
+    async def read_text(self, uri: str) -> tuple[str, str]:
+        """The media type of a resource and what a model reads of it. Raises ChatError."""
+        found = await self.read_resource(uri)
+        kind = next((part.mime_type for part in found.contents if part.mime_type), "text/plain")
+        return kind, read_resource_text(found)
+
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
         return await get_prompt(self._find(server), name, dict(arguments or {}))
 
@@ -174,6 +180,19 @@ class Toolbox:
     ) -> CompleteResult:
         """What the server suggests for an argument of a prompt or a resource template."""
         return await complete(self._find(server), ref, argument, value, dict(context or {}))
+
+    async def complete_uri(self, typed: str) -> list[str]:
+        """The URIs that a begun one may become: each template that it fits, with what its server suggests."""
+        uris: list[str] = []
+        for server, one in await self.list_templates():
+            start, _, rest = one.uri_template.partition("{")
+            argument, _, end = rest.partition("}")
+            if not argument or not typed.startswith(start):
+                continue
+            reference = ResourceTemplateReference(type="ref/resource", uri=one.uri_template)
+            answer = await self.complete(server, reference, argument.lstrip("+/?&#"), typed[len(start) :])
+            uris += [f"{start}{value}{end if '{' not in end else ''}" for value in answer.completion.values]
+        return uris
 
     async def subscribe(self, server: str, uri: str) -> None:
         """Has `asks.on_change` told when a resource changes."""

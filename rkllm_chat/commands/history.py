@@ -1,0 +1,170 @@
+"""Commands about what was said: taking back, saying it again, what was called, what fills the context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from ..clean import clean_line
+from ..compact import compact, older_messages, read_transcript
+from ..desk import Desk
+from ..errors import UsageError
+from ..events import Copied, Draft, Notice, Page, Table
+from ..gauge import bar, seconds, thousands
+from ..messages import Message, ToolResult
+from ..prompt import compose
+from ..terminal import sketch_arguments
+from . import Stream, command
+
+LONGEST_LINE = 60
+
+
+@command("/history", usage="[NUMBER]")
+async def show_calls(desk: Desk, argument: str) -> Stream:
+    """The calls of this talk with their times; with a number, one call whole."""
+    results = [message.result for message in desk.chat.history if message.result]
+    if not results:
+        yield Notice(desk.words("history.none"))
+    elif argument:
+        yield Page(describe_result(results[read_number(argument, len(results)) - 1]))
+    else:
+        yield Table((), tuple(row_of(number, result) for number, result in enumerate(results, 1)))
+
+
+def row_of(number: int, result: ToolResult) -> tuple[str, ...]:
+    arguments, time_s = sketch_arguments(result.arguments), seconds(result.seconds)
+    return (str(number), result.tool, arguments, result.status, time_s, shorten(result.text))
+
+
+def read_number(text: str, most: int) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise UsageError(f'"{text}" is none of 1 to {most}.')
+    return int(text)
+
+
+def describe_result(result: ToolResult) -> str:
+    name = f"{result.server}__{result.tool}" if result.server else result.tool
+    return f"{name} {sketch_arguments(result.arguments)} {result.status} {seconds(result.seconds)}\n{result.text}"
+
+
+def shorten(text: str) -> str:
+    line = clean_line(text[: 4 * LONGEST_LINE])
+    return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…"
+
+
+@command("/undo")
+async def undo(desk: Desk, _argument: str) -> Stream:
+    """Takes the last turn back; what stays is still in the engine's cache."""
+    yield Notice(desk.words("history.undone", text=shorten(take_back(desk))))
+
+
+@command("/retry")
+async def retry(desk: Desk, _argument: str) -> Stream:
+    async with aclosing(desk.chat.send(take_back(desk))) as turn:
+        async for event in turn:
+            yield event
+
+
+@command("/edit")
+async def edit(desk: Desk, _argument: str) -> Stream:
+    """Takes the last turn back and opens what was asked in the editor, to be sent again."""
+    yield Draft(take_back(desk), in_editor=True)
+
+
+def take_back(desk: Desk) -> str:
+    """What the user said last; it and all that came of it leave the history. Raises UsageError."""
+    history = desk.chat.history
+    last = next((i for i in reversed(range(len(history))) if history[i].role == "user"), None)
+    if last is None:
+        raise UsageError("Nothing has been said yet.")
+    text = history[last].text
+    del history[last:]
+    desk.chat.first_shown = min(desk.chat.first_shown, last)
+    return text
+
+
+@command("/copy")
+async def copy(desk: Desk, _argument: str) -> Stream:
+    """The last answer into the clipboard of the terminal."""
+    answer = next((one.text for one in reversed(desk.chat.history) if one.role == "assistant"), None)
+    if answer is None:
+        raise UsageError("Nothing has been answered yet.")
+    yield Copied(answer)
+    yield Notice(desk.words("history.copied", size=len(answer)))
+
+
+@command("/context")
+async def show_context(desk: Desk, _argument: str) -> Stream:
+    """What fills the window: system text, the tools of each server, what was said, results."""
+    whole = desk.backend.context_tokens
+    used = desk.chat.count_tokens()
+    rows = [
+        (name, thousands(tokens), bar(tokens, whole, 20), f"{100 * tokens / whole:.0f}%")
+        for name, tokens in [*measure_parts(desk), (desk.words("context.all"), used)]
+    ]
+    yield Table((), tuple(rows))
+    left_out = desk.chat.first_shown
+    if left_out:
+        yield Notice(desk.words("context.left_out", messages=left_out))
+
+
+def measure_parts(desk: Desk) -> list[tuple[str, int]]:
+    """Name -> tokens. Parts are measured by themselves, so their sum is the whole but for a few tokens of template."""
+    words, backend, settings = desk.words, desk.backend, desk.chat.settings
+
+    def count(messages: Sequence[Message]) -> int:
+        return backend.count_tokens(messages) if messages else 0
+
+    tools = desk.toolbox.tools
+    plain = count(compose([], [], words, settings.system, settings.tool_format))
+    parts = [(words("context.system"), plain)]
+    for server in dict.fromkeys(tool.server for tool in tools):
+        own = [tool for tool in tools if tool.server == server]
+        tokens = count(compose([], own, words, settings.system, settings.tool_format)) - plain
+        parts.append((words("context.tools", server=server or "-"), tokens))
+    shown = desk.chat.history[desk.chat.first_shown :]
+    parts.append((words("context.said"), count([one for one in shown if one.role != "tool"])))
+    results = [Message("user", one.text) for one in shown if one.role == "tool"]
+    parts.append((words("context.results"), count(results)))
+    return parts
+
+
+@command("/usage")
+async def show_usage(desk: Desk, _argument: str) -> Stream:
+    """What this sitting has cost so far."""
+    spent = desk.chat.spent
+    prompt, reused, prefilled, generated = (
+        sum(getattr(one, key) for one in spent)
+        for key in ("prompt_tokens", "reused_tokens", "prefilled_tokens", "generated_tokens")
+    )
+    prefill_s, generate_s = (sum(getattr(one, key) for one in spent) for key in ("prefill_s", "generate_s"))
+    rows = [
+        (desk.words("usage.replies"), str(len(spent)), ""),
+        (desk.words("usage.reused"), thousands(reused), f"{100 * reused / max(1, prompt):.0f}%"),
+        (desk.words("usage.prefilled"), thousands(prefilled), describe_speed(prefilled, prefill_s)),
+        (desk.words("usage.generated"), thousands(generated), describe_speed(generated, generate_s)),
+    ]
+    yield Table((), tuple(rows))
+
+
+def describe_speed(tokens: int, time_s: float) -> str:
+    return f"{seconds(time_s)}, {tokens / time_s:.3g} tok/s" if time_s else ""
+
+
+async def suggest_compact(_desk: Desk, _typed: str) -> Sequence[str]:
+    return ["preview"]
+
+
+@command("/compact", usage="[preview]", suggest=suggest_compact)
+async def make_compact(desk: Desk, argument: str) -> Stream:
+    """Has the model summarise the older part; the history stays as it is when that fails."""
+    older = older_messages(desk.chat)
+    if not older:
+        yield Notice(desk.words("compact.nothing"))
+    elif argument == "preview":
+        yield Notice(desk.words("compact.preview", messages=len(older), tokens=desk.backend.count_tokens(older)))
+        yield Page(read_transcript(desk.chat, older))
+    else:
+        async with aclosing(compact(desk.chat, len(older))) as summing:
+            async for event in summing:
+                yield event
