@@ -8,12 +8,16 @@ cost of a piece.
 
 from __future__ import annotations
 
+import re
+
 from ..clean import clean
 from .blocks import Blocks
 from .leaves import Fence
 from .tables import Table
 
 LINE_START, LINE_PART, CODE_PART, ROW = 160, 64, 1000, 4000  # characters that are waited for
+
+LAST_MARK = re.compile(r"(?<!\\)[*_~](?=[*_~]{0,5}\Z)")  # it may be half of one
 
 
 class Growing:
@@ -39,12 +43,14 @@ class Growing:
         return self._finished()
 
     def tail(self) -> list[str]:
-        """What `close` would give, but that the row of a table is shown when it is whole."""
+        """What `close` would give, but that a row of a table waits until it is whole and a mark at the end is plain."""
         twin = self._blocks.copy()
+        in_code = isinstance(twin.leaf, Fence)
+        part = self._part if in_code else LAST_MARK.sub(r"\\\g<0>", self._part)
         if self._is_long:
-            twin.go_on(self._part)
-        elif self._part and not isinstance(twin.leaf, Table):
-            twin.begin(self._part, whole=isinstance(twin.leaf, Fence))
+            twin.go_on(part)
+        elif part and not isinstance(twin.leaf, Table):
+            twin.begin(part, whole=in_code)
         twin.close()
         return twin.out
 

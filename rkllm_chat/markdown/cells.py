@@ -41,8 +41,7 @@ def clusters(text: str) -> Iterable[str]:
 def _joined(text: str) -> Iterator[str]:
     held = ""
     for character in text:
-        joins = held and held not in " \n" and (held[-1] == "\u200d" or not cells_of(character))
-        if joins and len(held) < LONGEST_CLUSTER and character not in " \n":
+        if held and joins(held, character):
             held += character
             continue
         if held:
@@ -52,8 +51,22 @@ def _joined(text: str) -> Iterator[str]:
         yield held
 
 
+def joins(before: str, after: str) -> bool:
+    """Whether a terminal shows the two in the same cells: an accent, a variation, what a joiner joins."""
+    if before in (" ", "\n") or after in (" ", "\n") or len(before) >= LONGEST_CLUSTER:
+        return False
+    return before[-1] == "\u200d" or not cells_of(after)
+
+
 def pieces_of(runs: Iterable[Run]) -> list[Piece]:
-    return [(cluster, style, cells_of(cluster)) for text, style in runs for cluster in clusters(text)]
+    pieces: list[Piece] = []
+    for text, style in runs:
+        for cluster in clusters(text):
+            if pieces and joins(pieces[-1][0], cluster):
+                before, style, _ = pieces.pop()
+                cluster = before + cluster
+            pieces.append((cluster, style, cells_of(cluster)))
+    return pieces
 
 
 def width_of(pieces: Iterable[Piece]) -> int:
@@ -142,7 +155,11 @@ class Flow:
             self._gap.append((" ", style, 1))
 
     def _add(self, cluster: str, style: str) -> None:
-        if self._word and may_break(self._word[-1][0], cluster):
+        if self._word and joins(self._word[-1][0], cluster):
+            before, style, cells = self._word.pop()
+            self._word_cells -= cells
+            cluster = before + cluster
+        elif self._word and may_break(self._word[-1][0], cluster):
             self._commit()
         cells = cells_of(cluster)
         if self._word and self._word_cells + cells > self.width:

@@ -9,7 +9,7 @@ from .cells import Flow, Piece, Run, chop, joined, pieces_of
 from .code import Highlighter
 from .inline import spans
 
-SHORTEST_TRY, LONGEST_HELD = 48, 800
+SHORTEST_TRY, LONGEST_HELD, MOST_LINES_HELD = 48, 800, 4
 MARKS = re.compile(r"[*_`~\[<]")
 LETTER = "[\u3041-\u30fa\u30fc-\u30ff\u3400-\u9fff\uac00-\ud7a3]"  # of a script that is written without spaces
 BREAKS = re.compile(rf"\s|(?<={LETTER})(?={LETTER})")
@@ -19,7 +19,7 @@ TRIES = 3
 class Paragraph:
     """Text of one block. What is settled flows into lines; behind a mark that is still open, it is held.
 
-    Held are at most `LONGEST_HELD` characters: what is longer loses its emphasis, never its words.
+    Held are at most `LONGEST_HELD` characters and a few lines: what is longer loses its emphasis, never its words.
     """
 
     def __init__(self, width: int, color: bool, style: str = "", is_heading: bool = False) -> None:
@@ -43,9 +43,10 @@ class Paragraph:
     def newline(self) -> None:
         """The line of the source is over. Lines are kept as the model wrote them."""
         self._held = self._held.rstrip(" ")
-        if len(self._held) >= self._next_try:
+        is_much = len(self._held) > LONGEST_HELD or self._held.count("\n") >= MOST_LINES_HELD
+        if is_much or len(self._held) >= self._next_try:
             runs, settled = spans(self._held, self._color)
-            if settled or len(self._held) > LONGEST_HELD:
+            if settled or is_much:
                 self._put(runs, rest="")
                 self.flow.newline()
                 return
@@ -75,7 +76,7 @@ class Paragraph:
         for text, style in runs:
             self.flow.put(text, joined(self._style, style))
         self._held = rest
-        self._wait()
+        self._next_try = 0
 
     def _wait(self) -> None:
         """The same text is not read again and again: half as much must come before the next try."""
