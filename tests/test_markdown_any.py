@@ -1,0 +1,215 @@
+"""What holds for Markdown of any text, however it is cut and however hostile it is."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from types import FrameType
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from rkllm_chat.clean import UNSAFE
+from rkllm_chat.markdown import Growing
+
+SGR = re.compile("\x1b\\[[0-9;]*m")
+SYNTAX = [
+    "*",
+    "**",
+    "***",
+    "_",
+    "__",
+    "`",
+    "``",
+    "```",
+    "~~~",
+    "~~",
+    "[",
+    "](",
+    "](",
+    "![",
+    ")",
+    "<",
+    ">",
+    "|",
+    "---",
+    "===",
+    "\\",
+    ":",
+    "!",
+    "<https://ab.example/",
+]
+WHITE = [
+    " ",
+    "  ",
+    "    ",
+    "\t",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    "\n- ",
+    "\n1. ",
+    "\n> ",
+    "\n# ",
+    "\n  * ",
+    "\n    ",
+    "\n```py\n",
+]
+TABLES = ("\n|ab|cd|\n|-|:-:|\n", "|", "|ef|gh|\n", "\n| ")
+WORDS = ("word", "if", "日本語", "。」", "「", "é", "e\u0301", "👨\u200d👩\u200d👧", "❤\ufe0f", "\u200d", "a" * 30)
+UNSAFE_WORDS = ("\x1b[31m", "\x1b]8;;u\x07", "\x07", "\x0c", "\x9b1m", "\u202e", "\ud800", "&#8238;", "&#27;")
+texts = st.lists(st.sampled_from((*SYNTAX, *WHITE, *WORDS)), max_size=60).map("".join)
+tables = st.lists(st.sampled_from((*SYNTAX, *WHITE, *WORDS, *TABLES)), max_size=60).map("".join)
+anything = st.lists(st.sampled_from((*SYNTAX, *WHITE, *TABLES, *UNSAFE_WORDS)) | st.text(), max_size=40).map("".join)
+widths = st.integers(1, 6) | st.sampled_from((20, 80))
+HOSTILE = {
+    "stars": "*",
+    "stars and letters": "*a ",
+    "lines of stars": "*a\n",
+    "underscores": "_a_ *b ",
+    "brackets": "[",
+    "links": "[a](",
+    "lines of brackets": "[a\n",
+    "images": "![a",
+    "backticks": "`a``b",
+    "angles": "<a ",
+    "one word": "a",
+    "one Chinese word": "字",
+    "quotes": "> ",
+    "lists": "- ",
+    "numbers": "1. ",
+    "deeper and deeper": "\n" + " " * 20 + "- a",
+    "blanks": "\n",
+    "spaces": " ",
+    "tabs": "\t",
+    "form feeds": "\f",
+    "carriage returns": "\r\n",
+    "backslashes": "\\",
+    "pipes": "|",
+    "accents": "\u0301",
+    "joiners": "\u200d",
+    "code": "```python\nx = '''\n",
+    "lines of code": "```python\n" + "x\n" * 400,
+    "tables": "|a|b|\n|-|-|\n" + "|c|d|\n" * 80,
+}
+
+
+def lines_of(text: str, width: int, color: bool, cuts: list[int] | None = None) -> list[str]:
+    growing = Growing(width, color)
+    lines: list[str] = []
+    at = 0
+    for size in cuts or ():
+        lines += growing.feed(text[at : at + size])
+        at += size
+    return lines + growing.feed(text[at:]) + growing.close()
+
+
+def letters(text: str) -> str:
+    return "".join(filter(str.isalpha, SGR.sub("", text)))
+
+
+@given(anything, widths, st.booleans(), st.lists(st.integers(1, 30)))
+@example("\r\n" * 3 + "a\r", 20, True, [1] * 7)
+@example("word " * 100 + "**bold** " * 20, 20, True, [4] * 300)
+def test_how_the_text_is_cut_shows_nowhere(text: str, width: int, color: bool, cuts: list[int]) -> None:
+    whole = lines_of(text, width, color)
+    assert lines_of(text, width, color, cuts) == whole
+    assert lines_of(text, width, color, [1] * len(text)) == whole
+
+
+@given(anything, widths, st.booleans())
+@example("&#27;[31m \x1b[31m `\x1b[31m`\n```py\n\x1b[31m\n```\n| \x9b |\n|--|\n", 20, True)
+def test_only_our_own_sequences_come_out_and_no_line_is_too_wide(text: str, width: int, color: bool) -> None:
+    growing = Growing(width, color)
+    lines = growing.feed(text)
+    for line in (*lines, *growing.tail(), *growing.close()):
+        plain = SGR.sub("", line) if color else line
+        assert not UNSAFE.search(plain)
+        assert not {"\n", "\t"} & set(plain)
+        assert line.count("\x1b") % 2 == 0
+        assert line.count("\x1b") == 2 * line.count("\x1b[0m")
+        assert cell_len(plain) <= max(2, width)
+
+
+@given(texts, widths, st.booleans())
+@example("a " * 500 + "**" + "b " * 500, 20, True)
+def test_every_letter_comes_out_in_its_place(text: str, width: int, color: bool) -> None:
+    shown = letters("".join(lines_of(text, width, color)))
+    assert shown == letters(text)
+
+
+@given(tables, widths, st.booleans())
+def test_every_letter_of_a_table_comes_out(text: str, width: int, color: bool) -> None:
+    shown = letters("".join(lines_of(text, width, color)))
+    assert Counter(shown) == Counter(letters(text))
+
+
+@given(tables, widths, widths, st.integers(0, 200), st.booleans())
+def test_a_resize_at_any_moment_loses_nothing(text: str, old: int, new: int, at: int, color: bool) -> None:
+    growing = Growing(old, color)
+    before = growing.feed(text[:at])
+    growing.resize(new)
+    tail = growing.tail()
+    after = growing.feed(text[at:]) + growing.close()
+    assert Counter(letters("".join(before + after))) == Counter(letters(text))
+    assert all(cell_len(SGR.sub("", line)) <= max(2, new) for line in (*tail, *after))
+
+
+@given(tables, widths, st.booleans())
+@settings(max_examples=30)
+def test_a_look_at_the_tail_changes_nothing(text: str, width: int, color: bool) -> None:
+    growing = Growing(width, color)
+    lines: list[str] = []
+    for character in text:
+        lines += growing.feed(character)
+        growing.tail()
+    assert lines + growing.close() == lines_of(text, width, color)
+
+
+def calls_for(text: str) -> int:
+    """How many functions are called to show a text that arrives in pieces of four characters."""
+    count = 0
+
+    def seen(_frame: FrameType, kind: str, _argument: object) -> None:
+        nonlocal count
+        count += kind in ("call", "c_call")
+
+    growing = Growing(80, color=True)
+    previous = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        for at in range(0, len(text), 4):
+            growing.feed(text[at : at + 4])
+        growing.close()
+    finally:
+        sys.setprofile(previous)
+    return count
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_twice_the_text_is_twice_the_work(name: str) -> None:
+    text = HOSTILE[name] * (2000 // len(HOSTILE[name]) + 1)
+    calls_for(text[:500])  # what is looked up once is known now
+    assert calls_for(text * 2) < 2.5 * calls_for(text) + 1000
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("width", [1, 2, 5, 20])
+def test_hostile_text_comes_to_an_end(name: str, width: int) -> None:
+    text = HOSTILE[name] * (10_000 // len(HOSTILE[name]))
+    growing = Growing(width, color=True)
+    lines = growing.feed(text)
+    assert len(growing.tail()) < 1500
+    assert all(cell_len(SGR.sub("", line)) <= max(2, width) for line in lines + growing.close())
+
+
+def test_a_line_of_a_megabyte_goes_out_as_it_comes() -> None:
+    growing = Growing(80, color=True)
+    shown = growing.feed("word " * 200_000)
+    assert len(shown) > 200_000 // 16 - 10
+    assert len(growing.tail()) < 6
+    assert "".join(shown + growing.close()).count("word") == 200_000
