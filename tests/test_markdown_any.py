@@ -16,55 +16,15 @@ from rkllm_chat.clean import UNSAFE
 from rkllm_chat.markdown import Growing
 
 SGR = re.compile("\x1b\\[[0-9;]*m")
-SYNTAX = [
-    "*",
-    "**",
-    "***",
-    "_",
-    "__",
-    "`",
-    "``",
-    "```",
-    "~~~",
-    "~~",
-    "[",
-    "](",
-    "](",
-    "![",
-    ")",
-    "<",
-    ">",
-    "|",
-    "---",
-    "===",
-    "\\",
-    ":",
-    "!",
-    "<https://ab.example/",
-]
-WHITE = [
-    " ",
-    "  ",
-    "    ",
-    "\t",
-    "\n",
-    "\n\n",
-    "\r\n",
-    "\r",
-    "\n- ",
-    "\n1. ",
-    "\n> ",
-    "\n# ",
-    "\n  * ",
-    "\n    ",
-    "\n```py\n",
-]
+MARKS = ("*", "**", "***", "_", "__", "`", "``", "```", "~~~", "~~", "[", "](", "](", "![", ")", "\\", "<https://ab.e/")
+STARTS = ("\n- ", "\n1. ", "\n> ", "\n# ", "\n  * ", "\n    ", "\n```py\n", "<", ">", "---", "===", ":", "!")
+SYNTAX = (*MARKS, *STARTS, " ", "  ", "    ", "\t", "\n", "\n\n", "\r\n", "\r")
 TABLES = ("\n|ab|cd|\n|-|:-:|\n", "|", "|ef|gh|\n", "\n| ")
 WORDS = ("word", "if", "日本語", "。」", "「", "é", "e\u0301", "👨\u200d👩\u200d👧", "❤\ufe0f", "\u200d", "a" * 30)
 UNSAFE_WORDS = ("\x1b[31m", "\x1b]8;;u\x07", "\x07", "\x0c", "\x9b1m", "\u202e", "\ud800", "&#8238;", "&#27;")
-texts = st.lists(st.sampled_from((*SYNTAX, *WHITE, *WORDS)), max_size=60).map("".join)
-tables = st.lists(st.sampled_from((*SYNTAX, *WHITE, *WORDS, *TABLES)), max_size=60).map("".join)
-anything = st.lists(st.sampled_from((*SYNTAX, *WHITE, *TABLES, *UNSAFE_WORDS)) | st.text(), max_size=40).map("".join)
+texts = st.lists(st.sampled_from((*SYNTAX, *WORDS)), max_size=60).map("".join)
+tables = st.lists(st.sampled_from((*SYNTAX, *WORDS, *TABLES)), max_size=60).map("".join)
+anything = st.lists(st.sampled_from((*SYNTAX, *TABLES, *UNSAFE_WORDS)) | st.text(), max_size=40).map("".join)
 widths = st.integers(1, 6) | st.sampled_from((20, 80))
 HOSTILE = {
     "stars": "*",

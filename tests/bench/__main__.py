@@ -24,6 +24,7 @@ from rkllm_chat.messages import Message
 from rkllm_chat.scanner import Scanner
 
 from .npu import npu_costs
+from .terminal import markdown_speed
 
 Row = tuple[str, str, str, str]
 CALL = '[TOOL_CALL]\n{"name": "get_time", "arguments": {"place": "Tokyo"}}\n[END_TOOL_CALL]\n'
@@ -31,7 +32,14 @@ SKETCH = re.compile(r"\[TOOL_CALL\]\s*(\{[\s\S]*?\})\s*\[END_TOOL_CALL\]")
 
 
 def main() -> None:
-    rows = [help_cost(), *bad_model_costs(), *scanner_speed(), *asyncio.run(llama_costs()), *npu_costs()]
+    rows = [
+        help_cost(),
+        *bad_model_costs(),
+        *scanner_speed(),
+        *asyncio.run(llama_costs()),
+        *npu_costs(),
+        *markdown_speed(),
+    ]
     for what, ours, reference, ratio in [("what", "ours", "reference", "ratio"), *rows]:
         print(f"{what:<52} {ours:>14} {reference:>26} {ratio:>8}")
 
