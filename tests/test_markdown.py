@@ -220,8 +220,10 @@ def test_rules_and_underlined_headings() -> None:
 
 
 def test_a_link_says_where_it_leads() -> None:
-    text = "[my bank](https://evil.example/?a=1) <https://a.example> ![cat](cat.png) [x](javascript:run())"
-    shown = "my bank (https://evil.example/?a=1) https://a.example cat (cat.png) x (javascript:run())"
+    text = (
+        "[my bank](https://evil.example/?a=1) <https://a.example> <me@a.example> ![cat](cat.png) [x](javascript:run())"
+    )
+    shown = "my bank (https://evil.example/?a=1) https://a.example me@a.example cat (cat.png) x (javascript:run())"
     assert screen(text, width=200) == shown + "\n"
     assert "".join(cell_screen(colored(text, 200), 200).display).strip() == shown
 

@@ -18,7 +18,7 @@ NO_START = frozenset(
     "、。，．・：；！？）］｝〕〉》」』】〙〗…‥ー々ゝゞぁぃぅぇぉっゃゅょァィゥェォッャュョ,.:;!?)]}%”’"
 )
 NO_END = frozenset("「『（［｛〔〈《【〘〖([{“‘")
-LONGEST_CLUSTER = 32
+LONGEST_CLUSTER, WIDEST_CLUSTER = 32, 2
 
 
 def joined(*styles: str) -> str:
@@ -55,7 +55,7 @@ def joins(before: str, after: str) -> bool:
     """Whether a terminal shows the two in the same cells: an accent, a variation, what a joiner joins."""
     if before in (" ", "\n") or after in (" ", "\n") or len(before) >= LONGEST_CLUSTER:
         return False
-    return before[-1] == "\u200d" or not cells_of(after)
+    return (before[-1] == "\u200d" or not cells_of(after)) and cells_of(before + after) <= WIDEST_CLUSTER
 
 
 def pieces_of(runs: Iterable[Run]) -> list[Piece]:

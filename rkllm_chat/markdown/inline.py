@@ -107,7 +107,7 @@ class Styling:
             return
         target, begun = self._links.pop()
         said = "".join(text for text, _ in self.runs[begun:])
-        if target not in (f" ({said})", f" (mailto:{said})"):
+        if token.markup != "autolink" and target != f" ({said})":  # then the text is where it leads
             self._say(target, DIM)
 
     def _say(self, text: str, style: str = "") -> None:
