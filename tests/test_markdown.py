@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from textwrap import dedent
 
 import pyte
 import pytest
 
 from rkllm_chat.markdown import Growing
+
+SGR = re.compile("\x1b\\[[0-9;]*m")
 
 
 def screen(text: str, width: int = 40) -> str:
@@ -315,6 +318,19 @@ def test_the_tail_stays_small_in_a_long_paragraph() -> None:
     chinese = "这是一个很长的段落，没有空格，也没有**换行**符，只有标点符号。" * 12
     for text, most in ((prose, 6), (chinese, 10), (prose.replace(". ", ".\n"), 6)):
         assert max(map(len, tails(text, 60))) <= most
+
+
+@pytest.mark.parametrize("form", ["**{}**", "_{}_", "`{}`", "[{}](u)", '[x](u "{}")'])
+def test_a_mark_holds_over_all_the_lines_between_it_and_its_end(form: str) -> None:
+    written = "before " * 30 + form.format(("within " * 40).strip()) + " after" * 30
+    styles = {style for line in colored(written) for style in re.findall("\x1b\\[([0-9;]*)m[^\x1b]*within", line)}
+    assert len(styles) == 1
+    assert not any(mark in "".join(SGR.sub("", line) for line in colored(written)) for mark in "*_`[]")
+    assert sum(line.count("within") for line in colored(written)) == 40
+
+
+def test_boxes_leave_room_for_what_is_in_them() -> None:
+    assert screen("> " * 8 + "word word", width=20) == "│ │ │ │ │ > > > word\n│ │ │ │ │ word\n"
 
 
 def test_what_is_held_for_a_mark_that_is_never_closed_is_bounded() -> None:
