@@ -13,7 +13,6 @@ import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import __version__
@@ -78,20 +77,22 @@ def chat(arguments: Sequence[str]) -> int:
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Runs a bundled MCP server on standard input and output."""
-    from importlib import import_module
+    """Runs a bundled MCP server: on standard input and output, or over HTTP until a signal ends it."""
+    from . import bundled
 
-    from .bundled import BUNDLED
+    options = bundled.read_options(arguments)
+    if options.http is None:
+        bundled.build_server(options).run("stdio")
+        return 0
+    logging.basicConfig(level=logging.ERROR, format="rkllm-chat: %(message)s")
+    from .bundled import http
 
-    parser = argparse.ArgumentParser(prog="rkllm-chat serve", description="Run a bundled MCP server on stdio.")
-    parser.add_argument("name", choices=list(BUNDLED))
-    parser.add_argument("--folder", default=".", help="the folder whose files it may read (default: the current one)")
-    options = parser.parse_args(arguments)
-    folder = Path(options.folder).expanduser()
-    if not folder.is_dir():
-        raise UsageError(f"There is no folder {folder}.")
-    import_module(BUNDLED[options.name]).serve(folder)
-    return 0
+    token = http.read_token(options.token_env)
+    server = bundled.build_server(options)
+    with http.listen(options.host, options.http) as listener:
+        url = http.find_url(listener, options.host)
+        print(f"rkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
+        return run(http.serve(server, listener, options.host, token))
 
 
 def make_parser() -> argparse.ArgumentParser:

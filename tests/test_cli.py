@@ -10,7 +10,18 @@ import pytest
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-HEAVY = ("mcp", "mcp_types", "llama_cpp", "prompt_toolkit", "rich", "pydantic", "jinja2", "jsonschema", "numpy")
+HEAVY = (
+    "mcp",
+    "mcp_types",
+    "uvicorn",
+    "llama_cpp",
+    "prompt_toolkit",
+    "rich",
+    "pydantic",
+    "jinja2",
+    "jsonschema",
+    "numpy",
+)
 
 
 def modules_after(arguments: Sequence[str]) -> set[str]:
@@ -26,7 +37,9 @@ def modules_after(arguments: Sequence[str]) -> set[str]:
     return set(done.stdout.splitlines()[-1].split()[1:])
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["--no-such-option"], ["serve", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["--no-such-option"], ["serve", "--help"], ["serve", "board", "--help"]]
+)
 def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
     assert modules_after(arguments) == set()
 

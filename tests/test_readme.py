@@ -94,8 +94,10 @@ def test_the_picture_shows_every_part_of_the_house() -> None:
 
 
 def test_every_option_in_the_examples_exists() -> None:
-    help_text = subprocess.run([*PROGRAM, "--help"], capture_output=True, text=True, timeout=30, check=True).stdout
-    for option in set(re.findall(r"(?<![\w-])--[a-z][\w-]+", README)) - {"--folder", "--check"}:
+    helps = [["--help"], ["serve", "board", "--help"]]
+    shown = [subprocess.run([*PROGRAM, *one], capture_output=True, text=True, timeout=30, check=True) for one in helps]
+    help_text = "".join(done.stdout for done in shown)
+    for option in set(re.findall(r"(?<![\w-])--[a-z][\w-]+", README)) - {"--check"}:
         assert option in help_text, option
 
 

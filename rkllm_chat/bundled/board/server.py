@@ -198,8 +198,3 @@ def build_server(folder: Path, root: Path = gauges.ROOT) -> MCPServer:
     for tool in [*plain, *gauge_tools(root), *file_tools(folder)]:
         server.add_tool(tool, annotations=read_only)
     return server
-
-
-def serve(folder: Path) -> None:
-    """Speaks MCP on standard input and output until the client closes it."""
-    build_server(folder).run("stdio")
