@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from .run import SUITES, main, read_expected
+from .run import FOLDER, SUITES, main, read_expected
 
 # How many failures each list may hold; the numbers follow the lists down.
-MOST = {"0.1.16": 21, "2025-03-26": 2, "2025-11-25": 14, "2026-07-28": 25, "extensions": 6}
+MOST = {
+    "0.1.16": 21,
+    "2025-03-26": 2,
+    "2025-11-25": 14,
+    "2026-07-28": 25,
+    "extensions": 6,
+    "server-0.1.16": 23,
+    "server-2025-11-25": 23,
+    "server-2026-07-28": 27,
+    "server-extensions": 10,
+}
 
 NODE = """#!/bin/sh
 # stands for node with a release of the suite: it lists two scenarios, and gives each the checks that a file holds
 if [ "$2" = list ]; then
+    printf 'Server scenarios (test against a server):\\n'
+    printf '  - server-stateless [2026-07-28]\\n  - tools-call-image [2026-07-28]\\n\\n'
     printf 'Client scenarios (test against a client):\\n'
     printf '  - auth/dpop [extension]\\n  - greeting [extension,2026-07-28]\\n'
     exit
 fi
+case "$2 $4" in
+    "client "*/client.py | "server http://127.0.0.1:"*/mcp) ;;
+    *) exit 3 ;;
+esac
 for last; do :; done
 mkdir "$last/one" && cp "{folder}/checks.json" "$last/one/" && exit $(cat "{folder}/code")
 """
@@ -42,15 +60,43 @@ def test_a_result_that_is_not_expected_is_told_and_fails_the_run(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    node = tmp_path / "node_modules/node/bin/node"
-    node.parent.mkdir(parents=True)
-    node.write_text(NODE.replace("{folder}", str(tmp_path)), encoding="utf-8")
-    node.chmod(0o755)
-    checks = ", ".join(f'{{"status": "{status}"}}' for status in statuses)
-    (tmp_path / "checks.json").write_text(f"[{checks}]", encoding="utf-8")
-    (tmp_path / "code").write_text(str(code), encoding="utf-8")
+    write_release(tmp_path, {f"check {number}": status for number, status in enumerate(statuses)}, code)
     assert main([str(tmp_path), "extensions", "--scenario", scenario]) == ("UNEXPECTED" in said)
     assert said in capsys.readouterr().out
+
+
+def write_release(folder: Path, checks: Mapping[str, str], code: int) -> None:
+    """A release of the suite whose scenarios end with these checks (name -> status) and this exit code."""
+    node = folder / "node_modules/node/bin/node"
+    node.parent.mkdir(parents=True)
+    node.write_text(NODE.replace("{folder}", str(folder)), encoding="utf-8")
+    node.chmod(0o755)
+    written = [{"id": name, "status": status} for name, status in checks.items()]
+    (folder / "checks.json").write_text(json.dumps(written), encoding="utf-8")
+    (folder / "code").write_text(str(code), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("failing", "unexpected"),
+    [({"one", "two"}, False), ({"one"}, True), ({"one", "two", "three"}, True), (set(), True)],
+    ids=["as expected", "one passes", "one more fails", "all pass"],
+)
+def test_of_a_scenario_the_checks_that_are_named_fail_and_no_others(
+    failing: set[str], unexpected: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "server-2026-07-28"
+    lines = {line.partition(":")[2] for line in read_expected(name) if line.startswith("server-stateless:")}
+    named = dict(zip(("one", "two"), sorted(lines), strict=True))
+    checks = {named.get(one, one): "FAILURE" if one in failing else "SUCCESS" for one in ("one", "two", "three")}
+    write_release(tmp_path, checks, 1 if failing else 0)
+    assert main([str(tmp_path), name, "--scenario", "server-stateless"]) == unexpected
+    assert ("UNEXPECTED: server-stateless has " in capsys.readouterr().out) == unexpected
+
+
+@pytest.mark.parametrize(("name", "scenario"), [("extensions", "auth/dpop"), ("server-2026-07-28", "tools-call-image")])
+def test_a_message_that_breaks_the_schema_is_never_expected(name: str, scenario: str, tmp_path: Path) -> None:
+    write_release(tmp_path, {"wire-schema-valid": "FAILURE"}, 1)
+    assert main([str(tmp_path), name, "--scenario", scenario]) == 1
 
 
 def test_a_line_for_a_scenario_that_does_not_exist_fails_the_run(
@@ -64,8 +110,14 @@ def test_a_line_for_a_scenario_that_does_not_exist_fails_the_run(
     assert "UNEXPECTED: there is no scenario auth/dpop\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", [name for name, suite in SUITES.items() if suite.side == "client"])
+def test_the_expected_failures_of_the_client_are_of_oauth_alone(name: str) -> None:
+    assert all(scenario.startswith("auth/") for scenario in read_expected(name))
+
+
 @pytest.mark.parametrize("name", SUITES)
-def test_the_expected_failures_are_of_oauth_alone_and_do_not_grow(name: str) -> None:
-    expected = read_expected(name)
-    assert all(scenario.startswith("auth/") for scenario in expected)
-    assert len(expected) <= MOST[name]
+def test_the_expected_failures_do_not_grow_and_have_their_reasons(name: str) -> None:
+    assert len(read_expected(name)) <= MOST[name]
+    lines = (FOLDER / "expected_failures" / f"{name}.yml").read_text(encoding="utf-8").splitlines()
+    _, first, *_ = [line for line in lines if not line.startswith("# ")]
+    assert first.startswith("  # ")
