@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 DESCRIPTION = "Chat with an on-device model that calls MCP tools."
 EPILOG = (
     "Other commands: rkllm-chat serve NAME (runs a bundled MCP server),"
-    " rkllm-chat doctor (says what this machine needs). All of it: see the README."
+    " rkllm-chat new-server DEST (makes one of your own), rkllm-chat doctor (says what this machine needs)."
+    " All of it: see the README."
 )
 FORMS = ("text", "json", "stream-json")
 
@@ -38,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             from . import doctor
 
             return doctor.main(arguments[1:])
+        if arguments[:1] == ["new-server"]:
+            return new_server(arguments[1:])
         return serve(arguments[1:]) if arguments[:1] == ["serve"] else chat(arguments)
     except ChatError as error:
         print(f"rkllm-chat: {clean(str(error))}", file=sys.stderr)
@@ -93,6 +96,24 @@ def serve(arguments: Sequence[str]) -> int:
         url = http.find_url(listener, options.host)
         print(f"rkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
         return run(http.serve(server, listener, options.host, token))
+
+
+def new_server(arguments: Sequence[str]) -> int:
+    """Makes a server project of the user's own; its configuration entry goes to standard output or into the file."""
+    from .bundled import project
+
+    options = project.read_options(arguments)
+    planned = project.plan(options.dest)
+    addition = project.plan_addition(planned) if options.add else ""
+    project.make(planned)
+    say = f"Made the server {planned.name} in {planned.folder}; try it there with pytest."
+    if options.add:
+        project.add(addition)
+        print(clean(f"{say} It is in {project.CONFIG} now."), file=sys.stderr)
+    else:
+        print(clean(f"{say} Put this into {project.CONFIG}:\n"), file=sys.stderr, flush=True)
+        print(planned.entry, end="")
+    return 0
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -38,7 +38,15 @@ def modules_after(arguments: Sequence[str]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["--no-such-option"], ["serve", "--help"], ["serve", "board", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["--no-such-option"],
+        ["serve", "--help"],
+        ["serve", "board", "--help"],
+        ["new-server", "--help"],
+    ],
 )
 def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
     assert modules_after(arguments) == set()

@@ -94,7 +94,7 @@ def test_the_picture_shows_every_part_of_the_house() -> None:
 
 
 def test_every_option_in_the_examples_exists() -> None:
-    helps = [["--help"], ["serve", "board", "--help"]]
+    helps = [["--help"], ["serve", "board", "--help"], ["new-server", "--help"]]
     shown = [subprocess.run([*PROGRAM, *one], capture_output=True, text=True, timeout=30, check=True) for one in helps]
     help_text = "".join(done.stdout for done in shown)
     for option in set(re.findall(r"(?<![\w-])--[a-z][\w-]+", README)) - {"--check"}:
