@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import __version__
@@ -68,12 +69,14 @@ def chat(arguments: Sequence[str]) -> int:
         from . import ask
 
         return ask.fail(error, options.output_format)
-    from .discover import state_folder
+    from .discover import state_folder, when_changed
 
     if line is None:
         from . import repl
+        from .desk import Source
 
-        return run(repl.chat(settings, state_folder(), color=use_color(options.no_color)))
+        source = Source(partial(find, options), partial(when_changed, options.config))
+        return run(repl.chat(settings, state_folder(), use_color(options.no_color), source))
     from . import ask
 
     return run(ask.ask(settings, line, options.output_format, state_folder()))
@@ -100,18 +103,19 @@ def serve(arguments: Sequence[str]) -> int:
 
 def new_server(arguments: Sequence[str]) -> int:
     """Makes a server project of the user's own; its configuration entry goes to standard output or into the file."""
+    from . import configfile
     from .bundled import project
 
     options = project.read_options(arguments)
     planned = project.plan(options.dest)
-    addition = project.plan_addition(planned) if options.add else ""
+    addition = configfile.plan_addition(planned.entry, planned.name) if options.add else ""
     project.make(planned)
     say = f"Made the server {planned.name} in {planned.folder}; try it there with pytest."
     if options.add:
-        project.add(addition)
-        print(clean(f"{say} It is in {project.CONFIG} now."), file=sys.stderr)
+        configfile.add(addition)
+        print(clean(f"{say} It is in {configfile.CONFIG} now."), file=sys.stderr)
     else:
-        print(clean(f"{say} Put this into {project.CONFIG}:\n"), file=sys.stderr, flush=True)
+        print(clean(f"{say} Put this into {configfile.CONFIG}:\n"), file=sys.stderr, flush=True)
         print(planned.entry, end="")
     return 0
 

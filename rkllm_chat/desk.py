@@ -49,6 +49,24 @@ class Sitter(Person, Protocol):
     def news(self, text: str) -> None: ...
 
 
+class Source:
+    """Where the settings came from: they can be read again, and it is noticed when a file has changed."""
+
+    def __init__(self, read: Callable[[], Settings], when_changed: Callable[[], Mapping[str, int]]) -> None:
+        self._read, self._when_changed = read, when_changed
+        self._seen = when_changed()
+
+    def read(self) -> Settings:
+        """The settings as they are now. Raises ConfigError."""
+        self._seen = self._when_changed()
+        return self._read()
+
+    def has_changed(self) -> bool:
+        """Whether a file has changed; each change is told once."""
+        seen, self._seen = self._seen, self._when_changed()
+        return seen != self._seen
+
+
 class NoTools:
     """The toolbox of a sitting without servers."""
 
@@ -74,7 +92,7 @@ class Desk:
     chat: Chat
     person: Sitter | None = None
     attached: list[Attached] = field(default_factory=list[Attached])
-    reread: Callable[[], Settings] | None = None
+    source: Source | None = None
     make_box: Callable[[], Box] | None = None
     switching: asyncio.Future[None] | None = None
 
@@ -89,9 +107,9 @@ class Desk:
 
     async def reload(self) -> list[str]:
         """Reads the configuration again; gives the names of the servers it touched. Raises ConfigError."""
-        if self.reread is None:
+        if self.source is None:
             return []
-        settings = self.reread()
+        settings = self.source.read()
         self.chat.settings = replace(self.chat.settings, generation=settings.generation, policy=settings.policy)
         return await self.apply_servers(settings.servers)
 

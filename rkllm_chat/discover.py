@@ -44,6 +44,13 @@ def places(environment: Mapping[str, str]) -> list[Path]:
     return [*(home / name for name in HOME_FILES), *(Path(name) for name in FOLDER_FILES)]
 
 
+def when_changed(named: str = "", environment: Mapping[str, str] = os.environ) -> dict[str, int]:
+    """The files that `find_settings` reads, and when each was last written, in nanoseconds."""
+    alone = named or environment.get("RKLLM_CHAT_CONFIG", "")
+    paths = [Path(alone).expanduser()] if alone else places(environment)
+    return {str(path): path.stat().st_mtime_ns for path in paths if path.is_file()}
+
+
 def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:
     """The settings in one file, by its ending. Raises ConfigError."""
     try:

@@ -20,7 +20,7 @@ from . import __version__, commands, language
 from .attach import say
 from .completion import LineCompleter
 from .config import Settings
-from .desk import Desk, Sitter, open_desk
+from .desk import Desk, Sitter, Source, open_desk
 from .errors import ChatError
 from .events import Draft, Event, Leave, Notice
 from .language import Words
@@ -57,7 +57,7 @@ class Face(Sitter, Protocol):
         ...
 
 
-async def chat(settings: Settings, state: Path, color: bool) -> int:
+async def chat(settings: Settings, state: Path, color: bool, source: Source) -> int:
     """Talks until the user leaves; gives the exit code. Raises ChatError when the model cannot be opened.
 
     The prompt is there at once; model and servers come in behind it, and the first line waits for them.
@@ -69,7 +69,7 @@ async def chat(settings: Settings, state: Path, color: bool) -> int:
         stack.push_async_callback(give_up, opening)
         async with face:
             face.show(Notice(words("repl.opening", version=__version__)))
-            ready = asyncio.ensure_future(announce(opening, face, overview))
+            ready = asyncio.ensure_future(announce(opening, face, overview, source))
             ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits is told
             while (line := await face.line()) is not None:
                 if line.startswith("!"):
@@ -93,14 +93,14 @@ def make_face(words: Words, history: History, overview: Overview, color: bool) -
     return Seat(words, history, LineCompleter(overview), overview, color)
 
 
-async def announce(opening: asyncio.Future[Desk], face: Face, overview: Overview) -> Desk:
+async def announce(opening: asyncio.Future[Desk], face: Face, overview: Overview, source: Source) -> Desk:
     """Says what has been opened; ends the waiting for a line where the model has not."""
     try:
         desk = await asyncio.shield(opening)
     except ChatError:
         face.leave()
         raise
-    overview.desk = desk
+    overview.desk, desk.source = desk, source
     for line in welcome(desk):
         face.show(Notice(line))
     return desk
@@ -147,6 +147,8 @@ async def stream_of(ready: asyncio.Future[Desk], line: str, words: Words) -> Asy
     desk = await asyncio.shield(ready)
     if desk.switching:
         await asyncio.wait([desk.switching])
+    if desk.source and desk.source.has_changed():
+        yield Notice(words("servers.changed"))
     stream = commands.run(desk, line) if line.startswith("/") else say(desk, line)
     async with aclosing(stream) as events:
         async for event in events:

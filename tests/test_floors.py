@@ -15,7 +15,7 @@ FLOORS = {
     **dict.fromkeys(("messages", "events", "errors", "language"), 0),
     **dict.fromkeys(("reader", "formats", "scanner", "arguments", "templates", "prompt"), 1),
     **dict.fromkeys(("budget", "clean", "policy", "config", "names"), 1),
-    **dict.fromkeys(("backends", "servers", "discover"), 2),
+    **dict.fromkeys(("backends", "servers", "discover", "configfile"), 2),
     **dict.fromkeys(("chat", "chosen", "compact", "attach", "rounds", "sampling"), 3),
     **dict.fromkeys(("elicitation", "desk"), 3),
     **dict.fromkeys(("terminal", "gauge", "questions", "live", "screen", "keys", "seat"), 4),

@@ -273,3 +273,45 @@ async def book(boat: str, berth: Annotated[Berth, Resolve(ask_berth)]) -> str:
 
 server.run("stdio")
 '''
+
+
+def test_a_server_is_added_switched_off_and_on_and_removed(
+    open_screen: OpenScreen, script: Script, folder: Path
+) -> None:
+    (folder / "harbour.py").write_text(HARBOUR, encoding="utf-8")
+    screen = open_screen("--model", script("Hello."))
+    screen.wait_for("lists the commands")
+    screen.type(f"/mcp add harbour -- {PROGRAM[0]} harbour.py\r")
+    screen.wait_for("harbour  open  1 tools")
+    screen.type("/mcp disable harbour\r")
+    screen.wait_for("harbour  off")
+    screen.type("/mcp enable harbour\r")
+    screen.wait_for_prompt()
+    screen.type("/tools harbour\r")
+    screen.wait_for("1 of 10 tools are on")
+    assert 'name = "harbour"' in (folder / "mcp_config.toml").read_text(encoding="utf-8")
+    screen.type("/mcp remove harbour\r")
+    screen.wait_for("Server 'harbour' was taken out of mcp_config.toml.")
+    assert "harbour" not in (folder / "mcp_config.toml").read_text(encoding="utf-8")
+    screen.type("/mcp remove board\r")
+    screen.wait_for("by hand")
+
+
+def test_the_configuration_is_read_again(open_screen: OpenScreen, script: Script, folder: Path) -> None:
+    (folder / "harbour.py").write_text(HARBOUR, encoding="utf-8")
+    config = folder / "mcp_config.toml"
+    entry = f'[[servers]]\nname = "harbour"\ncommand = "{PROGRAM[0]}"\nargs = ["harbour.py"]\n'
+    config.write_text(entry, encoding="utf-8")
+    screen = open_screen("--model", script("Hello.", "Hello again."))
+    screen.wait_for("lists the commands")
+    config.write_text(entry.replace("harbour", "port", 1) + "[chat", encoding="utf-8")
+    screen.type("hi\r")
+    screen.wait_for("The configuration has changed: /mcp reload takes it over.")
+    screen.wait_for("◆ Hello.")
+    screen.type("/mcp reload\r")
+    screen.wait_for("not valid TOML")
+    config.write_text(entry.replace("harbour", "port", 1), encoding="utf-8")
+    screen.wait_for_prompt()
+    screen.type("/mcp reload\r")
+    screen.wait_for("Opened or closed: harbour, port")
+    screen.wait_for("port  open  1 tools")

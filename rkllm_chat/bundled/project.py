@@ -6,23 +6,20 @@ The template is a server that works as it stands; in the copy, its name `new-ser
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..config import ServerConfig, read_toml
-from ..discover import read_settings
+from ..config import ServerConfig
+from ..configfile import CONFIG, entry_of
 from ..errors import ConfigError, UsageError
 
 TEMPLATE = Path(__file__).with_name("template")
 FILES = ("server.py", "test_server.py", "pyproject.toml")
 NAME = "new-server"
 LONGEST_NAME = 32
-CONFIG = Path("mcp_config.toml")
 
 
 @dataclass(frozen=True)
@@ -50,10 +47,10 @@ def plan(dest: str, python: str = sys.executable) -> Project:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file.", "Name a folder that is new or empty.")
     name = find_name(folder)
-    server = ServerConfig(name, command=python or "python", args=(str(folder / FILES[0]),))
-    entry = f"[[servers]]\nname = {quote(name)}\ncommand = {quote(server.command)}\nargs = [{quote(server.args[0])}]\n"
-    if read_servers(entry) != (server,):
-        raise UsageError(f"The path {folder} cannot be written in a configuration.", "Name another folder.")
+    try:
+        entry = entry_of(ServerConfig(name, command=python or "python", args=(str(folder / FILES[0]),)))
+    except ConfigError:
+        raise UsageError(f"The path {folder} cannot be written in a configuration.", "Name another folder.") from None
     return Project(folder, name, entry)
 
 
@@ -63,19 +60,6 @@ def find_name(folder: Path) -> str:
     if not name:
         raise UsageError(f'No server can be called "{folder.name}".', "Name the folder with letters and digits.")
     return name
-
-
-def quote(text: str) -> str:
-    """A TOML string: as in JSON, but that DEL is escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def read_servers(text: str) -> tuple[ServerConfig, ...]:
-    """The servers in a configuration's text; none where it cannot be read or written."""
-    try:
-        return read_toml(text.encode().decode(), "", {}).servers
-    except (ConfigError, UnicodeError):
-        return ()
 
 
 def make(project: Project) -> None:
@@ -88,33 +72,3 @@ def make(project: Project) -> None:
                 file.write(text)
     except OSError as error:
         raise UsageError(f"{error.filename or project.folder} cannot be written: {error.strerror}.") from None
-
-
-def plan_addition(project: Project, path: Path = CONFIG, environment: Mapping[str, str] = os.environ) -> str:
-    """What is to be put behind a configuration's text, so that it names the server too.
-
-    Raises ConfigError where that cannot be: the file is wrong, has such a server, or does not use [[servers]].
-    """
-    servers: tuple[ServerConfig, ...] = ()
-    text = ""
-    if path.exists():
-        servers, text = read_settings(path, environment).servers, path.read_text(encoding="utf-8-sig")
-    if any(server.name == project.name for server in servers):
-        hint = "Name the folder otherwise, or take that server out."
-        raise ConfigError(f'{path}: there is a server "{project.name}" already.', hint, path=str(path))
-    addition = "\n" * bool(text and not text.endswith("\n")) + "\n" * bool(text) + project.entry
-    try:
-        read_toml(text + addition, str(path), environment)
-    except ConfigError as error:
-        hint = f"Put it there by hand:\n\n{project.entry}"
-        raise ConfigError(f"{path}: no server can be added ({error.message})", hint, path=str(path)) from None
-    return addition
-
-
-def add(addition: str, path: Path = CONFIG) -> None:
-    """Writes it behind what is there. Raises ConfigError."""
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(addition)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=str(path)) from None

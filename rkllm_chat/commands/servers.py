@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import configfile
 from ..config import ServerConfig
 from ..desk import Desk
 from ..errors import ServerNotFoundError, UsageError
@@ -29,7 +32,7 @@ async def suggest_words(desk: Desk, typed: str) -> Sequence[str]:
     return [server.name for server in desk.settings.servers]
 
 
-USAGE = "[list | reload | restart NAME | enable NAME | disable NAME | log NAME | schema TOOL]"
+USAGE = "[list | reload | add NAME -- COMMAND ... | add NAME URL | ACTION NAME]"
 
 
 @command("/mcp", "/servers", usage=USAGE, suggest=suggest_words)
@@ -89,6 +92,41 @@ def switched(desk: Desk, name: str, is_on: bool) -> tuple[ServerConfig, ...]:
     return tuple(replace(one, enabled=is_on) if one.name == name else one for one in desk.settings.servers)
 
 
+async def add(desk: Desk, rest: str) -> Stream:
+    """`NAME -- command words` or `NAME URL`: written into the configuration of this folder, and opened."""
+    server = read_new(rest)
+    if any(one.name == server.name for one in desk.settings.servers):
+        raise UsageError(f'There is a server "{server.name}" already.', "Take another name.")
+    entry = configfile.entry_of(server)
+    configfile.add(configfile.plan_addition(entry, server.name))
+    yield Notice(desk.words("servers.added", server=server.name, path=configfile.CONFIG))
+    await desk.apply_servers((*desk.settings.servers, replace(server, source=str(configfile.CONFIG))))
+    async for event in list_servers(desk, ""):
+        yield event
+
+
+def read_new(text: str) -> ServerConfig:
+    """The server that is written. Raises UsageError."""
+    try:
+        name, *words = shlex.split(text)
+    except ValueError:
+        name, words = "", []
+    match words:
+        case ["--", command, *args]:
+            return ServerConfig(name, command=command, args=tuple(args))
+        case [url] if "://" in url:
+            return ServerConfig(name, url=url)
+    raise UsageError("Which server?", "Write /mcp add NAME -- command words, or /mcp add NAME URL.")
+
+
+async def remove(desk: Desk, name: str) -> Stream:
+    """Closes a server and takes it out of the configuration that names it."""
+    server = find_server(desk, name)
+    configfile.remove(name, Path(server.source))
+    await desk.apply_servers(tuple(one for one in desk.settings.servers if one.name != name))
+    yield Notice(desk.words("servers.removed", server=name, path=server.source))
+
+
 async def reload(desk: Desk, _rest: str) -> Stream:
     """Reads the configuration again; the servers that it changes are opened and closed, the others run on."""
     touched = await desk.reload()
@@ -129,6 +167,8 @@ ACTIONS: dict[str, Callable[[Desk, str], Stream]] = {
     "list": list_servers,
     "status": list_servers,
     "restart": restart,
+    "add": add,
+    "remove": remove,
     "enable": enable,
     "disable": disable,
     "reload": reload,
