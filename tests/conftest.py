@@ -20,6 +20,7 @@ from rkllm_chat.backends.llama import find_shipped_model
 from rkllm_chat.backends.rkllm import Rkllm
 from rkllm_chat.config import Generation, Settings
 from rkllm_runtime.build import build_runtime
+from rows import Rows
 from stage import GREEDY, PROGRAM, Screen
 
 LIMIT_S = 30
@@ -29,6 +30,10 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Rows(config))
 
 
 @pytest.hookimpl(trylast=True)
