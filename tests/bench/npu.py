@@ -22,12 +22,13 @@ from rkllm_chat.messages import Message
 from rkllm_chat.scanner import Scanner
 from rkllm_runtime.build import build_runtime
 
-Row = tuple[str, str, str, str]
+from .figures import Figure, Goal
+
 TOKENS = 200
 FASTEST = 33  # tokens a second: Qwen3 0.6B on RK3588, the fastest of the models that call tools (vendor's benchmark)
 
 
-def npu_costs() -> list[Row]:
+def npu_costs() -> list[Figure]:
     """Microseconds a token at full speed, and tokens a second at the pace of a board."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -40,24 +41,13 @@ def npu_costs() -> list[Row]:
                 min(through_chat(library, model) for _ in range(5)),
                 min(alone(library, model) for _ in range(5)),
             )
-        rows = [
-            (
-                "NPU: a token through callback, pipe and scanner",
-                f"{1e6 * ours / TOKENS:.0f} us",
-                f"{1e6 * bare / TOKENS:.0f} us (callback alone)",
-                "",
-            )
-        ]
+        what = "NPU: a token through callback, pipe and scanner"
+        rows = [Figure(what, 1e6 * ours / TOKENS, "us", 1e6 * bare / TOKENS, "callback alone")]
         with paced(FASTEST):
             ours, bare = through_chat(library, model), alone(library, model)
-        rows.append(
-            (
-                f"NPU: speed of a runtime paced at {FASTEST}/s (goal: 0.97)",
-                f"{TOKENS / ours:.2f} /s",
-                f"{TOKENS / bare:.2f} /s (one process)",
-                f"{bare / ours:.3f}",
-            )
-        )
+        what = f"NPU: speed of a runtime paced at {FASTEST}/s"
+        goal = Goal(0.97, "ratio", least=True)
+        rows.append(Figure(what, TOKENS / ours, "/s", TOKENS / bare, "one process", goal))
         return rows
 
 

@@ -10,7 +10,8 @@ from rich.markdown import Markdown
 
 from rkllm_chat.markdown import Growing
 
-Row = tuple[str, str, str, str]
+from .figures import Figure
+
 PROSE = "The **quick** fox jumps over `the lazy` dog, and *on it goes* for a [while](https://a.example). " * 5 + "\n\n"
 CODE = "def area(width, height):\n    '''In cells.'''\n    return width * height  # no border\n\n"
 TEXTS = {
@@ -23,15 +24,15 @@ TEXTS = {
 SIZE, LOOKED_AT, PIECE, SEEN = 100_000, 10_000, 4, 2048
 
 
-def markdown_speed() -> list[Row]:
+def markdown_speed() -> list[Figure]:
     """100 kB in pieces of four characters, 10 kB with the tail after each; rich shows 2 kB again for each piece."""
-    rows: list[Row] = []
+    rows: list[Figure] = []
     for name, text in TEXTS.items():
         whole = (text * (SIZE // len(text) + 1))[:SIZE]
         feed, look = growing_cost(whole, 10**9), growing_cost(whole[:LOOKED_AT], 1)
         again = rich_cost(whole[:SEEN])
-        what = f"markdown, {name}, of a piece (and with its tail)"
-        rows.append((what, f"{feed:.0f} ({look:.0f}) µs", f"{again:.0f} µs (rich, 2 kB)", f"{look / again:.2f}"))
+        rows.append(Figure(f"markdown, {name}, of a piece", feed, "us"))
+        rows.append(Figure(f"markdown, {name}, of a piece with its tail", look, "us", again, "rich, 2 kB"))
     return rows
 
 

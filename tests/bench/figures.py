@@ -1,0 +1,76 @@
+"""What a measurement gives: a figure of ours, its reference from the same run, and the goal it is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+COLUMNS = ("what", "ours", "reference", "ratio", "goal", "met")
+WIDTHS = (58, 13, 34, 8, 16, 4)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A limit for our figure, or for its ratio to the reference: at most so much, or at least."""
+
+    value: float
+    of: Literal["ours", "ratio"] = "ours"
+    least: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.of} {'>=' if self.least else '<='} {self.value:g}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row. `reference` is in the unit of `ours`, and `against` says what it is; the ratio is ours to it."""
+
+    what: str
+    ours: float
+    unit: str = "s"
+    reference: float | None = None
+    against: str = ""
+    goal: Goal | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        return self.ours / self.reference if self.reference else None
+
+    @property
+    def is_met(self) -> bool | None:
+        """None where there is no goal."""
+        value = self.ratio if self.goal and self.goal.of == "ratio" else self.ours
+        if self.goal is None or value is None:
+            return None
+        return value >= self.goal.value if self.goal.least else value <= self.goal.value
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "ours": self.ours,
+            "unit": self.unit,
+            "reference": self.reference,
+            "against": self.against,
+            "ratio": self.ratio,
+            "goal": str(self.goal) if self.goal else None,
+            "met": self.is_met,
+        }
+
+    def cells(self) -> tuple[str, ...]:
+        """The row as text, a cell for each of COLUMNS."""
+        reference = f"{show(self.reference, self.unit)} ({self.against})" if self.reference is not None else ""
+        ratio = f"{self.ratio:.3g}" if self.ratio is not None else ""
+        met = {True: "yes", False: "NO", None: ""}[self.is_met]
+        return self.what, show(self.ours, self.unit), reference, ratio, str(self.goal or ""), met
+
+
+def show(value: float, unit: str) -> str:
+    return f"{value:.4g} {unit}".strip()
+
+
+def lay_out(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Rows of cells as lines: the first column to the left, the others to the right."""
+    for first, *rest in rows:
+        cells = (f"{cell:>{width}}" for cell, width in zip(rest, WIDTHS[1:], strict=True))
+        yield " ".join([f"{first:<{WIDTHS[0]}}", *cells]).rstrip()

@@ -1,0 +1,148 @@
+"""What the small model and the things around it cost: the program's start, bad files, the scanner, llama.cpp."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from functools import partial
+from pathlib import Path
+
+from rkllm_chat.backends.llama import Llama, find_shipped_model
+from rkllm_chat.config import Generation
+from rkllm_chat.events import Usage
+from rkllm_chat.messages import Message
+from rkllm_chat.scanner import Scanner
+
+from .figures import Figure, Goal
+
+CALL = '[TOOL_CALL]\n{"name": "get_time", "arguments": {"place": "Tokyo"}}\n[END_TOOL_CALL]\n'
+SKETCH = re.compile(r"\[TOOL_CALL\]\s*(\{[\s\S]*?\})\s*\[END_TOOL_CALL\]")
+
+
+def cpu_of(arguments: Sequence[str]) -> float:
+    """Seconds of CPU that a Python process takes; the least of five runs."""
+    spent: list[float] = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(spent)
+
+
+def help_cost() -> list[Figure]:
+    """What `--help` takes, in seconds of CPU."""
+    ours, bare = cpu_of(["-m", "rkllm_chat", "--help"]), cpu_of(["-c", "pass"])
+    return [Figure("CPU of rkllm-chat --help", ours, "s", bare, "python -c pass", Goal(0.2))]
+
+
+def bad_model_costs() -> list[Figure]:
+    """How soon a file that is no model is turned away; in a process of its own, the engine's import included."""
+    rows: list[Figure] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in (
+            ("empty", b""),
+            ("of other magic", b"PK\3\4"),
+            ("cut off", find_shipped_model().read_bytes()[:65536]),
+        ):
+            path = Path(folder) / "some.gguf"
+            path.write_bytes(content)
+            opened = f"open_backend(Settings(model={str(path)!r}))"
+            code = f"from rkllm_chat.backends import *; from rkllm_chat.config import *; {opened}"
+            arguments = [sys.executable, "-c", code]
+            spent = seconds(partial(subprocess.run, arguments, stderr=subprocess.DEVNULL, check=False))
+            rows.append(Figure(f"a model file that is {name} is an error", spent, goal=Goal(0.5)))
+    return rows
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def scan(text: str, size: int) -> None:
+    scanner = Scanner()
+    for start in range(0, len(text), size):
+        scanner.feed(text[start : start + size])
+    scanner.close()
+
+
+def scanner_speed() -> list[Figure]:
+    """Streamed in pieces of four characters; the sketch of the design searches the whole text again for each piece."""
+    rows: list[Figure] = []
+    cases = {"prose": "It is a fine day. " * 600, "calls": CALL * 130, "hostile openers": "[TOOL_CALL]{" * 900}
+    for name, text in cases.items():
+        ours = seconds(partial(scan, text, 4))
+        short = text[:2048]
+        sketch = seconds(partial(search_again, short))
+        speed, speed_of_sketch = len(text) / ours / 1e6, len(short) / sketch / 1e6
+        what = f"scanner, {name}, {len(text) // 1024} kB (regex: 2 kB)"
+        rows.append(Figure(what, speed, "MB/s", speed_of_sketch, "regex"))
+    for size in (64, 256):
+        text = ("word " * 200 + CALL) * (size * 1024 // 1080)
+        rows.append(Figure(f"scanner, {size} KiB in pieces of 4", seconds(partial(scan, text, 4))))
+    return rows
+
+
+def search_again(text: str) -> None:
+    for end in range(0, len(text), 4):
+        SKETCH.findall(text[:end])
+
+
+def llama_costs() -> list[Figure]:
+    """What a second turn saves, and how soon a prefill stops."""
+    return asyncio.run(measure_llama())
+
+
+async def measure_llama() -> list[Figure]:
+    backend = Llama(find_shipped_model(), 8192)
+    prompt = [Message("system", "You are a helpful assistant. " * 100), Message("user", "Hello!")]
+
+    async def usage_of(messages: list[Message]) -> Usage:
+        last = Usage()
+        async for item in backend.stream(messages, Generation(temperature=0, max_tokens=16)):
+            last = item if isinstance(item, Usage) else last
+        return last
+
+    cold = await usage_of(prompt)
+    grown = [*prompt, Message("assistant", "Hi."), Message("user", "And now?")]
+    warm = await usage_of(grown)
+    late = await stop_during_prefill(backend)
+    await backend.aclose()
+    return [
+        Figure(
+            "second turn: tokens prefilled, of the whole prompt", warm.prefilled_tokens, "", warm.prompt_tokens, "whole"
+        ),
+        Figure(
+            "second turn: time to the first token",
+            1e3 * warm.first_token_s,
+            "ms",
+            1e3 * cold.first_token_s,
+            "first turn",
+        ),
+        Figure("stop in the middle of a prefill", late, goal=Goal(0.3)),
+    ]
+
+
+async def stop_during_prefill(backend: Llama) -> float:
+    """Seconds from the wish to the free engine, in a prompt of 7,000 tokens."""
+
+    async def listen() -> None:
+        async with aclosing(backend.stream([Message("user", "w " * 3500)], Generation())) as pieces:
+            async for _ in pieces:
+                pass
+
+    listening = asyncio.create_task(listen())
+    await asyncio.sleep(0.5)
+    begun = time.perf_counter()
+    listening.cancel()
+    await asyncio.wait([listening])
+    return time.perf_counter() - begun
