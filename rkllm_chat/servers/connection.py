@@ -110,11 +110,15 @@ class Connection:
 
     async def open(self) -> None:
         """Starts the server and lists its tools. A failure is kept in `error`, not raised: the others go on."""
+        is_starting = self._starting.locked()  # the end of that start is this one's too
         async with self._starting:
-            if self._client is None:
-                self._closing.clear()
-                self._backoff.reset()
-                await self._start()
+            if self._client is None and not is_starting:
+                await self._start_afresh()
+
+    async def _start_afresh(self) -> None:
+        self._closing.clear()
+        self._backoff.reset()
+        await self._start()
 
     async def aclose(self) -> None:
         """Ends the server; gives up on a graceful end after CLOSE_S seconds."""
@@ -132,7 +136,9 @@ class Connection:
     async def restart(self) -> None:
         """Ends it if it runs, and starts it again whatever happened before."""
         await self.aclose()
-        await self.open()
+        async with self._starting:
+            if self._client is None:
+                await self._start_afresh()
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], on_progress: Progress, meant: Tool | None = None
@@ -222,11 +228,13 @@ class Connection:
             await asyncio.wait([self._checking])
         if self._client:
             return self._client
+        before, is_coming = self._coming, self._coming is not None and not self._coming.done()
         async with self._starting:
             if not self._client and not self._closing.is_set():
-                if self._coming is None or self._coming.done():
+                if self._coming is None or (self._coming is before and not is_coming):
                     self._coming = asyncio.create_task(self._start_again())
-                await asyncio.shield(self._coming)  # whoever gives up waiting does not stop it
+                # a start that failed while this one waited is its answer too; who gives up waiting does not stop it
+                await asyncio.shield(self._coming)
             if self._client:
                 return self._client
         raise self.error or ConnectError(f'Server "{self.config.name}" is not open.', server=self.config.name)

@@ -105,6 +105,27 @@ def test_a_server_that_always_dies_is_started_ever_more_slowly(mode: str, tmp_pa
     assert len(starts) <= 4
 
 
+@fault("F34", "crash-at-every-restart")
+def test_calls_that_wait_for_the_same_start_share_its_end(mode: str, tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[list[ToolResult], int]:
+        await trial.act()
+        return list(await asyncio.gather(*(trial.act() for _ in range(5)))), trial.lives()
+
+    results, lives = try_mode(tmp_path, mode, go)
+    for result in results:
+        assert_told(result, 1.0)
+    assert lives == 2
+
+
+@fault("F04", "hang-on-init")
+def test_several_who_open_a_server_start_it_once(mode: str, tmp_path: Path) -> None:
+    async def go(trial: Trial) -> int:
+        await asyncio.gather(*(trial.toolbox.open() for _ in range(3)))
+        return trial.lives()
+
+    assert try_mode(tmp_path, mode, go, connect_s=0.5) == 2
+
+
 @fault("F35", "die-between-calls")
 def test_a_server_that_dies_while_idle_is_missed_at_once_and_started_when_needed(mode: str, tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[str, float, str, int]:
