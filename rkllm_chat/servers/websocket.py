@@ -110,7 +110,7 @@ class WebSocket(Transport):
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(self._tasks, timeout=CLOSE_S)
 
 
 def describe_close(error: ConnectionClosed) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import chaos_framing, chaos_life, chaos_lists, chaos_results, chaos_sizes
+from . import chaos_framing, chaos_life, chaos_lists, chaos_results, chaos_silence, chaos_sizes
 from .chaos_server import MODES, Server
 
-FAMILIES = (chaos_life, chaos_framing, chaos_sizes, chaos_lists, chaos_results)
+FAMILIES = (chaos_life, chaos_framing, chaos_sizes, chaos_lists, chaos_results, chaos_silence)
 
 
 def main() -> None:

@@ -38,7 +38,8 @@ Spoil = Callable[["Server", Message], None]
 class Mode:
     """What a mode does, in one line, and what happens at its moments instead of the right thing.
 
-    Moments are start, discover, initialize, initialized, list, call (of the tool `act` only), cancelled, ping and eof.
+    Moments are start, discover, initialize, initialized, list, call (of the tool `act` only), cancelled, ping and eof;
+    any other method is one by its own name.
     `eras` says what the server speaks: "both", "handshake" or "modern".
     """
 
@@ -107,8 +108,8 @@ class Server:
     def receive(self, message: Message) -> None:
         """Does what a message asks, or what the mode does in its stead."""
         self.note("in", message=message)
-        method = message.get("method", "")
-        moment = MOMENTS.get(method, "")
+        method = str(message.get("method", ""))
+        moment = MOMENTS.get(method, method)
         if method == "tools/call" and message["params"]["name"] == "act":
             moment = "call"
             self.calls.append(message)

@@ -1,0 +1,343 @@
+"""Nothing hangs: every wait in `servers/` has a limit, or stands in BOUNDS with what ends it and the test of that."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from rkllm_chat import servers
+
+from .bounds import Wait, find_unbounded
+
+PACKAGE = Path(servers.__file__).parent
+SILENT_PROCESS = "test_silence.py::test_no_door_hangs_on_a_process_that_falls_silent"
+SILENT_URL = "test_silence.py::test_no_door_hangs_on_a_url_that_falls_silent"
+LEFT = "test_transports.py::test_nothing_is_left_when_a_transport_is_closed"
+CONVERSATION = "test_transports.py::test_one_conversation_goes_over_every_transport_in_both_eras"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Waits of one function that have no limit of their own, what ends them, and a test that fails if it does not."""
+
+    file: str
+    function: str
+    waits: tuple[str, ...]
+    why: str
+    proof: str
+
+
+BOUNDS = (
+    Bound(
+        "callbacks.py",
+        "Answers._ask",
+        ("ask",),
+        "A person or a model answers; the face has its own limits, and the session ends it when it is left.",
+        "test_features.py::test_a_question_of_a_server_is_answered_by_whoever_sits_there",
+    ),
+    Bound(
+        "callbacks.py",
+        "visit_pages",
+        ("asks.elicit",),
+        "A person looks at a page, within a turn that can be stopped.",
+        "test_toolbox.py::test_a_call_that_is_stopped_is_cancelled_at_the_server_and_the_server_lives",
+    ),
+    Bound(
+        "caller.py",
+        "Body.__aiter__",
+        ("async for self._response.aiter_raw",),
+        "Each piece has the client's read timeout; how many come is the limit of whoever asked.",
+        SILENT_URL,
+    ),
+    Bound(
+        "caller.py",
+        "Body.read_all",
+        ("async for self",),
+        "At most LONGEST bytes; one that dribbles is left when the call that asked has its limit, or at the end.",
+        SILENT_URL,
+    ),
+    Bound(
+        "caller.py",
+        "Body.aclose",
+        ("self._response.aclose",),
+        "Closes a socket and reads no more.",
+        SILENT_URL,
+    ),
+    Bound("caller.py", "Caller.send", ("response.aclose",), "Closes a socket and reads no more.", SILENT_URL),
+    Bound(
+        "caller.py",
+        "Caller._judge",
+        ("body.read_all", "response.aclose"),
+        "As long as the body; see Body.read_all.",
+        SILENT_URL,
+    ),
+    Bound(
+        "caller.py",
+        "Caller._send_once",
+        ("super().send",),
+        "The client's timeouts: CONNECT_S, WRITE_S and one for reading (set_patience), until the headers are there.",
+        SILENT_URL,
+    ),
+    Bound(
+        "connection.py",
+        "Connection._call_with_patience.progress",
+        ("on_progress",),
+        "The toolbox hands the report on and waits for nothing; it runs within the call's limit.",
+        "test_toolbox.py::test_a_tool_reports_its_progress",
+    ),
+    Bound(
+        "connection.py",
+        "Connection._check_alive",
+        ("client.session.send_discover",),
+        "The SDK's limit for this question, DISCOVER_S.",
+        SILENT_PROCESS,
+    ),
+    Bound(
+        "connection.py",
+        "Connection._get_client",
+        ("asyncio.wait", "async with self._starting", "asyncio.shield"),
+        "A check and a start have their limits, and whoever waited for a start that failed does not try another.",
+        SILENT_PROCESS,
+    ),
+    Bound("connection.py", "Connection.open", ("async with self._starting",), "The one start before.", SILENT_PROCESS),
+    Bound("connection.py", "Connection.restart", ("async with self._starting",), "The same.", SILENT_PROCESS),
+    Bound(
+        "connection.py",
+        "Connection._live",
+        ("asyncio.wait", "asyncio.gather"),
+        "The owner's wait, meant to last until the server is to be closed or has gone; then its tasks are cancelled.",
+        LEFT,
+    ),
+    Bound(
+        "connection.py",
+        "Connection._own",
+        ("async with self._make_client",),
+        "Entering is within connect_s; leaving is the transport's end, and `aclose` waits CLOSE_S for it.",
+        SILENT_PROCESS,
+    ),
+    Bound(
+        "connection.py",
+        "Connection._refresh",
+        ("while",),
+        "In the background, at most once in REFRESH_S, as long as there is news; `_live` cancels it.",
+        "test_faults_lists.py::test_a_list_is_not_asked_for_more_often_than_every_two_seconds",
+    ),
+    Bound(
+        "connection.py",
+        "Connection._run_owner",
+        ("self._ready.wait",),
+        "Set when the server is open and in any case when its owner ends, which connect_s sees to.",
+        SILENT_PROCESS,
+    ),
+    Bound(
+        "connection.py",
+        "Connection._send",
+        ("send",),
+        "A call has its patience, and the session's read timeout is that of any other request, at most LIST_S.",
+        SILENT_PROCESS,
+    ),
+    Bound(
+        "connection.py",
+        "Connection._subscribe",
+        ("client.subscribe_resource",),
+        "The session's read timeout, and at the start connect_s.",
+        SILENT_PROCESS,
+    ),
+    Bound("http.py", "Web._forward", ("while", "write.send"), "Lasts as long as the streams are open.", LEFT),
+    Bound("http.py", "Web._post_all", ("while",), "The same; each POST has POST_S.", LEFT),
+    Bound(
+        "http.py",
+        "Web._take_unsent",
+        ("self._more.wait", "while"),
+        "Waits for what this side wants to send; cancelled with the streams.",
+        LEFT,
+    ),
+    Bound("http.py", "Web._wait_to_leave", ("self._leave.wait",), "Lasts until the transport is left.", LEFT),
+    Bound(
+        "http.py",
+        "Web._open",
+        ("self._connected.wait",),
+        "Every way has CONNECT_S, the last one's end sets it, and connect_s cancels it before.",
+        SILENT_URL,
+    ),
+    Bound(
+        "http.py",
+        "Web._try",
+        ("async with Caller",),
+        "Entered without a wait; leaving closes sockets, and `_close` cancels it after LEAVE_S.",
+        SILENT_URL,
+    ),
+    Bound(
+        "http.py",
+        "Web._speak_http",
+        ("async with streamable_http_client", "async with anyio.create_task_group", "async for streams[0]"),
+        "Lasts until the transport is left; `_close` cancels it after LEAVE_S.",
+        SILENT_URL,
+    ),
+    Bound(
+        "http.py",
+        "Web._speak_sse",
+        ("async with caller.stream", "async with anyio.create_task_group", "async for httpx2.EventSource"),
+        "Until its first event within CONNECT_S (`_try`), then until the transport is left.",
+        SILENT_URL,
+    ),
+    Bound(
+        "listening.py",
+        "listen",
+        ("while", "followed.changed.wait", "asyncio.wait", "again", "asyncio.gather"),
+        "In the background as long as the server is open; `_live` cancels it.",
+        SILENT_PROCESS,
+    ),
+    Bound(
+        "listening.py",
+        "listen_once",
+        ("async with client.listen", "async for subscription"),
+        "A subscription is meant to last; cancelled by `listen`.",
+        SILENT_PROCESS,
+    ),
+    Bound(
+        "stdio.py",
+        "Stdio._close",
+        ("self._ending",),
+        "The steps of `_end_process`: GRACE_S each.",
+        "test_stdio.py::test_no_process_of_a_server_is_left",
+    ),
+    Bound(
+        "stdio.py",
+        "Stdio._flush",
+        ("while",),
+        "Its condition has the limit FLUSH_S.",
+        "test_faults_life.py::test_a_large_argument_for_a_server_that_does_not_read_times_out",
+    ),
+    Bound(
+        "stdio.py",
+        "Stdio._wait_for_all",
+        ("while",),
+        "Its condition has the limit.",
+        "test_stdio.py::test_no_process_of_a_server_is_left",
+    ),
+    *(
+        Bound("tap.py", function, (wait,), "The SDK's session waits here for its transport, which has an end.", LEFT)
+        for function, wait in (
+            ("ReadTap.receive", "self._inner.receive"),
+            ("Stream.__aenter__", "self._inner.__aenter__"),
+            ("Stream.__aexit__", "self._inner.__aexit__"),
+            ("Stream.aclose", "self._inner.aclose"),
+            ("Tap.__aenter__", "self.transport.__aenter__"),
+            ("Tap.__aexit__", "self.transport.__aexit__"),
+            ("WriteTap.send", "self._inner.send"),
+        )
+    ),
+    Bound(
+        "toolbox.py",
+        "Toolbox.open",
+        ("asyncio.wait",),
+        "Each server's start has its connect_s; wait_s may be shorter.",
+        SILENT_PROCESS,
+    ),
+    Bound(
+        "toolbox.py",
+        "Toolbox.aclose",
+        ("asyncio.gather",),
+        "Each connection is closed within CLOSE_S twice, which ends the starts too.",
+        "test_toolbox.py::test_closing_does_not_wait_for_a_server_that_is_still_starting",
+    ),
+    Bound("toolbox.py", "Toolbox.apply", ("asyncio.gather",), "The ends and starts of connections.", SILENT_PROCESS),
+    Bound(
+        "transport.py",
+        "uninterrupted",
+        ("while", "asyncio.wait"),
+        "The `_close` of a transport, which has limits of its own and must not be cut short.",
+        "test_stdio.py::test_a_client_that_is_cancelled_twice_while_it_leaves_leaves_nothing",
+    ),
+    Bound("websocket.py", "WebSocket._connect", ("NoRedirect",), "The library's open_timeout, OPEN_S.", SILENT_URL),
+    Bound("websocket.py", "WebSocket._read", ("while", "connection.recv"), "Ends with the connection.", LEFT),
+    Bound(
+        "websocket.py",
+        "WebSocket._write",
+        ("while", "connection.send", "self._unsent.get"),
+        "Waits for what this side wants to send; `_close` cancels it.",
+        LEFT,
+    ),
+)
+
+
+def test_every_wait_has_a_limit_or_a_reason() -> None:
+    sources = {path.name: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.glob("*.py"))}
+    found = find_unbounded(sources)
+    known = [Wait(bound.file, bound.function, wait) for bound in BOUNDS for wait in bound.waits]
+    assert [wait for wait in found if wait not in known] == [], "give it a limit, or a row in BOUNDS"
+    assert [wait for wait in known if wait not in found] == [], "these rows of BOUNDS are of nothing any more"
+
+
+@pytest.mark.parametrize("proof", sorted({bound.proof for bound in BOUNDS}))
+def test_the_proof_of_a_reason_is_a_test(proof: str) -> None:
+    file, _, name = proof.partition("::")
+    tree = ast.parse((Path(__file__).parent / file).read_text(encoding="utf-8"))
+    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize(
+    ("body", "waits"),
+    [
+        ("await ready.wait()", ["ready.wait"]),
+        ("async for piece in pieces(): pass", ["async for pieces"]),
+        ("return [piece async for piece in pieces()]", ["async for pieces"]),
+        ("async with lock: pass", ["async with lock"]),
+        ("while True: await asyncio.sleep(1)", ["while"]),
+        ("with anyio.fail_after(None): await ready.wait()", ["ready.wait"]),
+        ("with anyio.fail_after(endless_s): await ready.wait()", ["ready.wait"]),
+        ("with anyio.CancelScope(shield=True): await ready.wait()", ["ready.wait"]),
+        ("await asyncio.wait(tasks)", ["asyncio.wait"]),
+        ("await asyncio.wait(tasks, timeout=endless_s)", ["asyncio.wait"]),
+        ("await asyncio.wait_for(task, None)", ["asyncio.wait_for"]),
+        ("await asyncio.sleep(math.inf)", ["asyncio.sleep"]),
+        ("await other.stay()", ["other.stay"]),
+        ("await stay_with(other)", ["stay_with"]),
+        (
+            "scope = anyio.CancelScope(deadline=9)\nwith scope:\n    await one()\n"
+            "    scope.deadline, x = math.inf, 1\n    await two()",
+            ["two"],
+        ),
+        (
+            "scope = anyio.CancelScope(deadline=9)\nwith scope:\n    async with one():\n"
+            "        scope.deadline = math.inf",
+            ["async with one"],
+        ),
+        ("with anyio.move_on_after(limit_s):\n    async def stay_on(): await ready.wait()", ["ready.wait"]),
+        ("with anyio.fail_after(limit_s): await ready.wait()", []),
+        ("with anyio.move_on_after(limit_s) as scope:\n    while True: await ready.wait()", []),
+        ("scope = anyio.CancelScope(deadline=9)\nwith scope: await one()", []),
+        ("await asyncio.wait(tasks, timeout=limit_s)", []),
+        ("await asyncio.wait_for(task, limit_s)", []),
+        ("await asyncio.sleep(limit_s)", []),
+        ("await anyio.lowlevel.checkpoint()", []),
+        ("await self.go()", []),
+        ("await self.stay()", []),
+        ("await go()", []),
+        ("await thing.stay()", []),
+        ("for one in things: await one.stay()", []),
+        ("await (self.go() if ready else go())", []),
+        ("await self.find().stay()", []),
+    ],
+)
+def test_the_reader_finds_what_has_no_limit_and_nothing_else(body: str, waits: list[str]) -> None:
+    text = f"""
+class Base:
+    async def stay(self): pass
+
+class Thing(Base):
+    def find(self) -> Thing: ...
+
+    async def go(self, limit_s, thing: Thing, things: list[Thing], other, stay_with, endless_s=None):
+{indent(body, "        ")}
+
+async def go(): pass
+
+async def stay_with(): pass
+"""
+    assert [wait.what for wait in find_unbounded({"thing.py": text})] == waits
