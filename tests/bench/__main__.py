@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -60,8 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(name: str) -> list[Figure]:
+    """What is written meanwhile, by libraries too, goes to standard error: standard output is for the figures."""
     print(f"measuring {name} ...", file=sys.stderr, flush=True)
-    return BENCHES[name]()
+    output = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        return BENCHES[name]()
+    finally:
+        os.dup2(output, 1)
+        os.close(output)
 
 
 if __name__ == "__main__":
