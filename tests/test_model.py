@@ -17,7 +17,7 @@ from rkllm_chat.backends.llama import Llama
 from rkllm_chat.chat import Chat, decline_all
 from rkllm_chat.config import ServerConfig, Settings
 from rkllm_chat.discover import BOARD
-from rkllm_chat.events import CallFound, CallsDetected, Event, Text, ToolFinished, ToolStarted, TurnEnded
+from rkllm_chat.events import CallFound, CallsDetected, Event, Reading, Text, ToolFinished, ToolStarted, TurnEnded
 from rkllm_chat.messages import Tool, ToolCall, ToolResult
 from rkllm_chat.policy import Policy
 from rkllm_chat.prompt import compose
@@ -86,7 +86,7 @@ def test_the_time_in_tokyo_is_these_events(board: Sitting) -> None:
     events = board.ask("What time is it in Tokyo?", chat)
     result = results(events)[0]
     call = ToolCall("get_time", {"place": "Tokyo"})
-    assert events[:-1] == [
+    assert [event for event in events[:-1] if not isinstance(event, Reading)] == [
         CallFound(call),
         CallsDetected(1),
         ToolStarted("board", "get_time", call),
