@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from . import language
 from .attach import Attached
-from .backends import open_backend
 from .chat import Backend, Chat, Onward, decline_all, stop_at_limit
 from .chosen import Chosen
 from .config import ServerConfig, Settings
 from .elicitation import Elicitation, Person
 from .errors import ChatError
 from .language import Words
+from .loading import load_model
 from .messages import Tool, ToolResult
 from .policy import Consent
 from .rounds import OnProgress
@@ -92,6 +92,7 @@ class Desk:
     chat: Chat
     person: Sitter | None = None
     attached: list[Attached] = field(default_factory=list[Attached])
+    state: Path = Path()
     source: Source | None = None
     make_box: Callable[[], Box] | None = None
     switching: asyncio.Future[None] | None = None
@@ -124,10 +125,10 @@ class Desk:
     async def _switch(self, settings: Settings) -> None:
         await self.backend.aclose()
         try:
-            self.backend = await asyncio.to_thread(open_backend, settings)
+            self.backend = await load_model(settings, self.state)
             self.settings = settings
         except ChatError:
-            self.backend = await asyncio.to_thread(open_backend, self.settings)
+            self.backend = await load_model(self.settings, self.state)
             raise
         finally:
             self.chat.backend = self.backend
@@ -151,7 +152,7 @@ async def open_desk(settings: Settings, state: Path, person: Sitter | None = Non
     `person` answers what servers ask and what the policy leaves open; without one, the answer is no.
     """
     words = language.load(settings.language)
-    loading = asyncio.ensure_future(asyncio.to_thread(open_backend, settings))
+    loading = load_model(settings, state)
     asks = make_asks(settings, words, loading, person)
     servers = make_box(state, asks, settings.servers) if settings.servers else None
     backend: Backend | None = None
@@ -164,7 +165,7 @@ async def open_desk(settings: Settings, state: Path, person: Sitter | None = Non
         approve, at_limit = (person.approve, person.at_limit) if person else (decline_all, stop_at_limit)
         chat = Chat(loaded, toolbox, settings, words, approve, at_limit=at_limit)
         desk = Desk(settings, words, loaded, servers, toolbox, chat, person)
-        desk.make_box = partial(make_box, state, asks)
+        desk.state, desk.make_box = state, partial(make_box, state, asks)
         yield desk
     finally:
         servers, backend = (desk.servers, desk.backend) if desk else (servers, backend)

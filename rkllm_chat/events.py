@@ -102,6 +102,14 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Loading:
+    """A model is being loaded; `expected_s` is what it took the last time, 0 where that is not known."""
+
+    model: str
+    expected_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Notice:
     """Something worth one line to whoever looks on."""
 
@@ -168,6 +176,7 @@ Event = (
     | ToolProgress
     | ToolFinished
     | Reading
+    | Loading
     | Notice
     | Table
     | Page

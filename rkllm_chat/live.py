@@ -11,7 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .clean import clean, clean_line
-from .events import Event, Page, Reading, Table, Text, Thought, ToolFinished, ToolProgress, ToolStarted, TurnEnded
+from .events import (
+    Event,
+    Loading,
+    Page,
+    Reading,
+    Table,
+    Text,
+    Thought,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnEnded,
+)
 from .gauge import bar, seconds, thousands
 from .language import Words
 from .markdown import Growing
@@ -54,6 +66,7 @@ class Live:
         self._thoughts: Growing | None = None
         self._running: list[Running] = []
         self._reading: tuple[Reading, float] | None = None
+        self._loading: tuple[Loading, float] | None = None
         self._waiting: float | None = None
         screen.tail = self.tail
 
@@ -76,12 +89,16 @@ class Live:
                 self._think(clean(text))
             case Reading():
                 self._reading = (event, time.monotonic())
+            case Loading():
+                self._loading = (event, time.monotonic())
             case ToolProgress():
                 self._note_progress(event)
             case _:
                 self._finish(event)
         if not isinstance(event, Reading):
             self._reading = None
+        if not isinstance(event, Loading):
+            self._loading = None
         self._screen.refresh()
 
     def tail(self) -> list[str]:
@@ -205,9 +222,17 @@ class Live:
             values = {"done": thousands(int(done)), "total": thousands(reading.total), "left": seconds(left_s)}
             key = "live.reading_left" if left_s else "live.reading"
             return [self._words(key, bar=bar(done, reading.total), **values)[: self._width]]
+        if self._loading:
+            return [self._describe_loading(*self._loading)]
         if self._waiting is not None:
             return [self._words("live.waiting", time=seconds_since(self._waiting))]
         return []
+
+    def _describe_loading(self, loading: Loading, begun: float) -> str:
+        expected_s = loading.expected_s
+        shown = f"{bar(time.monotonic() - begun, expected_s)} " if expected_s else ""
+        left = f" / {seconds(expected_s)}" if expected_s else ""
+        return self._words("live.loading", model=clean_line(loading.model), bar=shown, time=seconds_since(begun) + left)
 
     @property
     def _width(self) -> int:

@@ -24,6 +24,7 @@ from .desk import Desk, Sitter, Source, open_desk
 from .errors import ChatError
 from .events import Draft, Event, Leave, Notice
 from .language import Words
+from .loading import expect_load
 from .overview import Overview
 
 
@@ -69,6 +70,7 @@ async def chat(settings: Settings, state: Path, color: bool, source: Source) -> 
         stack.push_async_callback(give_up, opening)
         async with face:
             face.show(Notice(words("repl.opening", version=__version__)))
+            face.show(expect_load(settings, state))
             ready = asyncio.ensure_future(announce(opening, face, overview, source))
             ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits is told
             while (line := await face.line()) is not None:

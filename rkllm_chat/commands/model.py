@@ -11,6 +11,7 @@ from ..desk import Desk
 from ..discover import find_models
 from ..errors import UsageError
 from ..events import Notice, Page, Shown, Table
+from ..loading import expect_load
 from . import Stream, command
 
 
@@ -27,8 +28,9 @@ async def choose_model(desk: Desk, argument: str) -> Stream:
         yield Table((), tuple(rows)) if rows else Notice(desk.words("model.none"))
         return
     model = find_model(desk, argument)
-    yield Notice(desk.words("model.loading", model=model))
-    await desk.switch_model(replace(desk.settings, model=model, backend="auto"))
+    settings = replace(desk.settings, model=model, backend="auto")
+    yield expect_load(settings, desk.state)
+    await desk.switch_model(settings)
     yield Notice(desk.words("model.now", model=desk.backend.name, context=desk.backend.context_tokens))
 
 
