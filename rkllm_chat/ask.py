@@ -62,11 +62,13 @@ async def ask(settings: Settings, line: str, form: str, state: Path) -> int:
 
 
 async def events_of(desk: Desk, line: str) -> AsyncGenerator[Event, None]:
-    """What failed at the start, then the turn."""
+    """What failed at the start, then the turn, with what is to be said of its session."""
     for server, error in desk.failures.items():
         yield Notice(desk.words("repl.failed", server=server, error=error))
     async with aclosing(desk.chat.send(line)) as turn:
         async for event in turn:
+            while desk.said:
+                yield Notice(desk.said.pop(0))
             yield event
             if isinstance(event, ToolFinished) and event.result.status == "declined":
                 yield Notice(desk.words("ask.declined", tool=event.result.tool))

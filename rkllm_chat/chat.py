@@ -15,15 +15,16 @@ from typing import Any, Literal, Protocol
 
 from .budget import ANSWER_SHARE, RESULT_SHARE, cut_middle, next_turn
 from .config import Generation, Settings
+from .errors import ChatError
 from .events import CallFound, CallGarbled, CallsDetected, Event, Notice, Reading, Reason, TurnEnded, Usage
+from .history import History
 from .language import Words
-from .messages import Message, Tool, ToolResult
+from .messages import NOTHING_SAID, Message, Tool, ToolResult
 from .policy import Consent, decide
 from .prompt import compose
+from .records import End, Forgot, Keep, TurnDone, keep_nothing
 from .rounds import OnProgress, Verdict, first_remarks, run_calls
 from .scanner import Scanner, Seen
-
-NOTHING_SAID = "…"
 
 Approve = Callable[[Tool, Mapping[str, Any]], Awaitable[Consent]]
 Onward = int | Literal["answer", "stop"]
@@ -34,9 +35,11 @@ class Backend(Protocol):
     """An engine that continues a conversation. `context_tokens` bounds prompt and answer together.
 
     `native_tools`: it has its own way to tell the model of tools, and is given them beside the prompt.
+    `template` names how it writes a conversation: two of the same name write it alike.
     """
 
     name: str
+    template: str
     context_tokens: int
     native_tools: bool
 
@@ -94,7 +97,8 @@ class Reply:
 @dataclass
 class Chat:
     """A conversation. `approve` is asked about the calls that the policy leaves open, `at_limit` after `max_steps`
-    rounds of calls in one turn how to go on. `spent` is what each reply has cost."""
+    rounds of calls in one turn how to go on. `spent` is what each reply has cost. `keep` is told what is worth keeping,
+    as it happens: every change of the history, what each reply cost, and how a turn ended."""
 
     backend: Backend
     toolbox: Toolbox
@@ -105,6 +109,10 @@ class Chat:
     first_shown: int = 0
     at_limit: Callable[[int], Awaitable[Onward]] = stop_at_limit
     spent: list[Usage] = field(default_factory=list[Usage])
+    keep: Keep = keep_nothing
+
+    def __post_init__(self) -> None:
+        self.restore(self.history)
 
     def send(self, line: str) -> AsyncGenerator[Event, None]:
         """One turn with what a user says; see `answer`."""
@@ -115,6 +123,25 @@ class Chat:
 
         Ends with TurnEnded. Raises GenerationError when the engine fails; what was said until then is kept.
         """
+        end: End = "stopped"
+        error = ""
+        try:
+            async with aclosing(self._answer(messages)) as happened:
+                async for event in happened:
+                    end = event.reason if isinstance(event, TurnEnded) else end
+                    yield event
+        except ChatError as failure:
+            end, error = "failed", str(failure)
+            raise
+        finally:
+            self.keep(TurnDone(end, error))
+
+    def restore(self, history: Sequence[Message], first_shown: int = 0) -> None:
+        """Goes on from another history, shown to the model from `first_shown` on; `keep` is not told."""
+        self.history = History(history, lambda record: self.keep(record))
+        self.first_shown = first_shown
+
+    async def _answer(self, messages: Sequence[Message]) -> AsyncGenerator[Event, None]:
         self.history += messages
         usage: list[Usage] = []
         reply, left, may_call = Reply(), self.settings.max_steps, True
@@ -165,6 +192,7 @@ class Chat:
         """One reply of the model, scanned while it comes; it is in the history when this ends, however it ends."""
         forgotten = self._forget_what_does_not_fit()
         if forgotten:
+            self.keep(Forgot(self.first_shown, forgotten))
             yield Notice(self.words("chat.forgot", turns=forgotten))
         scanner = Scanner()
         said: list[str] = []
@@ -187,6 +215,7 @@ class Chat:
             whole = True
         finally:
             self.history.append(Message("assistant", "".join(said) or NOTHING_SAID))
+            self.keep(reply.usage)
             if not whole:
                 self.history += first_remarks(reply.calls, self.settings, self.words)
 

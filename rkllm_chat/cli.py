@@ -134,6 +134,9 @@ def make_parser() -> argparse.ArgumentParser:
     add("--system", metavar="TEXT", help="who the model is to be")
     add("--allow", metavar="PATTERN", action="append", help="run these tools without asking; may be repeated")
     add("--deny", metavar="PATTERN", action="append", help="never run these tools; may be repeated")
+    go_on = parser.add_mutually_exclusive_group()
+    go_on.add_argument("--continue", action="store_true", dest="newest", help="go on with the newest session")
+    go_on.add_argument("--resume", metavar="ID", help="go on with this session; the beginning of its id is enough")
     add("--language", metavar="CODE", help="the language of the program")
     add("--max-steps", metavar="N", type=positive, help="rounds of tool calls in one turn (default: 8)")
     add("--max-tokens", metavar="N", type=positive, help="tokens of one reply (default: 1024)")
@@ -187,7 +190,17 @@ def find(options: argparse.Namespace) -> Settings:
     check_choice("language", settings.language, language.languages())
     check_choice("tool format", settings.tool_format, list(FORMATS))
     check_choice("backend", settings.backend, ["auto", *BACKENDS])
-    return choose_servers(settings, options)
+    return choose_servers(replace(settings, session=choose_session(options)), options)
+
+
+def choose_session(options: argparse.Namespace) -> str:
+    """The session to go on with, looked up before anything is opened; "" for a new one."""
+    if options.resume is None:
+        return "newest" if options.newest else ""
+    from .discover import state_folder
+    from .journal import Shelf
+
+    return Shelf(state_folder() / "sessions").find(options.resume)
 
 
 def check_choice(what: str, name: str, known: Sequence[str]) -> None:

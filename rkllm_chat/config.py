@@ -100,6 +100,7 @@ class ServerConfig:
 class Settings:
     """Everything a sitting needs. `model` "" is the small model that ships; `context_tokens` 0 the model's own.
 
+    `session` is a session to go on with: an id, or "newest"; it comes from the command line alone.
     `written` names the keys that a file gives ("policy.approve"), so that a default somebody wrote wins too.
     """
 
@@ -115,6 +116,7 @@ class Settings:
     rkllm: Rkllm = field(default_factory=Rkllm)
     policy: Policy = field(default_factory=Policy)
     servers: tuple[ServerConfig, ...] = ()
+    session: str = ""
     written: frozenset[str] = field(default=frozenset(), compare=False)
 
 

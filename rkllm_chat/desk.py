@@ -21,13 +21,16 @@ from .chosen import Chosen
 from .config import ServerConfig, Settings
 from .elicitation import Elicitation, Person
 from .errors import ChatError
+from .journal import Shelf
 from .language import Words
 from .loading import load_model
 from .messages import Tool, ToolResult
 from .policy import Consent
+from .replay import Replay, is_session, open_replay
 from .rounds import OnProgress
 from .sampling import Sampler
 from .servers.asks import Asks
+from .sessions import Sessions
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageRequestParams
@@ -81,7 +84,8 @@ class Desk:
     """The open parts. `servers` has the connections where there are servers, None in a sitting without.
 
     `toolbox` is what the chat uses: the tools of the servers but for those that were switched off. `person` is who
-    sits here, None for a script.
+    sits here, None for a script. `said` is what is to be told where there is nobody; `replay` the session
+    that is played again, if one is.
     """
 
     settings: Settings
@@ -90,7 +94,10 @@ class Desk:
     servers: Box | None
     toolbox: Chosen
     chat: Chat
+    sessions: Sessions
+    said: list[str]
     person: Sitter | None = None
+    replay: Replay | None = None
     attached: list[Attached] = field(default_factory=list[Attached])
     state: Path = Path()
     source: Source | None = None
@@ -149,8 +156,12 @@ class Desk:
 async def open_desk(settings: Settings, state: Path, person: Sitter | None = None) -> AsyncIterator[Desk]:
     """Opens what the settings ask for. A server that fails is told in `failures`; raises ModelError and the like.
 
-    `person` answers what servers ask and what the policy leaves open; without one, the answer is no.
+    `person` answers what servers ask and what the policy leaves open; without one, the answer is no. The talk is saved
+    as a session when there is a person, or when the settings name a session to go on with.
     """
+    replay = open_replay(Path(settings.model)) if is_session(settings) else None
+    settings = replay.settings_of(settings) if replay else settings
+    said: list[str] = []
     words = language.load(settings.language)
     loading = load_model(settings, state)
     asks = make_asks(settings, words, loading, person)
@@ -161,12 +172,20 @@ async def open_desk(settings: Settings, state: Path, person: Sitter | None = Non
         opening = servers.open(FIRST_S if person else None) if servers else asyncio.sleep(0)
         loaded, _ = await asyncio.gather(loading, opening)
         backend = loaded
-        toolbox = Chosen(servers or NoTools())
+        toolbox = Chosen(replay or servers or NoTools())
         approve, at_limit = (person.approve, person.at_limit) if person else (decline_all, stop_at_limit)
+        if replay:
+            approve, at_limit = replay.approve, replay.at_limit
         chat = Chat(loaded, toolbox, settings, words, approve, at_limit=at_limit)
-        desk = Desk(settings, words, loaded, servers, toolbox, chat, person)
+        shelf = Shelf(state / "sessions") if (person or settings.session) and not replay else None
+        sessions = Sessions(shelf, chat, person.news if person else said.append)
+        desk = Desk(settings, words, loaded, servers, toolbox, chat, sessions, said, person, replay)
         desk.state, desk.make_box = state, partial(make_box, state, asks)
-        yield desk
+        try:
+            sessions.open(settings.session)
+            yield desk
+        finally:
+            sessions.close()
     finally:
         servers, backend = (desk.servers, desk.backend) if desk else (servers, backend)
         closing = [part.aclose() for part in (servers, backend) if part]

@@ -13,6 +13,8 @@ Role = Literal["system", "user", "assistant", "tool"]
 Status = Literal["completed", "failed", "declined", "stopped"]
 
 SEPARATOR = "__"
+NOTHING_SAID = "…"
+"""What the history has of a reply that brought no text: two messages of a user in a row would break templates."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from rkllm_chat.backends.scripted import Reply, Scripted
-from rkllm_chat.chat import NOTHING_SAID, Chat, Onward
+from rkllm_chat.chat import Chat, Onward
 from rkllm_chat.errors import GenerationError
 from rkllm_chat.events import (
     CallFound,
@@ -26,7 +26,7 @@ from rkllm_chat.events import (
     ToolStarted,
     TurnEnded,
 )
-from rkllm_chat.messages import Message, Tool, ToolCall, ToolResult
+from rkllm_chat.messages import NOTHING_SAID, Message, Tool, ToolCall, ToolResult
 from rkllm_chat.policy import Consent, Policy
 from rkllm_chat.scanner import Scanner
 from stage import Box, call_text, make_chat, take_turn

@@ -14,10 +14,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = {
     **dict.fromkeys(("messages", "events", "errors", "language"), 0),
     **dict.fromkeys(("reader", "formats", "scanner", "arguments", "templates", "prompt"), 1),
-    **dict.fromkeys(("budget", "clean", "policy", "config", "names"), 1),
-    **dict.fromkeys(("backends", "servers", "discover", "configfile", "measured"), 2),
+    **dict.fromkeys(("budget", "clean", "policy", "config", "names", "records", "history"), 1),
+    **dict.fromkeys(("backends", "servers", "discover", "configfile", "measured", "journal"), 2),
     **dict.fromkeys(("chat", "chosen", "compact", "attach", "rounds", "sampling"), 3),
-    **dict.fromkeys(("elicitation", "loading", "desk"), 3),
+    **dict.fromkeys(("elicitation", "loading", "desk", "sessions", "replay"), 3),
     **dict.fromkeys(("terminal", "gauge", "questions", "live", "screen", "keys", "seat"), 4),
     **dict.fromkeys(("plain", "shell", "completion", "overview", "commands", "repl", "ask"), 4),
     **dict.fromkeys(("bundled", "doctor", "markdown"), 4),

@@ -21,7 +21,7 @@ BACKENDS: dict[str, str] = {
     "llama": "llama:open_llama",
     "scripted": "scripted:open_scripted",
 }
-ENDINGS = {".rkllm": "rkllm", ".json": "scripted"}
+ENDINGS = {".rkllm": "rkllm", ".json": "scripted", ".jsonl": "scripted"}
 
 
 def open_backend(settings: Settings) -> Backend:

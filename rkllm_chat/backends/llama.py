@@ -25,6 +25,7 @@ from ..config import Generation, Settings
 from ..errors import GenerationError, ModelError
 from ..events import Reading, Usage
 from ..messages import Message, Tool
+from ..records import hash_text
 from ..templates import TEMPLATES, Piece, Template, jinja_template, opened_thought
 from .push import Emit, stream_pushed
 from .tokens import PromptTokens
@@ -79,6 +80,7 @@ class Llama:
     def __init__(self, path: Path, context_tokens: int, thinking: bool | None = None) -> None:
         self._engine: Any = load(path, context_tokens)
         self.name = path.name
+        self.template = name_template(self._engine)
         self.context_tokens: int = self._engine.n_ctx()
         self._template = partial(template_of(self._engine), thinking=thinking)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="llama")
@@ -269,6 +271,11 @@ def template_of(engine: Any) -> Template:
     words = {name: token_text(engine, getattr(engine, f"token_{name}")()) for name in ("bos", "eos")}
     # the day is read once: a prompt whose beginning changes at midnight would be evaluated anew
     return jinja_template(source, bos=words["bos"], eos=words["eos"], today=date.today())
+
+
+def name_template(engine: Any) -> str:
+    source = engine.metadata.get("tokenizer.chat_template")
+    return f"gguf:{hash_text(source)}" if source else "chatml"
 
 
 def token_text(engine: Any, token: int) -> str:

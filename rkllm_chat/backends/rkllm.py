@@ -101,6 +101,7 @@ class Rkllm:
 
     def __init__(self, settings: Settings, library: Path, model: Path) -> None:
         self.name = model.name
+        self.template = Path(settings.rkllm.template).name
         self.context_tokens = settings.context_tokens or CONTEXT_TOKENS
         self.native_tools = settings.rkllm.native_tools
         self._words = language.load(settings.language)

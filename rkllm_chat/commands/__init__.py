@@ -66,4 +66,13 @@ async def unknown(desk: Desk, name: str) -> Stream:
     yield Notice(desk.words("commands.unknown", name=name))
 
 
-from . import basics, history, model, permissions, resources, servers, tools  # noqa: E402, F401 - they fill the table
+from . import (  # noqa: E402 - they fill the table
+    basics,  # noqa: F401
+    history,  # noqa: F401
+    model,  # noqa: F401
+    permissions,  # noqa: F401
+    resources,  # noqa: F401
+    servers,  # noqa: F401
+    sessions,  # noqa: F401
+    tools,  # noqa: F401
+)

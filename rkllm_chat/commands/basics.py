@@ -41,12 +41,6 @@ async def run_doctor(desk: Desk, _argument: str) -> Stream:
     yield Page(await asyncio.to_thread(doctor.describe, arguments))
 
 
-@command("/clear")
-async def clear(desk: Desk, _argument: str) -> Stream:
-    desk.chat.clear()
-    yield Notice(desk.words("commands.cleared"))
-
-
 @command("/quit", "/exit", "/q")
 async def leave(_desk: Desk, _argument: str) -> Stream:
     yield Leave()

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 
 from . import parts, servers
 from .figures import COLUMNS, Figure, lay_out
+from .journal import journal_costs
 from .npu import npu_costs
 from .terminal import markdown_speed
 
@@ -37,6 +38,7 @@ BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "slow-starts": servers.slow_starts,
     "slow-calls": servers.slow_calls,
     "overhead": servers.overhead,
+    "kills": journal_costs,
 }
 
 
