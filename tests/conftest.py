@@ -13,12 +13,14 @@ from typing import Any, TypeVar
 
 import pytest
 
+from browser import BROWSER, find_browser
 from real import REAL_SERVERS
 from rkllm_chat import config
 from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.llama import find_shipped_model
 from rkllm_chat.backends.rkllm import Rkllm
 from rkllm_chat.config import Generation, Settings
+from rkllm_chat.journal import Shelf
 from rkllm_runtime.build import build_runtime
 from rows import Rows
 from stage import GREEDY, PROGRAM, Screen
@@ -29,7 +31,16 @@ Result = TypeVar("Result")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-LEFT_OUT = pytest.StashKey[int]()
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+
+# Mark -> what those tests need, and whether it is there.
+NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
+    "real": (
+        f"real MCP servers: .ci/real_servers DIR, then {REAL_SERVERS}=DIR",
+        lambda: bool(os.environ.get(REAL_SERVERS)),
+    ),
+    "browser": (f"a browser: install chromium, or {BROWSER}=PROGRAM", lambda: bool(find_browser())),
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,18 +49,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what needs other people's MCP servers where there are none; `pytest_terminal_summary` says so."""
-    left_out = [item for item in items if item.get_closest_marker("real") and not os.environ.get(REAL_SERVERS)]
-    if left_out:
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=left_out)
-        config.stash[LEFT_OUT] = len(left_out)
+    """Leaves out what needs something that is not on this machine; `pytest_terminal_summary` says so."""
+    missing = {mark for mark, (_, is_there) in NEEDS.items() if not is_there()}
+    left_out = {mark: [item for item in items if item.get_closest_marker(mark)] for mark in missing}
+    gone = [item for group in left_out.values() for item in group]
+    if gone:
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=gone)
+    config.stash[LEFT_OUT] = {mark: len(group) for mark, group in left_out.items() if group}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if count := terminalreporter.config.stash.get(LEFT_OUT, 0):
-        how = f".ci/real_servers DIR, then {REAL_SERVERS}=DIR"
-        terminalreporter.write_line(f"NOT TESTED: {count} tests need real MCP servers: {how}", red=True, bold=True)
+    for mark, count in terminalreporter.config.stash.get(LEFT_OUT, {}).items():
+        terminalreporter.write_line(f"NOT TESTED: {count} tests need {NEEDS[mark][0]}", red=True, bold=True)
 
 
 @pytest.fixture
@@ -67,6 +79,12 @@ def folder(tmp_path: Path) -> Path:
     place = tmp_path / "work"
     place.mkdir()
     return place
+
+
+@pytest.fixture
+def shelf(environment: dict[str, str]) -> Shelf:
+    """Where the program of this user keeps its sessions."""
+    return Shelf(Path(environment["HOME"]) / ".local/state/rkllm-chat/sessions")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Callable
@@ -13,15 +12,12 @@ from typing import Any
 
 import pytest
 
-from rkllm_chat.backends.scripted import Reply, Scripted
-from rkllm_chat.chat import Chat, Onward
-from rkllm_chat.errors import ChatError, GenerationError
-from rkllm_chat.events import Event, Notice, ToolProgress
+from rkllm_chat.backends.scripted import Scripted
+from rkllm_chat.chat import Chat
+from rkllm_chat.errors import ChatError
 from rkllm_chat.journal import Shelf
 from rkllm_chat.messages import Message
-from rkllm_chat.policy import Consent
-from rkllm_chat.records import Entry, TurnDone
-from rkllm_chat.replay import Replay
+from rkllm_chat.records import TurnDone
 from rkllm_chat.sessions import Sessions
 from stage import PROGRAM, Box, Screen, call_text, make_chat, take_turn
 
@@ -30,12 +26,6 @@ Script = Callable[..., str]
 OpenScreen = Callable[..., Screen]
 
 ALONE = ("--no-servers",)
-
-
-@pytest.fixture
-def shelf(environment: dict[str, str]) -> Shelf:
-    """Where the program of this user keeps its sessions."""
-    return Shelf(Path(environment["HOME"]) / ".local/state/rkllm-chat/sessions")
 
 
 def texts(shelf: Shelf, name: str = "") -> list[str]:
@@ -208,6 +198,36 @@ def test_sessions_are_listed_searched_left_and_gone_on_with(
     screen.wait_for('There is no session "zzzz".')
 
 
+def test_a_talk_is_written_out_and_nothing_is_written_over(
+    open_screen: OpenScreen, script: Script, shelf: Shelf, folder: Path
+) -> None:
+    screen = open_screen("--model", script("Two <b>metres</b>."), *ALONE)
+    screen.wait_for_prompt()
+    screen.type("/export\r")
+    screen.wait_for("Nothing was said yet.")
+    talk(screen, "How deep?", "◆ Two")
+    (name,) = shelf.ids()
+    (folder / "there.md").write_text("mine", encoding="utf-8")
+    for line, answer in (
+        ("/export", f"The talk is written to {name}.md"),
+        ("/export html", f"The talk is written to {name}.html"),
+        ("/export talk.json", "The talk is written to talk.json"),
+        ("/export html my talk", "The talk is written to my talk"),
+        ("/export there.md", "there.md cannot be written: File exists. Nothing is written over."),
+        ("/export talk.pdf", "A talk cannot be written as pdf. There are md, html, json."),
+    ):
+        screen.type(f"{line}\r")
+        screen.wait_for(answer)
+        screen.wait_for_prompt()
+    assert "> How deep?\n\nTwo &lt;b>metres" in (folder / f"{name}.md").read_text("utf-8")
+    for page in (folder / f"{name}.html", folder / "my talk"):
+        assert "Two &lt;b&gt;metres&lt;/b&gt;." in page.read_text("utf-8")
+        assert page.stat().st_mode & 0o777 == 0o600
+    assert json.loads((folder / "talk.json").read_text("utf-8"))["session"] == name
+    assert (folder / "there.md").read_text("utf-8") == "mine"
+    assert not (folder / "talk.pdf").exists()
+
+
 SERVER = '''
 import os
 from mcp.server.mcpserver import MCPServer
@@ -278,19 +298,9 @@ def test_a_folder_behind_a_link_stops_a_continue_but_not_a_chat(
     assert any("The session cannot be saved" in line for line in screen.lines())
 
 
-def saved(shelf: Shelf, chat: Chat, said: list[str]) -> Sessions:
-    return Sessions(shelf, chat, said.append)
-
-
-def turns(chat: Chat, *lines: str) -> list[Event]:
-    """The events of turns, but for what a replay cannot know; a turn whose engine fails ends with the error's text."""
-    events: list[Event] = []
+def turns(chat: Chat, *lines: str) -> None:
     for line in lines:
-        try:
-            events += [event for event in take_turn(chat, line) if not isinstance(event, ToolProgress)]
-        except GenerationError as error:
-            events.append(Notice(str(error)))
-    return events
+        take_turn(chat, line)
 
 
 async def depth(at: str = "Husum", **_: Any) -> str:
@@ -303,11 +313,11 @@ def test_the_prompt_after_a_resume_is_what_it_would_have_been(shelf: Shelf) -> N
     replies = ["I look. " + call_text("depth", at="Husum"), "Two.", call_text("depth", at="Kiel"), "Hm.", "Third."]
     box = Box({"depth": depth})
     chat = make_chat(replies, box, context=250, max_steps=3)
-    sessions = saved(shelf, chat, [])
+    sessions = Sessions(shelf, chat, print)
     turns(chat, "How deep?", "And Kiel?")
     sessions.close()
     again = make_chat(["Third."], box, context=250, max_steps=3)
-    other = saved(shelf, again, [])
+    other = Sessions(shelf, again, print)
     other.open("newest")
     assert again.history == chat.history and again.first_shown == chat.first_shown > 0
     turns(chat, "Thanks")
@@ -319,7 +329,7 @@ def test_the_prompt_after_a_resume_is_what_it_would_have_been(shelf: Shelf) -> N
 
 def test_what_is_taken_back_is_taken_back_after_a_resume(shelf: Shelf) -> None:
     chat = make_chat(["One.", "Two.", "Three."])
-    sessions = saved(shelf, chat, [])
+    sessions = Sessions(shelf, chat, print)
     turns(chat, "one", "two", "three")
     del chat.history[4:]
     chat.history[:2] = [Message("user", "in short: one")]
@@ -327,7 +337,7 @@ def test_what_is_taken_back_is_taken_back_after_a_resume(shelf: Shelf) -> None:
     chat.history += [Message("assistant", "Zwei.")]
     sessions.close()
     again = make_chat([])
-    saved(shelf, again, []).open("newest")
+    Sessions(shelf, again, print).open("newest")
     assert again.history == chat.history == [
         Message("user", "in short: one"), Message("user", "two"), Message("assistant", "Zwei."),
     ]  # fmt: skip
@@ -336,11 +346,11 @@ def test_what_is_taken_back_is_taken_back_after_a_resume(shelf: Shelf) -> None:
 
 def test_a_call_that_a_kill_cut_off_has_a_result_after_a_resume(shelf: Shelf) -> None:
     chat = make_chat([])
-    sessions = saved(shelf, chat, [])
+    sessions = Sessions(shelf, chat, print)
     chat.history += [Message("user", "How deep?"), Message("assistant", call_text("depth", at="Husum"))]
     sessions.close()
     again = make_chat(["Never mind."])
-    other = saved(shelf, again, [])
+    other = Sessions(shelf, again, print)
     other.open("newest")
     assert [message.role for message in again.history] == ["user", "assistant", "tool"]
     turns(again, "And?")
@@ -348,106 +358,6 @@ def test_a_call_that_a_kill_cut_off_has_a_result_after_a_resume(shelf: Shelf) ->
     assert texts(shelf)[2:] == ["The call was stopped before it ended.", "And?", "Never mind."]
 
 
-def play(entries: list[Entry], lines: tuple[str, ...]) -> list[Event]:
-    """The events of the same lines, from the session alone."""
-    from rkllm_chat.backends.scripted import replies_of
-
-    replay = Replay(entries)
-    settings = replay.settings_of(make_chat([]).settings)
-    backend = Scripted(replies_of(entries), replay.setup.context_tokens)
-    chat = Chat(backend, replay, settings, make_chat([]).words, replay.approve, at_limit=replay.at_limit)
-    return turns(chat, *lines)
-
-
-async def yes(*_: Any) -> Consent:
-    return "once"
-
-
-def test_a_session_played_again_gives_the_same_events(shelf: Shelf) -> None:
-    both = call_text("depth", at="Husum") + call_text("depth", at="Kiel") + call_text("nosuch")
-    garbled = "[TOOL_CALL]{broken[END_TOOL_CALL]"
-    replies: list[str | Reply] = [
-        "<think>Hm.</think>" + both, "Two.", garbled, "Sorry.", call_text("depth", at=7), "…and so on",
-        Reply("It breaks", error="The engine is gone."), "x" * 500, "Last.",
-    ]  # fmt: skip
-    schema = {"depth": {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}}
-    chat = make_chat(replies, Box({"depth": depth}, read_only=False, schemas=schema), yes, context=600, max_steps=2)
-    sessions = saved(shelf, chat, [])
-    lines = ("How deep?", "Again?", "Seven?", "More", "And more", "Bye " * 100)
-    events = turns(chat, *lines)
-    sessions.close()
-    name = shelf.ids()[0]
-    assert any(isinstance(event, Notice) and "oldest" in event.text for event in events)
-    assert play(list(shelf.read(name).entries), lines) == events
-
-
-@pytest.mark.parametrize(
-    "answers",
-    [["stop", "stop"], ["answer"], [1, "stop"], [1, "answer"], [2, "stop"], [3]],
-    ids=lambda answers: str(answers),
-)
-def test_a_turn_that_came_to_its_limit_goes_on_as_it_did(shelf: Shelf, answers: list[Onward]) -> None:
-    calls = [call_text("depth", at=place) for place in ("Husum", "Emden", "Leer", "Weener")]
-    chat = make_chat([*calls, "Deep.", "Bye."], Box({"depth": depth}), max_steps=2)
-    asked = list(answers)
-
-    async def at_limit(_rounds: int) -> Onward:
-        return asked.pop(0)
-
-    chat.at_limit = at_limit
-    sessions = saved(shelf, chat, [])
-    events = turns(chat, "How deep?", "Thanks")
-    sessions.close()
-    assert asked == []
-    assert play(list(shelf.read(shelf.ids()[0]).entries), ("How deep?", "Thanks")) == events
-
-
-@pytest.mark.parametrize("consent", ["once", "always", "no", "stop"])
-def test_what_a_person_said_about_a_call_is_said_again(shelf: Shelf, consent: Consent) -> None:
-    async def approve(*_: Any) -> Consent:
-        return consent
-
-    call = call_text("depth", at="Husum")
-    chat = make_chat([call + call, call, "Deep."], Box({"depth": depth}, read_only=False), approve)
-    sessions = saved(shelf, chat, [])
-    events = turns(chat, "How deep?", "And now?") if consent == "stop" else turns(chat, "How deep?")
-    sessions.close()
-    lines = ("How deep?", "And now?") if consent == "stop" else ("How deep?",)
-    assert play(list(shelf.read(shelf.ids()[0]).entries), lines) == events
-
-
-def test_the_program_plays_a_session_without_model_and_servers(
-    open_screen: OpenScreen, program: Run, script: Script, shelf: Shelf, folder: Path
-) -> None:
-    model = script(call_text("calculate", expression="6 * 7"), "It is 42.", "Bye.")
-    first = program("-p", "6 * 7?", "--continue", "--model", model, "--output-format", "stream-json")
-    (name,) = shelf.ids()
-    (folder / "talk.jsonl").write_bytes((shelf.path / f"{name}.jsonl").read_bytes())
-    again = program("-p", "6 * 7?", "--model", "talk.jsonl", "--output-format", "stream-json")
-    events = [json.loads(line) for line in first.stdout.splitlines()]
-    assert [json.loads(line) for line in again.stdout.splitlines()] == [e for e in events if e["type"] != "notice"]
-    screen = open_screen("--backend", "scripted", "--model", "talk.jsonl")
-    screen.wait_for_prompt()
-    screen.type("/replay all\r")
-    screen.wait_for("The session is played to its end.")
-    shown = [line for line in screen.lines() if re.match(r"> 6|\[MCP|◆", line)]
-    assert shown == [
-        "> 6 * 7?",
-        "[MCP: Detected 1 tool call]",
-        "[MCP: Calling tool 'calculate']",
-        "[MCP: Tool 'calculate' completed]",
-        "◆ It is 42.",
-    ]
-    assert shelf.ids() == [name]
-
-
-@pytest.mark.parametrize("text", ["", "{}", "not json", '{"kind":"message"}'])
-def test_a_file_that_holds_no_session_is_not_played(text: str, program: Run, folder: Path) -> None:
-    (folder / "talk.jsonl").write_text(text, encoding="utf-8")
-    done = program("-p", "x", "--model", "talk.jsonl", code=5)
-    assert "talk.jsonl holds no session." in done.stderr
-
-
 def test_a_session_that_is_not_there_is_an_error(shelf: Shelf) -> None:
     with pytest.raises(ChatError, match="There is no session"):
-        saved(shelf, make_chat([]), []).open("261120-zzzz")
+        Sessions(shelf, make_chat([]), print).open("261120-zzzz")

@@ -1,14 +1,17 @@
-"""Commands about sessions: the list, going on with one, a new one, and playing a saved one again."""
+"""Commands about sessions: the list, going on with one, a new one, writing one out, and playing a saved one again."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
+from pathlib import Path
 
 from ..desk import Desk
 from ..errors import ChatError
 from ..events import Event, Notice, Table
+from ..export import EXPORTS, export
 from ..records import Edit
 from ..sessions import Summary, list_sessions
 from . import command
@@ -54,6 +57,42 @@ async def resume(desk: Desk, argument: str) -> AsyncGenerator[Event, None]:
                 yield Notice(line)
     except ChatError as error:
         yield Notice(str(error))
+
+
+@command("/export", usage="[md|html|json] [PATH]")
+async def write_out(desk: Desk, argument: str) -> AsyncGenerator[Event, None]:
+    """Writes the talk into a file of this folder; the path's ending tells the form, too. Nothing is written over."""
+    words, told = desk.words, desk.sessions.entries
+    form, path = choose_export(argument, desk.sessions.name or "talk")
+    if not told:
+        yield Notice(words("commands.nothing_said"))
+        return
+    if form not in EXPORTS:
+        yield Notice(words("commands.no_form", form=form, forms=", ".join(EXPORTS)))
+        return
+    text = export(form, desk.sessions.name or "talk", told, words)
+    try:
+        write_new(path, text.encode("utf-8", errors="replace"))
+    except OSError as error:
+        yield Notice(words("commands.not_exported", path=path, reason=error.strerror or error))
+        return
+    yield Notice(words("commands.exported", path=path))
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Writes a file that is not there yet, for its owner alone."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(file, "wb") as stream:  # noqa: PTH123  # a descriptor
+        stream.write(data)
+
+
+def choose_export(argument: str, name: str) -> tuple[str, Path]:
+    """The form and the path that are meant: each may be left out."""
+    first, _, rest = argument.partition(" ")
+    if first in EXPORTS or (first and "." not in first and rest):
+        return first, Path(rest.strip() or f"{name}.{first}").expanduser()
+    path = Path(argument or f"{name}.md").expanduser()
+    return path.suffix.removeprefix(".") or "md", path
 
 
 @command("/clear", "/new")

@@ -16,14 +16,15 @@ FOLDER = Path(__file__).parent
 
 
 class Words:
-    """The sentences of one language. `words("tool.failed", tool="x")` fills the placeholders of a sentence."""
+    """The sentences of one language, `code`. `words("tool.failed", tool="x")` fills the placeholders of a sentence."""
 
-    def __init__(self, sentences: Mapping[str, str]) -> None:
+    def __init__(self, sentences: Mapping[str, str], code: str = "en") -> None:
         self.sentences = sentences
+        self.code = code
 
     def speak(self, language: str) -> None:
         """Goes on in another language; whoever holds these words says it in that one."""
-        self.sentences = read(language)
+        self.sentences, self.code = read(language), language
 
     def __call__(self, key: str, **values: object) -> str:
         return self.sentences[key].format(**values)
@@ -36,7 +37,7 @@ def languages() -> list[str]:
 
 def load(language: str = "en") -> Words:
     """The words of a language."""
-    return Words(read(language))
+    return Words(read(language), language)
 
 
 @cache

@@ -1,0 +1,142 @@
+"""A saved session played again: the same events come out of it, without its model and its servers."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rkllm_chat.backends.scripted import Reply, Scripted, replies_of
+from rkllm_chat.chat import Chat, Onward
+from rkllm_chat.errors import GenerationError
+from rkllm_chat.events import Event, Notice, ToolProgress
+from rkllm_chat.journal import Shelf
+from rkllm_chat.policy import Consent
+from rkllm_chat.records import Entry
+from rkllm_chat.replay import Replay
+from rkllm_chat.sessions import Sessions
+from stage import Box, Screen, call_text, make_chat, take_turn
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Script = Callable[..., str]
+OpenScreen = Callable[..., Screen]
+
+
+def turns(chat: Chat, *lines: str) -> list[Event]:
+    """The events of turns, but for what a replay cannot know; a turn whose engine fails ends with the error's text."""
+    events: list[Event] = []
+    for line in lines:
+        try:
+            events += [event for event in take_turn(chat, line) if not isinstance(event, ToolProgress)]
+        except GenerationError as error:
+            events.append(Notice(str(error)))
+    return events
+
+
+async def depth(at: str = "Husum", **_: Any) -> str:
+    if at == "Kiel":
+        raise ValueError("no such harbour")
+    return f"2 m at {at} " * 40
+
+
+def play(entries: list[Entry], lines: tuple[str, ...]) -> list[Event]:
+    """The events of the same lines, from the session alone."""
+    replay = Replay(entries)
+    settings = replay.settings_of(make_chat([]).settings)
+    backend = Scripted(replies_of(entries), replay.setup.context_tokens)
+    chat = Chat(backend, replay, settings, make_chat([]).words, replay.approve, at_limit=replay.at_limit)
+    return turns(chat, *lines)
+
+
+async def yes(*_: Any) -> Consent:
+    return "once"
+
+
+def test_a_session_played_again_gives_the_same_events(shelf: Shelf) -> None:
+    both = call_text("depth", at="Husum") + call_text("depth", at="Kiel") + call_text("nosuch")
+    garbled = "[TOOL_CALL]{broken[END_TOOL_CALL]"
+    replies: list[str | Reply] = [
+        "<think>Hm.</think>" + both, "Two.", garbled, "Sorry.", call_text("depth", at=7), "…and so on",
+        Reply("It breaks", error="The engine is gone."), "x" * 500, "Last.",
+    ]  # fmt: skip
+    schema = {"depth": {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}}
+    chat = make_chat(replies, Box({"depth": depth}, read_only=False, schemas=schema), yes, context=600, max_steps=2)
+    sessions = Sessions(shelf, chat, print)
+    lines = ("How deep?", "Again?", "Seven?", "More", "And more", "Bye " * 100)
+    events = turns(chat, *lines)
+    sessions.close()
+    name = shelf.ids()[0]
+    assert any(isinstance(event, Notice) and "oldest" in event.text for event in events)
+    assert play(list(shelf.read(name).entries), lines) == events
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [["stop", "stop"], ["answer"], [1, "stop"], [1, "answer"], [2, "stop"], [3]],
+    ids=lambda answers: str(answers),
+)
+def test_a_turn_that_came_to_its_limit_goes_on_as_it_did(shelf: Shelf, answers: list[Onward]) -> None:
+    calls = [call_text("depth", at=place) for place in ("Husum", "Emden", "Leer", "Weener")]
+    chat = make_chat([*calls, "Deep.", "Bye."], Box({"depth": depth}), max_steps=2)
+    asked = list(answers)
+
+    async def at_limit(_rounds: int) -> Onward:
+        return asked.pop(0)
+
+    chat.at_limit = at_limit
+    sessions = Sessions(shelf, chat, print)
+    events = turns(chat, "How deep?", "Thanks")
+    sessions.close()
+    assert asked == []
+    assert play(list(shelf.read(shelf.ids()[0]).entries), ("How deep?", "Thanks")) == events
+
+
+@pytest.mark.parametrize("consent", ["once", "always", "no", "stop"])
+def test_what_a_person_said_about_a_call_is_said_again(shelf: Shelf, consent: Consent) -> None:
+    async def approve(*_: Any) -> Consent:
+        return consent
+
+    call = call_text("depth", at="Husum")
+    chat = make_chat([call + call, call, "Deep."], Box({"depth": depth}, read_only=False), approve)
+    sessions = Sessions(shelf, chat, print)
+    events = turns(chat, "How deep?", "And now?") if consent == "stop" else turns(chat, "How deep?")
+    sessions.close()
+    lines = ("How deep?", "And now?") if consent == "stop" else ("How deep?",)
+    assert play(list(shelf.read(shelf.ids()[0]).entries), lines) == events
+
+
+def test_the_program_plays_a_session_without_model_and_servers(
+    open_screen: OpenScreen, program: Run, script: Script, shelf: Shelf, folder: Path
+) -> None:
+    model = script(call_text("calculate", expression="6 * 7"), "It is 42.", "Bye.")
+    first = program("-p", "6 * 7?", "--continue", "--model", model, "--output-format", "stream-json")
+    (name,) = shelf.ids()
+    (folder / "talk.jsonl").write_bytes((shelf.path / f"{name}.jsonl").read_bytes())
+    again = program("-p", "6 * 7?", "--model", "talk.jsonl", "--output-format", "stream-json")
+    events = [json.loads(line) for line in first.stdout.splitlines()]
+    assert [json.loads(line) for line in again.stdout.splitlines()] == [e for e in events if e["type"] != "notice"]
+    screen = open_screen("--backend", "scripted", "--model", "talk.jsonl")
+    screen.wait_for_prompt()
+    screen.type("/replay all\r")
+    screen.wait_for("The session is played to its end.")
+    shown = [line for line in screen.lines() if re.match(r"> 6|\[MCP|◆", line)]
+    assert shown == [
+        "> 6 * 7?",
+        "[MCP: Detected 1 tool call]",
+        "[MCP: Calling tool 'calculate']",
+        "[MCP: Tool 'calculate' completed]",
+        "◆ It is 42.",
+    ]
+    assert shelf.ids() == [name]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "not json", '{"kind":"message"}'])
+def test_a_file_that_holds_no_session_is_not_played(text: str, program: Run, folder: Path) -> None:
+    (folder / "talk.jsonl").write_text(text, encoding="utf-8")
+    done = program("-p", "x", "--model", "talk.jsonl", code=5)
+    assert "talk.jsonl holds no session." in done.stderr
