@@ -160,11 +160,6 @@ class Chat:
             yield Notice(self.words("chat.steps", steps=len(usage)))
         yield TurnEnded(reply.reason, tuple(usage))
 
-    def clear(self) -> None:
-        """Forgets the conversation."""
-        self.history.clear()
-        self.first_shown = 0
-
     async def _round(self, reply: Reply, may_call: bool) -> AsyncGenerator[Event, None]:
         """One reply and, if it may have any, its calls."""
         async with aclosing(self._listen(reply)) as heard:

@@ -71,7 +71,7 @@ def find_models(current: str = "") -> list[Path]:
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where logs and the line history are kept: `$XDG_STATE_HOME/rkllm-chat`, by default below ~/.local/state."""
+    """Where logs, sessions and the line history are kept: `$XDG_STATE_HOME/rkllm-chat`, else ~/.local/state."""
     base = environment.get("XDG_STATE_HOME")
     home = Path(environment.get("HOME") or gettempdir())
     return (Path(base) if base else home / ".local/state") / "rkllm-chat"

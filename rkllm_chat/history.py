@@ -54,4 +54,5 @@ class History(list[Message]):
         shorter = min(len(before), len(self))
         start = next((i for i in range(shorter) if before[i] is not self[i]), shorter)
         tail = next((i for i in range(shorter - start) if before[-1 - i] is not self[-1 - i]), shorter - start)
-        self._keep(Edit(start, len(before) - tail, tuple(self[start : len(self) - tail])))
+        if start + tail < max(len(before), len(self)):
+            self._keep(Edit(start, len(before) - tail, tuple(self[start : len(self) - tail])))
