@@ -27,6 +27,7 @@ from .scanner import Scanner
 
 NEWEST = "newest"
 MOST_SEARCHED = 500
+SETUP_LINE = b'{"kind":"setup",'
 LONGEST_TITLE = 60
 SHORTEST_SECRET = 8
 KEPT_SETTINGS = (
@@ -171,7 +172,8 @@ def find_newest(shelf: Shelf, folder: str) -> str:
     """The session written last among those of a folder, else of all; "" where there is none. Raises ConfigError."""
     ids = shelf.ids()
     for name in ids[:MOST_SEARCHED]:
-        if (setup := rebuild(read_quietly(shelf, name)).setup) and setup.folder == folder:
+        setup = rebuild(read_quietly(shelf, name, SETUP_LINE)).setup
+        if setup and setup.folder == folder:
             return name
     return ids[0] if ids else ""
 
@@ -189,10 +191,10 @@ def list_sessions(shelf: Shelf, search: str, most: int) -> list[Summary]:
     return found
 
 
-def read_quietly(shelf: Shelf, name: str) -> Sequence[Entry]:
+def read_quietly(shelf: Shelf, name: str, beginning: bytes = b"") -> Sequence[Entry]:
     """A session's records; none of one that cannot be read."""
     try:
-        return shelf.read(name).entries
+        return shelf.read(name, beginning).entries
     except ChatError:
         return ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -23,7 +24,7 @@ MOST_LISTED = 20
 async def show_sessions(desk: Desk, argument: str) -> AsyncGenerator[Event, None]:
     words, shelf = desk.words, desk.sessions.shelf
     try:
-        found = list_sessions(shelf, argument, MOST_LISTED) if shelf else []
+        found = await asyncio.to_thread(list_sessions, shelf, argument, MOST_LISTED) if shelf else []
     except ChatError as error:
         yield Notice(str(error))
         return
