@@ -107,6 +107,7 @@ class Desk:
     async def apply_servers(self, servers: tuple[ServerConfig, ...]) -> list[str]:
         """Goes on with these servers; gives the names of those that were opened or closed."""
         self.settings = replace(self.settings, servers=servers)
+        self.sessions.hide(servers)
         if self.servers is None:
             if self.make_box is None or not servers:
                 return []

@@ -170,11 +170,11 @@ class Journal:
     """One session, growing. Its file is made with the first record; `name` is its id, "" until then.
 
     What cannot be written is held back and written before the next record; `say` is told once (the reason, or ""
-    when all is written again). `mask` are texts that are never written.
+    when all is written again). `mask` are texts that are never written; it may grow.
     """
 
     def __init__(self, shelf: Shelf, say: Callable[[str], None], mask: tuple[str, ...] = ()) -> None:
-        self._shelf, self._say, self._mask = shelf, say, mask
+        self._shelf, self._say, self.mask = shelf, say, mask
         self.name = ""
         self._file: int | None = None
         self._waiting: list[bytes] = []
@@ -229,12 +229,12 @@ class Journal:
             self._say(trouble)
 
     def _line(self, entry: Entry) -> bytes:
-        line = make_line(write(entry), self._mask)
+        line = make_line(write(entry), self.mask)
         record = entry.record
         if not fits(line) and isinstance(record, Message) and record.result:
             # the model has read `text`; the rest of what the server sent is not worth an unreadable line
             result = replace(record.result, text=record.text, structured=None, arguments={})
-            line = make_line(write(replace(entry, record=replace(record, result=result))), self._mask)
+            line = make_line(write(replace(entry, record=replace(record, result=result))), self.mask)
         return line
 
 

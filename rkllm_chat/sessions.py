@@ -65,6 +65,7 @@ class Sessions:
         self._setup: Setup | None = None
         self._copy_of = ""
         self._ahead: list[Message] = []
+        self._mask = secrets_of(chat.settings.servers)
         self._journal = self._make_journal()
         chat.keep = self.keep
 
@@ -114,6 +115,12 @@ class Sessions:
             self._copy_of = name
         return lines + tell_faults(found, words)
 
+    def hide(self, servers: Iterable[ServerConfig]) -> None:
+        """Keeps the secrets of these servers out of the session, too."""
+        self._mask = tuple(dict.fromkeys((*secrets_of(servers), *self._mask)))
+        if self._journal:
+            self._journal.mask = self._mask
+
     def keep(self, record: Record) -> None:
         """Takes a record down, and before a message of the user what has changed around the talk."""
         if isinstance(record, Message) and (record.role == "user" or self._setup is None):
@@ -136,7 +143,7 @@ class Sessions:
             self._journal.keep(record)
 
     def _make_journal(self) -> Journal | None:
-        return Journal(self.shelf, self._tell_trouble, secrets_of(self._chat.settings.servers)) if self.shelf else None
+        return Journal(self.shelf, self._tell_trouble, self._mask) if self.shelf else None
 
     def _tell_trouble(self, trouble: str) -> None:
         words = self._chat.words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
@@ -42,7 +42,19 @@ def row_of(session: Summary, current: str) -> tuple[str, ...]:
     return (session.name + mark, when, session.title, str(session.turns), session.model)
 
 
-@command("/resume", usage="ID")
+async def suggest_ids(desk: Desk, _typed: str) -> Sequence[str]:
+    return await asyncio.to_thread(desk.sessions.shelf.ids) if desk.sessions.shelf else ()
+
+
+async def suggest_forms(_desk: Desk, _typed: str) -> Sequence[str]:
+    return list(EXPORTS)
+
+
+async def suggest_all(_desk: Desk, _typed: str) -> Sequence[str]:
+    return ["all"]
+
+
+@command("/resume", usage="ID", suggest=suggest_ids)
 async def resume(desk: Desk, argument: str) -> AsyncGenerator[Event, None]:
     if not argument:
         async with aclosing(show_sessions(desk, "")) as listed:
@@ -60,7 +72,7 @@ async def resume(desk: Desk, argument: str) -> AsyncGenerator[Event, None]:
         yield Notice(str(error))
 
 
-@command("/export", usage="[md|html|json] [PATH]")
+@command("/export", usage="[md|html|json] [PATH]", suggest=suggest_forms)
 async def write_out(desk: Desk, argument: str) -> AsyncGenerator[Event, None]:
     """Writes the talk into a file of this folder; the path's ending tells the form, too. Nothing is written over."""
     words, told = desk.words, desk.sessions.entries
@@ -103,7 +115,7 @@ async def begin(desk: Desk, _argument: str) -> AsyncGenerator[Event, None]:
     yield Notice(desk.words("commands.cleared_kept", name=name) if name else desk.words("commands.cleared"))
 
 
-@command("/replay", usage="[all]")
+@command("/replay", usage="[all]", suggest=suggest_all)
 async def play_on(desk: Desk, argument: str) -> AsyncGenerator[Event, None]:
     """The next line of the session, or all that are left, and what was said to it."""
     if desk.replay is None:
