@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from typing import Any, Literal, get_args
@@ -127,6 +127,24 @@ def rebuild(entries: Iterable[Entry]) -> Talk:
             case _:
                 pass
     return Talk(tuple(history), first_shown, setup)
+
+
+def find_undone(records: Sequence[Record]) -> set[int]:
+    """Which records are of messages that were taken back, and of what those cost."""
+    places: list[int | None] = []
+    undone: set[int] = set()
+    for index, record in enumerate(records):
+        if isinstance(record, Message):
+            places.append(index)
+        elif isinstance(record, Edit):
+            if not record.messages:
+                undone |= {place for place in places[record.start : record.stop] if place is not None}
+            places[record.start : record.stop] = [None] * len(record.messages)
+    ends = {i for i, record in enumerate(records) if isinstance(record, Usage | TurnDone)}
+    for index in range(1, len(records)):  # a cost goes with its reply, the end of a turn with what is before it
+        if index in ends and index - 1 in undone:
+            undone.add(index)
+    return undone
 
 
 def write(entry: Entry) -> dict[str, Any]:

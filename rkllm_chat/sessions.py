@@ -21,7 +21,7 @@ from .journal import Contents, Journal, Shelf, read_line
 from .language import Words
 from .messages import NOTHING_SAID, Message
 from .prompt import compose
-from .records import Entry, Record, Setup, hash_text, hash_tool, rebuild
+from .records import Entry, Record, Setup, find_undone, hash_text, hash_tool, rebuild
 from .rounds import first_remarks
 from .scanner import Scanner
 
@@ -213,8 +213,11 @@ def is_about(entries: Iterable[Entry], wanted: Sequence[str]) -> bool:
 
 
 def summarise(name: str, entries: Sequence[Entry]) -> Summary:
-    """A session in one row; its title is what the user said first."""
-    asked = [one.text for entry in entries if isinstance(one := entry.record, Message) and one.role == "user"]
+    """A session in one row; its title is what the user said first. What was undone does not count."""
+    records = [entry.record for entry in entries]
+    undone = find_undone(records)
+    said = (one for index, one in enumerate(records) if isinstance(one, Message) and index not in undone)
+    asked = [message.text for message in said if message.role == "user"]
     setup = rebuild(entries).setup
     title = next((shorten(text) for text in asked if text.strip()), "")
     return Summary(name, entries[-1].at if entries else 0.0, title, len(asked), setup.model if setup else "")

@@ -346,6 +346,29 @@ def test_what_is_taken_back_is_taken_back_after_a_resume(shelf: Shelf) -> None:
     assert texts(shelf)[:6] == ["one", "One.", "two", "Two.", "three", "Three."]
 
 
+def test_what_a_command_took_back_or_summed_up_stays_so(open_screen: OpenScreen, script: Script, shelf: Shelf) -> None:
+    screen = open_screen("--model", script("One.", "Two.", "Two again.", "Three.", "All of it in short."), *ALONE)
+    talk(screen, "first", "◆ One.")
+    talk(screen, "second", "◆ Two.")
+    talk(screen, "/retry", "◆ Two again.")
+    talk(screen, "third", "◆ Three.")
+    talk(screen, "/undo", "Taken back: third")
+    talk(screen, "/compact", "became a summary")
+    screen.type("\x04")
+    assert screen.wait_for_end() == 0
+    again = make_chat(["Four."])
+    said: list[str] = []
+    sessions = Sessions(shelf, again, said.append)
+    sessions.open("newest")
+    assert again.history == [
+        Message("user", "Summary of our talk so far: All of it in short."), Message("assistant", "I remember."),
+        Message("user", "second"), Message("assistant", "Two again."),
+    ]  # fmt: skip
+    assert any("turns so far: 2" in line for line in said)
+    sessions.close()
+    assert [text for text in texts(shelf) if text in ("One.", "Two.", "Three.")] == ["One.", "Two.", "Three."]
+
+
 def test_a_call_that_a_kill_cut_off_has_a_result_after_a_resume(shelf: Shelf) -> None:
     chat = make_chat([])
     sessions = Sessions(shelf, chat, print)

@@ -10,7 +10,7 @@ from typing import Any
 from ..clean import clean_line
 from ..events import CallFound, CallGarbled, Text, Thought, Usage
 from ..messages import Message, ToolResult
-from ..records import Edit, End, Entry, Forgot, Record, Setup, TurnDone
+from ..records import Edit, End, Entry, Forgot, Setup, TurnDone, find_undone
 from ..scanner import Scanner
 
 LONGEST_TITLE = 80
@@ -121,24 +121,6 @@ def tell(name: str, entries: Iterable[Entry], zone: tzinfo | None = None) -> Tol
         if index not in undone:
             teller.take(entry)
     return Told(name, teller.setup, teller.turns, zone)
-
-
-def find_undone(records: Sequence[Record]) -> set[int]:
-    """Which records are of messages that were taken back, and of what those cost."""
-    places: list[int | None] = []
-    undone: set[int] = set()
-    for index, record in enumerate(records):
-        if isinstance(record, Message):
-            places.append(index)
-        elif isinstance(record, Edit):
-            if not record.messages:
-                undone |= {place for place in places[record.start : record.stop] if place is not None}
-            places[record.start : record.stop] = [None] * len(record.messages)
-    ends = {i for i, record in enumerate(records) if isinstance(record, Usage | TurnDone)}
-    for index in range(1, len(records)):  # a cost goes with its reply, the end of a turn with what is before it
-        if index in ends and index - 1 in undone:
-            undone.add(index)
-    return undone
 
 
 class Teller:
