@@ -215,6 +215,14 @@ def test_the_pictures_have_titles_and_true_lengths() -> None:
     assert float(heights[-2][1]) == pytest.approx(150 * 90 / 4096, abs=0.06)
 
 
+def test_times_are_said_in_the_unit_that_fits() -> None:
+    spent = (0.006, 0.4, 75.2, 720.0)
+    records = [Message("user", "q"), Message("assistant", call_text("t") * len(spent))]
+    records += [Message("tool", "x", ToolResult("h", "t", {}, "completed", "x", one)) for one in spent]
+    took = re.findall(r'<span class="took">completed, (.*?)</span>', exported("html", tuple(records)))
+    assert took == ["6 ms", "0.4 s", "75 s", "12 min"]
+
+
 def test_a_talk_without_times_and_tools_has_no_pictures() -> None:
     page = exported("html", (Message("user", "hi"), Message("assistant", "Hello."), Usage(), TurnDone("answered")))
     assert "<svg" not in page and "Hello." in page

@@ -175,7 +175,9 @@ def label(x: float, y: float, text: str, anchor: str) -> str:
 
 
 def seconds(spent: float) -> str:
-    """`0.4 s`, `75 s`, `12 min`."""
+    """`6 ms`, `0.4 s`, `75 s`, `12 min`."""
+    if 0 < spent < 0.1:
+        return f"{spent * 1000:.0f} ms"
     if spent >= 600:
         return f"{spent / 60:.0f} min"
     return f"{spent:.0f} s" if spent >= 60 else f"{spent:.1f} s"
