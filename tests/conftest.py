@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what needs something that is not on this machine; `pytest_terminal_summary` says so."""
-    missing = {mark for mark, (_, is_there) in NEEDS.items() if not is_there()}
+    missing = [mark for mark, (_, is_there) in NEEDS.items() if not is_there()]
     left_out = {mark: [item for item in items if item.get_closest_marker(mark)] for mark in missing}
     gone = [item for group in left_out.values() for item in group]
     if gone:

@@ -49,7 +49,7 @@ def test_commands_show_tables_and_clear_forgets(open_screen: OpenScreen, script:
     screen = open_screen("--model", script("Hello.", "Hello again."))
     screen.wait_for_prompt()
     screen.type("/help\r")
-    screen.wait_for("/quit /exit /q  leaves")
+    screen.wait_for("/call           runs a tool by hand")
     screen.wait_for_prompt()
     screen.type("/tools\r")
     screen.wait_for("9 of 9 tools are on")
