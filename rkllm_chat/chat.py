@@ -98,7 +98,9 @@ class Reply:
 class Chat:
     """A conversation. `approve` is asked about the calls that the policy leaves open, `at_limit` after `max_steps`
     rounds of calls in one turn how to go on. `spent` is what each reply has cost. `keep` is told what is worth keeping,
-    as it happens: every change of the history, what each reply cost, and how a turn ended."""
+    as it happens: every change of the history, what each reply cost, and how a turn ended. The history is changed in
+    place, and replaced by `restore` alone.
+    """
 
     backend: Backend
     toolbox: Toolbox

@@ -215,6 +215,13 @@ def test_the_pictures_have_titles_and_true_lengths() -> None:
     assert float(heights[-2][1]) == pytest.approx(150 * 90 / 4096, abs=0.06)
 
 
+@pytest.mark.parametrize(("text", "spoken"), [("水深は？", "ja"), ("水深多少？", "zh"), ("How deep?", None)])
+def test_a_text_says_its_language_where_glyphs_depend_on_it(text: str, spoken: str | None) -> None:
+    tags = Tags(exported("html", (Message("user", text), Message("assistant", text), Usage())))
+    blocks = {attributes.get("class"): attributes.get("lang") for _, attributes in tags.tags}
+    assert (blocks["asked"], blocks["answer"]) == (spoken, spoken)
+
+
 def test_times_are_said_in_the_unit_that_fits() -> None:
     spent = (0.006, 0.4, 75.2, 720.0)
     records = [Message("user", "q"), Message("assistant", call_text("t") * len(spent))]
@@ -313,6 +320,7 @@ def test_a_browser_shows_the_page_and_opens_its_folds(
     browser.click("details.completed > summary")
     assert browser.look(f"document.querySelector('details.completed').open && {result}.checkVisibility()")
     assert browser.look(f"{result}.innerText") == "2.4 m\nand rising"
+    assert "Noto Sans CJK SC" in browser.look("getComputedStyle(document.querySelector('[lang=zh]')).fontFamily")
     assert browser.look("document.querySelectorAll('a, script, img, form, iframe').length") == 0
 
 

@@ -8,6 +8,7 @@ the text that they are.
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 LONGEST_SHOWN = 80
 LONGEST_RENDERED = 100_000
 STATE_MARKS = {"completed": "✓", "failed": "✗", "declined": "–", "stopped": "■"}
+KANA = re.compile("[\u3040-\u30ff\uff66-\uff9f]")
+HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 LIVE = ("link", "image", "autolink", "html_inline", "html_block", "entity", "reference")
 
 
@@ -77,7 +80,7 @@ def tell_turn(number: int, turn: Turn, told: Told, words: Words) -> str:
     time = f'<time datetime="{moment.isoformat(timespec="seconds")}">{moment:%Y-%m-%d %H:%M}</time>'
     parts = [
         f'<section class="turn">\n<h3 class="head"><span>{number}. {escape(words("export.you"))}</span>{time}</h3>',
-        f'<div class="asked" dir="auto">{escape(clean(turn.asked))}</div>',
+        f'<div class="asked"{direct(turn.asked)}>{escape(clean(turn.asked))}</div>',
         *(tell_part(part, words) for part in turn.parts),
         tell_end(turn, words),
         tell_cost(turn, words),
@@ -89,7 +92,7 @@ def tell_turn(number: int, turn: Turn, told: Told, words: Words) -> str:
 def tell_part(part: Part, words: Words) -> str:
     match part:
         case Said(text):
-            return f'<div class="answer" dir="auto">{render(text)}</div>' if text.strip() else ""
+            return f'<div class="answer"{direct(text)}>{render(text)}</div>' if text.strip() else ""
         case Thinking(text):
             head = words("export.thought", count=len(text.strip()))
             return fold("thought", escape(head), escape(clean(text).strip()))
@@ -118,9 +121,8 @@ def tell_call(called: Called, words: Words) -> str:
     )
     body = f'<h4 class="small">{escape(words("export.arguments"))}</h4><pre>{escape(clean(written))}</pre>'
     if result:
-        body += (
-            f'<h4 class="small">{escape(words("export.result"))}</h4><pre dir="auto">{escape(clean(result.text))}</pre>'
-        )
+        text = f"<pre{direct(result.text)}>{escape(clean(result.text))}</pre>"
+        body += f'<h4 class="small">{escape(words("export.result"))}</h4>{text}'
     return fold(f"call {status}", head, body)
 
 
@@ -175,6 +177,15 @@ def make_reader() -> MarkdownIt:
 
     reader = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
     return reader.disable(list(LIVE))
+
+
+def direct(text: str) -> str:
+    """Attributes of an element that holds a text: its direction, and its language where the glyphs depend on it.
+
+    The same Han character is drawn differently in Japanese and in Chinese; kana tell which it is.
+    """
+    spoken = "ja" if KANA.search(text) else "zh" if HAN.search(text) else ""
+    return ' dir="auto"' + (f' lang="{spoken}"' if spoken else "")
 
 
 def safe(text: str) -> str:
