@@ -104,4 +104,4 @@ def frame(desk: Desk, one: Attached) -> str:
     """The text as the model is shown it: named, fenced, and no larger than a result may be."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", one.text)), default=0))
     text = desk.chat.cut(one.text)
-    return f"{desk.words('prompt.attached', name=one.name, kind=one.kind)}\n{fence}\n{text}\n{fence}"
+    return f"{desk.chat.prompt_words('prompt.attached', name=one.name, kind=one.kind)}\n{fence}\n{text}\n{fence}"

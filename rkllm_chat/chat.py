@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
+from . import language
 from .budget import ANSWER_SHARE, RESULT_SHARE, cut_middle, next_turn
 from .config import Generation, Settings
 from .errors import ChatError
@@ -35,11 +36,13 @@ class Backend(Protocol):
     """An engine that continues a conversation. `context_tokens` bounds prompt and answer together.
 
     `native_tools`: it has its own way to tell the model of tools, and is given them beside the prompt.
-    `template` names how it writes a conversation: two of the same name write it alike.
+    `template` names how it writes a conversation: two of the same name write it alike. `prompt_language` is the one
+    language that the model was taught our words in, "" where any will do.
     """
 
     name: str
     template: str
+    prompt_language: str
     context_tokens: int
     native_tools: bool
 
@@ -78,6 +81,12 @@ async def decline_all(_tool: Tool, _arguments: Mapping[str, Any]) -> Consent:
 async def stop_at_limit(_rounds: int) -> Onward:
     """The answer where there is nobody to ask."""
     return "stop"
+
+
+def words_for(backend: Backend, settings: Settings, words: Words) -> Words:
+    """The words that a model reads: in the language of the settings, or its own, or that of the person."""
+    chosen = backend.prompt_language if settings.prompt_language == "auto" else settings.prompt_language
+    return language.load(chosen) if chosen else words
 
 
 @dataclass
@@ -170,7 +179,7 @@ class Chat:
         if not reply.calls:
             reply.reason = "length" if reply.usage.hit_limit else "answered"
         elif not may_call:
-            self.history += first_remarks(reply.calls, self.settings, self.words)
+            self.history += first_remarks(reply.calls, self.settings, self.prompt_words)
             reply.reason = "steps"
         else:
             async with aclosing(self._run(reply)) as happened:
@@ -181,7 +190,7 @@ class Chat:
         """How many more rounds there are, and whether they may call tools."""
         onward = await self.at_limit(rounds)
         if onward == "answer":
-            self.history.append(Message("tool", self.words("prompt.wrap_up")))
+            self.history.append(Message("tool", self.prompt_words("prompt.wrap_up")))
             return 1, False
         return (0, False) if onward == "stop" else (onward, True)
 
@@ -214,13 +223,13 @@ class Chat:
             self.history.append(Message("assistant", "".join(said) or NOTHING_SAID))
             self.keep(reply.usage)
             if not whole:
-                self.history += first_remarks(reply.calls, self.settings, self.words)
+                self.history += first_remarks(reply.calls, self.settings, self.prompt_words)
 
     async def _run(self, reply: Reply) -> AsyncGenerator[Event, None]:
         """The calls of one reply; their results are in the history when this ends, however it ends."""
-        remarks = first_remarks(reply.calls, self.settings, self.words)
+        remarks = first_remarks(reply.calls, self.settings, self.prompt_words)
         permit = partial(self._permit, reply)
-        running = run_calls(reply.calls, self.toolbox, self.words, permit, remarks)
+        running = run_calls(reply.calls, self.toolbox, self.prompt_words, permit, remarks)
         try:
             if found := sum(isinstance(call, CallFound) for call in reply.calls):
                 yield CallsDetected(found)
@@ -247,6 +256,11 @@ class Chat:
                 return "declined"
         return "run"
 
+    @property
+    def prompt_words(self) -> Words:
+        """The words that the model reads."""
+        return words_for(self.backend, self.settings, self.words)
+
     def cut(self, text: str) -> str:
         """A text that somebody else wrote, no longer than one may be in this context."""
         return cut_middle(text, self.backend.context_tokens // RESULT_SHARE, self._count_text)
@@ -261,8 +275,9 @@ class Chat:
     def _prompt(self) -> list[Message]:
         shown = self.history[self.first_shown :]
         if self.backend.native_tools:
-            return [Message("system", self.settings.system or self.words("prompt.system")), *shown]
-        return compose(shown, self.toolbox.tools, self.words, self.settings.system, self.settings.tool_format)
+            return [Message("system", self.settings.system or self.prompt_words("prompt.system")), *shown]
+        system, form = self.settings.system, self.settings.tool_format
+        return compose(shown, self.toolbox.tools, self.prompt_words, system, form)
 
     def _forget_what_does_not_fit(self) -> int:
         """Leaves whole turns out, oldest first, until prompt and answer fit; gives how many. The last turn stays.

@@ -188,6 +188,7 @@ def find(options: argparse.Namespace) -> Settings:
     allow, deny = (*policy.allow, *(options.allow or ())), (*policy.deny, *(options.deny or ()))
     settings = replace(settings, generation=generation, policy=replace(policy, allow=allow, deny=deny))
     check_choice("language", settings.language, language.languages())
+    check_choice("prompt language", settings.prompt_language, ["auto", *language.languages()])
     check_choice("tool format", settings.tool_format, list(FORMATS))
     check_choice("backend", settings.backend, ["auto", *BACKENDS])
     return choose_servers(replace(settings, session=choose_session(options)), options)

@@ -39,7 +39,7 @@ async def compact(chat: Chat, messages: int) -> AsyncGenerator[Event, None]:
     """Replaces so many messages, from the first one shown on, by their summary. Raises GenerationError."""
     start, older = chat.first_shown, chat.history[chat.first_shown : chat.first_shown + messages]
     before = chat.count_tokens()
-    ask = [Message("system", chat.words("compact.ask")), Message("user", read_transcript(chat, older))]
+    ask = [Message("system", chat.prompt_words("compact.ask")), Message("user", read_transcript(chat, older))]
     most = min(chat.settings.generation.max_tokens, chat.backend.context_tokens // SUMMARY_SHARE)
     scanner, said, usage = Scanner(), list[Text](), Usage()
     async with aclosing(chat.backend.stream(ask, replace(chat.settings.generation, max_tokens=most))) as pieces:
@@ -56,8 +56,8 @@ async def compact(chat: Chat, messages: int) -> AsyncGenerator[Event, None]:
         yield Notice(chat.words("compact.failed"))
         return
     remembered = [
-        Message("user", chat.words("compact.summary", text=summary)),
-        Message("assistant", chat.words("compact.yes")),
+        Message("user", chat.prompt_words("compact.summary", text=summary)),
+        Message("assistant", chat.prompt_words("compact.yes")),
     ]
     chat.history[start : start + messages] = remembered
     yield Notice(chat.words("compact.done", messages=messages, before=before, after=chat.count_tokens()))
@@ -66,6 +66,6 @@ async def compact(chat: Chat, messages: int) -> AsyncGenerator[Event, None]:
 
 def read_transcript(chat: Chat, messages: Sequence[Message]) -> str:
     """The messages as a text to be summed up, cut to half of the window."""
-    lines = [f"{one.role}: {tool_text(one, chat.words) if one.role == 'tool' else one.text}" for one in messages]
+    lines = [f"{one.role}: {tool_text(one, chat.prompt_words) if one.role == 'tool' else one.text}" for one in messages]
     limit = chat.backend.context_tokens // READ_SHARE
     return cut_middle("\n".join(lines), limit, lambda text: chat.backend.count_tokens([Message("user", text)]))

@@ -112,6 +112,7 @@ class Settings:
     max_steps: int = 8
     context_tokens: int = 0
     thinking: str = "auto"
+    prompt_language: str = "auto"
     generation: Generation = field(default_factory=Generation)
     rkllm: Rkllm = field(default_factory=Rkllm)
     policy: Policy = field(default_factory=Policy)
@@ -121,7 +122,8 @@ class Settings:
 
 
 SERVER_KEYS = tuple(entry.name for entry in fields(ServerConfig) if entry.name != "source")
-CHAT_KEYS = ("model", "backend", "language", "system", "tool_format", "max_steps", "context_tokens", "thinking")
+NOT_CHAT = ("generation", "rkllm", "policy", "servers", "written", "session")
+CHAT_KEYS = tuple(entry.name for entry in fields(Settings) if entry.name not in NOT_CHAT)
 JSON_KEYS = {"serverUrl": "url", "type": "transport", "httpUrl": "url"}
 TRANSPORT_NAMES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
 

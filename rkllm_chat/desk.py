@@ -28,13 +28,11 @@ from .messages import Tool, ToolResult
 from .policy import Consent
 from .replay import Replay, is_session, open_replay
 from .rounds import OnProgress
-from .sampling import Sampler
+from .sampling import FindBackend, Sampler
 from .servers.asks import Asks
 from .sessions import Sessions
 
 if TYPE_CHECKING:
-    from mcp_types import CreateMessageRequestParams
-
     from .servers.toolbox import Toolbox as Box
 
 
@@ -165,7 +163,11 @@ async def open_desk(settings: Settings, state: Path, person: Sitter | None = Non
     said: list[str] = []
     words = language.load(settings.language)
     loading = load_model(settings, state)
-    asks = make_asks(settings, words, loading, person)
+
+    async def find_backend() -> Backend:
+        return desk.backend if desk else await asyncio.shield(loading)
+
+    asks = make_asks(settings, words, find_backend, person)
     servers = make_box(state, asks, settings.servers) if settings.servers else None
     backend: Backend | None = None
     desk: Desk | None = None
@@ -193,23 +195,18 @@ async def open_desk(settings: Settings, state: Path, person: Sitter | None = Non
         await asyncio.gather(*closing)
 
 
-def make_asks(settings: Settings, words: Words, loading: asyncio.Future[Backend], person: Sitter | None) -> Asks:
-    """Who answers the servers: the person, and for replies of the model the backend, once it is loaded."""
+def make_asks(settings: Settings, words: Words, find_backend: FindBackend, person: Sitter | None) -> Asks:
+    """Who answers the servers: the person, and the model for replies that they ask for."""
     if person is None:
         return Asks()
-    sampler: list[Sampler] = []
-
-    async def sample(server: str, params: CreateMessageRequestParams) -> Any:
-        if not sampler:
-            sampler.append(Sampler(await asyncio.shield(loading), settings, words, person.agree))
-        return await sampler[0](server, params)
 
     def on_change(server: str, what: str) -> None:
         if what in ("open", "gone") and time.monotonic() - begun > FIRST_S:
             person.news(words(f"servers.{what}", server=server))
 
     begun = time.monotonic()
-    return Asks(sample, Elicitation(person, words), roots=(Path.cwd(),), on_change=on_change)
+    sampler = Sampler(find_backend, settings, words, person.agree)
+    return Asks(sampler, Elicitation(person, words), roots=(Path.cwd(),), on_change=on_change)
 
 
 def make_box(state: Path, asks: Asks, servers: Sequence[ServerConfig] = ()) -> Box:

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .chat import Backend
+from .chat import Backend, words_for
 from .clean import clean_line
 from .config import Settings
 from .events import CallFound, Text, Usage
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from mcp_types import CreateMessageRequestParams, CreateMessageResult, CreateMessageResultWithTools
 
 Ask = Callable[[str], Awaitable[bool]]
+FindBackend = Callable[[], Awaitable[Backend]]
 
 
 class Sampler:
     """Answers with the chat's own model, one question at a time. `ask` is put to the user before that."""
 
-    def __init__(self, backend: Backend, settings: Settings, words: Words, ask: Ask) -> None:
-        self._backend, self._settings, self._words, self._ask = backend, settings, words, ask
+    def __init__(self, find_backend: FindBackend, settings: Settings, words: Words, ask: Ask) -> None:
+        self._find_backend, self._settings, self._words, self._ask = find_backend, settings, words, ask
         self._speed = 0.0
         self._turn = asyncio.Lock()
 
@@ -41,11 +42,13 @@ class Sampler:
         """The model's reply; None when the user does not want it."""
         async with self._turn:
             tools = [Tool(tool.name, tool.description or "", tool.input_schema) for tool in params.tools or ()]
-            prompt = compose(read_messages(params.messages), tools, self._words, params.system_prompt or "")
-            tokens = self._backend.count_tokens(prompt)
+            backend = await self._find_backend()
+            words = words_for(backend, self._settings, self._words)
+            prompt = compose(read_messages(params.messages), tools, words, params.system_prompt or "")
+            tokens = backend.count_tokens(prompt)
             if not await self._ask(self._describe(server, prompt[-1].text, tokens, params.max_tokens)):
                 return None
-            return await self._reply(prompt, params.max_tokens, params.temperature)
+            return await self._reply(backend, prompt, params.max_tokens, params.temperature)
 
     def _describe(self, server: str, text: str, tokens: int, most: int) -> str:
         seconds = f"{tokens / self._speed:.0f}" if self._speed else "?"
@@ -53,7 +56,7 @@ class Sampler:
         return self._words("ask.sample", server=server, text=asked, tokens=tokens, most=most, seconds=seconds)
 
     async def _reply(
-        self, prompt: Sequence[Message], most: int, temperature: float | None
+        self, backend: Backend, prompt: Sequence[Message], most: int, temperature: float | None
     ) -> CreateMessageResult | CreateMessageResultWithTools:
         generation = self._settings.generation
         generation = replace(
@@ -63,7 +66,7 @@ class Sampler:
         )
         scanner, usage = Scanner(), Usage()
         seen: list[Any] = []
-        async with aclosing(self._backend.stream(prompt, generation)) as pieces:
+        async with aclosing(backend.stream(prompt, generation)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Usage):
                     usage = piece
@@ -72,7 +75,7 @@ class Sampler:
         seen += scanner.close()
         if usage.prefill_s and usage.prefilled_tokens:
             self._speed = usage.prefilled_tokens / usage.prefill_s
-        return write_reply(self._backend.name, seen, usage.hit_limit)
+        return write_reply(backend.name, seen, usage.hit_limit)
 
 
 def read_messages(messages: Sequence[Any]) -> list[Message]:

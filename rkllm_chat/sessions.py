@@ -233,7 +233,9 @@ def describe(chat: Chat) -> Setup:
     settings, backend = chat.settings, chat.backend
     tools = tuple(chat.toolbox.tools)
     kept = asdict(replace(settings, servers=()))
-    system = compose((), () if backend.native_tools else tools, chat.words, settings.system, settings.tool_format)
+    system = compose(
+        (), () if backend.native_tools else tools, chat.prompt_words, settings.system, settings.tool_format
+    )
     return Setup(
         program=__version__,
         model=backend.name,
@@ -272,7 +274,7 @@ def missing_answers(history: Sequence[Message], chat: Chat) -> list[Message]:
     scanner = Scanner()
     seen = [*scanner.feed(history[-1].text), *scanner.close()]
     calls = [event for event in seen if isinstance(event, CallFound | CallGarbled)]
-    return first_remarks(calls, chat.settings, chat.words)
+    return first_remarks(calls, chat.settings, chat.prompt_words)
 
 
 def secrets_of(servers: Iterable[ServerConfig]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from mcp_types import (
 
 from rkllm_chat import language
 from rkllm_chat.backends.scripted import Scripted
+from rkllm_chat.chat import Backend
 from rkllm_chat.config import Settings
 from rkllm_chat.sampling import Sampler
 from stage import call_text
@@ -34,7 +35,10 @@ def sample(backend: Scripted, params: CreateMessageRequestParams, agrees: bool =
         questions.append(question)
         return agrees
 
-    sampler = Sampler(backend, Settings(), language.load(), ask)
+    async def find_backend() -> Backend:
+        return backend
+
+    sampler = Sampler(find_backend, Settings(), language.load(), ask)
     return asyncio.run(sampler("harbour", params)), questions
 
 

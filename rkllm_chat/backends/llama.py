@@ -81,6 +81,7 @@ class Llama:
         self._engine: Any = load(path, context_tokens)
         self.name = path.name
         self.template = name_template(self._engine)
+        self.prompt_language: str = self._engine.metadata.get("rkllm_chat.prompt_language", "")
         self.context_tokens: int = self._engine.n_ctx()
         self._template = partial(template_of(self._engine), thinking=thinking)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="llama")

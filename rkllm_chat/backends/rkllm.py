@@ -99,6 +99,8 @@ class Rkllm:
     "whole" (all is sent and evaluated: releases 1.1.x have neither).
     """
 
+    prompt_language = ""
+
     def __init__(self, settings: Settings, library: Path, model: Path) -> None:
         self.name = model.name
         self.template = Path(settings.rkllm.template).name

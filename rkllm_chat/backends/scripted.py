@@ -50,6 +50,7 @@ class Scripted:
     name = "scripted"
     template = ""
     native_tools = False
+    prompt_language = ""
 
     def __init__(self, replies: Sequence[Reply | str], context_tokens: int = 4096) -> None:
         self.replies = [reply if isinstance(reply, Reply) else Reply(reply) for reply in replies]

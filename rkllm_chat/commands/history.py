@@ -111,16 +111,17 @@ async def show_context(desk: Desk, _argument: str) -> Stream:
 def measure_parts(desk: Desk) -> list[tuple[str, int]]:
     """Name -> tokens. Parts are measured by themselves, so their sum is the whole but for a few tokens of template."""
     words, backend, settings = desk.words, desk.backend, desk.chat.settings
+    asked = desk.chat.prompt_words
 
     def count(messages: Sequence[Message]) -> int:
         return backend.count_tokens(messages) if messages else 0
 
     tools = desk.toolbox.tools
-    plain = count(compose([], [], words, settings.system, settings.tool_format))
+    plain = count(compose([], [], asked, settings.system, settings.tool_format))
     parts = [(words("context.system"), plain)]
     for server in dict.fromkeys(tool.server for tool in tools):
         own = [tool for tool in tools if tool.server == server]
-        tokens = count(compose([], own, words, settings.system, settings.tool_format)) - plain
+        tokens = count(compose([], own, asked, settings.system, settings.tool_format)) - plain
         parts.append((words("context.tools", server=server or "-"), tokens))
     shown = desk.chat.history[desk.chat.first_shown :]
     parts.append((words("context.said"), count([one for one in shown if one.role != "tool"])))

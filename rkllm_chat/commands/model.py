@@ -47,7 +47,7 @@ async def choose_system(desk: Desk, argument: str) -> Stream:
         desk.chat.settings = replace(desk.chat.settings, system=argument)
         yield Notice(desk.words("model.system_changed"))
     else:
-        yield Page(desk.chat.settings.system or desk.words("prompt.system"))
+        yield Page(desk.chat.settings.system or desk.chat.prompt_words("prompt.system"))
 
 
 async def suggest_thinking(_desk: Desk, _typed: str) -> Sequence[str]:

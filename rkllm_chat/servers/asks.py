@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcp_types import CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams, ElicitResult
+    from mcp_types import (
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        CreateMessageResultWithTools,
+        ElicitRequestParams,
+        ElicitResult,
+    )
 
-Sample = Callable[[str, "CreateMessageRequestParams"], Awaitable["CreateMessageResult | None"]]
+Sample = Callable[
+    [str, "CreateMessageRequestParams"], Awaitable["CreateMessageResult | CreateMessageResultWithTools | None"]
+]
 Elicit = Callable[[str, "ElicitRequestParams"], Awaitable["ElicitResult"]]
 
 
