@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ EPILOG = (
     " rkllm-chat new-server DEST (makes one of your own), rkllm-chat doctor (says what this machine needs)."
     " All of it: see the README."
 )
+PLAIN_TERMINALS = ("dumb", "unknown")
 FORMS = ("text", "json", "stream-json")
 
 
@@ -62,6 +64,11 @@ def mcp_tool() -> int:
 def chat(arguments: Sequence[str]) -> int:
     """The chat at the terminal, or one turn where there is text from -p or a pipe."""
     options = make_parser().parse_args(arguments)
+    with hushed() if options.prompt is None else contextlib.nullcontext():
+        return chat_with(options)
+
+
+def chat_with(options: argparse.Namespace) -> int:
     start_log(options.log_file, options.verbose)
     try:
         line, settings = read_prompt(options.prompt), find(options)
@@ -80,6 +87,26 @@ def chat(arguments: Sequence[str]) -> int:
     from . import ask
 
     return run(ask.ask(settings, line, options.output_format, state_folder()))
+
+
+@contextlib.contextmanager
+def hushed() -> Iterator[None]:
+    """Keeps what is typed while we start for the screen: it is not shown, and an Enter stays an Enter."""
+    if os.environ.get("TERM", "dumb") in PLAIN_TERMINALS or sys.stdin is None or not sys.stdin.isatty():
+        yield
+        return
+    import termios
+
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    now = termios.tcgetattr(keyboard)
+    now[0] &= ~termios.ICRNL
+    now[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(keyboard, termios.TCSANOW, now)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
 
 
 def serve(arguments: Sequence[str]) -> int:

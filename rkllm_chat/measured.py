@@ -31,6 +31,7 @@ class Measured:
         kept = dict([*figures.items(), (key, round(value, 3))][-MOST:])
         beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
+            beside.touch(mode=0o600)
             beside.write_text(json.dumps(kept, ensure_ascii=False, indent=1), encoding="utf-8")
             beside.replace(self._path)
 

@@ -127,6 +127,13 @@ class Screen:
     def type(self, keys: str) -> None:
         os.write(self.terminal, keys.encode())
 
+    def wait_until_hushed(self, seconds: float = 15) -> None:
+        """Waits until the program keeps the terminal from showing what is typed."""
+        limit = time.monotonic() + seconds
+        while termios.tcgetattr(self.terminal)[3] & termios.ECHO:
+            assert time.monotonic() < limit
+            os.sched_yield()
+
     def resize(self, columns: int, rows: int) -> None:
         self.emulator.resize(rows, columns)
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

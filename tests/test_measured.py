@@ -13,7 +13,7 @@ def test_a_figure_is_there_the_next_time(tmp_path: Path) -> None:
     Measured(tmp_path / "measured.json").note("load", "模型.gguf", 12.3456)
     assert Measured(tmp_path / "measured.json").get("load", "模型.gguf") == 12.346
     assert Measured(tmp_path / "measured.json").get("load", "other.gguf") == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["measured.json"]
+    assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [("measured.json", 0o600)]
 
 
 def test_the_oldest_figures_are_forgotten(tmp_path: Path) -> None:

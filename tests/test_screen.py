@@ -152,6 +152,17 @@ def test_the_line_can_be_written_in_an_editor(open_screen: OpenScreen, script: S
     screen.wait_for("◆ Read.")
 
 
+def test_what_is_typed_before_the_screen_is_there_is_taken_as_it_was_meant(
+    open_screen: OpenScreen, script: Script
+) -> None:
+    screen = open_screen("--model", script("First.", "Second."), "--no-servers")
+    screen.wait_until_hushed()
+    screen.type("one\rtwo\r")
+    screen.wait_for("◆ Second.")
+    told = [line for line in screen.lines() if line[:1] in ">◆"]
+    assert told[:4] == ["> one", "◆ First.", "> two", "◆ Second."]
+
+
 def test_a_line_with_an_exclamation_mark_is_for_the_shell(open_screen: OpenScreen, script: Script) -> None:
     screen = open_quiet(open_screen, script("Hello."), "--no-servers")
     screen.type("!echo from the $((1 + 1))nd shell\r")
