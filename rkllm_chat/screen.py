@@ -175,18 +175,20 @@ class Screen:
     async def _ask(self, question: Question, default: str) -> str | None:
         """Puts a question; a second one waits for the first. The line that was being typed comes back after it."""
         self._questions.append(question)
-        while self.question is not question:
-            await asyncio.wait([self._questions[0].answer])
-            await asyncio.sleep(0)
-        question.draft = self.buffer.document
-        self.buffer.reset(Document(default))
-        self.refresh()
+        is_put = False
         try:
+            while self.question is not question:
+                await asyncio.wait([self._questions[0].answer])
+                await asyncio.sleep(0)
+            question.draft, is_put = self.buffer.document, True
+            self.buffer.reset(Document(default))
+            self.refresh()
             return await question.answer
         finally:
             question.answer.cancel()
             self._questions.remove(question)
-            self.buffer.reset(question.draft)
+            if is_put:
+                self.buffer.reset(question.draft)
             self.refresh()
 
     def draft(self, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -9,7 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.completion import DummyCompleter
+from prompt_toolkit.history import InMemoryHistory
 
+from rkllm_chat import screen
 from stage import PROGRAM, Screen, call_text
 
 OpenScreen = Callable[..., Screen]
@@ -230,3 +234,21 @@ def test_ctrl_z_and_fg(script: Script, environment: dict[str, str], folder: Path
     finally:
         os.killpg(screen.process.pid, signal.SIGKILL)
         screen.close()
+
+
+def test_a_question_whose_asker_has_gone_stands_in_nobodys_way() -> None:
+    async def ask() -> tuple[str | None, str | None, object]:
+        seen = screen.Screen(InMemoryHistory(), DummyCompleter(), color=False)
+        first, second = (asyncio.ensure_future(seen.read(name)) for name in ("first", "second"))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait([second])
+        answers = []
+        third = asyncio.ensure_future(seen.read("third"))
+        for answer, question in (("one", first), ("three", third)):
+            seen.buffer.text = answer
+            seen.enter()
+            answers.append(await asyncio.wait_for(question, 5))
+        return answers[0], answers[1], seen.question
+
+    assert asyncio.run(ask()) == ("one", "three", None)
