@@ -17,7 +17,7 @@ from typing import Any
 from .clean import clean
 from .config import Settings
 from .desk import Desk, open_desk
-from .errors import ChatError
+from .errors import AuthError, ChatError
 from .events import (
     CallFound,
     CallGarbled,
@@ -52,6 +52,7 @@ async def ask(settings: Settings, line: str, form: str, state: Path) -> int:
     show = {"text": show_text, "json": show_json, "stream-json": show_stream}[form]
     try:
         async with open_desk(settings, state) as desk, aclosing(events_of(desk, line)) as events:
+            check_logins(desk)
             return await show(desk, events)
     except ChatError as error:
         return fail(error, form)
@@ -59,6 +60,13 @@ async def ask(settings: Settings, line: str, form: str, state: Path) -> int:
         if form != "text":
             write_line({"ok": False, "error": {"type": "Interrupted", "message": "Interrupted.", "details": {}}})
         raise
+
+
+def check_logins(desk: Desk) -> None:
+    """Raises AuthError if a server wants a login: that is for a person to mend, not to go on without."""
+    for error in desk.failures.values():
+        if isinstance(error, AuthError):
+            raise error
 
 
 async def events_of(desk: Desk, line: str) -> AsyncGenerator[Event, None]:

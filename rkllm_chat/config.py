@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from .errors import ConfigError
+from .oauth import SECRETS, OAuth, find_mistake, read_other_names
 from .policy import MODES, Policy
 
 if sys.version_info >= (3, 11):
@@ -77,15 +78,17 @@ class ServerConfig:
     """One MCP server: a command to start, or a URL. `source` is the file that names it.
 
     `timeout_s` bounds one call; `connect_s` the start. `trust` "trusted" believes the server's annotations.
+    What may hold secrets is left out of its `repr`.
     """
 
     name: str
     command: str = ""
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str = ""
     url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    oauth: OAuth = field(default_factory=OAuth)
     transport: str = ""
     timeout_s: float = 60.0
     connect_s: float = 30.0
@@ -178,6 +181,8 @@ def read_json(text: str, source: str, environment: Mapping[str, str]) -> Setting
             table["enabled"] = not typed(table["disabled"], "bool", source, f"{place}.disabled")
         # programs that share this file keep keys of their own in it
         ours = {key: value for key, value in table.items() if key in SERVER_KEYS}
+        if isinstance(oauth := ours.get("oauth"), dict):
+            ours["oauth"] = read_other_names(oauth)
         servers.append(read_server({**ours, "name": name}, source, place))
     check_names(tuple(servers), source)
     return Settings(servers=tuple(servers))
@@ -187,7 +192,10 @@ def read_server(table: Any, source: str, place: str) -> ServerConfig:
     """One server entry, checked: a name, and either a command or a URL."""
     if not isinstance(table, dict):
         raise ConfigError(f"{source}: {place} must be a table.", path=source)
-    server = ServerConfig(**{"name": "", **take(ServerConfig, table, source, place, SERVER_KEYS)}, source=source)
+    oauth = OAuth(**take(OAuth, table.get("oauth", {}), source, f"{place}.oauth"))
+    table = {key: value for key, value in table.items() if key != "oauth"}
+    values = {"name": "", **take(ServerConfig, table, source, place, SERVER_KEYS)}
+    server = ServerConfig(**values, oauth=oauth, source=source)
     server = replace(server, transport=TRANSPORT_NAMES.get(server.transport, server.transport))
     if len(server.name) > 32 or not SERVER_NAME.fullmatch(server.name):
         hint = "Use at most 32 letters, digits, - and single _."
@@ -199,6 +207,8 @@ def read_server(table: Any, source: str, place: str) -> ServerConfig:
         hint = "Write the words behind the first one in args; if it is one path with a blank, write args = []."
         raise ConfigError(f'{source}: the command of server "{server.name}" holds blanks.', hint, path=source)
     check_values(vars(server), source, place)
+    if mistake := find_mistake(oauth, server.url, server.headers):
+        raise ConfigError(f"{source}: {place}.oauth{mistake[0]}.", mistake[1], path=source)
     return server
 
 
@@ -261,7 +271,7 @@ def expand(value: Any, environment: Mapping[str, str], source: str, place: str, 
 
 
 def take(
-    kind: type[Settings | Generation | Rkllm | Policy | ServerConfig],
+    kind: type[Settings | Generation | Rkllm | Policy | ServerConfig | OAuth],
     table: Any,
     source: str,
     place: str,
@@ -297,7 +307,9 @@ READERS: dict[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = {
 def typed(value: Any, kind: str, source: str, place: str) -> Any:
     wanted, fits, convert = READERS[kind.removesuffix(" | None")]
     if not fits(value):
-        raise ConfigError(f"{source}: {place} must be {wanted}, not {value!r}.", path=source, expected=wanted)
+        # a table of texts, and what is a secret by its name, are not shown
+        got = "" if isinstance(value, dict) or place.endswith(SECRETS) else f", not {value!r}"
+        raise ConfigError(f"{source}: {place} must be {wanted}{got}.", path=source, expected=wanted)
     try:
         return convert(value)
     except OverflowError:

@@ -19,7 +19,7 @@ from .attach import Attached
 from .chat import Backend, Chat, Onward, decline_all, stop_at_limit
 from .chosen import Chosen
 from .config import ServerConfig, Settings
-from .elicitation import Elicitation, Person
+from .elicitation import Elicitation, LogIn, Visitor
 from .errors import ChatError
 from .journal import Shelf
 from .language import Words
@@ -40,7 +40,7 @@ FIRST_S = 5.0
 """How long a sitting with a person waits for its servers; whoever is later is told when it is there."""
 
 
-class Sitter(Person, Protocol):
+class Sitter(Visitor, Protocol):
     """A person who is asked about calls, and told what happens beside the talk."""
 
     async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent: ...
@@ -205,8 +205,8 @@ def make_asks(settings: Settings, words: Words, find_backend: FindBackend, perso
             person.news(words(f"servers.{what}", server=server))
 
     begun = time.monotonic()
-    sampler = Sampler(find_backend, settings, words, person.agree)
-    return Asks(sampler, Elicitation(person, words), roots=(Path.cwd(),), on_change=on_change)
+    sampler, elicit = Sampler(find_backend, settings, words, person.agree), Elicitation(person, words)
+    return Asks(sampler, elicit, roots=(Path.cwd(),), on_change=on_change, log_in=LogIn(person, words))
 
 
 def make_box(state: Path, asks: Asks, servers: Sequence[ServerConfig] = ()) -> Box:

@@ -1,4 +1,4 @@
-"""A server asks its user something: a form, field by field, or a page to be visited. It prints nothing itself.
+"""A server asks its user something: a form, field by field, a page to be visited, or a login. It prints nothing itself.
 
 MCP 2025-11-25, client/elicitation. Who asks is always said; a URL is shown whole and never opened; a form that wants a
 secret is turned down, as the specification says servers must not ask for one.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult
 
 TRIES = 3
+OPEN = ("o", "open")
 SECRET = re.compile(r"passw|secret|api[-_ ]?key|credential|private[-_ ]?key|(?:access|auth)[-_ ]?token", re.IGNORECASE)
 
 
@@ -30,6 +31,38 @@ class Person(Protocol):
     async def read(self, question: str, default: str, choices: Sequence[str] = ()) -> str | None: ...
 
     def tell(self, text: str) -> None: ...
+
+
+class Visitor(Person, Protocol):
+    """Somebody who may have a browser. `show_whole` cuts nothing, so that it can be copied."""
+
+    @property
+    def can_open(self) -> bool: ...
+
+    def show_whole(self, text: str) -> None: ...
+
+    async def open_page(self, url: str) -> None: ...
+
+
+class LogIn:
+    """Has a person visit the page of a login, in whichever browser, and gives the address that he pastes."""
+
+    def __init__(self, person: Visitor, words: Words) -> None:
+        self._person, self._words = person, words
+
+    async def __call__(self, server: str, url: str, reason: str) -> str:
+        person, words = self._person, self._words
+        person.tell(words(f"login.{reason}", server=server))
+        if reason != "unusable":
+            person.show_whole(clean_line(url))
+        person.tell(words("login.open" if person.can_open else "login.paste"))
+        question = words("login.question", server=server)
+        answer = (await person.read(question, "") or "").strip()
+        if not person.can_open or answer.lower() not in OPEN:
+            return answer
+        await person.open_page(url)
+        person.tell(words("login.paste"))
+        return (await person.read(question, "") or "").strip()
 
 
 class Elicitation:

@@ -7,6 +7,7 @@
     ├── StartError               a model or a server does not come up
     │   ├── ModelError           the model's file or engine
     │   └── ConnectError         a server
+    ├── AuthError                a server wants a login, or refuses one
     ├── ServerNotFoundError      no server of that name
     ├── ToolNotFoundError        no tool of that name
     ├── ProtocolError            a server broke the protocol
@@ -62,6 +63,10 @@ class ModelError(StartError):
 
 class ConnectError(StartError):
     pass
+
+
+class AuthError(ChatError):
+    type_word, exit_code = "AuthError", 4
 
 
 class ServerNotFoundError(ChatError):

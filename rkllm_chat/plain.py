@@ -16,12 +16,12 @@ from typing import Any
 from typing_extensions import Self
 
 from .chat import Onward
-from .events import Event, Notice
+from .events import Event, Notice, Table
 from .language import Words
 from .messages import Tool
 from .policy import Consent
 from .questions import CONSENTS, ONWARDS, describe_call, read_onward
-from .shell import start
+from .shell import has_desktop, open_page, start
 from .terminal import Terminal
 
 PROMPT = "> "
@@ -102,6 +102,16 @@ class Plain:
         except KeyboardInterrupt:
             return None
         return default if answer == "" else answer
+
+    @property
+    def can_open(self) -> bool:
+        return has_desktop()
+
+    async def open_page(self, url: str) -> None:
+        await open_page(url)
+
+    def show_whole(self, text: str) -> None:
+        self._terminal.show(Table((), ((text,),)))
 
     def tell(self, text: str) -> None:
         self._terminal.show(Notice(text))

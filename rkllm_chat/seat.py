@@ -23,6 +23,7 @@ from .overview import Overview
 from .policy import Consent
 from .questions import CONSENTS, ONWARDS, describe_call, read_onward
 from .screen import PROMPT, Screen
+from .shell import has_desktop, open_page
 
 LARGEST_COPY = 74_000
 """Bytes; terminals drop a longer one (xterm, tmux)."""
@@ -121,6 +122,16 @@ class Seat:
         answer = await self.screen.read(question, default, choices)
         self.screen.above([f"{question}{clean_line(answer or '')}"])
         return answer
+
+    @property
+    def can_open(self) -> bool:
+        return has_desktop()
+
+    async def open_page(self, url: str) -> None:
+        await open_page(url)
+
+    def show_whole(self, text: str) -> None:
+        self.screen.above([clean_line(text)])
 
     def tell(self, text: str) -> None:
         self.live.say(text)

@@ -143,13 +143,13 @@ class Screen:
 
     def wait_for(self, text: str, seconds: float = 15) -> list[str]:
         """Reads until the screen shows the text; gives its lines."""
-        return self._wait_until(lambda: any(text in line for line in self.emulator.display), repr(text), seconds)
+        return self.wait_until(lambda: any(text in line for line in self.emulator.display), repr(text), seconds)
 
     def wait_for_prompt(self, seconds: float = 15) -> list[str]:
         """Reads until the program waits for a line and runs nothing; gives the screen's lines."""
-        return self._wait_until(lambda: ">" in self.lines()[-2:], "an empty prompt", seconds)
+        return self.wait_until(lambda: ">" in self.lines()[-2:], "an empty prompt", seconds)
 
-    def _wait_until(self, happened: Callable[[], bool], what: str, seconds: float) -> list[str]:
+    def wait_until(self, happened: Callable[[], bool], what: str, seconds: float = 15) -> list[str]:
         limit = time.monotonic() + seconds
         while not happened():
             assert self._read(limit), f"{what} did not appear on:\n" + "\n".join(self.lines())

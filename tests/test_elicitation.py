@@ -11,7 +11,7 @@ import pytest
 from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 
 from rkllm_chat import language
-from rkllm_chat.elicitation import Elicitation
+from rkllm_chat.elicitation import Elicitation, LogIn
 
 
 @dataclass
@@ -21,6 +21,7 @@ class Person:
     lines: list[str | None] = field(default_factory=list)
     agrees: bool = True
     heard: list[str] = field(default_factory=list)
+    can_open: bool = False
 
     async def agree(self, question: str) -> bool:
         self.heard.append(question)
@@ -32,6 +33,12 @@ class Person:
 
     def tell(self, text: str) -> None:
         self.heard.append(text)
+
+    def show_whole(self, text: str) -> None:
+        self.heard.append(f"WHOLE {text}")
+
+    async def open_page(self, url: str) -> None:
+        self.heard.append(f"OPENED {url}")
 
 
 def ask(person: Person, properties: dict[str, Any], required: tuple[str, ...] = ()) -> ElicitResult:
@@ -115,3 +122,28 @@ def test_what_a_server_writes_cannot_move_the_cursor() -> None:
     person = Person(["a"])
     ask(person, {"x": {"type": "string", "title": "\x1b[2JTitle"}}, ("x",))
     assert not any("\x1b" in line for line in person.heard)
+
+
+FIRST = "[MCP: Server 'harbour' wants you to log in. Visit this address in any browser:]"
+OFFER = [str(language.load()("login.open")), "Login to harbour: "]
+PASTE = [str(language.load()("login.paste")), "Login to harbour: "]
+
+
+@pytest.mark.parametrize(
+    ("can_open", "lines", "heard", "answer"),
+    [
+        (False, [" http://127.0.0.1/?code=1 "], PASTE, "http://127.0.0.1/?code=1"),
+        (True, ["http://127.0.0.1/?code=1"], OFFER, "http://127.0.0.1/?code=1"),
+        (True, ["O", "pasted"], [*OFFER, "OPENED https://login/", *PASTE], "pasted"),
+        (False, ["o"], PASTE, "o"),
+        (True, [""], OFFER, ""),
+        (False, [None], PASTE, ""),
+    ],
+    ids=["no browser", "another browser", "this browser", "nothing to open", "Enter", "Ctrl+C"],
+)
+def test_a_page_of_a_login_is_shown_whole_and_opened_only_when_the_person_says_so(
+    can_open: bool, lines: list[str | None], heard: list[str], answer: str
+) -> None:
+    person = Person(lines, can_open=can_open)
+    assert asyncio.run(LogIn(person, language.load())("harbour", "https://login/", "first")) == answer
+    assert person.heard == [FIRST, "WHOLE https://login/", *heard]

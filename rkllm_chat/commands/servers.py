@@ -16,6 +16,7 @@ from ..errors import ServerNotFoundError, UsageError
 from ..events import Notice, Page, Table
 from ..names import find_tools, shown_names
 from . import Stream, command
+from .auth import show_auth
 
 if TYPE_CHECKING:
     from ..servers.connection import Connection
@@ -174,4 +175,5 @@ ACTIONS: dict[str, Callable[[Desk, str], Stream]] = {
     "reload": reload,
     "schema": show_schema,
     "log": show_log,
+    "auth": show_auth,
 }

@@ -5,8 +5,9 @@ A capability is announced only where there is somebody to answer (MCP 2025-11-25
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ Sample = Callable[
     [str, "CreateMessageRequestParams"], Awaitable["CreateMessageResult | CreateMessageResultWithTools | None"]
 ]
 Elicit = Callable[[str, "ElicitRequestParams"], Awaitable["ElicitResult"]]
+LogIn = Callable[[str, str, str], Awaitable[str]]
 
 
 def ignore(*_: Any) -> None:
@@ -35,6 +37,11 @@ class Asks:
 
     `roots` are the folders a server may be told of. `on_log`: server, level, text. `on_change`: server, and what
     changed: "tools", "resources", "prompts", "gone", "open", or the URI of a resource that was subscribed to.
+
+    `log_in`: server, the URL to visit, and why: "first", "again" (the last login is over), "more" (it allows too
+    little), "damaged" (what was kept of it), "unusable" (what was given last time). It gives the address where the
+    visit ended, or "" to give up; it is cancelled once the browser has come by itself. One login is open at a time,
+    and for `login_s` seconds.
     """
 
     sample: Sample | None = None
@@ -42,3 +49,6 @@ class Asks:
     roots: tuple[Path, ...] = ()
     on_log: Callable[[str, str, str], None] = ignore
     on_change: Callable[[str, str], None] = ignore
+    log_in: LogIn | None = None
+    login_s: float = 300.0
+    one_login: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False)

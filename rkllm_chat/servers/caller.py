@@ -12,14 +12,19 @@ import time
 import zlib
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import httpx2
 
 from ..config import ServerConfig
+from ..errors import ChatError
 from .addresses import is_loopback
 from .lines import LONGEST, MB
+
+if TYPE_CHECKING:
+    from .login import Login
 
 CONNECT_S = 10.0
 WRITE_S = 30.0
@@ -41,6 +46,7 @@ class UnreadableError(httpx2.SSEError):
 class Watcher(Protocol):
     """Whoever wants to know how requests fare."""
 
+    kind: str
     problem: str
     challenge: str
 
@@ -54,7 +60,7 @@ class Watcher(Protocol):
 class Caller(httpx2.AsyncClient):
     """An HTTP client for one server; its headers go to that server's origin alone."""
 
-    def __init__(self, server: ServerConfig, watcher: Watcher) -> None:
+    def __init__(self, server: ServerConfig, watcher: Watcher, login: Login | None = None) -> None:
         read_s = max(server.timeout_s, server.connect_s) + SPARE_S
         super().__init__(
             headers={**server.headers, "accept-encoding": "gzip"},
@@ -63,7 +69,7 @@ class Caller(httpx2.AsyncClient):
             verify=httpx2.create_ssl_context(),
             trust_env=not is_loopback(server.url),  # which is its proxies
         )
-        self._watcher = watcher
+        self._watcher, self._login = watcher, login
         self._streams: deque[float] = deque(maxlen=MOST_STREAMS)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
@@ -89,13 +95,16 @@ class Caller(httpx2.AsyncClient):
                 return await self._say_goodbye(request, options)
             case "GET":
                 await self._pace()
-                return await self._judge(await super().send(request, **options))
+                return await self._send_known(request, options)
         try:
-            response = await self._judge(await super().send(request, **options))
+            response = await self._send_known(request, options)
             if wait_s := read_patience(response):
                 await anyio.sleep(wait_s)
-                response = await self._judge(await super().send(request, **options))
+                response = await self._send_known(request, options)
             return response
+        except ChatError as error:
+            self._watcher.problem = error.message
+            return answer_instead(request, error.message, begin="")
         except httpx2.ReadTimeout:
             return answer_instead(request, "no answer came")
         except httpx2.TransportError as error:
@@ -103,12 +112,26 @@ class Caller(httpx2.AsyncClient):
             self._watcher.note_broken(f"cannot be reached: {reason}")
             return answer_instead(request, reason)
 
+    async def _send_known(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        """Sends it with a login, if there is one; a person is asked for one only by what somebody waits for."""
+        send = partial(self._send_judged, options=options)
+        if self._login is None:
+            return await send(request)
+        return await self._login.send(request, send, request.method != "GET" or self._watcher.kind == "sse")
+
+    async def _send_judged(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        if self._login:
+            self._watcher.problem = ""  # a 401 that a login has mended
+        return await self._judge(await super().send(request, **options))
+
     async def _say_goodbye(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """The end of a session is told, and not waited for."""
         with anyio.move_on_after(DELETE_S):
             try:
-                return await self._judge(await super().send(request, **options))
-            except httpx2.HTTPError:
+                if self._login:
+                    self._login.put_token(request)
+                return await self._send_judged(request, options)
+            except (httpx2.HTTPError, ChatError):
                 pass
         return httpx2.Response(204, request=request)
 
@@ -232,9 +255,9 @@ def read_patience(response: httpx2.Response) -> float:
     return wait_s if response.status_code == 429 and wait_s <= PATIENCE_S else 0.0
 
 
-def answer_instead(request: httpx2.Request, reason: str) -> httpx2.Response:
+def answer_instead(request: httpx2.Request, reason: str, begin: str = "The answer cannot be used: ") -> httpx2.Response:
     """What the SDK takes for this request's error; any other trouble ends its whole client."""
-    error = {"code": -32603, "message": f"The answer cannot be used: {reason}"}
+    error = {"code": -32603, "message": f"{begin}{reason}"}
     return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
 
 

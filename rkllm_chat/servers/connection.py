@@ -31,6 +31,7 @@ from .backoff import Backoff
 from .callbacks import Answers, visit_pages
 from .listening import Followed, listen
 from .listing import has_resources, list_tools
+from .login import Login
 from .tap import Tap
 from .transports import open_transport
 from .trouble import CLOSED, CLOSED_CODE, explain_call, explain_start, first_leaf, first_line, is_late
@@ -40,8 +41,7 @@ CLOSE_S = 3.0
 PATIENCE_S = 5.0
 GONE_S = 1.0
 REFRESH_S = 2.0
-MOST_EXTENSIONS = 20
-"""How many times its limit a call may take that keeps reporting progress."""
+MOST_EXTENSIONS = 20  # how many times its limit a call may take that keeps reporting progress
 DISCOVER_S = 2.0
 # a server of the older protocol may be silent on the first question of the newer; the SDK waits ten seconds (2.3.0)
 mcp.client.session.DISCOVER_TIMEOUT_SECONDS = DISCOVER_S
@@ -68,12 +68,12 @@ class Connection:
         self.has_resources = False
         self.error: ChatError | None = None
         self.asks = asks or Asks()
+        self.login = Login(config, None, self.asks)
         self._source = source
         self._client: Client | None = None
         self._owner: asyncio.Task[None] | None = None
         self._ready, self._closing = asyncio.Event(), asyncio.Event()
-        self._starting = asyncio.Lock()
-        self._backoff = Backoff()
+        self._starting, self._backoff = asyncio.Lock(), Backoff()
         self._is_legacy = config.transport == "sse"
         self._transport: Any = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -118,6 +118,7 @@ class Connection:
     async def _start_afresh(self) -> None:
         self._closing.clear()
         self._backoff.reset()
+        self.login.error = None
         await self._start()
 
     async def aclose(self) -> None:
@@ -205,7 +206,7 @@ class Connection:
     ) -> CallToolResult:
         limit = self.config.timeout_s
         end = anyio.current_time() + MOST_EXTENSIONS * limit
-        with anyio.move_on_after(limit) as scope:
+        with self.login.clock.limit(limit) as scope:
 
             async def progress(progress: float, total: float | None, message: str | None) -> None:
                 scope.deadline = min(end, anyio.current_time() + limit)
@@ -274,9 +275,8 @@ class Connection:
     async def _own(self) -> None:
         """Enters the client, waits until it is to be left, leaves it."""
         begun, opened, tap = time.monotonic(), False, None
-        limit = anyio.CancelScope(deadline=anyio.current_time() + self.config.connect_s)
         try:
-            with limit:
+            with self.login.clock.limit(self.config.connect_s) as limit:
                 tap = None if self._source else self._open_tap()
                 async with self._make_client(tap) as client:
                     if tap:
@@ -367,6 +367,7 @@ class Connection:
 
     def _open_tap(self) -> Tap:
         self._transport = open_transport(self.config, self.log_file)
+        self._transport.login = self.login
         return Tap(self._transport)
 
     def _make_client(self, tap: Tap | None) -> Client:

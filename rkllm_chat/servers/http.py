@@ -11,6 +11,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Sequence
+from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,10 @@ from mcp_types import (
 )
 
 from ..config import ServerConfig
-from ..errors import ConnectError
+from ..errors import ChatError, ConnectError
 from .addresses import check_address, show_url
 from .caller import Caller, has_same_origin
+from .clock import Clock
 from .exchange import UNUSABLE_CODE
 from .lines import LONGEST, check_depth, mend
 from .transport import Transport
@@ -61,8 +63,10 @@ class Web(Transport):
             self.kind = ways[0]
         if ways[0] == "sse":
             self.mode = "legacy"
-        self._unsent: list[SessionMessage] = []
-        self._sent: list[SessionMessage] = []
+        # with the context of its sender each, where the SDK looks for the clock of a request (mcp 2.3.0)
+        self._unsent: list[tuple[SessionMessage, Context]] = []
+        self._sent: list[tuple[SessionMessage, Context]] = []
+        self._refusal: ChatError | None = None
         self._is_turned_away = False
         self._more, self._leave, self._connected = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
@@ -71,6 +75,8 @@ class Web(Transport):
         await check_address(self.server)
         self._runner = asyncio.create_task(self._run(), name=f"{self.server.name} over HTTP")
         await self._connected.wait()
+        if self._refusal:
+            raise self._refusal
         if self.ended:
             url = show_url(self.server.url)
             text = f'Server "{self.server.name}" cannot be opened at {url}: it {self.ended}.'
@@ -86,7 +92,7 @@ class Web(Transport):
                 await asyncio.wait([self._runner], timeout=GIVE_UP_S)
 
     def _put(self, message: SessionMessage, text: str) -> None:  # noqa: ARG002 - the SDK writes its own
-        self._unsent.append(message)
+        self._unsent.append((message, copy_context()))
         self._more.set()
 
     async def _run(self) -> None:
@@ -96,6 +102,8 @@ class Web(Transport):
             for number, way in enumerate(self._ways):
                 if await self._try(way, is_last=number == len(self._ways) - 1):
                     break
+        except ChatError as error:
+            reason, self._refusal = error.message, error
         except Exception as error:
             reason = explain(error)
         finally:
@@ -106,14 +114,14 @@ class Web(Transport):
         """Speaks one way to its end; False if it turns out to be the wrong one, and there is another."""
         self.kind, self._is_settled, self._is_turned_away = way, False, False
         self._unsent, self._sent = [*self._sent, *self._unsent], []
-        self._limit = anyio.CancelScope(deadline=anyio.current_time() + CONNECT_S)
+        clock = self.login.clock if self.login else Clock()
         try:
-            with self._limit:
-                async with Caller(self.server, self) as caller:
+            with clock.limit(CONNECT_S) as self._limit:
+                async with Caller(self.server, self, self.login) as caller:
                     return await (self._speak_sse(caller) if way == "sse" else self._speak_http(caller, is_last))
             raise TimeoutError("it is silent")
         except Exception as error:
-            if is_last or self._is_settled:
+            if is_last or self._is_settled or isinstance(error, ChatError):
                 raise
             log.info("%s does not speak %s: %s", self.server.name, way, error)
             return False
@@ -127,14 +135,14 @@ class Web(Transport):
         await self._leave.wait()
         scope.cancel()
 
-    async def _take_unsent(self) -> SessionMessage:
+    async def _take_unsent(self) -> tuple[SessionMessage, Context]:
         while not self._unsent:
             self._more.clear()
             await self._more.wait()
-        message = self._unsent.pop(0)
+        item = self._unsent.pop(0)
         if not self._is_settled:
-            self._sent.append(message)
-        return message
+            self._sent.append(item)
+        return item
 
     async def _speak_http(self, caller: Caller, is_last: bool) -> bool:
         """Through the SDK; False once the server turns its messages away and there is another way."""
@@ -152,7 +160,8 @@ class Web(Transport):
 
     async def _forward(self, write: Any) -> None:
         while True:
-            await write.send(await self._take_unsent())
+            message, context = await self._take_unsent()
+            await context.run(asyncio.ensure_future, write.send(message))
 
     def _pass_on(self, item: SessionMessage | Exception) -> None:
         self._is_settled = True
@@ -192,19 +201,23 @@ class Web(Transport):
     async def _post_all(self, caller: Caller, url: httpx2.URL) -> None:
         self._sent.clear()
         while True:
-            message = (await self._take_unsent()).message
-            asked = message.id if isinstance(message, JSONRPCRequest) else None
-            if isinstance(message, JSONRPCRequest) and message.method == "server/discover":
-                # nothing that speaks SSE knows it, and some are silent when asked
-                self._exchange.fail(message.id, "Method not found", METHOD_NOT_FOUND)
-                continue
-            with anyio.move_on_after(POST_S) as limit:
-                data = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-                response = await caller.post(url, json=data)
-                if asked is not None and not response.is_success:
-                    self._exchange.fail(asked, self.problem, INTERNAL_ERROR)
-            if asked is not None and limit.cancelled_caught:
-                self._exchange.fail(asked, f"It did not take the message within {POST_S:g} s", INTERNAL_ERROR)
+            item, context = await self._take_unsent()
+            await context.run(asyncio.ensure_future, self._post(caller, url, item.message))
+
+    async def _post(self, caller: Caller, url: httpx2.URL, message: JSONRPCMessage) -> None:
+        asked = message.id if isinstance(message, JSONRPCRequest) else None
+        if isinstance(message, JSONRPCRequest) and message.method == "server/discover":
+            # nothing that speaks SSE knows it, and some are silent when asked
+            self._exchange.fail(message.id, "Method not found", METHOD_NOT_FOUND)
+            return
+        clock = self.login.clock if self.login else Clock()
+        with clock.limit(POST_S) as limit:
+            data = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+            response = await caller.post(url, json=data)
+            if asked is not None and not response.is_success:
+                self._exchange.fail(asked, self.problem, INTERNAL_ERROR)
+        if asked is not None and limit.cancelled_caught:
+            self._exchange.fail(asked, f"It did not take the message within {POST_S:g} s", INTERNAL_ERROR)
 
     def note_broken(self, reason: str) -> None:
         self._end(reason)

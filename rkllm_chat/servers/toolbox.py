@@ -34,6 +34,7 @@ from ..messages import Status, Tool, ToolResult
 from .asks import Asks
 from .connection import Connection
 from .content import read_resource_text, read_result
+from .login import Login
 from .requests import complete, get_prompt, list_prompts, list_resources, list_templates, read_resource, subscribe
 from .resources import describe_resources, resource_tools
 
@@ -41,11 +42,15 @@ OnProgress = Callable[[float, float | None, str], None]
 
 
 class Toolbox:
-    """The enabled servers of a configuration. `connections` has each by its name."""
+    """The enabled servers of a configuration. `connections` has each by its name.
+
+    Beside the folder of the logs, in `logins`, is kept what servers gave for a login; without one, nothing is kept.
+    """
 
     def __init__(
         self, configs: Iterable[ServerConfig], log_folder: Path | None = None, asks: Asks | None = None
     ) -> None:
+        self._logins = log_folder.with_name("logins") if log_folder else None
         self._logs = log_folder or Path(gettempdir()) / "rkllm-chat-logs"
         self._asks = asks or Asks()
         self.connections = {config.name: self._connect(config) for config in configs if is_wanted(config)}
@@ -98,6 +103,18 @@ class Toolbox:
     async def restart(self, server: str) -> None:
         """Ends a server and starts it again, also one that stays down."""
         await self._find(server).restart()
+
+    async def log_in(self, server: str) -> None:
+        """Forgets a server's tokens and starts it again, so that it asks for a login, if it wants one."""
+        connection = self._find(server)
+        connection.login.forget()
+        await connection.restart()
+
+    async def forget_login(self, server: str) -> bool:
+        """Closes a server and forgets its login; says whether there was one. Raises ChatError."""
+        connection = self._find(server)
+        await connection.aclose()
+        return connection.login.forget()
 
     async def apply(self, configs: Iterable[ServerConfig]) -> list[str]:
         """Makes the box that of another configuration; gives the names of the servers that were touched.
@@ -204,7 +221,9 @@ class Toolbox:
         return describe_resources(await self.list_resources(), await self.list_templates())
 
     def _connect(self, config: ServerConfig) -> Connection:
-        return Connection(config, self._logs / f"{config.name}.log", self._asks)
+        connection = Connection(config, self._logs / f"{config.name}.log", self._asks)
+        connection.login = Login(config, self._logins, self._asks)
+        return connection
 
     def _some(self, server: str | None) -> list[Connection]:
         """One server, or all that are open."""

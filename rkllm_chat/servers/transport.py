@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.lowlevel
@@ -20,6 +20,9 @@ from ..config import ServerConfig
 from .exchange import Exchange
 from .serverlog import ServerLog
 
+if TYPE_CHECKING:
+    from .login import Login
+
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Streams = tuple[Incoming, "Outgoing"]
 
@@ -30,7 +33,7 @@ class Transport(AbstractAsyncContextManager[Streams], ABC):
     `mode` is how `mcp.Client` is to begin, `kind` the row of TRANSPORTS that it is, once that is known. `ended` says
     why the connection ended, in words that follow "it" ("exited with 3"); `exit_code` is the process's, negative for a
     signal. `problem` is what the last HTTP answer had below the protocol ("HTTP 401 Unauthorized"), `challenge` its
-    WWW-Authenticate. All are empty while there is nothing to tell.
+    WWW-Authenticate. All are empty while there is nothing to tell. `login` is used by those that speak HTTP.
     """
 
     def __init__(self, server: ServerConfig, log: Path) -> None:
@@ -41,6 +44,7 @@ class Transport(AbstractAsyncContextManager[Streams], ABC):
         self.exit_code: int | None = None
         self.problem = ""
         self.challenge = ""
+        self.login: Login | None = None
         self._log_path = log
 
     async def __aenter__(self) -> Streams:

@@ -21,7 +21,7 @@ LONGEST_LINE = 300
 
 def explain_call(name: str, error: BaseException, limit_s: float, transport: object, log: Path) -> ChatError:
     """Why a request to an open server failed."""
-    leaf = first_leaf(error)
+    leaf = find_refusal(first_leaf(error), transport)
     if isinstance(leaf, ChatError):
         return leaf
     if is_late(leaf):
@@ -40,7 +40,7 @@ def explain_call(name: str, error: BaseException, limit_s: float, transport: obj
 
 def explain_start(name: str, error: BaseException, limit_s: float, transport: object, log: Path) -> ChatError:
     """Why a server could not be opened."""
-    leaf = first_leaf(error)
+    leaf = find_refusal(first_leaf(error), transport)
     if isinstance(leaf, ChatError):
         return leaf
     words = last_words(log)
@@ -51,6 +51,13 @@ def explain_start(name: str, error: BaseException, limit_s: float, transport: ob
         return ConnectError(f'Server "{name}" ended before it answered{ending(transport)}.{words}', server=name)
     said = shorten(leaf.message) if isinstance(leaf, MCPError) else first_line(leaf)
     return ConnectError(f'Server "{name}" cannot be opened{problem(transport)}: {said}.{words}', server=name)
+
+
+def find_refusal(error: BaseException, transport: object) -> BaseException:
+    """The error of a failed login, where the SDK was given its words."""
+    refusal = getattr(getattr(transport, "login", None), "error", None)
+    is_it = isinstance(error, MCPError) and isinstance(refusal, ChatError) and error.message == refusal.message
+    return refusal if is_it and refusal else error
 
 
 def is_gone(error: BaseException) -> bool:

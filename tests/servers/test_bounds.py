@@ -17,6 +17,8 @@ PACKAGE = Path(servers.__file__).parent
 SILENT_PROCESS = "test_silence.py::test_no_door_hangs_on_a_process_that_falls_silent"
 SILENT_URL = "test_silence.py::test_no_door_hangs_on_a_url_that_falls_silent"
 LEFT = "test_transports.py::test_nothing_is_left_when_a_transport_is_closed"
+LOGIN_LIMIT = "test_login.py::test_a_login_has_a_limit_of_its_own"
+FLOW = "The SDK's steps, each of which is a request with FETCH_S or the person; their number is bounded."
 CONVERSATION = "test_transports.py::test_one_conversation_goes_over_every_transport_in_both_eras"
 
 
@@ -77,10 +79,24 @@ BOUNDS = (
     ),
     Bound(
         "caller.py",
-        "Caller._send_once",
+        "Caller._send_judged",
         ("super().send",),
         "The client's timeouts: CONNECT_S, WRITE_S and one for reading (set_patience), until the headers are there.",
         SILENT_URL,
+    ),
+    Bound(
+        "caller.py",
+        "Caller._send_known",
+        ("send", "self._login.send"),
+        "The same, and what a login takes; see Login.",
+        LOGIN_LIMIT,
+    ),
+    Bound(
+        "connection.py",
+        "Connection._call_with_patience",
+        ("client.call_tool",),
+        "The scope of the login's clock: the call's limit, which stands still while a person logs in.",
+        "test_login.py::test_the_limit_of_a_call_stands_still_during_a_login",
     ),
     Bound(
         "connection.py",
@@ -147,8 +163,49 @@ BOUNDS = (
         "The session's read timeout, and at the start connect_s.",
         SILENT_PROCESS,
     ),
-    Bound("http.py", "Web._forward", ("while", "write.send"), "Lasts as long as the streams are open.", LEFT),
-    Bound("http.py", "Web._post_all", ("while",), "The same; each POST has POST_S.", LEFT),
+    Bound(
+        "credentials.py",
+        "CredentialFile._wait_for",
+        ("while",),
+        "Its condition has the limit LOCK_S, longer than a refresh may take.",
+        "test_credentials.py::test_two_programs_refresh_at_once_and_use_the_refresh_token_once",
+    ),
+    Bound("http.py", "Web._forward", ("while", "context.run"), "Lasts as long as the streams are open.", LEFT),
+    Bound("http.py", "Web._post_all", ("while", "context.run"), "The same; each POST has POST_S.", LEFT),
+    Bound("http.py", "Web._post", ("caller.post",), "POST_S, on the login's clock.", SILENT_URL),
+    *(
+        Bound("login.py", f"Login.{function}", waits, why, LOGIN_LIMIT)
+        for function, waits, why in (
+            ("_ask", ("async with self._asks.one_login",), "The logins before, of which each has its limit login_s."),
+            ("_ask", ("asyncio.gather",), "Its tasks are cancelled, and hold nothing that waits."),
+            ("_hear_person", ("self._asks.log_in", "while"), "Within login_s; the person gives up with an empty line."),
+            ("_follow", ("async with aclosing", "flow.__anext__", "flow.asend", "while"), FLOW),
+            ("_refresh", ("async with aclosing", "flow.__anext__", "flow.asend", "while"), FLOW),
+            ("_log_in", ("async with self._lock",), "A login of a task beside this one, which has an end."),
+            ("_renew", ("async with self._lock", "async with self._file.locked"), "The same; and LOCK_S."),
+            ("_send", ("send", "attempt"), "What the caller sends has its limits, and each attempt those above."),
+        )
+    ),
+    Bound(
+        "loopback.py",
+        "Loopback._read",
+        ("reader.readuntil",),
+        "Whoever calls it gives it REQUEST_S.",
+        "test_login.py::test_a_stranger_with_another_state_is_turned_away_and_the_login_goes_on",
+    ),
+    Bound("loopback.py", "Loopback.hear", ("asyncio.start_server", "heard"), "Within login_s.", LOGIN_LIMIT),
+    *(
+        Bound("providers.py", function, waits, "The person, within login_s; or a signature.", LOGIN_LIMIT)
+        for function, waits in (
+            ("Machine._perform_authorization", ("super()._perform_authorization",)),
+            ("Person._perform_authorization", ("super()._perform_authorization",)),
+            ("Signer._perform_authorization", ("super()._perform_authorization",)),
+            ("make_person", ("ask",)),
+            ("make_person.answer", ("ask",)),
+            ("read_key", ("sign",)),
+            ("read_key.sign_or_explain", ("sign",)),
+        )
+    ),
     Bound(
         "http.py",
         "Web._take_unsent",
