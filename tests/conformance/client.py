@@ -1,8 +1,9 @@
 """The client that the conformance suite starts: `python client.py URL`. It knows our toolbox, and no scenario by name.
 
 It does what a chat with an eager model would do: connects, lists everything, calls every tool, reads every resource,
-gets every prompt, answers every form with its defaults. Calls that MCP_CONFORMANCE_CONTEXT gives are made as given;
-and a tool that asks for a schema is given that of the first one, as json-schema-2020-12-preservation wants.
+gets every prompt, answers every form with its defaults, logs in wherever it has to. Calls that MCP_CONFORMANCE_CONTEXT
+gives are made as given; and a tool that asks for a schema is given that of the first one, as
+json-schema-2020-12-preservation wants.
 """
 
 from __future__ import annotations
@@ -15,23 +16,34 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx2
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
 from rkllm_chat.config import ServerConfig
 from rkllm_chat.errors import ChatError
+from rkllm_chat.oauth import OAuth
 from rkllm_chat.servers.asks import Asks
 from rkllm_chat.servers.toolbox import Toolbox
 
 NAME = "conformance"
+DOCUMENT = "https://conformance-test.local/client-metadata.json"
+"""The client ID metadata document that the suite's servers accept; nobody reads it."""
+TOKEN_EXCHANGE = {
+    "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+    "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
+    "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+}
 EXAMPLES: dict[str, Any] = {"string": "text", "integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
 
 
 async def converse(url: str, context: Mapping[str, Any]) -> int:
     """One sitting with one server; gives an exit code: 0 when the server could be opened."""
-    config = ServerConfig(NAME, url=url, transport="http", timeout_s=20)
     with tempfile.TemporaryDirectory() as folder:
-        box = Toolbox([config], Path(folder), Asks(elicit=accept_defaults))
+        oauth = await make_oauth(url, context, Path(folder))
+        config = ServerConfig(NAME, url=url, transport="http", timeout_s=20, oauth=oauth)
+        box = Toolbox([config], Path(folder, "logs"), Asks(elicit=accept_defaults, log_in=visit))
         try:
             await box.open()
             if NAME in box.failures:
@@ -86,6 +98,46 @@ async def accept_defaults(_server: str, params: ElicitRequestParams) -> ElicitRe
     schema = params.requested_schema
     given = {name: one["default"] for name, one in schema.get("properties", {}).items() if "default" in one}
     return ElicitResult(action="accept", content={**fill(schema), **given})
+
+
+async def visit(_server: str, url: str, _why: str) -> str:
+    """A person whose browser is sent on at once: the address where it ends."""
+    async with httpx2.AsyncClient() as client:
+        response = await client.get(url)
+    return str(response.headers["location"])
+
+
+async def make_oauth(url: str, context: Mapping[str, Any], folder: Path) -> OAuth:
+    """What a user of this server would write; the suite says only in a scenario's name that a machine is to log in."""
+    client = {"client_id": context.get("client_id", DOCUMENT), "client_secret": context.get("client_secret", "")}
+    if "private_key_pem" in context:
+        key = folder / "key.pem"
+        key.write_text(context["private_key_pem"], encoding="ascii")
+        algorithm = context["signing_algorithm"]
+        return OAuth("client_credentials", **client, private_key_file=str(key), algorithm=algorithm)
+    if "idp_id_token" in context:
+        issuer, assertion = await exchange(url, context)
+        return OAuth("identity_assertion", **client, issuer=issuer, assertion=assertion)
+    is_machine = "client-credentials" in context.get("name", "")
+    return OAuth("client_credentials" if is_machine else "authorization_code", **client)
+
+
+async def exchange(url: str, context: Mapping[str, Any]) -> tuple[str, str]:
+    """The server's issuer, and what the identity provider says to it about the user (SEP-990, the first leg)."""
+    parts = urlsplit(url)
+    async with httpx2.AsyncClient() as client:
+        place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
+        resource = (await client.get(place)).json()
+        issuer = resource["authorization_servers"][0]
+        wanted = {
+            **TOKEN_EXCHANGE,
+            "audience": issuer,
+            "resource": resource["resource"],
+            "subject_token": context["idp_id_token"],
+            "client_id": context["idp_client_id"],
+        }
+        answer = await client.post(context["idp_token_endpoint"], data=wanted)
+    return issuer, answer.json()["access_token"]
 
 
 if __name__ == "__main__":
