@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, get_args
 
 from .errors import ConfigError
 from .oauth import SECRETS, OAuth, find_mistake, read_other_names
@@ -27,6 +27,8 @@ LARGEST_FILE = 256 * 1024
 MOST_SERVERS = 64
 MOST_DOTS = 16
 DEEPEST = 32
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 SERVER_NAME = re.compile(r"[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 VALUE_OR_COMMENT = re.compile(
@@ -77,8 +79,9 @@ class Rkllm:
 class ServerConfig:
     """One MCP server: a command to start, or a URL. `source` is the file that names it.
 
-    `timeout_s` bounds one call; `connect_s` the start. `trust` "trusted" believes the server's annotations.
-    What may hold secrets is left out of its `repr`.
+    `timeout_s` bounds one call; `connect_s` the start. While nobody uses it, it is asked every `ping_s` whether it
+    lives, and closed after `idle_s` until it is needed again; 0 is never. `log_level`: what it is to log from there on.
+    `trust` "trusted" believes the server's annotations. What may hold secrets is left out of its `repr`.
     """
 
     name: str
@@ -92,6 +95,9 @@ class ServerConfig:
     transport: str = ""
     timeout_s: float = 60.0
     connect_s: float = 30.0
+    ping_s: float = 30.0
+    idle_s: float = 0.0
+    log_level: LogLevel = "warning"
     enabled: bool = True
     trust: str = "ask"
     tools_allow: tuple[str, ...] = ()
@@ -287,6 +293,7 @@ def take(
 
 READERS: dict[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = {
     "str": ("a text", lambda value: isinstance(value, str), str),
+    "LogLevel": ("a text", lambda value: isinstance(value, str), str),
     "Mode": ("a text", lambda value: isinstance(value, str), str),
     "bool": ("true or false", lambda value: isinstance(value, bool), bool),
     "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool), int),
@@ -329,6 +336,8 @@ def check_keys(table: Mapping[str, Any], known: tuple[str, ...], source: str, pl
 RANGES: dict[str, tuple[float, float]] = {
     "timeout_s": (0.001, 86_400),
     "connect_s": (0.001, 86_400),
+    "ping_s": (0, 86_400),
+    "idle_s": (0, 86_400),
     "max_steps": (1, 1000),
     "context_tokens": (0, 1_000_000),
     "max_tokens": (1, 1_000_000),
@@ -345,6 +354,7 @@ RANGES: dict[str, tuple[float, float]] = {
 # What a text may be.
 CHOICES: dict[str, tuple[str, ...]] = {
     "approve": MODES,
+    "log_level": LOG_LEVELS,
     "history": ("auto", "client", "runtime"),
     "thinking": ("auto", "on", "off"),
     "trust": ("off", "ask", "trusted"),

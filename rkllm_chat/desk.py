@@ -204,9 +204,12 @@ def make_asks(settings: Settings, words: Words, find_backend: FindBackend, perso
         if what in ("open", "gone") and time.monotonic() - begun > FIRST_S:
             person.news(words(f"servers.{what}", server=server))
 
+    def on_log(server: str, level: str, text: str) -> None:
+        person.news(words("servers.log", server=server, level=level, text=text))
+
     begun = time.monotonic()
     sampler, elicit = Sampler(find_backend, settings, words, person.agree), Elicitation(person, words)
-    return Asks(sampler, elicit, roots=(Path.cwd(),), on_change=on_change, log_in=LogIn(person, words))
+    return Asks(sampler, elicit, (Path.cwd(),), on_log, on_change, LogIn(person, words))
 
 
 def make_box(state: Path, asks: Asks, servers: Sequence[ServerConfig] = ()) -> Box:

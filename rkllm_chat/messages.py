@@ -21,8 +21,10 @@ NOTHING_SAID = "…"
 class Tool:
     """A tool as its server describes it. `schema` is the JSON Schema (2020-12) of the arguments object.
 
-    `read_only` and `idempotent` (a second call does what the first did) are the server's own claims (MCP 2025-03-26,
-    tool annotations): hints, never a proof; `read_only` counts only where the user said that the server is `trusted`.
+    `output_schema` is that of the structured content of its results, None where it promises none; `title` is for
+    people. `read_only`, `idempotent` (a second call does what the first did), `destructive` (it may undo or delete, not
+    only add) and `open_world` (it reaches beyond its server) are the server's own claims (MCP 2025-03-26, tool
+    annotations): hints, never a proof; `read_only` counts only where the user said that the server is `trusted`.
     """
 
     name: str
@@ -32,6 +34,10 @@ class Tool:
     read_only: bool = False
     idempotent: bool = False
     trusted: bool = False
+    destructive: bool = True
+    open_world: bool = True
+    title: str = ""
+    output_schema: Mapping[str, Any] | None = None
 
     @property
     def full_name(self) -> str:

@@ -248,6 +248,39 @@ def test_a_server_asks_its_user_in_the_middle_of_a_call(open_screen: OpenScreen,
     assert screen.wait_for_end() == 0
 
 
+def open_beside_chaos(open_screen: OpenScreen, mode: str, model: str, folder: Path) -> Screen:
+    """The chat with a server of the tests that does what a mode says."""
+    lines = ["[[servers]]", 'name = "chaos"', f'command = "{PROGRAM[0]}"', f'args = ["-m", "servers.chaos", "{mode}"]']
+    (folder / "chaos.toml").write_text("\n".join([*lines, f'env = {{ PYTHONPATH = "{Path(__file__).parent}" }}']))
+    screen = open_screen("--model", model, "--config", "chaos.toml", "--allow", "act")
+    screen.wait_for("lists the commands")
+    screen.wait_for_prompt()
+    return screen
+
+
+def test_a_tool_that_cannot_be_called_is_shown_with_the_reason(
+    open_screen: OpenScreen, script: Script, folder: Path
+) -> None:
+    screen = open_beside_chaos(open_screen, "old-task-no-tasks", script("Hello."), folder)
+    screen.type("/mcp\r")
+    screen.wait_for("chaos  open  2 tools, MCP 2025-11-25")
+    screen.wait_for("[MCP: Tool 'act' of server 'chaos' is hidden: it runs as a task only, and the server does")
+    screen.wait_for_prompt()
+    screen.type("\x04")
+    assert screen.wait_for_end() == 0
+
+
+def test_what_a_server_warns_of_is_shown(open_screen: OpenScreen, script: Script, folder: Path) -> None:
+    screen = open_beside_chaos(open_screen, "logs", script(call_text("act"), "Done."), folder)
+    screen.type("act\r")
+    screen.wait_for("◆ Done.")
+    lines = screen.wait_for_prompt()
+    assert any(line.startswith("[MCP: Server 'chaos', warning: ") and "a line of warning" in line for line in lines)
+    assert not any("a line of notice" in line for line in lines)
+    screen.type("\x04")
+    assert screen.wait_for_end() == 0
+
+
 ASKING_SERVER = '''
 from typing import Annotated
 

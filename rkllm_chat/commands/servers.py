@@ -57,13 +57,18 @@ async def list_servers(desk: Desk, _rest: str) -> Stream:
         state = words(f"state.{connection.state if connection else 'off'}")
         rows.append((server.name, state, describe(connection) if connection else "", server.source))
     yield Table((), tuple(rows))
+    for connection in connections.values():
+        for tool, why in connection.hidden.items():
+            reason = words(f"hidden.{why}")
+            yield Notice(words("servers.hidden", server=connection.config.name, tool=tool, reason=reason))
 
 
 def describe(connection: Connection) -> str:
-    """The tools of an open server and the protocol it speaks, or why it is not open."""
+    """The tools of a server and the protocol it speaks, or why it is not there."""
     if connection.error and not connection.is_open:
         return connection.error.message
-    return f"{len(connection.tools)} tools, MCP {connection.protocol_version}" if connection.is_open else ""
+    version = f", MCP {connection.protocol_version}" if connection.is_open else ""
+    return f"{len(connection.tools)} tools{version}" if connection.is_ready else ""
 
 
 async def restart(desk: Desk, name: str) -> Stream:

@@ -35,8 +35,9 @@ def ignore(*_: Any) -> None:
 class Asks:
     """`sample` answers with the chat's own model, None declines. `elicit` fills a form or shows a URL.
 
-    `roots` are the folders a server may be told of. `on_log`: server, level, text. `on_change`: server, and what
-    changed: "tools", "resources", "prompts", "gone", "open", or the URI of a resource that was subscribed to.
+    `roots` are the folders a server may be told of. `on_log`: server, level ("warning" and above), text.
+    `on_change`: server, and what changed: "tools", "resources", "prompts", "gone", "open", or the URI of a resource
+    that was subscribed to.
 
     `log_in`: server, the URL to visit, and why: "first", "again" (the last login is over), "more" (it allows too
     little), "damaged" (what was kept of it), "unusable" (what was given last time). It gives the address where the

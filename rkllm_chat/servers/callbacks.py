@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp import MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
-from mcp_types import INVALID_REQUEST, ErrorData, ListRootsResult, Root, SamplingCapability
+from mcp_types import (
+    INVALID_REQUEST,
+    ErrorData,
+    ListRootsResult,
+    ProgressNotification,
+    Root,
+    SamplingCapability,
+)
 from pydantic import FileUrl
 
 from ..clean import clean_line
+from ..config import LOG_LEVELS
 from ..errors import ProtocolError
 from .asks import Asks
 from .listening import name_change
+from .progress import Reports
 
 LOGS_PER_SECOND = 20
+SHOWN_LEVELS = LOG_LEVELS[LOG_LEVELS.index("warning") :]
 DECLINED_CODE = -1  # MCP 2025-11-25, client/sampling, error handling
 MOST_OPEN_QUESTIONS = 8
 
 
 class Answers:
-    """What one server gets to hear. What nobody answers is not offered (`given`)."""
+    """What one server gets to hear. What nobody answers is not offered (`given`).
 
-    def __init__(self, server: str, asks: Asks, heard: Callable[[str], None]) -> None:
+    `heard` is told of changes, `listeners` of progress by its token, `write_log` of each line of its log.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        asks: Asks,
+        heard: Callable[[str], None],
+        listeners: Mapping[str, Reports],
+        write_log: Callable[[str], None],
+    ) -> None:
         self._server, self._asks, self._heard = server, asks, heard
+        self._listeners, self._write_log = listeners, write_log
         self._pace = Pace(LOGS_PER_SECOND)
         self._open_questions = 0
 
@@ -54,12 +76,20 @@ class Answers:
         return ListRootsResult(roots=[Root(uri=FileUrl(path.as_uri()), name=path.name) for path in self._asks.roots])
 
     async def take_log(self, params: Any) -> None:
-        if self._pace.allows():
-            self._asks.on_log(self._server, str(params.level), clean_line(str(params.data)))
+        """All of it goes into the server's log file, what is worth a look also to whoever sits there."""
+        data = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False)
+        text = clean_line(data)
+        self._write_log(f"[{params.level}] {text}")
+        if params.level in SHOWN_LEVELS and self._pace.allows():
+            self._asks.on_log(self._server, str(params.level), text)
 
     async def take_message(self, message: Any) -> None:
         if what := name_change(message):
             self._heard(what)
+        elif isinstance(message, ProgressNotification):
+            said = message.params
+            if listener := self._listeners.get(str(said.progress_token)):
+                await listener.take(said.progress, said.total, said.message)
 
     async def _ask(self, ask: Callable[[str, Any], Any], params: Any) -> Any:
         """The answer of a person or a model; a flood of questions is turned down."""

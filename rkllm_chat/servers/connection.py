@@ -4,61 +4,108 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from contextlib import closing
+from typing import Any, TypeVar, cast
 
-import anyio
 from mcp import Client, MCPError
-from mcp_types import URL_ELICITATION_REQUIRED, CallToolResult
+from mcp_types import LOG_LEVEL_META_KEY, URL_ELICITATION_REQUIRED, CallToolResult, RequestParamsMeta
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ..errors import ConnectError, ProtocolError, TimeLimitError
+from ..config import LOG_LEVELS
+from ..errors import ConnectError, ProtocolError, TimeLimitError, UsageError, ValidationError
 from ..messages import Tool
 from .callbacks import visit_pages
 from .life import LIST_S, Life
+from .lines import find_half_key
+from .progress import OnProgress, Patience, Reports
+from .tasks import Begun, Handle, ModernTask, OlderTask, Task, begin
 from .trouble import explain_call
 
-MOST_EXTENSIONS = 20
-"""How many times its limit a call may take that keeps reporting progress."""
-
 Result = TypeVar("Result")
-Progress = Callable[[float, "float | None", "str | None"], Awaitable[None]]
+Send = Callable[[Client], Awaitable[Result]]
 
 
 class Connection(Life):
     """Open it, use it, close it. What is asked of a server that is down starts it first."""
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], on_progress: Progress, meant: Tool | None = None
+        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress, meant: Tool | None = None
     ) -> CallToolResult:
         """Calls a tool; the server's `timeout_s` counts from its last sign of progress. Raises ChatError.
 
         `meant` is the tool as it was listed to whoever calls: it is not called if it is another one now. If the
         server dies in the middle, a tool that may be repeated is called again; any other may have done its work.
+        A call that becomes a task is waited for like any other, and its task is cancelled with it.
         """
+        if (key := find_half_key(arguments)) is not None:
+            raise self._refuse_key(name, key)
+        patience = Patience(self.config.timeout_s)
+        with self._use.during(), closing(Reports(on_progress, patience, self._listeners)) as reports:
+            outcome = await self._begin(name, arguments, meant, patience, reports)
+            return await self._see_through(outcome, patience) if isinstance(outcome, Task) else outcome
+
+    async def _begin(
+        self, name: str, arguments: Mapping[str, Any], meant: Tool | None, patience: Patience, reports: Reports
+    ) -> CallToolResult | Task:
+        """The result of a call, or the task that it became."""
         meant = meant or next((tool for tool in self.tools if tool.name == name), None)
         repeat = meant is not None and (meant.idempotent or meant.read_only)
 
-        async def send(client: Client) -> CallToolResult:
+        async def send_once(client: Client) -> CallToolResult | Task:
+            patience.extend()  # what came before was no waiting for the tool
+            with patience.bound():
+                return await self._send_call(client, name, arguments, patience, reports)
+
+        async def send(client: Client) -> CallToolResult | Task:
             self._check_unchanged(name, meant)
             try:
-                return await self._call_with_patience(client, name, arguments, on_progress)
+                return await send_once(client)
             except MCPError as error:
                 if error.code != URL_ELICITATION_REQUIRED:
                     raise
                 await visit_pages(self.config.name, self.asks, error)
-            return await self._call_with_patience(client, name, arguments, on_progress)
+            return await send_once(client)
 
-        return await self.request(send, self.config.timeout_s, repeat)
+        return await self.request(send, patience.limit_s, repeat)
 
-    async def request(
-        self, send: Callable[[Client], Awaitable[Result]], limit_s: float = LIST_S, repeat: bool = True
-    ) -> Result:
-        """Sends something to the server, which is started first if it has to be. Raises ChatError."""
+    async def _send_call(
+        self, client: Client, name: str, arguments: Mapping[str, Any], patience: Patience, reports: Reports
+    ) -> CallToolResult | Task:
+        if name in self._as_tasks:
+            task = await begin(client, name, arguments, patience.longest_s, {"progress_token": reports.token})
+            return self._follow(OlderTask, name, task, patience, reports)
         try:
+            return await client.call_tool(
+                name, dict(arguments), patience.longest_s, reports.take, meta=self.make_meta(client)
+            )
+        except Begun as begun:
+            return self._follow(ModernTask, name, begun.task, patience, reports)
+
+    def _follow(self, kind: type[Task], name: str, begun: Handle, patience: Patience, reports: Reports) -> Task:
+        return kind(self.config.name, name, begun, self.request, reports.take, patience.longest_s)
+
+    async def _see_through(self, task: Task, patience: Patience) -> CallToolResult:
+        """The result of a task; a task that is not waited for to its end is cancelled at the server."""
+        try:
+            with patience.bound():
+                return await task.wait()
+        except TimeoutError as error:
+            if client := self._client:
+                self._checking = asyncio.create_task(self._check_alive(client))
+            raise explain_call(self.config.name, error, patience.limit_s, self._transport) from error
+        finally:
+            if client := self._client:
+                self.run_errand(task.cancel(client))
+
+    async def request(self, send: Send[Result], limit_s: float = LIST_S, repeat: bool = True) -> Result:
+        """Sends something to the server, which is started first if it has to be. Raises ChatError."""
+        with self._use.during():
+            try:
+                return await self._send(send, limit_s)
+            except ConnectError:
+                if not repeat or self._closing.is_set():
+                    raise
             return await self._send(send, limit_s)
-        except ConnectError:
-            if not repeat or self._closing.is_set():
-                raise
-        return await self._send(send, limit_s)
 
     async def _send(self, send: Callable[[Client], Awaitable[Result]], limit_s: float) -> Result:
         client = await self._get_client()
@@ -67,26 +114,12 @@ class Connection(Life):
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # the SDK raises groups of anything
-            explained = explain_call(self.config.name, error, limit_s, self._transport, self.log_file)
+            explained = explain_call(self.config.name, error, limit_s, self._transport)
             if isinstance(explained, ConnectError):
                 await self._let_go()
             elif isinstance(explained, TimeLimitError):
                 self._checking = asyncio.create_task(self._check_alive(client))
             raise explained from error
-
-    async def _call_with_patience(
-        self, client: Client, tool: str, arguments: Mapping[str, Any], on_progress: Progress
-    ) -> CallToolResult:
-        limit = self.config.timeout_s
-        end = anyio.current_time() + MOST_EXTENSIONS * limit
-        with anyio.move_on_after(limit) as scope:
-
-            async def progress(progress: float, total: float | None, message: str | None) -> None:
-                scope.deadline = min(end, anyio.current_time() + limit)
-                await on_progress(progress, total, message)
-
-            return await client.call_tool(tool, dict(arguments), end, progress)
-        raise TimeoutError
 
     def _check_unchanged(self, name: str, meant: Tool | None) -> None:
         """Raises ProtocolError if the tool is another one than the one that was meant, or is gone."""
@@ -95,3 +128,25 @@ class Connection(Life):
             what = "is gone" if now is None else "has changed"
             text = f'The tool "{name}" of server "{self.config.name}" {what} since it was listed; it was not called.'
             raise ProtocolError(text, server=self.config.name)
+
+    def _refuse_key(self, name: str, key: str) -> ValidationError:
+        shown = key.encode(errors="backslashreplace").decode()
+        what = f'The tool "{name}" of server "{self.config.name}" was not called'
+        return ValidationError(f'{what}: the argument name "{shown}" is no text.', server=self.config.name)
+
+    async def set_log_level(self, level: str) -> None:
+        """From which level on the server is to write to its log, one of LOG_LEVELS. Raises ChatError.
+
+        It holds for later starts, too. In 2026-07-28 each call says it anew; before, the server is told at once.
+        """
+        if level not in LOG_LEVELS:
+            raise UsageError(f'There is no log level "{level}".', f"Known are {', '.join(LOG_LEVELS)}.")
+        self.log_level = level
+        if self._client and self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            await self.request(self.send_level)
+
+    def make_meta(self, client: Client) -> RequestParamsMeta | None:
+        """What a request says besides: the log level, where it is another one than when the server was opened."""
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or client.log_level == self.log_level:
+            return None
+        return cast("RequestParamsMeta", {LOG_LEVEL_META_KEY: self.log_level})

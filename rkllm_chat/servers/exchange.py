@@ -1,7 +1,9 @@
 """One exchange of JSON-RPC messages: what was asked and is not answered, and what of the rest is passed on.
 
 It sits between a transport and the SDK's session. A session waits for an answer until its limit, so whatever was meant
-as one and cannot be used becomes an error answer here, soon. It knows no bytes, processes or sockets.
+as one and cannot be used becomes an error answer here, soon. An answer must bear the id of its request as it was sent
+(JSON-RPC 2.0, 5): "7" does not answer 7, though the SDK would take it; who asked is told so. It knows no bytes,
+processes or sockets.
 """
 
 from __future__ import annotations
@@ -191,6 +193,8 @@ class Exchange:
 
     def _take_answer(self, message: JSONRPCResponse | JSONRPCError, asked: RequestId | None) -> None:
         if asked in self._pending:
+            for key in [key for key in self._held if key[1] == repr(asked)]:  # its last progress
+                self._deliver(self._held.pop(key))
             self._settle(asked)
             self._deliver(message)
             return

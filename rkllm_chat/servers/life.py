@@ -12,12 +12,11 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import anyio
-import mcp.client.session
 from mcp import Client, MCPError
 from mcp_types import Implementation, ServerCapabilities
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -31,28 +30,29 @@ from .backoff import Backoff
 from .callbacks import Answers
 from .listening import Followed, listen
 from .listing import has_resources, list_tools
+from .progress import Reports
 from .tap import Tap
+from .tasks import Tasks
 from .transports import open_transport
-from .trouble import CLOSED, CLOSED_CODE, explain_call, explain_start, first_leaf, first_line, is_late
+from .trouble import CLOSED, CLOSED_CODE, explain_call, explain_start, first_line
+from .watch import Use, is_alive, wait_until_idle, wait_until_silent
 
 LIST_S = 10.0
 CLOSE_S = 3.0
 PATIENCE_S = 5.0
 GONE_S = 1.0
 REFRESH_S = 2.0
-DISCOVER_S = 2.0
-# a server of the older protocol may be silent on the first question of the newer; the SDK waits ten seconds (2.3.0)
-mcp.client.session.DISCOVER_TIMEOUT_SECONDS = DISCOVER_S
 
 log = logging.getLogger(__name__)
 
-State = Literal["closed", "starting", "open", "failed"]
+State = Literal["closed", "starting", "open", "idle", "failed"]
 
 
 class Life:
-    """Opened, restarted and closed by whoever owns it. `tools` are those of its last start; `error`: why it is not open.
+    """Opened, restarted and closed by whoever has it. `tools` are those of its last start; `error`: why it is not open.
 
-    `has_resources`: there is something to read, or a template for it.
+    `has_resources`: there is something to read, or a template for it. `hidden`: what the server has and nobody can
+    call -> why, a key of the language table "hidden".
 
     `source` is given instead of a transport where the server lives in this process (an `MCPServer`).
     """
@@ -62,9 +62,17 @@ class Life:
         self.log_file = log_file
         self.tools: list[Tool] = []
         self.has_resources = False
+        self.hidden: Mapping[str, str] = {}
         self.error: ChatError | None = None
         self.asks = asks or Asks()
+        self.log_level = config.log_level
         self._source = source
+        self._use = Use()
+        self._as_tasks: frozenset[str] = frozenset()
+        self._listeners: dict[str, Reports] = {}
+        self._errands: set[asyncio.Task[None]] = set()
+        self._lost = asyncio.Event()
+        self._is_idle = False
         self._client: Client | None = None
         self._owner: asyncio.Task[None] | None = None
         self._ready, self._closing = asyncio.Event(), asyncio.Event()
@@ -83,6 +91,8 @@ class Life:
     def state(self) -> State:
         if self._client:
             return "open"
+        if self._is_idle:
+            return "idle"
         if self._owner and not self._owner.done():
             return "starting"
         return "failed" if self.error else "closed"
@@ -90,6 +100,11 @@ class Life:
     @property
     def is_open(self) -> bool:
         return self._client is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is open, or closed only until it is needed again."""
+        return self.is_open or self._is_idle
 
     @property
     def capabilities(self) -> ServerCapabilities:
@@ -113,12 +128,14 @@ class Life:
 
     async def _start_afresh(self) -> None:
         self._closing.clear()
+        self._is_idle = False
         self._backoff.reset()
         await self._start()
 
     async def aclose(self) -> None:
         """Ends the server; gives up on a graceful end after CLOSE_S seconds."""
         self._closing.set()
+        self._is_idle = False
         owner = self._owner
         if owner is None:
             return
@@ -138,15 +155,9 @@ class Life:
 
     async def _check_alive(self, client: Client) -> None:
         """After a request ran into its limit: a server that answers nothing at all any more is ended."""
-        try:
-            if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                await client.session.send_discover(client.protocol_version)
-            else:
-                with anyio.fail_after(DISCOVER_S):
-                    await client.session.send_ping()
-        except Exception as error:  # any answer is a sign of life
-            if is_late(first_leaf(error)) and client is self._client:
-                await self._let_go(wait_s=0)
+        if not await is_alive(client) and client is self._client:
+            self._lost.set()
+            await self._let_go(CLOSE_S)
 
     async def _get_client(self) -> Client:
         """The open client; starts the server again if it is down and may be started."""
@@ -178,7 +189,8 @@ class Life:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._closing.wait(), wait_s)
         if not self._closing.is_set():
-            self._backoff.started(time.monotonic())
+            if not self._is_idle:
+                self._backoff.started(time.monotonic())
             await self._start()
 
     async def _start(self) -> None:
@@ -193,6 +205,9 @@ class Life:
             self._backoff.died(time.monotonic(), healthy_s=0)
 
     async def _run_owner(self) -> None:
+        if self._owner and not self._owner.done():  # it is on its way out
+            await asyncio.wait([self._owner], timeout=CLOSE_S)
+        self._lost.clear()
         self._ready, self.error, self._died_of_discover = asyncio.Event(), None, False
         self._owner = asyncio.create_task(self._own(), name=f"server {self.config.name}")
         await self._ready.wait()
@@ -209,9 +224,10 @@ class Life:
                         tap.version = client.protocol_version
                     await self._list(client)
                     if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+                        self.run_errand(self.send_level(client))
                         await self._subscribe(client, self._followed.uris)
                     limit.deadline, self._client, opened, self._was_open = math.inf, client, True, True
-                    self.asks.on_change(self.config.name, "open")
+                    self._tell_open()
                     self._ready.set()
                     await self._live(client, tap)
             if limit.cancelled_caught:
@@ -222,25 +238,59 @@ class Life:
             self._fail(error, opened, tap)
         finally:
             self._client = None
-            if opened:
+            if opened and not self._is_idle:
                 self._backoff.died(time.monotonic(), time.monotonic() - begun)
             self._ready.set()
 
+    def _tell_open(self) -> None:
+        """That a server is there again which went because nobody needed it is no news."""
+        if not self._is_idle:
+            self.asks.on_change(self.config.name, "open")
+        self._is_idle = False
+
     async def _live(self, client: Client, tap: Tap | None) -> None:
-        """While the server is open: hears of its changes, until it is to be closed or has gone."""
-        ends = [asyncio.create_task(self._closing.wait())]
-        if tap:
-            ends.append(asyncio.create_task(tap.ended.wait()))
+        """While the server is open: hears of its changes, until it is to be closed, has gone, or is not needed."""
+        waits = [self._closing.wait(), self._lost.wait(), *([tap.ended.wait()] if tap else [])]
+        silent = asyncio.create_task(wait_until_silent(client, self._use, self.config.ping_s))
+        ends = [silent, asyncio.create_task(self._rest()), *map(asyncio.ensure_future, waits)]
         listening = asyncio.create_task(listen(client, self.heard, self._followed))
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            tasks = [*ends, listening, *([self._refreshing] if self._refreshing else [])]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        if not self._closing.is_set():
-            raise MCPError(CLOSED_CODE, CLOSED)
+            more = [self._refreshing] if self._refreshing else []
+            await end_all([*ends, listening, *more, *self._errands])
+        if self._closing.is_set() or self._is_idle:
+            return
+        if self._lost.is_set() or not silent.cancelled():
+            raise ConnectError(f'Server "{self.config.name}" does not answer any more.', server=self.config.name)
+        raise MCPError(CLOSED_CODE, CLOSED)
+
+    async def _rest(self) -> None:
+        """Waits until nobody needs the server; from then on whoever does has it started again. News is a need, too."""
+        await wait_until_idle(self._use, self.config.idle_s)
+        while self._followed.uris:
+            await asyncio.sleep(self.config.idle_s)
+            await wait_until_idle(self._use, self.config.idle_s)
+        self._is_idle, self._client = True, None
+        self._backoff.reset()
+
+    def run_errand(self, work: Coroutine[Any, Any, None]) -> None:
+        """Has something sent to the server that nobody waits for; it does not outlive the connection."""
+        errand = asyncio.create_task(work)
+        self._errands.add(errand)
+        errand.add_done_callback(self._end_errand)
+
+    def _end_errand(self, errand: asyncio.Task[None]) -> None:
+        self._errands.discard(errand)
+        if not errand.cancelled() and (error := errand.exception()):
+            log.info("%s: %s", self.config.name, first_line(error))
+
+    async def send_level(self, client: Client) -> None:
+        """Tells a server of an older protocol from which level on it is to write to its log."""
+        if client.server_capabilities.logging is not None:
+            with warnings.catch_warnings():  # deprecated since 2026-07-28, and the only way before
+                warnings.simplefilter("ignore")
+                await client.session.set_logging_level(self.log_level)
 
     async def follow(self, uri: str) -> None:
         """Has a resource's changes told, also after a restart. Raises TimeoutError if the server does not agree."""
@@ -288,7 +338,8 @@ class Life:
 
     async def _list(self, client: Client, fresh: bool = False) -> None:
         self._listed = time.monotonic()
-        self.tools = await list_tools(client, self.config, fresh)
+        listed = await list_tools(client, self.config, fresh)
+        self.tools, self.hidden, self._as_tasks = listed.tools, listed.hidden, listed.as_tasks
         self.has_resources = await has_resources(client)
 
     def _open_tap(self) -> Tap:
@@ -301,25 +352,37 @@ class Life:
             mode="legacy" if self._is_legacy or getattr(self._transport, "mode", "") == "legacy" else "auto",
             read_timeout_seconds=min(LIST_S, self.config.connect_s),
             client_info=Implementation(name="rkllm_chat", version=__version__),
-            log_level="info",
-            **Answers(self.config.name, self.asks, self.heard_unasked).given(),
+            log_level=self.log_level,
+            extensions=[Tasks()],
+            **Answers(self.config.name, self.asks, self.heard_unasked, self._listeners, self._write_log).given(),
         )
+
+    def _write_log(self, line: str) -> None:
+        if self._transport:
+            self._transport.write_log(line)
 
     def _fail(self, error: BaseException, opened: bool, tap: Tap | None) -> None:
         """Keeps why the server is not open."""
+        self._is_idle = False
         name, config = self.config.name, self.config
         if opened:
-            self.error = explain_call(name, error, config.timeout_s, self._transport, self.log_file)
+            self.error = explain_call(name, error, config.timeout_s, self._transport)
             self.asks.on_change(name, "gone")
             return
-        self.error = explain_start(name, error, config.connect_s, self._transport, self.log_file)
+        self.error = explain_start(name, error, config.connect_s, self._transport)
         died = tap is not None and tap.ended.is_set() and tap.asked == {"server/discover"}
         self._died_of_discover = died and not self._was_open
 
     async def _let_go(self, wait_s: float = GONE_S) -> None:
-        """After the connection broke under a call: waits for the owner to notice, and makes it if it does not."""
+        """After the connection broke: waits for the owner to notice, and makes it if it does not."""
         if (owner := self._owner) and not owner.done():
             _, unfinished = await asyncio.wait([owner], timeout=wait_s)
             if unfinished:
                 owner.cancel()
                 await asyncio.wait([owner], timeout=CLOSE_S)
+
+
+async def end_all(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 MB = 1 << 20
@@ -114,6 +114,23 @@ def mend(value: Any) -> Any:
     if isinstance(value, dict):
         return {mend(key): mend(item) for key, item in value.items()}
     return [mend(item) for item in value] if isinstance(value, list) else value
+
+
+def find_half_key(value: Any) -> str | None:
+    """A key, however deep, that holds half a character: in it, unlike in a value, nothing can be replaced."""
+    level = [value]
+    for _ in range(DEEPEST + 2):
+        keys = (key for value in level if isinstance(value, Mapping) for key in value)
+        if half := next((key for key in keys if isinstance(key, str) and SURROGATE.search(key)), None):
+            return half
+        level = [item for value in level for item in items_of(value)]
+    return None
+
+
+def items_of(value: Any) -> Iterable[Any]:
+    """What is in an object or a list, as far as that may hold something itself."""
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return (item for item in items if isinstance(item, Mapping | list))
 
 
 def read_float(text: str) -> float | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import anyio
 from mcp import Client
+from mcp_types import ToolAnnotations
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..config import ServerConfig
 from ..messages import Tool
@@ -40,17 +43,29 @@ async def list_all(fetch: Fetch, key: str) -> list[Any]:
     return entries[:MOST_ENTRIES]
 
 
-async def list_tools(client: Client, config: ServerConfig, fresh: bool = False) -> list[Tool]:
+@dataclass(frozen=True)
+class Listing:
+    """The tools that can be called; which of them as tasks only; and those that cannot -> why (in words: "hidden")."""
+
+    tools: list[Tool]
+    as_tasks: frozenset[str] = frozenset()
+    hidden: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+async def list_tools(client: Client, config: ServerConfig, fresh: bool = False) -> Listing:
     """The tools that the configuration offers; of two with one name the first. `fresh`: past the SDK's cache."""
     if client.server_capabilities.tools is None:
-        return []
+        return Listing([])
     mode: Literal["refresh", "use"] = "refresh" if fresh else "use"
     entries = await list_all(lambda cursor: client.list_tools(cursor=cursor, cache_mode=mode), "tools")
-    tools: dict[str, Tool] = {}
+    offered: dict[str, Any] = {}
     for entry in entries:
-        if offers(config, entry.name) and needs_no_task(entry):
-            tools.setdefault(entry.name, read_tool(entry, config))
-    return list(tools.values())
+        if offers(config, entry.name):
+            offered.setdefault(entry.name, entry)
+    as_tasks = frozenset(name for name, entry in offered.items() if needs_task(client, entry))
+    hidden = {} if can_run_tasks(client) else dict.fromkeys(sorted(as_tasks), "task")
+    tools = [read_tool(entry, config) for name, entry in offered.items() if name not in hidden]
+    return Listing(tools, as_tasks - hidden.keys(), hidden)
 
 
 async def has_resources(client: Client) -> bool:
@@ -68,15 +83,20 @@ async def has_resources(client: Client) -> bool:
 
 
 def read_tool(entry: Any, config: ServerConfig) -> Tool:
-    hints = entry.annotations
+    hints = entry.annotations or ToolAnnotations()
+    read_only = bool(hints.read_only_hint)
     return Tool(
         name=entry.name,
         description=entry.description or entry.title or "",
         schema=entry.input_schema,
         server=config.name,
-        read_only=bool(hints and hints.read_only_hint),
-        idempotent=bool(hints and hints.idempotent_hint),
+        read_only=read_only,
+        idempotent=bool(hints.idempotent_hint),
         trusted=config.trust == "trusted",
+        destructive=not read_only and hints.destructive_hint is not False,
+        open_world=hints.open_world_hint is not False,
+        title=entry.title or hints.title or "",
+        output_schema=entry.output_schema,
     )
 
 
@@ -84,7 +104,14 @@ def offers(config: ServerConfig, name: str) -> bool:
     return (not config.tools_allow or name in config.tools_allow) and name not in config.tools_deny
 
 
-def needs_no_task(entry: Any) -> bool:
-    """Whether a tool can be called plainly: some of the 2025-11-25 experiment run as tasks only."""
+def needs_task(client: Client, entry: Any) -> bool:
+    """Whether a tool can only be called as a task (2025-11-25); later servers make tasks of calls themselves."""
     execution = getattr(entry, "execution", None)
-    return getattr(execution, "task_support", None) != "required"
+    is_old = client.protocol_version not in MODERN_PROTOCOL_VERSIONS
+    return is_old and getattr(execution, "task_support", None) == "required"
+
+
+def can_run_tasks(client: Client) -> bool:
+    """Whether a server of 2025-11-25 says that it takes calls as tasks; else none may be sent (tasks, capabilities)."""
+    tasks = client.server_capabilities.tasks
+    return bool(tasks and tasks.requests and tasks.requests.tools and tasks.requests.tools.call is not None)

@@ -39,7 +39,7 @@ def mend_result(method: str, result: Any, version: str = "") -> Any:
         return result
     if method in LISTS:
         return mend_list(result, method, version)
-    if method == "tools/call" and result.get("resultType", "complete") == "complete":
+    if method in ("tools/call", "tasks/result") and result.get("resultType", "complete") == "complete":
         return mend_content(result)
     return result
 

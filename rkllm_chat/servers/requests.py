@@ -51,14 +51,24 @@ async def read_resource(connections: Sequence[Connection], uri: str) -> ReadReso
         if connection.is_open and connection.capabilities.resources is None:
             continue
         try:
-            return await connection.request(lambda client: client.read_resource(uri), connection.config.timeout_s)
+            return await read_from(connection, uri)
         except ChatError as error:
             trouble = error
     raise trouble
 
 
+async def read_from(connection: Connection, uri: str) -> ReadResourceResult:
+    async def send(client: Client) -> ReadResourceResult:
+        return await client.read_resource(uri, meta=connection.make_meta(client))
+
+    return await connection.request(send, connection.config.timeout_s)
+
+
 async def get_prompt(connection: Connection, name: str, arguments: dict[str, str]) -> GetPromptResult:
-    return await connection.request(lambda client: client.get_prompt(name, arguments), connection.config.timeout_s)
+    async def send(client: Client) -> GetPromptResult:
+        return await client.get_prompt(name, arguments, meta=connection.make_meta(client))
+
+    return await connection.request(send, connection.config.timeout_s)
 
 
 async def complete(

@@ -15,8 +15,8 @@ def resource_tools(trusted: bool) -> tuple[Tool, Tool]:
     """`list_resources` and `read_resource`, without a server; `trusted` if all servers with resources are."""
     uri = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
     return (
-        Tool("list_resources", "List what the servers have to read", {}, read_only=True, trusted=trusted),
-        Tool("read_resource", "Read a resource by its URI", uri, read_only=True, trusted=trusted),
+        Tool("list_resources", "List what the servers have to read", {}, "", True, trusted=trusted, destructive=False),
+        Tool("read_resource", "Read a resource by its URI", uri, "", True, trusted=trusted, destructive=False),
     )
 
 

@@ -1,4 +1,4 @@
-"""A server's own log file: what it writes to its standard error, and what is odd about it. Small, and its owner's only.
+"""A server's own log file: its standard error, its log messages, what is odd about it. Small, and its owner's only.
 
 Only the beginning and the end of a run are kept, at most 1 MB: the beginning says how it started, the end why it ended.
 """
@@ -10,17 +10,24 @@ from pathlib import Path
 
 LARGEST = 1 << 20
 LARGEST_END = 1 << 16
+LONGEST_SAID = 4096
 
 
 class ServerLog:
-    """A fresh file; where none can be made, what is written is lost."""
+    """A fresh file; where none can be made, what is written is lost. `said` is the end of the standard error."""
 
     def __init__(self, path: Path) -> None:
+        self.said = b""
         self._file = open_fresh(path)
         self._room = LARGEST - 2 * LARGEST_END
         self._end = bytearray()
         self._lost = 0
         self._noted: set[str] = set()
+
+    def hear(self, data: bytes) -> None:
+        """What the server wrote to its standard error."""
+        self.said = (self.said + data)[-LONGEST_SAID:]
+        self.write(data)
 
     def write(self, data: bytes) -> None:
         self._put(data[: self._room])

@@ -82,7 +82,7 @@ class Stdio(Transport):
 
     def _read_errors(self) -> int:
         data = self._read(self._process.stderr)
-        self._log.write(data)
+        self._log.hear(data)
         return len(data)
 
     def _read(self, pipe: int, at_end: Callable[[str], None] | None = None) -> bytes:

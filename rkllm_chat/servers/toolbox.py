@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -31,14 +31,13 @@ from typing_extensions import Self
 from ..config import ServerConfig
 from ..errors import ChatError, ServerNotFoundError, ToolNotFoundError
 from ..messages import Status, Tool, ToolResult
-from .asks import Asks
+from .asks import Asks, ignore
 from .connection import Connection
 from .content import read_resource_text, read_result
 from .login import Login
+from .progress import OnProgress
 from .requests import complete, get_prompt, list_prompts, list_resources, list_templates, read_resource, subscribe
 from .resources import describe_resources, resource_tools
-
-OnProgress = Callable[[float, float | None, str], None]
 
 
 class Toolbox:
@@ -138,13 +137,10 @@ class Toolbox:
             seconds = round(time.monotonic() - begun, 3)
             return ToolResult(tool.server, tool.name, dict(arguments), status, text, seconds, structured)
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            on_progress(done, total, message or "")
-
         try:
             if not tool.server:
                 return result("completed", await self._call_local(tool.name, arguments))
-            answer = await self._find(tool.server).call(tool.name, arguments, progress, tool)
+            answer = await self._find(tool.server).call(tool.name, arguments, on_progress, tool)
         except ChatError as error:
             return result("failed", error.message)
         return result("failed" if answer.is_error else "completed", read_result(answer), answer.structured_content)
@@ -155,11 +151,7 @@ class Toolbox:
         if connection.is_open and tool not in (names := [one.name for one in connection.tools]):
             hint = f"It has {', '.join(names)}." if names else "It has no tools."
             raise ToolNotFoundError(f'Server "{server}" has no tool "{tool}".', hint, available=names)
-
-        async def unseen(*_: Any) -> None:
-            return
-
-        return await connection.call(tool, arguments or {}, unseen)
+        return await connection.call(tool, arguments or {}, ignore)
 
     async def list_tools(self, server: str | None = None) -> list[Tool]:
         return [tool for one in self._some(server) for tool in one.tools]
@@ -226,8 +218,8 @@ class Toolbox:
         return connection
 
     def _some(self, server: str | None) -> list[Connection]:
-        """One server, or all that are open."""
-        return [self._find(server)] if server else [one for one in self.connections.values() if one.is_open]
+        """One server, or all that are open, also those that are only closed until they are needed."""
+        return [self._find(server)] if server else [one for one in self.connections.values() if one.is_ready]
 
     def _find(self, server: str) -> Connection:
         if server not in self.connections:

@@ -47,6 +47,15 @@ class Transport(AbstractAsyncContextManager[Streams], ABC):
         self.login: Login | None = None
         self._log_path = log
 
+    @property
+    def said(self) -> bytes:
+        """The last that the server wrote to its standard error."""
+        return self._log.said
+
+    def write_log(self, line: str) -> None:
+        """Adds a line to the server's own log file."""
+        self._log.write(f"{line}\n".encode(errors="replace"))
+
     async def __aenter__(self) -> Streams:
         self._log = ServerLog(self._log_path)
         self._exchange = Exchange(self._log, self._put)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pydantic
 from mcp import MCPError
@@ -19,7 +18,7 @@ SHOWN_LINES = 3
 LONGEST_LINE = 300
 
 
-def explain_call(name: str, error: BaseException, limit_s: float, transport: object, log: Path) -> ChatError:
+def explain_call(name: str, error: BaseException, limit_s: float, transport: object) -> ChatError:
     """Why a request to an open server failed."""
     leaf = find_refusal(first_leaf(error), transport)
     if isinstance(leaf, ChatError):
@@ -29,21 +28,24 @@ def explain_call(name: str, error: BaseException, limit_s: float, transport: obj
             f'Server "{name}" did not answer within {limit_s:g} s.', "Raise its timeout_s.", server=name, phase="call"
         )
     if is_gone(leaf):
-        return ConnectError(f'Server "{name}" has gone away{ending(transport)}.{last_words(log)}', server=name)
+        return ConnectError(f'Server "{name}" has gone away{ending(transport)}.{last_words(transport)}', server=name)
     if isinstance(leaf, MCPError):
         said = shorten(leaf.message)
         return ProtocolError(
             f'Server "{name}" answered with error {leaf.code}{problem(transport)}: {said}', server=name, code=leaf.code
         )
+    if is_misfit(leaf):
+        text = f'Server "{name}" gave a result that does not fit what it promised: {first_line(leaf)}'
+        return ProtocolError(text, server=name)
     return ProtocolError(f'Server "{name}" broke the protocol: {first_line(leaf)}', server=name)
 
 
-def explain_start(name: str, error: BaseException, limit_s: float, transport: object, log: Path) -> ChatError:
+def explain_start(name: str, error: BaseException, limit_s: float, transport: object) -> ChatError:
     """Why a server could not be opened."""
     leaf = find_refusal(first_leaf(error), transport)
     if isinstance(leaf, ChatError):
         return leaf
-    words = last_words(log)
+    words = last_words(transport)
     if isinstance(leaf, asyncio.CancelledError) or is_late(leaf):
         text = f'Server "{name}" did not start within {limit_s:g} s{problem(transport)}.{words}'
         return TimeLimitError(text, "Raise its connect_s.", server=name, phase="start")
@@ -58,6 +60,13 @@ def find_refusal(error: BaseException, transport: object) -> BaseException:
     refusal = getattr(getattr(transport, "login", None), "error", None)
     is_it = isinstance(error, MCPError) and isinstance(refusal, ChatError) and error.message == refusal.message
     return refusal if is_it and refusal else error
+
+
+def is_misfit(error: BaseException) -> bool:
+    """Whether the SDK found that a result does not fit its tool's output schema, or that the schema is none (2.3.0)."""
+    said = str(error)
+    is_missing = said.startswith("Tool ") and "has an output schema" in said
+    return isinstance(error, RuntimeError) and (is_missing or said.startswith(("Invalid structured", "Invalid schema")))
 
 
 def is_gone(error: BaseException) -> bool:
@@ -83,16 +92,11 @@ def problem(transport: object) -> str:
     return f" ({said})" if isinstance(said, str) and said else ""
 
 
-def last_words(log: Path) -> str:
-    """The last lines of the server's own log as a sentence, where it has one."""
-    try:
-        with log.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 4096))
-            lines = file.read().decode("utf-8", errors="replace").strip().splitlines()[-SHOWN_LINES:]
-    except OSError:
-        return ""
-    said = " / ".join(shorten(line) for line in lines if line.strip())
+def last_words(transport: object) -> str:
+    """The last lines of what the server wrote to its standard error as a sentence, where it has one."""
+    heard = getattr(transport, "said", b"")
+    lines = heard.decode("utf-8", errors="replace").strip().splitlines() if isinstance(heard, bytes) else []
+    said = " / ".join(shorten(line) for line in lines[-SHOWN_LINES:] if line.strip())
     return f" It said: {said}" if said else ""
 
 

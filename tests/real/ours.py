@@ -12,9 +12,12 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import anyio
+from mcp.server.context import ServerRequestContext
+from mcp.server.extension import Extension, MethodBinding
 from mcp.server.mcpserver import Context, Elicit, ListRoots, MCPServer, Resolve, Sample
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    CallToolRequestParams,
     Completion,
     CreateMessageResult,
     EmptyResult,
@@ -26,6 +29,7 @@ from mcp_types import (
     LoggingLevel,
     PaginatedRequestParams,
     PromptReference,
+    RequestParams,
     SamplingMessage,
     SubscribeRequestParams,
     TextContent,
@@ -37,7 +41,59 @@ from websockets.asyncio.server import ServerConnection, serve
 
 TEAMS = {"Engineering": ["Alice", "Bob"], "Sales": ["David", "Eve", "Frank"], "Support": ["John", "Kim"]}
 
-server = MCPServer("ours", version="1.0.0")
+
+class TaskParams(RequestParams):
+    task_id: str
+    input_responses: dict[str, Any] | None = None
+
+
+class Tasks(Extension):
+    """Makes a task of each call of `research`: it asks for a name, and waits for the answer or the cancellation."""
+
+    identifier = "io.modelcontextprotocol/tasks"
+
+    def __init__(self) -> None:
+        self.states: dict[str, dict[str, Any]] = {}
+
+    def methods(self) -> list[MethodBinding]:
+        handlers = {"tasks/get": self.get, "tasks/update": self.update, "tasks/cancel": self.cancel}
+        return [MethodBinding(method, TaskParams, handler) for method, handler in handlers.items()]
+
+    async def intercept_tool_call(
+        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: Any
+    ) -> Any:
+        if params.name != "research" or ctx.protocol_version < "2026":
+            return await call_next(ctx)
+        task = f"task-{len(self.states)}"
+        times = {"createdAt": "2026-11-20T10:00:00Z", "lastUpdatedAt": "2026-11-20T10:00:00Z"}
+        self.states[task] = {"taskId": task, "status": "working", **times, "ttlMs": None, "pollIntervalMs": 50}
+        return {"resultType": "task", **self.states[task]}
+
+    async def get(self, ctx: ServerRequestContext[Any, Any], params: TaskParams) -> dict[str, Any]:
+        headers = getattr(ctx.request, "headers", None)
+        assert headers is None or headers["mcp-name"] == params.task_id
+        state = self.states[params.task_id]
+        if state["status"] == "working":
+            schema = Person.model_json_schema()
+            question = {"mode": "form", "message": "Who wants to know?", "requestedSchema": schema}
+            state["inputRequests"] = {"who": {"method": "elicitation/create", "params": question}}
+            state["status"] = "input_required"
+        return state
+
+    async def update(self, _ctx: Any, params: TaskParams) -> dict[str, Any]:
+        assert params.input_responses
+        text = f"Known to {params.input_responses['who']['content']['name']}."
+        result = {"content": [{"type": "text", "text": text}]}
+        self.states[params.task_id] |= {"status": "completed", "inputRequests": {}, "result": result}
+        return {}
+
+    async def cancel(self, _ctx: Any, params: TaskParams) -> dict[str, Any]:
+        self.states[params.task_id]["status"] = "cancelled"
+        cancelled.set()
+        return {}
+
+
+server = MCPServer("ours", version="1.0.0", extensions=[Tasks()])
 low = server._lowlevel_server  # noqa: SLF001 - the public one has no doors for pages, subscriptions and own transports
 followed: set[str] = set()
 cancelled = asyncio.Event()
@@ -107,6 +163,12 @@ def sample(prompt: str, answer: Annotated[CreateMessageResult, Resolve(ask_model
 def get_roots(found: Annotated[ListRootsResult, Resolve(ask_roots)]) -> str:
     """Tells the client's roots."""
     return "\n".join(f"URI: {root.uri}" for root in found.roots)
+
+
+@server.tool("research", structured_output=False)
+def research() -> str:
+    """Becomes a task where the protocol has them."""
+    return "Known to all."
 
 
 @server.tool("wait-for-cancel", structured_output=False)

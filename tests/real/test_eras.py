@@ -10,7 +10,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from mcp_types import ElicitResult
 
+from rkllm_chat.servers.asks import Asks
 from rkllm_chat.servers.toolbox import Toolbox
 
 from .servers import Face, call, find_port, ours_on, with_box
@@ -59,7 +61,7 @@ def test_its_log_is_heard_with_the_level_of_each_line(transport: str, era: str, 
     face = Face()
 
     async def say(box: Toolbox) -> str:
-        for level in ("warning", "error"):
+        for level in ("info", "warning", "error"):
             await call(box, "say", level=level, text=f"This is {level}.")
         await face.until(lambda: len(face.logs) == 2)
         return box.connections["ours"].protocol_version
@@ -81,7 +83,7 @@ def test_all_pages_of_all_lists_are_read(transport: str, era: str, tmp_path: Pat
         )
 
     with ours_on(transport) as config:
-        assert with_box(config, tmp_path, Face(), list_all) == (era, 11, 2, 2, 2)
+        assert with_box(config, tmp_path, Face(), list_all) == (era, 12, 2, 2, 2)
 
 
 @both_eras
@@ -98,6 +100,40 @@ def test_a_cancelled_call_is_ended_at_the_server_too(transport: str, era: str, t
 
     with ours_on(transport) as config:
         assert with_box(config, tmp_path, Face(), cancel) == (era, "a call was cancelled")
+
+
+@both_eras
+def test_a_call_may_become_a_task_that_asks(transport: str, era: str, tmp_path: Path) -> None:
+    face = Face(answer=ElicitResult(action="accept", content={"name": "Ada"}))
+
+    async def research(box: Toolbox) -> tuple[str, str]:
+        return box.connections["ours"].protocol_version, (await call(box, "research")).text
+
+    with ours_on(transport) as config:
+        said = with_box(config, tmp_path, face, research)
+    assert said == (era, "Known to Ada." if era == "2026-07-28" else "Known to all.")
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http", "websocket"])
+def test_a_task_is_cancelled_with_its_call(transport: str, tmp_path: Path) -> None:
+    async def cancel(box: Toolbox) -> str:
+        asked = asyncio.Event()
+
+        async def never_answer(_server: str, _params: object) -> ElicitResult:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async with Toolbox([config], tmp_path / "more", Asks(elicit=never_answer)) as other:
+            running = asyncio.create_task(call(other, "research"))
+            await asyncio.wait_for(asked.wait(), 5)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            return (await call(box if transport != "stdio" else other, "wait-for-cancel")).text
+
+    with ours_on(transport) as config:
+        assert with_box(config, tmp_path, Face(), cancel) == "a call was cancelled"
 
 
 def test_a_server_of_the_older_protocol_that_pings_is_answered(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ ALWAYS = [
     "toggle-subscriber-updates",
     "trigger-long-running-operation",
 ]
+AS_TASK = ["simulate-research-query"]
 WHEN_ASKED = [
     "get-roots-list",
     "trigger-elicitation-request",
@@ -71,11 +72,11 @@ def look(tmp_path: Path) -> Look:
     return open_and_run
 
 
-def test_its_tools_are_all_there_but_the_one_that_only_runs_as_a_task(look: Look, tmp_path: Path) -> None:
+def test_its_tools_are_all_there(look: Look, tmp_path: Path) -> None:
     async def list_names(box: Toolbox) -> list[str]:
         return [tool.name for tool in await box.list_tools("everything")]
 
-    assert look(list_names, Face(roots=(tmp_path,))) == ALWAYS + WHEN_ASKED
+    assert look(list_names, Face(roots=(tmp_path,))) == ALWAYS + WHEN_ASKED + AS_TASK
 
 
 def test_what_its_tools_say_of_themselves_is_kept(look: Look) -> None:
@@ -380,22 +381,45 @@ def test_what_nobody_would_answer_is_not_offered(tmp_path: Path) -> None:
         return [tool.name for tool in await box.list_tools("everything")]
 
     with everything_on("stdio") as config:
-        assert with_box(config, tmp_path, None, list_names) == ALWAYS
+        assert with_box(config, tmp_path, None, list_names) == ALWAYS + AS_TASK
 
 
-def test_its_log_is_heard_with_the_level_of_each_line(look: Look, tmp_path: Path) -> None:
+def test_its_log_is_written_down_from_the_level_that_is_wished(look: Look, tmp_path: Path) -> None:
     face = Face(roots=(tmp_path,))
+    log = tmp_path / "logs/everything.log"
 
     async def listen(box: Toolbox) -> None:
-        await call(box, "get-roots-list")
+        await box.connections["everything"].set_log_level("info")
         await box.subscribe("everything", f"{STATIC}features.md")
-        await face.until(lambda: len(face.logs) == 2)
+        await call(box, "get-roots-list")
+        await box.connections["everything"].set_log_level("warning")
+        await box.subscribe("everything", f"{STATIC}structure.md")
+        await call(box, "get-roots-list")
 
     look(listen, face)
-    assert face.logs == [
-        ("everything", "info", "Roots updated: 1 root(s) received from client"),
-        ("everything", "info", f"Received Subscribe Resource request for URI: {STATIC}features.md"),
-    ]
+    lines = [line for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("[info] Received")]
+    assert lines == [f"[info] Received Subscribe Resource request for URI: {STATIC}features.md"]
+    assert face.logs == []
+
+
+def test_a_tool_that_only_runs_as_a_task_is_a_tool_like_others(look: Look) -> None:
+    reports: list[Any] = []
+
+    async def research(box: Toolbox) -> str:
+        return (await call(box, "simulate-research-query", reports.append, topic="tides")).text
+
+    assert "# Research Report: tides" in look(research, Face())
+    assert {message for _, _, message in reports} >= {"Gathering sources...", "Generating report..."}
+
+
+def test_a_task_that_is_not_clear_asks(look: Look) -> None:
+    face = Face(answer=ElicitResult(action="accept", content={"interpretation": "snake"}))
+
+    async def research(box: Toolbox) -> str:
+        return (await call(box, "simulate-research-query", topic="python", ambiguous=True)).text
+
+    assert 'After receiving clarification ("snake")' in look(research, face)
+    assert "multiple interpretations" in face.elicited[0].message
 
 
 def test_a_long_operation_reports_its_progress(look: Look) -> None:
@@ -405,7 +429,7 @@ def test_a_long_operation_reports_its_progress(look: Look) -> None:
         return (await call(box, "trigger-long-running-operation", reports.append, duration=0.2, steps=4)).text
 
     assert look(wait, Face()) == "Long running operation completed. Duration: 0.2 seconds, Steps: 4."
-    assert reports == [(1, 4, ""), (2, 4, ""), (3, 4, ""), (4, 4, "")]
+    assert (reports[0], reports[-1]) == ((1, 4, ""), (4, 4, ""))
 
 
 def test_a_server_that_was_killed_is_there_again_for_the_next_call(look: Look) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import chaos_framing, chaos_life, chaos_lists, chaos_results, chaos_silence, chaos_sizes
+from . import chaos_framing, chaos_life, chaos_lists, chaos_results, chaos_silence, chaos_sizes, chaos_tasks
 from .chaos_server import MODES, Server
 
-FAMILIES = (chaos_life, chaos_framing, chaos_sizes, chaos_lists, chaos_results, chaos_silence)
+FAMILIES = (chaos_life, chaos_framing, chaos_sizes, chaos_lists, chaos_results, chaos_silence, chaos_tasks)
 
 
 def main() -> None:

@@ -173,6 +173,35 @@ def stop_self(server: Server, message: Message) -> None:
     call_tool(server, message)
 
 
+@mode("stops-when-idle", "call", "does what it is asked in its first life, and stops itself then")
+def stop_afterwards(server: Server, message: Message) -> None:
+    call_tool(server, message)
+    if server.life == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@mode("ping-error", "ping", "answers a ping with an error", "handshake")
+def refuse_ping(server: Server, message: Message) -> None:
+    server.fail(message, -32601, "what is a ping?")
+
+
+@mode("ping-sometimes", "ping", "answers every second ping", "handshake")
+def answer_sometimes(server: Server, message: Message) -> None:
+    server.course = [] if server.course else [message]
+    if not server.course:
+        server.answer(message, {})
+
+
+@mode("crash-speechless", "start", "writes no message to its output, and dies in a call without a word")
+def babble(server: Server, _message: Message) -> None:
+    server.write(b"I am starting\n")
+
+
+@mode("crash-speechless", "call")
+def die_speechless(_server: Server, _message: Message) -> None:
+    os._exit(7)
+
+
 @mode("late-reply", "call", "answers when the delay has passed, and serves on meanwhile")
 def answer_late(server: Server, message: Message) -> None:
     server.later(lambda: server.say(message, "LATE-RESULT"))

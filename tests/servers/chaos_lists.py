@@ -34,6 +34,24 @@ WEIRD_NAMES: list[Any] = [
 LINK_VARIABLE = "CHAOS_LINK"
 
 
+@mode("logs", "start", "writes a line of each level to its log in a call")
+@mode("logs-refused", "start", "says that it has a log, and does not know its levels")
+def have_log(server: Server, _message: Message) -> None:
+    server.capabilities["logging"] = {}
+
+
+@mode("logs", "level")
+def take_level(server: Server, message: Message) -> None:
+    server.answer(message, {})
+
+
+@mode("logs", "call")
+def write_log(server: Server, message: Message) -> None:
+    for level in ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"):
+        server.send(notice("notifications/message", level=level, data={"what": f"a line of {level}\x1b[2J"}))
+    call_tool(server, message)
+
+
 @mode("list-null", "list", "answers tools/list with tools null")
 def list_null(server: Server, message: Message) -> None:
     server.answer(message, {"tools": None})

@@ -28,6 +28,11 @@ MOMENTS = {
     "notifications/initialized": "initialized",
     "notifications/cancelled": "cancelled",
     "ping": "ping",
+    "logging/setLevel": "level",
+    "tasks/get": "task",
+    "tasks/update": "update",
+    "tasks/result": "outcome",
+    "tasks/cancel": "cancel task",
 }
 
 Message = dict[str, Any]
@@ -38,8 +43,9 @@ Spoil = Callable[["Server", Message], None]
 class Mode:
     """What a mode does, in one line, and what happens at its moments instead of the right thing.
 
-    Moments are start, discover, initialize, initialized, list, call (of the tool `act` only), cancelled, ping and eof;
-    any other method is one by its own name.
+    Moments are start, discover, initialize, initialized, list, call (of the tool `act` only), cancelled, ping, answered
+    (by the client), level, eof, and those of a task: task, update, outcome, cancel task; any other method is one by its
+    own name.
     `eras` says what the server speaks: "both", "handshake" or "modern".
     """
 
@@ -90,6 +96,9 @@ class Server:
         self.tools: list[Message] = list(TOOLS)
         self.calls: list[Message] = []
         self.listener: Any = None
+        self.capabilities: Message = {"tools": {"listChanged": True}}
+        self.course: list[Message] = []
+        self.outcome: Message = {}
         self.modern = False
         self._due: list[tuple[float, Callable[[], None]]] = []
         self._input = b""
@@ -109,7 +118,7 @@ class Server:
         """Does what a message asks, or what the mode does in its stead."""
         self.note("in", message=message)
         method = str(message.get("method", ""))
-        moment = MOMENTS.get(method, method)
+        moment = MOMENTS.get(method, method) if method else "answered"
         if method == "tools/call" and message["params"]["name"] == "act":
             moment = "call"
             self.calls.append(message)
@@ -231,8 +240,7 @@ def discover(server: Server, message: Message) -> None:
         return
     server.modern = True
     about = {"io.modelcontextprotocol/serverInfo": {"name": "chaos", "version": "1"}}
-    capabilities = {"tools": {"listChanged": True}}
-    server.answer(message, {"supportedVersions": [MODERN], "capabilities": capabilities, "_meta": about})
+    server.answer(message, {"supportedVersions": [MODERN], "capabilities": server.capabilities, "_meta": about})
 
 
 def initialize(server: Server, message: Message) -> None:
@@ -242,8 +250,7 @@ def initialize(server: Server, message: Message) -> None:
     wanted = message["params"].get("protocolVersion")
     version = wanted if wanted in HANDSHAKE else HANDSHAKE[-1]
     info = {"name": "chaos", "version": "1"}
-    capabilities = {"tools": {"listChanged": True}}
-    server.answer(message, {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
+    server.answer(message, {"protocolVersion": version, "capabilities": server.capabilities, "serverInfo": info})
 
 
 def list_tools(server: Server, message: Message) -> None:

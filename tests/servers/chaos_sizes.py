@@ -91,6 +91,7 @@ def flood_notices(server: Server, message: Message) -> None:
 def flood_progress(server: Server, message: Message) -> None:
     token = message["params"].get("_meta", {}).get("progressToken", 0)
     flood(server, notice("notifications/progress", progressToken=token, progress=1, total=2, message="on it"))
+    server.send(notice("notifications/progress", progressToken=token, progress=2, total=2, message="done"))
     call_tool(server, message)
 
 

@@ -19,6 +19,11 @@ SILENT_URL = "test_silence.py::test_no_door_hangs_on_a_url_that_falls_silent"
 LEFT = "test_transports.py::test_nothing_is_left_when_a_transport_is_closed"
 LOGIN_LIMIT = "test_login.py::test_a_login_has_a_limit_of_its_own"
 FLOW = "The SDK's steps, each of which is a request with FETCH_S or the person; their number is bounded."
+TASK = "test_tasks.py::test_a_task_gives_its_result_in_the_end"
+TASK_ASKS = "test_tasks.py::test_who_is_asked_may_think_longer_than_a_call_may_take"
+TASK_HANGS = "test_tasks.py::test_a_task_that_does_not_move_ends_at_the_limit_and_is_cancelled"
+RESTS = "test_watch.py::test_a_server_rests_when_nobody_needs_it_and_is_there_when_somebody_does"
+LEVEL = "test_logs.py::test_a_server_is_told_from_which_level_on_to_log"
 CONVERSATION = "test_transports.py::test_one_conversation_goes_over_every_transport_in_both_eras"
 
 
@@ -84,6 +89,10 @@ BOUNDS = (
         "The client's timeouts: CONNECT_S, WRITE_S and one for reading (set_patience), until the headers are there.",
         SILENT_URL,
     ),
+    Bound("callbacks.py", "Answers.take_message", ("listener.take",), "It takes a report and waits for nothing.", TASK),
+    Bound("connection.py", "Connection._begin", ("send_once",), "The patience of the call.", SILENT_PROCESS),
+    Bound("connection.py", "Connection._begin.send", ("send_once",), "The patience of the call.", SILENT_PROCESS),
+    Bound("connection.py", "Connection._send_call", ("client.call_tool",), "The same, around it.", SILENT_PROCESS),
     Bound(
         "caller.py",
         "Caller._send_known",
@@ -92,59 +101,38 @@ BOUNDS = (
         LOGIN_LIMIT,
     ),
     Bound(
-        "connection.py",
-        "Connection._call_with_patience",
-        ("client.call_tool",),
-        "The scope of the login's clock: the call's limit, which stands still while a person logs in.",
-        "test_login.py::test_the_limit_of_a_call_stands_still_during_a_login",
-    ),
-    Bound(
-        "connection.py",
-        "Connection._call_with_patience.progress",
-        ("on_progress",),
-        "The toolbox hands the report on and waits for nothing; it runs within the call's limit.",
-        "test_toolbox.py::test_a_tool_reports_its_progress",
-    ),
-    Bound(
-        "connection.py",
-        "Connection._check_alive",
-        ("client.session.send_discover",),
-        "The SDK's limit for this question, DISCOVER_S.",
-        SILENT_PROCESS,
-    ),
-    Bound(
-        "connection.py",
-        "Connection._get_client",
+        "life.py",
+        "Life._get_client",
         ("asyncio.wait", "async with self._starting", "asyncio.shield"),
         "A check and a start have their limits, and whoever waited for a start that failed does not try another.",
         SILENT_PROCESS,
     ),
-    Bound("connection.py", "Connection.open", ("async with self._starting",), "The one start before.", SILENT_PROCESS),
-    Bound("connection.py", "Connection.restart", ("async with self._starting",), "The same.", SILENT_PROCESS),
+    Bound("life.py", "Life.open", ("async with self._starting",), "The one start before.", SILENT_PROCESS),
+    Bound("life.py", "Life.restart", ("async with self._starting",), "The same.", SILENT_PROCESS),
     Bound(
-        "connection.py",
-        "Connection._live",
-        ("asyncio.wait", "asyncio.gather"),
-        "The owner's wait, meant to last until the server is to be closed or has gone; then its tasks are cancelled.",
+        "life.py",
+        "Life._live",
+        ("asyncio.wait",),
+        "The owner's wait, meant to last until the server is to be closed, has gone or is not needed.",
         LEFT,
     ),
     Bound(
-        "connection.py",
-        "Connection._own",
+        "life.py",
+        "Life._own",
         ("async with self._make_client",),
         "Entering is within connect_s; leaving is the transport's end, and `aclose` waits CLOSE_S for it.",
         SILENT_PROCESS,
     ),
     Bound(
-        "connection.py",
-        "Connection._refresh",
+        "life.py",
+        "Life._refresh",
         ("while",),
         "In the background, at most once in REFRESH_S, as long as there is news; `_live` cancels it.",
         "test_faults_lists.py::test_a_list_is_not_asked_for_more_often_than_every_two_seconds",
     ),
     Bound(
-        "connection.py",
-        "Connection._run_owner",
+        "life.py",
+        "Life._run_owner",
         ("self._ready.wait",),
         "Set when the server is open and in any case when its owner ends, which connect_s sees to.",
         SILENT_PROCESS,
@@ -157,8 +145,8 @@ BOUNDS = (
         SILENT_PROCESS,
     ),
     Bound(
-        "connection.py",
-        "Connection._subscribe",
+        "life.py",
+        "Life._subscribe",
         ("client.subscribe_resource",),
         "The session's read timeout, and at the start connect_s.",
         SILENT_PROCESS,
@@ -206,6 +194,51 @@ BOUNDS = (
             ("read_key.sign_or_explain", ("sign",)),
         )
     ),
+    Bound("life.py", "Life._rest", ("while",), "As long as nobody rests the server; `_live` cancels it.", RESTS),
+    Bound("life.py", "Life.send_level", ("client.session.set_logging_level",), "The session's read timeout.", LEVEL),
+    Bound("life.py", "end_all", ("asyncio.gather",), "They have been cancelled.", LEFT),
+    Bound("requests.py", "get_prompt", ("client.get_prompt",), "The session's read timeout.", SILENT_PROCESS),
+    Bound("requests.py", "get_prompt.send", ("client.get_prompt",), "The same.", SILENT_PROCESS),
+    Bound("requests.py", "read_from", ("client.read_resource",), "The same.", SILENT_PROCESS),
+    Bound("requests.py", "read_from.send", ("client.read_resource",), "The same.", SILENT_PROCESS),
+    Bound("tasks.py", "Task.wait", ("while",), "The patience of the call is around it.", TASK_HANGS),
+    Bound("tasks.py", "Task._look", ("self._ask",), "The session's read timeout, and the call's patience.", TASK_HANGS),
+    Bound("tasks.py", "Task._tell_news", ("self._news",), "It hands a report on and waits for nothing.", TASK),
+    Bound(
+        "tasks.py", "ModernTask._heed_questions", ("self._ask",), "Its person, within the longest patience.", TASK_ASKS
+    ),
+    Bound("tasks.py", "ModernTask._take_result", ("self._ask",), "It reads what is there.", TASK),
+    Bound(
+        "tasks.py",
+        "OlderTask.wait",
+        ("super().wait", "asyncio.gather"),
+        "As Task.wait; then it is cancelled.",
+        TASK_HANGS,
+    ),
+    Bound("tasks.py", "OlderTask._look", ("super()._look",), "As Task._look.", TASK_HANGS),
+    Bound("tasks.py", "OlderTask._pause", ("super()._pause",), "At most LONGEST_POLL_S.", TASK_HANGS),
+    Bound(
+        "tasks.py",
+        "OlderTask._take_result",
+        ("self._result or self._ask(self._fetch_result, self._longest_s)",),
+        "The call's patience, and its longest as the limit of the request.",
+        TASK_ASKS,
+    ),
+    Bound("tasks.py", "begin", ("client.session.send_request",), "The session's read timeout, and the patience.", TASK),
+    Bound("tasks.py", "send", ("client.session.send_request",), "The same.", TASK_HANGS),
+    Bound(
+        "tasks.py", "check_result", ("client.session.validate_tool_result",), "At most a list of tools, as above.", TASK
+    ),
+    Bound("tasks.py", "answer", ("client.session.dispatch_input_request",), "As Answers._ask.", TASK_ASKS),
+    Bound(
+        "watch.py",
+        "sleep_or_stay",
+        ("asyncio.sleep(wait_s) if wait_s else asyncio.Event().wait()",),
+        "In the background; `_live` cancels it.",
+        LEFT,
+    ),
+    Bound("watch.py", "wait_until_idle", ("while",), "The same.", LEFT),
+    Bound("watch.py", "wait_until_silent", ("while",), "The same; each question has its limit.", LEFT),
     Bound(
         "http.py",
         "Web._take_unsent",

@@ -354,3 +354,21 @@ def test_five_stuck_servers_are_closed_within_three_seconds(mode: str, tmp_path:
     seconds, status = asyncio.run(go())
     assert [pid for config in configs for pid in left_behind(tmp_path, config.name)] == []
     assert (seconds <= 3, status) == (True, "failed")
+
+
+@fault("F32", "crash-speechless")
+def test_what_we_wrote_into_its_log_is_not_taken_for_its_last_words(mode: str, tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[str, str]:
+        return (await trial.act()).text, trial.logs
+
+    text, logs = try_mode(tmp_path, mode, go)
+    assert "[rkllm-chat] Passed over" in logs
+    assert text == 'Server "chaos" has gone away (it exited with 7).'
+
+
+@fault("F32", "crash-mid-call")
+def test_its_last_words_are_told(mode: str, tmp_path: Path) -> None:
+    async def go(trial: Trial) -> str:
+        return (await trial.act()).text
+
+    assert try_mode(tmp_path, mode, go).endswith("(it exited with 7). It said: I am dying")

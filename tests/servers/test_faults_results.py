@@ -95,3 +95,24 @@ def test_what_an_era_does_not_know_fails_the_call(mode: str, eras: str, tmp_path
     result, echo = try_mode(tmp_path, mode, act_and_echo, eras=eras)
     assert_told(result, 0.5)
     assert echo == "still here"
+
+
+@pytest.mark.parametrize("eras", ["modern", "handshake"])
+def test_a_result_that_does_not_fit_its_schema_is_a_failed_call_that_says_so(eras: str, tmp_path: Path) -> None:
+    result, echo = try_mode(tmp_path, "structured-mismatch", act_and_echo, eras=eras)
+    assert_told(result, 1)
+    assert "a result that does not fit what it promised: Invalid structured content returned by tool act" in result.text
+    assert "'seven' is not of type 'number'" in result.text
+    assert (result.structured, echo) == (None, "still here")
+
+
+def test_an_argument_name_that_is_no_text_is_our_fault_and_not_sent(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[list[ToolResult], int, str]:
+        results = [await trial.act(**arguments) for arguments in ({"a\ud800": 1}, {"a": [{"b": {"\udfffc": 1}}]})]
+        return results, len(trial.heard("tools/call")), await trial.echo("half \ud800 a character")
+
+    results, sent, echo = try_mode(tmp_path, "ok", go)
+    for result, name in zip(results, ("a\\ud800", "\\udfffc"), strict=True):
+        assert_told(result, 1)
+        assert result.text == f'The tool "act" of server "chaos" was not called: the argument name "{name}" is no text.'
+    assert (sent, echo) == (0, "half \ufffd a character")

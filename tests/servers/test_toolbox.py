@@ -6,14 +6,18 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
+from mcp.server.mcpserver import MCPServer
+from mcp_types import ToolAnnotations
 
 from rkllm_chat.config import ServerConfig
 from rkllm_chat.discover import BOARD
 from rkllm_chat.messages import Tool, ToolResult
 from rkllm_chat.servers.toolbox import Toolbox
+
+from .faults import Trial, try_mode
 
 T = TypeVar("T")
 
@@ -113,14 +117,48 @@ def test_hints_count_as_trusted_only_where_the_user_says_so(odd: ServerConfig, t
     assert hints == {"get_time": (True, True), "count": (True, False), "die": (False, False)}
 
 
-def test_a_tool_reports_its_progress(odd: ServerConfig, tmp_path: Path) -> None:
+def test_a_tool_is_kept_as_its_server_describes_it(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"value": {"type": "number"}}}
+    server = MCPServer("sea")
+
+    def look() -> None: ...
+
+    destroy = ToolAnnotations(title="Sink it", destructive_hint=True, open_world_hint=False, read_only_hint=False)
+    add_only = ToolAnnotations(destructive_hint=False)
+    reading = ToolAnnotations(read_only_hint=True, destructive_hint=True)
+    server.add_tool(look, "plain", structured_output=False)
+    server.add_tool(look, "titled", "Look out", annotations=destroy, structured_output=False)
+    server.add_tool(look, "destroy", annotations=destroy, structured_output=False)
+    server.add_tool(look, "add", annotations=add_only, structured_output=False)
+    server.add_tool(look, "read", annotations=reading, structured_output=False)
+
+    async def go() -> dict[str, tuple[str, bool, bool]]:
+        async with Toolbox.of({"sea": server}) as box:
+            return {tool.name: (tool.title, tool.destructive, tool.open_world) for tool in box.tools}
+
+    assert asyncio.run(go()) == {
+        "plain": ("", True, True),  # the protocol's defaults
+        "titled": ("Look out", True, False),
+        "destroy": ("Sink it", True, False),
+        "add": ("", False, True),
+        "read": ("", False, True),  # what only reads destroys nothing
+    }
+
+    async def schemas(trial: Trial) -> dict[str, Any]:
+        return {tool.name: tool.output_schema for tool in trial.toolbox.tools if tool.server == "chaos"}
+
+    promised = {**schema, "required": ["value"]}
+    assert try_mode(tmp_path, "structured-mismatch", schemas) == {"echo": None, "add": None, "act": promised}
+
+
+def test_a_tool_reports_its_progress_and_at_last_where_it_ended(odd: ServerConfig, tmp_path: Path) -> None:
     reports: list[tuple[float, float | None, str]] = []
 
     async def count(servers: Toolbox) -> ToolResult:
         return await servers.call(find(servers, "count"), {"to": 3}, lambda *report: reports.append(report))
 
     assert with_servers(tmp_path, odd, then=count).text == "counted to 3"
-    assert reports == [(1, 3, "so far"), (2, 3, "so far"), (3, 3, "so far")]
+    assert (reports[0], reports[-1]) == ((1, 3, "so far"), (3, 3, "so far"))
 
 
 def test_a_tool_that_fails_is_a_failed_result(odd: ServerConfig, tmp_path: Path) -> None:
