@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from mcp import MCPError
@@ -35,7 +36,8 @@ MOST_OPEN_QUESTIONS = 8
 class Answers:
     """What one server gets to hear. What nobody answers is not offered (`given`).
 
-    `heard` is told of changes, `listeners` of progress by its token, `write_log` of each line of its log.
+    `heard` is told of changes, `write_log` of each line of its log. `listeners` are those who wait for calls: they are
+    told of progress by its token, and have patience while the server is answered.
     """
 
     def __init__(
@@ -97,7 +99,10 @@ class Answers:
             return None
         self._open_questions += 1
         try:
-            return await ask(self._server, params)
+            with ExitStack() as calls:
+                for one in self._listeners.values():
+                    calls.enter_context(one.patience.during_question())
+                return await ask(self._server, params)
         finally:
             self._open_questions -= 1
 

@@ -189,8 +189,7 @@ class Life:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._closing.wait(), wait_s)
         if not self._closing.is_set():
-            if not self._is_idle:
-                self._backoff.started(time.monotonic())
+            self._backoff.started(time.monotonic())
             await self._start()
 
     async def _start(self) -> None:
@@ -201,7 +200,7 @@ class Life:
             await self._run_owner()
             if self.error:  # it was not that
                 self.error, self._is_legacy = first, False
-        if not self._client:
+        if not self.is_ready:
             self._backoff.died(time.monotonic(), healthy_s=0)
 
     async def _run_owner(self) -> None:
@@ -250,6 +249,7 @@ class Life:
 
     async def _live(self, client: Client, tap: Tap | None) -> None:
         """While the server is open: hears of its changes, until it is to be closed, has gone, or is not needed."""
+        self._use.begin_anew()
         waits = [self._closing.wait(), self._lost.wait(), *([tap.ended.wait()] if tap else [])]
         silent = asyncio.create_task(wait_until_silent(client, self._use, self.config.ping_s))
         ends = [silent, asyncio.create_task(self._rest()), *map(asyncio.ensure_future, waits)]
@@ -259,7 +259,10 @@ class Life:
         finally:
             more = [self._refreshing] if self._refreshing else []
             await end_all([*ends, listening, *more, *self._errands])
-        if self._closing.is_set() or self._is_idle:
+        if self._closing.is_set():
+            self._is_idle = False
+            return
+        if self._is_idle:
             return
         if self._lost.is_set() or not silent.cancelled():
             raise ConnectError(f'Server "{self.config.name}" does not answer any more.', server=self.config.name)

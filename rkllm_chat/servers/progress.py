@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 
@@ -19,7 +20,8 @@ OnProgress = Callable[[float, "float | None", str], None]
 class Patience:
     """How long a call may take: so many seconds from its last sign of progress, and not for ever.
 
-    Several waits may share one patience.
+    Several waits may share one patience. While somebody is asked what the server wants to know, it is not the server
+    that keeps the call waiting.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -28,12 +30,24 @@ class Patience:
         self._end = anyio.current_time() + self.longest_s
         self._deadline = anyio.current_time() + limit_s
         self._scope: anyio.CancelScope | None = None
+        self._open_questions = 0
 
     def extend(self) -> None:
         """There is a sign of progress."""
-        self._deadline = min(self._end, anyio.current_time() + self.limit_s)
+        wait_s = math.inf if self._open_questions else self.limit_s
+        self._deadline = min(self._end, anyio.current_time() + wait_s)
         if self._scope:
             self._scope.deadline = self._deadline
+
+    @contextmanager
+    def during_question(self) -> Iterator[None]:
+        self._open_questions += 1
+        self.extend()
+        try:
+            yield
+        finally:
+            self._open_questions -= 1
+            self.extend()
 
     @contextmanager
     def bound(self) -> Iterator[None]:
@@ -57,12 +71,12 @@ class Reports:
         listeners[self.token] = self
         self._listeners = listeners
         self._tell: OnProgress | None = tell
-        self._patience = patience
+        self.patience = patience
         self._held: tuple[float, float | None, str] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, progress: float, total: float | None, message: str | None) -> None:
-        self._patience.extend()
+        self.patience.extend()
         self._held = (progress, total, message or "")
         if self._timer is None:
             self._pass_on()

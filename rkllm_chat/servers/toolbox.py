@@ -56,11 +56,13 @@ class Toolbox:
         self._opening: set[asyncio.Task[None]] = set()
 
     @classmethod
-    def of(cls, servers: Mapping[str, Any], asks: Asks | None = None, trust: str = "ask") -> Toolbox:
+    def of(
+        cls, servers: Mapping[str, Any], asks: Asks | None = None, trust: str = "ask", timeout_s: float = 60.0
+    ) -> Toolbox:
         """A box over `MCPServer` objects in this process, for tests and programs that bring their own."""
         box = cls((), None, asks)
         for name, server in servers.items():
-            config = ServerConfig(name, trust=trust)
+            config = ServerConfig(name, trust=trust, timeout_s=timeout_s)
             box.connections[name] = Connection(config, box._logs / f"{name}.log", asks, source=server)
         return box
 

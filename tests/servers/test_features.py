@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
@@ -24,6 +25,8 @@ from rkllm_chat.errors import ChatError, ServerNotFoundError, ToolNotFoundError
 from rkllm_chat.messages import ToolResult
 from rkllm_chat.servers.asks import Asks
 from rkllm_chat.servers.toolbox import Toolbox
+
+from .faults import wait_for
 
 T = TypeVar("T")
 
@@ -164,6 +167,19 @@ def test_a_question_of_a_server_is_answered_by_whoever_sits_there() -> None:
 
     assert with_harbour(look, Asks(elicit=answer)) == "Anna has 12 metres"
     assert asked == [("harbour", "How long is the boat?")]
+
+
+def test_who_is_asked_may_think_longer_than_a_call_may_take() -> None:
+    async def answer(_server: str, _params: object) -> ElicitResult:
+        end = time.monotonic() + 1.2
+        await wait_for(lambda: time.monotonic() >= end)
+        return ElicitResult(action="accept", content={"metres": 12})
+
+    async def go() -> str:
+        async with Toolbox.of({"harbour": make_harbour()}, Asks(elicit=answer), timeout_s=0.6) as box:
+            return (await call(box, "book", boat="Anna")).text
+
+    assert asyncio.run(go()) == "Anna has 12 metres"
 
 
 def test_without_anybody_to_ask_the_call_fails_and_the_server_lives() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -114,16 +115,21 @@ def test_a_task_outlives_the_process_of_its_server(tmp_path: Path) -> None:
     assert try_mode(tmp_path, "task-outlives", go) == ("act is done", 2)
 
 
-def with_person(mode: str, folder: Path, answer: ElicitResult = NAME) -> tuple[ToolResult, list[str], Trial]:
+def with_person(
+    mode: str, folder: Path, thinks_s: float = 0, timeout_s: float = 5
+) -> tuple[ToolResult, list[str], Trial]:
     """Has `act` called where somebody answers questions; gives the result and what was asked."""
     asked: list[str] = []
 
     async def elicit(server: str, params: Any) -> ElicitResult:
         asked.append(f"{server}: {params.message}")
-        return answer
+        end = time.monotonic() + thinks_s
+        await wait_for(lambda: time.monotonic() >= end)
+        return NAME
 
     async def go() -> tuple[ToolResult, list[str], Trial]:
-        async with Toolbox([chaos(folder, mode)], folder / "logs", Asks(elicit=elicit)) as box:
+        config = chaos(folder, mode, timeout_s=timeout_s)
+        async with Toolbox([config], folder / "logs", Asks(elicit=elicit)) as box:
             trial = Trial(box, folder)
             return await trial.act(), asked, trial
 
@@ -141,6 +147,12 @@ def test_what_a_task_asks_is_asked_once_and_its_answer_sent(tmp_path: Path) -> N
 def test_an_older_task_asks_while_its_result_is_waited_for(tmp_path: Path) -> None:
     result, asked, _ = with_person("old-task-asks", tmp_path)
     assert (result.text, asked) == ("hello, Ada", ["chaos: Who?"])
+
+
+@pytest.mark.parametrize("mode", ["task-asks", "old-task-asks"])
+def test_who_is_asked_may_think_longer_than_a_call_may_take(mode: str, tmp_path: Path) -> None:
+    result, _, _ = with_person(mode, tmp_path, thinks_s=1.2, timeout_s=0.6)
+    assert result.status == "completed", result.text
 
 
 def test_a_task_may_not_ask_without_end(tmp_path: Path) -> None:
