@@ -12,7 +12,7 @@ from rkllm_chat.servers.toolbox import Toolbox
 
 from .faults import Trial, chaos, rows, try_mode, try_servers, wait_for
 
-PING_S = 0.4
+PING_S = 0.5
 PINGS = {"handshake": "ping", "modern": "server/discover"}
 BOTH_ERAS = pytest.mark.parametrize("eras", PINGS)
 
@@ -25,7 +25,7 @@ def count_pings(trial: Trial, eras: str, server: str = "chaos") -> int:
 @BOTH_ERAS
 def test_an_idle_server_is_asked_whether_it_lives_and_lives_on(eras: str, tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[int, str]:
-        await wait_for(lambda: count_pings(trial, eras) >= 4)
+        await wait_for(lambda: count_pings(trial, eras) >= 3)
         assert trial.toolbox.is_connected("chaos")
         return trial.lives(), await trial.echo()
 
@@ -34,14 +34,13 @@ def test_an_idle_server_is_asked_whether_it_lives_and_lives_on(eras: str, tmp_pa
 
 @BOTH_ERAS
 def test_an_idle_server_that_answers_no_more_is_taken_as_dead_and_replaced(eras: str, tmp_path: Path) -> None:
-    async def go(trial: Trial) -> tuple[str, int, str, int]:
+    async def go(trial: Trial) -> tuple[str, str, int]:
         assert (await trial.act()).text == "act is done"
-        await wait_for(lambda: "chaos" in trial.toolbox.failures)
-        return trial.failure.message, count_pings(trial, eras), await trial.echo(), trial.lives()
+        await wait_for(lambda: "chaos" in trial.toolbox.failures, 10)
+        return trial.failure.message, await trial.echo(), trial.lives()
 
-    said, _, echo, lives = try_mode(tmp_path, "stops-when-idle", go, eras=eras, ping_s=PING_S)
-    assert said == 'Server "chaos" does not answer any more.'
-    assert (echo, lives) == ("still here", 2)
+    told = try_mode(tmp_path, "stops-when-idle", go, eras=eras, ping_s=PING_S)
+    assert told == ('Server "chaos" does not answer any more.', "still here", 2)
 
 
 @pytest.mark.parametrize("mode", rows(("", "ping-error"), ("", "ping-sometimes")))
