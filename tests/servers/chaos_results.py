@@ -76,6 +76,23 @@ def promise(server: Server, _message: Message) -> None:
     server.tools = [{**entry, "outputSchema": schema} if entry["name"] == "act" else entry for entry in server.tools]
 
 
+@mode("structured-missing", "start", "promises a schema for its results, and gives text alone")
+def promise_too(server: Server, message: Message) -> None:
+    promise(server, message)
+
+
+@mode("structured-missing", "call")
+def give_text(server: Server, message: Message) -> None:
+    server.answer(message, text("seven"))
+
+
+@mode("schema-odd", "start", "promises a schema for its results that refers to nowhere")
+def promise_nothing(server: Server, _message: Message) -> None:
+    schema = {"type": "object", "properties": {"value": {"$ref": "#/$defs/gone"}}}
+    server.tools = [{**entry, "outputSchema": schema} if entry["name"] == "act" else entry for entry in server.tools]
+
+
+@mode("schema-odd", "call")
 @mode("structured-mismatch", "call")
 def break_promise(server: Server, message: Message) -> None:
     server.answer(message, text("seven", structuredContent={"value": "seven"}))

@@ -98,11 +98,21 @@ def test_what_an_era_does_not_know_fails_the_call(mode: str, eras: str, tmp_path
 
 
 @pytest.mark.parametrize("eras", ["modern", "handshake"])
-def test_a_result_that_does_not_fit_its_schema_is_a_failed_call_that_says_so(eras: str, tmp_path: Path) -> None:
-    result, echo = try_mode(tmp_path, "structured-mismatch", act_and_echo, eras=eras)
+@pytest.mark.parametrize(
+    ("mode", "cause"),
+    rows(
+        ("72", "structured-mismatch", "returned by tool act: 'seven' is not of type 'number'"),
+        ("72", "structured-missing", "Tool act has an output schema but did not return structured content"),
+        ("72", "schema-odd", "Invalid schema for tool act"),
+    ),
+)
+def test_a_result_that_does_not_fit_its_schema_is_a_failed_call_that_says_so(
+    mode: str, cause: str, eras: str, tmp_path: Path
+) -> None:
+    result, echo = try_mode(tmp_path, mode, act_and_echo, eras=eras)
     assert_told(result, 1)
-    assert "a result that does not fit what it promised: Invalid structured content returned by tool act" in result.text
-    assert "'seven' is not of type 'number'" in result.text
+    assert 'Server "chaos" gave a result that does not fit what it promised: ' in result.text
+    assert cause in result.text
     assert (result.structured, echo) == (None, "still here")
 
 
