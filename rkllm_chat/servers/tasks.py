@@ -17,6 +17,7 @@ from mcp import Client, MCPError
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.session import ClientRequestContext
 from mcp_types import (
+    INTERNAL_ERROR,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
@@ -200,8 +201,9 @@ class ModernTask(Task):
 
     async def _read_result(self, client: Client) -> CallToolResult:
         state = self._state
-        if isinstance(state, Snapshot) and state.error:
-            raise MCPError.from_error_data(state.error)
+        error = getattr(state, "error", None)
+        if state.status == "failed":
+            raise MCPError.from_error_data(error or ErrorData(code=INTERNAL_ERROR, message=state.status_message or "?"))
         result = CallToolResult.model_validate(mend_content(getattr(state, "result", None) or {}), by_name=False)
         return await check_result(client, self._name, result)
 

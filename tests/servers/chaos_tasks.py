@@ -45,6 +45,11 @@ COURSES: dict[str, tuple[str, Message, list[Message]]] = {
         state("working"),
         [state("failed", error={"code": -32603, "message": "no wind"})],
     ),
+    "task-fails-silently": (
+        "makes a task that ends badly, and does not give the error",
+        state("working"),
+        [state("failed", "becalmed")],
+    ),
     "task-gives-up": ("cancels its task itself", state("working"), [state("cancelled", "storm")]),
     "task-mismatch": (
         "makes a task whose result breaks its schema",

@@ -35,6 +35,7 @@ def test_a_task_gives_its_result_in_the_end(mode: str, tmp_path: Path) -> None:
     [
         ("task-is-error", "the disk is full"),
         ("task-fails", "no wind"),
+        ("task-fails-silently", "becalmed"),
         ("task-gives-up", 'has cancelled the task of "act": storm'),
         ("task-mismatch", "does not fit"),
         ("task-nonsense", "status"),
