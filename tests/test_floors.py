@@ -14,8 +14,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = {
     **dict.fromkeys(("messages", "events", "errors", "language"), 0),
     **dict.fromkeys(("reader", "formats", "scanner", "arguments", "templates", "prompt"), 1),
-    **dict.fromkeys(("budget", "clean", "policy", "config", "names", "records", "history"), 1),
-    **dict.fromkeys(("export", "oauth"), 1),
+    **dict.fromkeys(("budget", "clean", "policy", "config", "values", "names", "records"), 1),
+    **dict.fromkeys(("history", "export", "oauth"), 1),
     **dict.fromkeys(("backends", "servers", "discover", "configfile", "measured", "journal"), 2),
     **dict.fromkeys(("chat", "chosen", "compact", "attach", "rounds", "sampling"), 3),
     **dict.fromkeys(("elicitation", "loading", "desk", "sessions", "replay"), 3),

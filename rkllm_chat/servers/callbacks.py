@@ -21,8 +21,8 @@ from mcp_types import (
 from pydantic import FileUrl
 
 from ..clean import clean_line
-from ..config import LOG_LEVELS
 from ..errors import ProtocolError
+from ..values import LOG_LEVELS
 from .asks import Asks
 from .listening import name_change
 from .progress import Reports

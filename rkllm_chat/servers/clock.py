@@ -17,6 +17,10 @@ class Clock:
         self._left: dict[anyio.CancelScope, float] = {}
         self._pauses = 0
 
+    @property
+    def is_paused(self) -> bool:
+        return self._pauses > 0
+
     @contextmanager
     def limit(self, seconds: float) -> Iterator[anyio.CancelScope]:
         """As `anyio.move_on_after`, but for the pauses."""

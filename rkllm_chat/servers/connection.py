@@ -11,9 +11,9 @@ from mcp import Client, MCPError
 from mcp_types import LOG_LEVEL_META_KEY, URL_ELICITATION_REQUIRED, CallToolResult, RequestParamsMeta
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ..config import LOG_LEVELS
 from ..errors import ConnectError, ProtocolError, TimeLimitError, UsageError, ValidationError
 from ..messages import Tool
+from ..values import LOG_LEVELS
 from .callbacks import visit_pages
 from .life import LIST_S, Life
 from .lines import find_half_key
@@ -39,7 +39,7 @@ class Connection(Life):
         """
         if (key := find_half_key(arguments)) is not None:
             raise self._refuse_key(name, key)
-        patience = Patience(self.config.timeout_s)
+        patience = Patience(self.config.timeout_s, self.login.clock)
         with self._use.during(), closing(Reports(on_progress, patience, self._listeners)) as reports:
             outcome = await self._begin(name, arguments, meant, patience, reports)
             return await self._see_through(outcome, patience) if isinstance(outcome, Task) else outcome

@@ -30,6 +30,7 @@ from .backoff import Backoff
 from .callbacks import Answers
 from .listening import Followed, listen
 from .listing import has_resources, list_tools
+from .login import Login
 from .progress import Reports
 from .tap import Tap
 from .tasks import Tasks
@@ -65,6 +66,7 @@ class Life:
         self.hidden: Mapping[str, str] = {}
         self.error: ChatError | None = None
         self.asks = asks or Asks()
+        self.login = Login(config, None, self.asks)
         self.log_level = config.log_level
         self._source = source
         self._use = Use()
@@ -130,6 +132,7 @@ class Life:
         self._closing.clear()
         self._is_idle = False
         self._backoff.reset()
+        self.login.error = None
         await self._start()
 
     async def aclose(self) -> None:
@@ -214,9 +217,8 @@ class Life:
     async def _own(self) -> None:
         """Enters the client, waits until it is to be left, leaves it."""
         begun, opened, tap = time.monotonic(), False, None
-        limit = anyio.CancelScope(deadline=anyio.current_time() + self.config.connect_s)
         try:
-            with limit:
+            with self.login.clock.limit(self.config.connect_s) as limit:
                 tap = None if self._source else self._open_tap()
                 async with self._make_client(tap) as client:
                     if tap:
@@ -347,6 +349,7 @@ class Life:
 
     def _open_tap(self) -> Tap:
         self._transport = open_transport(self.config, self.log_file)
+        self._transport.login = self.login
         return Tap(self._transport)
 
     def _make_client(self, tap: Tap | None) -> Client:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 import anyio
 
+from .clock import Clock
+
 GAP_S = 0.25
 MOST_EXTENSIONS = 20
 """How many times its limit a call may take that keeps reporting progress."""
@@ -20,12 +22,13 @@ OnProgress = Callable[[float, "float | None", str], None]
 class Patience:
     """How long a call may take: so many seconds from its last sign of progress, and not for ever.
 
-    Several waits may share one patience. While somebody is asked what the server wants to know, it is not the server
-    that keeps the call waiting.
+    It stands still while `clock` does, for a login. Several waits may share one patience. While somebody is asked
+    what the server wants to know, it is not the server that keeps the call waiting.
     """
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, clock: Clock | None = None) -> None:
         self.limit_s = limit_s
+        self._clock = clock or Clock()
         self.longest_s = MOST_EXTENSIONS * limit_s
         self._end = anyio.current_time() + self.longest_s
         self._deadline = anyio.current_time() + limit_s
@@ -36,7 +39,7 @@ class Patience:
         """There is a sign of progress."""
         wait_s = math.inf if self._open_questions else self.limit_s
         self._deadline = min(self._end, anyio.current_time() + wait_s)
-        if self._scope:
+        if self._scope and not self._clock.is_paused:
             self._scope.deadline = self._deadline
 
     @contextmanager
@@ -52,7 +55,7 @@ class Patience:
     @contextmanager
     def bound(self) -> Iterator[None]:
         """Raises TimeoutError when the patience is at its end."""
-        with anyio.CancelScope(deadline=self._deadline) as self._scope:
+        with self._clock.limit(self._deadline - anyio.current_time()) as self._scope:
             yield
         if self._scope.cancelled_caught:
             raise TimeoutError
