@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp_types import (
     CallToolResult,
@@ -38,6 +38,8 @@ from .login import Login
 from .progress import OnProgress
 from .requests import complete, get_prompt, list_prompts, list_resources, list_templates, read_resource, subscribe
 from .resources import describe_resources, resource_tools
+
+Item = TypeVar("Item")
 
 
 class Toolbox:
@@ -160,13 +162,13 @@ class Toolbox:
 
     async def list_resources(self, server: str | None = None) -> list[tuple[str, Resource]]:
         """(server, resource) of one server or of all that are open."""
-        return [(one.config.name, found) for one in self._some(server) for found in await list_resources(one)]
+        return await self._ask_each(server, list_resources)
 
     async def list_templates(self, server: str | None = None) -> list[tuple[str, ResourceTemplate]]:
-        return [(one.config.name, found) for one in self._some(server) for found in await list_templates(one)]
+        return await self._ask_each(server, list_templates)
 
     async def list_prompts(self, server: str | None = None) -> list[tuple[str, Prompt]]:
-        return [(one.config.name, found) for one in self._some(server) for found in await list_prompts(one)]
+        return await self._ask_each(server, list_prompts)
 
     async def read_resource(self, uri: str, server: str | None = None) -> ReadResourceResult:
         """Reads a resource; without a server, from the first that has it. Raises ChatError."""
@@ -218,6 +220,18 @@ class Toolbox:
         connection = Connection(config, self._logs / f"{config.name}.log", self._asks)
         connection.login = Login(config, self._logins, self._asks)
         return connection
+
+    async def _ask_each(
+        self, server: str | None, ask: Callable[[Connection], Awaitable[list[Item]]]
+    ) -> list[tuple[str, Item]]:
+        """What one server says, or all that are open, asked side by side. Raises ChatError if none answers."""
+        asked = self._some(server)
+        answers = await asyncio.gather(*(ask(one) for one in asked), return_exceptions=True)
+        found = [(one, answer) for one, answer in zip(asked, answers, strict=True) if isinstance(answer, list)]
+        for failure in answers:
+            if isinstance(failure, BaseException) and not (found and isinstance(failure, ChatError)):
+                raise failure
+        return [(one.config.name, item) for one, items in found for item in items]
 
     def _some(self, server: str | None) -> list[Connection]:
         """One server, or all that are open, also those that are only closed until they are needed."""

@@ -322,6 +322,7 @@ BOUNDS = (
             ("WriteTap.send", "self._inner.send"),
         )
     ),
+    Bound("toolbox.py", "Toolbox._ask_each", ("asyncio.gather",), "Each question has its limit.", SILENT_PROCESS),
     Bound(
         "toolbox.py",
         "Toolbox.open",

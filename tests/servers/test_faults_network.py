@@ -57,7 +57,7 @@ def test_headers_do_not_follow_a_redirect_to_another_server(mode: str, eras: str
 @pytest.mark.parametrize(
     ("mode", "cause"),
     rows(
-        ("F85", "start-401", "401"),
+        ("F85", "start-401", "wants a login"),
         ("F85", "start-403", "403"),
         ("F85", "start-404", "404"),
         ("F85", "start-405", "405"),
@@ -84,7 +84,7 @@ def test_a_url_that_is_no_server_says_what_it_is(mode: str, cause: str, transpor
 @pytest.mark.parametrize(
     ("mode", "cause"),
     rows(
-        ("F85", "call-401", "401"),
+        ("F85", "call-401", "wants a login"),
         ("F85", "call-403", "403"),
         ("F85", "call-404", ""),
         ("F85", "call-405", "405"),

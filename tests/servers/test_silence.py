@@ -48,11 +48,17 @@ DOORS: dict[str, Door] = {
     "list_templates": lambda box, server: box.list_templates(server),
     "list_prompts": lambda box, server: box.list_prompts(server),
     "read_resource": lambda box, server: box.read_resource(URI, server),
+    "read_text": lambda box, _: box.read_text(URI),
+    "complete_uri": lambda box, _: box.complete_uri(URI),
     "get_prompt": lambda box, server: box.get_prompt(server, "greet"),
     "complete": lambda box, server: box.complete(server, PromptReference(name="greet"), "name", "o"),
     "subscribe": lambda box, server: box.subscribe(server, URI),
 }
-LATER = {"restart": lambda box, server: box.restart(server)}
+LATER: dict[str, Door] = {
+    "restart": lambda box, server: box.restart(server),
+    "log_in": lambda box, server: box.log_in(server),
+    "forget_login": lambda box, server: box.forget_login(server),
+}
 OF_ALL = {"apply", "aclose", "close"}
 
 
@@ -124,7 +130,11 @@ async def try_doors(configs: list[ServerConfig], folder: Path) -> list[str]:
         {f"{door} {name}": enter(box, name) for door, enter in DOORS.items() for name in names}, DOOR_S
     )
     changed = [replace(config, timeout_s=2 * TIMEOUT_S) for config in configs[::2]] + configs[1::2]
-    ends = {f"restart {name}": box.restart(name) for name in names[1::2]}
+    ends = {
+        f"{door} {name}": enter(box, name)
+        for number, (door, enter) in enumerate(LATER.items())
+        for name in names[1::2][number :: len(LATER)]
+    }
     found += await judge({**ends, "apply": box.apply(changed)}, CLOSE_S + OPEN_S)
     found += await judge({"aclose": box.aclose()}, CLOSE_S)
     return found + [f"left: {task.get_name()}" for task in asyncio.all_tasks() if task is not asyncio.current_task()]
