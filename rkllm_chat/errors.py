@@ -19,7 +19,9 @@ Trouble of the model or of a tool inside a turn is a value (CallGarbled, ToolRes
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+TYPE_CHECKING = False  # importing typing costs 2 ms
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 class ChatError(Exception):

@@ -17,29 +17,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
-MARK = "RKLLM_CHAT_SERVER"
-GUARD = """
-send() {
-    for file in $(grep -lsF "$mark" /proc/[0-9]*/environ); do
-        pid=${file#/proc/}
-        kill "-$1" "${pid%/environ}"
-    done
-    kill "-$1" "-$group"
-}
-mark=$1
-read -r group
-read -r _
-send TERM
-sleep 0.5
-send KILL
-"""
-
-
-def make_environment(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What a server sees of this program's environment, which is little, and what its configuration gives it."""
-    kept = {name: value for name, value in own.items() if name in KEPT or name.startswith("LC_")}
-    return {**{name: value for name, value in kept.items() if not value.startswith("()")}, **given}
+from .programs import GUARD, MARK
 
 
 class Process:
@@ -49,7 +27,7 @@ class Process:
     other process. Raises OSError if it cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path | None) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], cwd: str | None) -> None:
         name, value = MARK, secrets.token_hex(8)
         self._mark = f"{name}={value}".encode()
         self._guard = start_guard(f"{name}={value}")
@@ -115,7 +93,7 @@ class Process:
         self._guard.communicate()
 
 
-def start_server(command: Sequence[str], environment: Mapping[str, str], cwd: Path | None) -> subprocess.Popen[bytes]:
+def start_server(command: Sequence[str], environment: Mapping[str, str], cwd: str | None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -150,13 +128,3 @@ def list_processes() -> list[int]:
 def read_stat(pid: int) -> list[str]:
     """A process's state, parent, group and so on (proc(5), behind its name). Raises OSError if it has gone."""
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-
-
-def describe_exit(code: int) -> str:
-    """An exit code in words that follow "it": "exited with 3", "was ended by SIGSEGV"."""
-    if code >= 0:
-        return f"exited with {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

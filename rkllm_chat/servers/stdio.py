@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import sys
 import termios
@@ -22,10 +21,10 @@ from mcp.shared.message import SessionMessage
 from ..config import ServerConfig
 from ..errors import ConnectError
 from .lines import MB, MOST_DISCARDED, Lines
-from .processes import Process, describe_exit, make_environment
+from .processes import Process
+from .programs import describe_exit, find_command, find_folder, make_environment
 from .transport import Transport
 
-OWN_COMMAND = "rkllm-chat"
 READ_SIZE = 1 << 18
 MOST_UNWRITTEN = 32 * MB
 MOST_DRAINED = 4 * MB
@@ -216,33 +215,3 @@ class Stdio(Transport):
         end = self._loop.time() + limit_s
         while self._process.living() and self._loop.time() < end:  # noqa: ASYNC110 - the kernel tells nobody
             await asyncio.sleep(POLL_S)
-
-
-def find_folder(server: ServerConfig) -> Path | None:
-    cwd = Path(server.cwd).expanduser() if server.cwd else None
-    if cwd and not cwd.is_dir():
-        raise ConnectError(f'Server "{server.name}": there is no folder {cwd}.', "Correct its cwd.", server=server.name)
-    return cwd
-
-
-def find_command(server: ServerConfig) -> list[str]:
-    """The program to start, and its arguments. Our own is started with this Python; it may not be on the PATH."""
-    if server.command == OWN_COMMAND:
-        return [sys.executable, "-m", "rkllm_chat", *server.args]
-    command = Path(server.command).expanduser()
-    found = shutil.which(str(command), path=server.env.get("PATH"))
-    if found is None:
-        raise ConnectError(
-            f'Server "{server.name}": the command "{server.command}" {explain_missing(command)}.',
-            "Is it installed and on the PATH? A relative path counts from the current folder.",
-            server=server.name,
-        )
-    return [found, *server.args]
-
-
-def explain_missing(command: Path) -> str:
-    if command.is_dir():
-        return "is a folder"
-    if len(command.parts) > 1 and command.exists():
-        return "is not executable"
-    return "cannot be found"

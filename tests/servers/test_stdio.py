@@ -22,7 +22,7 @@ from mcp import Client
 from rkllm_chat.config import ServerConfig
 from rkllm_chat.errors import ConnectError
 from rkllm_chat.servers.lines import LONGEST, Lines
-from rkllm_chat.servers.processes import MARK
+from rkllm_chat.servers.programs import MARK
 from rkllm_chat.servers.transport import Transport
 from rkllm_chat.servers.transports import open_transport
 

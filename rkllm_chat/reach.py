@@ -1,0 +1,109 @@
+"""One server, opened for one command: by the small client of `wire/` where that can, else through `servers/`.
+
+    with open_server(server) as opened:              # a ServerConfig; a process is started here, before anything else
+        opened.list_tools()                          # -> [{"name", "description", "inputSchema", ...}] as it says
+        opened.call_tool("echo", {"text": "x"}, 60)  # -> {"content": [...], "structuredContent": ..., "isError": ...}
+
+Nothing here prints, and everything that is raised is a ChatError. Leaving the block ends the server and waits for it:
+print and flush before that. `isError` is not raised.
+"""
+
+from __future__ import annotations
+
+from .errors import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from typing_extensions import Self
+
+    from .config import ServerConfig
+
+    class Way(Protocol):
+        """How a server is reached: `wire/client.py` is one, `servers/once.py` the other."""
+
+        seconds: dict[str, float]
+        info: dict[str, Any]
+
+        @property
+        def version(self) -> str: ...
+        @property
+        def last_words(self) -> str: ...
+        def open(self) -> None: ...
+        def list(self, method: str, key: str) -> list[dict[str, Any]]: ...
+        def ask(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]: ...
+        def close(self, is_patient: bool = True) -> None: ...
+
+
+ENVELOPE = ("resultType", "ttlMs", "cacheScope")
+"""What a result of 2026-07-28 says about itself; one of an older protocol has the same content without."""
+
+
+def open_server(server: ServerConfig) -> Opened:
+    """Starts or reaches a server; the first question is asked at once, and its answer awaited when it is needed."""
+    return Opened(server, find_way(server))
+
+
+def find_way(server: ServerConfig) -> Way:
+    if server.command and server.transport in ("", "stdio"):
+        from .wire.client import Client
+        from .wire.pipe import Pipe
+
+        return Client(server, Pipe(server))
+    raise ConfigError(f'Server "{server.name}": this transport is not yet reached.')
+
+
+class Opened:
+    """An open server. Every method raises ChatError: ConnectError, TimeLimitError, ProtocolError, AuthError."""
+
+    def __init__(self, server: ServerConfig, way: Way) -> None:
+        self.server = server
+        self.way = way
+
+    def list_tools(self) -> list[dict[str, Any]]:
+        """The tools that the configuration offers, in full, in the server's order; of two with one name the first."""
+        found: dict[str, dict[str, Any]] = {}
+        for tool in self.way.list("tools/list", "tools"):
+            name = tool.get("name")
+            if isinstance(name, str) and name and self._offers(name):
+                found.setdefault(name, tool)
+        return list(found.values())
+
+    def _offers(self, name: str) -> bool:
+        server = self.server
+        return (not server.tools_allow or name in server.tools_allow) and name not in server.tools_deny
+
+    def call_tool(self, name: str, arguments: dict[str, Any], limit_s: float | None = None) -> dict[str, Any]:
+        """A tool's result as the server wrote it; `limit_s` is the server's `timeout_s` if it is not given."""
+        params = {"name": name, "arguments": arguments}
+        return self._ask("tools/call", params, "call", limit_s)
+
+    def list_resources(self) -> list[dict[str, Any]]:
+        return self.way.list("resources/list", "resources")
+
+    def list_templates(self) -> list[dict[str, Any]]:
+        return self.way.list("resources/templates/list", "resourceTemplates")
+
+    def read_resource(self, uri: str, limit_s: float | None = None) -> dict[str, Any]:
+        return self._ask("resources/read", {"uri": uri}, "read", limit_s)
+
+    def list_prompts(self) -> list[dict[str, Any]]:
+        return self.way.list("prompts/list", "prompts")
+
+    def get_prompt(self, name: str, arguments: dict[str, str], limit_s: float | None = None) -> dict[str, Any]:
+        return self._ask("prompts/get", {"name": name, "arguments": arguments}, "prompt", limit_s)
+
+    def _ask(self, method: str, params: dict[str, Any], phase: str, limit_s: float | None) -> dict[str, Any]:
+        result = self.way.ask(method, params, phase, limit_s or self.server.timeout_s)
+        return {key: value for key, value in result.items() if key not in ENVELOPE}
+
+    def close(self, is_patient: bool = True) -> None:
+        """Ends the server, if it is a process, with all its children. Once is enough, and twice does no harm."""
+        self.way.close(is_patient)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,106 @@
+"""One server, asked a few things and left: the same questions over a pipe or over HTTP. It prints nothing."""
+
+from __future__ import annotations
+
+import time
+
+from ..errors import ProtocolError
+from .talk import STATELESS, Talk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from ..config import ServerConfig
+
+    class Channel(Protocol):
+        """What carries messages; see `pipe.py`."""
+
+        def guard(self) -> None: ...
+        def tell(self, message: dict[str, Any]) -> None: ...
+        def exchange(self, talk: Talk, phase: str, limit_s: float) -> None: ...
+        def last_words(self) -> str: ...
+        def close(self, is_patient: bool = True) -> None: ...
+
+
+LIST_S = 10.0
+MOST_PAGES = 50
+MOST_ENTRIES = 1000
+
+
+class Client:
+    """A server that is being opened: `begin` sends the first question, and the answer is awaited when it is needed.
+
+    Every method raises ChatErrors alone. `seconds` says what each phase took.
+    """
+
+    def __init__(self, server: ServerConfig, channel: Channel) -> None:
+        self.server = server
+        self.seconds: dict[str, float] = {}
+        self.info: dict[str, Any] = {}
+        self._channel, self._talk = channel, Talk(server.name)
+        self._capabilities: dict[str, Any] | None = None
+        self._is_agreed = False
+        self._channel.tell(self._talk.begin())
+        self._channel.guard()
+
+    @property
+    def version(self) -> str:
+        return self._talk.version
+
+    @property
+    def last_words(self) -> str:
+        return self._channel.last_words()
+
+    def open(self) -> None:
+        """Agrees on the protocol. A server that does not know `initialize` is asked in the stateless form."""
+        if self._is_agreed:
+            return
+        self._wait("start", self.server.connect_s)
+        self._is_agreed = True
+        try:
+            result = self._talk.read_result("initialize")
+        except ProtocolError:
+            self._talk.version = STATELESS
+            return
+        self.info, self._capabilities = result.get("serverInfo") or {}, result.get("capabilities") or {}
+        self._channel.tell(self._talk.agree(result))
+
+    def list(self, method: str, key: str) -> list[dict[str, Any]]:
+        """The entries of all pages; none from a server that does not offer such things."""
+        self.open()
+        if not self._offers(method.partition("/")[0]):
+            return []
+        entries: list[Any] = []
+        cursors: set[str | None] = set()
+        cursor: str | None = None
+        while cursor not in cursors and len(cursors) < MOST_PAGES and len(entries) < MOST_ENTRIES:
+            cursors.add(cursor)
+            page = self.ask(method, {"cursor": cursor} if cursor else {}, "list", LIST_S)
+            found = page.get(key)
+            entries += found if isinstance(found, list) else []
+            following = page.get("nextCursor")
+            if not isinstance(following, str) or not following:
+                break
+            cursor = following
+        return [entry for entry in entries[:MOST_ENTRIES] if isinstance(entry, dict)]
+
+    def _offers(self, what: str) -> bool:
+        return self._capabilities is None or self._capabilities.get(what) is not None
+
+    def ask(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
+        """The result of one request, as the server wrote it."""
+        self.open()
+        self._channel.tell(self._talk.ask(method, params))
+        self._wait(phase, limit_s)
+        return self._talk.read_result(method)
+
+    def _wait(self, phase: str, limit_s: float) -> None:
+        begun = time.monotonic()
+        try:
+            self._channel.exchange(self._talk, phase, limit_s)
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.monotonic() - begun
+
+    def close(self, is_patient: bool = True) -> None:
+        self._channel.close(is_patient)
