@@ -6,25 +6,18 @@ to the user wins; a server named in two files is the nearer one, with env and he
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
+from . import entries
+from .entries import expand, read_json_entries, read_toml_entries, read_toml_tables
 from .errors import ConfigError
-from .oauth import OAuth, find_mistake, read_other_names
+from .oauth import OAuth, find_mistake
 from .policy import Policy
-from .values import LogLevel, check_dots, check_keys, check_size, check_values, expand, parse, refuse_duplicates, typed
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-MOST_SERVERS = 64
-SERVER_NAME = re.compile(r"[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 
 
 @dataclass(frozen=True)
@@ -121,34 +114,18 @@ class Settings:
     written: frozenset[str] = field(default=frozenset(), compare=False)
 
 
-SERVER_KEYS = tuple(entry.name for entry in fields(ServerConfig) if entry.name != "source")
 NOT_CHAT = ("generation", "rkllm", "policy", "servers", "written", "session")
 CHAT_KEYS = tuple(entry.name for entry in fields(Settings) if entry.name not in NOT_CHAT)
-JSON_KEYS = {"serverUrl": "url", "type": "transport", "httpUrl": "url"}
-TRANSPORT_NAMES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
 
 
 def read_toml(text: str, source: str, environment: Mapping[str, str]) -> Settings:
     """The settings in a TOML file's text."""
-    check_size(text, source)
-    check_dots(text, source)
-    tables = parse(tomllib.loads, "TOML", text, source)
-    known = ("chat", "generation", "rkllm", "policy", "servers")
-    check_keys(tables, known, source, "")
-    tables = expand(tables, environment, source, "")
+    tables = expand(read_toml_tables(text, source), environment, source, "")
     chat = take(Settings, tables.get("chat", {}), source, "chat", CHAT_KEYS)
     generation = take(Generation, tables.get("generation", {}), source, "generation")
     rkllm = take(Rkllm, tables.get("rkllm", {}), source, "rkllm")
     policy = take(Policy, tables.get("policy", {}), source, "policy")
-    check_values(chat, source, "chat")
-    check_values(generation, source, "generation")
-    check_values(rkllm, source, "rkllm")
-    check_values(policy, source, "policy")
-    entries = tables.get("servers", [])
-    if not isinstance(entries, list):
-        raise ConfigError(f"{source}: servers must be written as [[servers]].", path=source)
-    servers = tuple(read_server(entry, source, f"servers[{i}]") for i, entry in enumerate(entries))
-    check_names(servers, source)
+    servers = tuple(make_server(table, place) for table, place in read_toml_entries(tables, source))
     tables_of = {"generation": generation, "rkllm": rkllm, "policy": policy}
     written = [*chat, *(f"{name}.{key}" for name, table in tables_of.items() for key in table)]
     return Settings(
@@ -162,51 +139,33 @@ def read_toml(text: str, source: str, environment: Mapping[str, str]) -> Setting
 
 
 def read_json(text: str, source: str, environment: Mapping[str, str]) -> Settings:
-    """The servers in a JSON file with the root key mcpServers, as Claude Desktop, Cursor and others write it."""
-    check_size(text, source)
-    root = parse(lambda text: json.loads(text, object_pairs_hook=refuse_duplicates), "JSON", text, source)
-    entries = root.get("mcpServers") if isinstance(root, dict) else None
-    if not isinstance(entries, dict):
-        raise ConfigError(f'{source}: no "mcpServers" object.', 'Try {"mcpServers": {"name": {"command": "..."}}}.')
-    servers: list[ServerConfig] = []
-    for name, entry in entries.items():
-        place = f"mcpServers.{name}"
-        if not isinstance(entry, dict):
-            raise ConfigError(f"{source}: {place} must be an object.", path=source)
-        table = {JSON_KEYS.get(key, key): value for key, value in expand(entry, environment, source, place).items()}
-        if "disabled" in table:
-            table["enabled"] = not typed(table["disabled"], "bool", source, f"{place}.disabled")
-        # programs that share this file keep keys of their own in it
-        ours = {key: value for key, value in table.items() if key in SERVER_KEYS}
-        if isinstance(oauth := ours.get("oauth"), dict):
-            ours["oauth"] = read_other_names(oauth)
-        servers.append(read_server({**ours, "name": name}, source, place))
-    check_names(tuple(servers), source)
-    return Settings(servers=tuple(servers))
+    """The servers in a JSON file with the root key mcpServers."""
+    found = read_json_entries(text, source)
+    return Settings(servers=tuple(make_server(expand(table, environment, source, at), at) for table, at in found))
 
 
-def read_server(table: Any, source: str, place: str) -> ServerConfig:
-    """One server entry, checked: a name, and either a command or a URL."""
-    if not isinstance(table, dict):
-        raise ConfigError(f"{source}: {place} must be a table.", path=source)
+def make_server(table: Mapping[str, Any], place: str) -> ServerConfig:
+    """The server of an entry that is checked and expanded. Raises ConfigError for what is wrong in its `oauth`."""
+    source = table["source"]
     oauth = OAuth(**take(OAuth, table.get("oauth", {}), source, f"{place}.oauth"))
-    table = {key: value for key, value in table.items() if key != "oauth"}
-    values = {"name": "", **take(ServerConfig, table, source, place, SERVER_KEYS)}
-    server = ServerConfig(**values, oauth=oauth, source=source)
-    server = replace(server, transport=TRANSPORT_NAMES.get(server.transport, server.transport))
-    if len(server.name) > 32 or not SERVER_NAME.fullmatch(server.name):
-        hint = "Use at most 32 letters, digits, - and single _."
-        raise ConfigError(f'{source}: {place}.name "{server.name}" cannot be a server name.', hint, path=source)
-    if bool(server.command.strip()) == bool(server.url):
-        wanted = "needs a command or a url" if not server.url else "has both a command and a url; keep one"
-        raise ConfigError(f'{source}: server "{server.name}" {wanted}.', path=source)
-    if " " in server.command and "args" not in table:
-        hint = "Write the words behind the first one in args; if it is one path with a blank, write args = []."
-        raise ConfigError(f'{source}: the command of server "{server.name}" holds blanks.', hint, path=source)
-    check_values(vars(server), source, place)
+    server = ServerConfig(**{**table, "oauth": oauth})
     if mistake := find_mistake(oauth, server.url, server.headers):
         raise ConfigError(f"{source}: {place}.oauth{mistake[0]}.", mistake[1], path=source)
     return server
+
+
+def take(
+    kind: type[Settings | Generation | Rkllm | Policy | OAuth],
+    table: Any,
+    source: str,
+    place: str,
+    known: Iterable[str] = (),
+) -> dict[str, Any]:
+    """The keys of a table that `kind` has, each of the right type and within its range."""
+    types = {entry.name: str(entry.type) for entry in fields(kind)}
+    taken = entries.take(types, table, source, place, known)
+    entries.check_values(taken, source, place)
+    return taken
 
 
 def merge(near: Settings, far: Settings) -> Settings:
@@ -239,27 +198,3 @@ def merge(near: Settings, far: Settings) -> Settings:
         servers=tuple(servers.values()),
         written=near.written | far.written,
     )
-
-
-def take(
-    kind: type[Settings | Generation | Rkllm | Policy | ServerConfig | OAuth],
-    table: Any,
-    source: str,
-    place: str,
-    known: Iterable[str] = (),
-) -> dict[str, Any]:
-    """The keys of a table that `kind` has, each of the right type; an unknown key or a wrong type is an error."""
-    if not isinstance(table, dict):
-        raise ConfigError(f"{source}: [{place}] must be a table.", path=source)
-    types = {entry.name: str(entry.type) for entry in fields(kind)}
-    check_keys(table, tuple(known) or tuple(types), source, place)
-    return {key: typed(value, types[key], source, f"{place}.{key}") for key, value in table.items()}
-
-
-def check_names(servers: tuple[ServerConfig, ...], source: str) -> None:
-    names = [server.name for server in servers]
-    if len(names) > MOST_SERVERS:
-        raise ConfigError(f"{source}: {len(names)} servers, at most {MOST_SERVERS} are read.", path=source)
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f'{source}: two servers are called "{name}".', path=source)

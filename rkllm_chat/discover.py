@@ -11,15 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
 
+from . import places as files
 from .config import ServerConfig, Settings, merge, read_json, read_toml
-from .errors import ConfigError
-
-HOME_FILES = (".mcp.json", ".config/rkllm-chat/config.toml")
-FOLDER_FILES = (".claude/mcp.json", "mcp.json", "mcp_servers.json", "mcp_config.toml")
 
 MODEL_ENDINGS = (".gguf", ".rkllm")
 
-BOARD = ServerConfig(name="board", command="rkllm-chat", args=("serve", "board"), trust="trusted", source="built in")
+BOARD = ServerConfig(**files.BOARD)
 
 
 def find_settings(named: str = "", environment: Mapping[str, str] = os.environ) -> Settings:
@@ -27,7 +24,7 @@ def find_settings(named: str = "", environment: Mapping[str, str] = os.environ) 
 
     Where no file names a server, the board server that ships is used. Raises ConfigError.
     """
-    alone = named or environment.get("RKLLM_CHAT_CONFIG", "")
+    alone = named or environment.get(files.CONFIG_VARIABLE, "")
     if alone:
         settings = read_settings(Path(alone).expanduser(), environment)
     else:
@@ -40,8 +37,7 @@ def find_settings(named: str = "", environment: Mapping[str, str] = os.environ) 
 
 def places(environment: Mapping[str, str]) -> list[Path]:
     """Where configuration is looked for, the farthest first."""
-    home = Path(environment.get("HOME") or "/nonexistent")
-    return [*(home / name for name in HOME_FILES), *(Path(name) for name in FOLDER_FILES)]
+    return [Path(place) for place in files.list_places(environment)]
 
 
 def when_changed(named: str = "", environment: Mapping[str, str] = os.environ) -> dict[str, int]:
@@ -53,14 +49,8 @@ def when_changed(named: str = "", environment: Mapping[str, str] = os.environ) -
 
 def read_settings(path: Path, environment: Mapping[str, str]) -> Settings:
     """The settings in one file, by its ending. Raises ConfigError."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}.", "Is the path right?", path=str(path)) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 (byte {error.start}).", "Save it as UTF-8.", path=str(path)) from None
     read = read_json if path.suffix == ".json" else read_toml
-    return read(text, str(path), environment)
+    return read(files.read_text(str(path)), str(path), environment)
 
 
 def find_models(current: str = "") -> list[Path]:

@@ -18,7 +18,6 @@ Decision = Literal["run", "ask", "refuse"]
 Consent = Literal["once", "always", "no", "stop"]
 """A person's answer: run it, run this tool without asking from now on, do not run it, end the turn."""
 Mode = Literal["ask", "read-only", "all", "none"]
-MODES: tuple[Mode, ...] = ("ask", "read-only", "all", "none")
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from rkllm_chat.config import MOST_SERVERS, Generation, ServerConfig, Settings, merge, read_json, read_toml
+from rkllm_chat.config import LOG_LEVELS, Generation, ServerConfig, Settings, merge, read_json, read_toml
+from rkllm_chat.entries import CHOICES, MOST_SERVERS, SERVER_DEFAULTS, SERVER_TYPES
 from rkllm_chat.errors import ConfigError
 from rkllm_chat.policy import Policy
 
@@ -357,3 +359,16 @@ def test_keys_of_other_programs_in_a_shared_json_file_are_left_alone() -> None:
 def test_a_command_with_a_blank_in_its_path_can_be_written_with_empty_args() -> None:
     text = '[[servers]]\nname = "a"\ncommand = "/opt/my server"\nargs = []'
     assert from_toml(text).servers[0].command == "/opt/my server"
+
+
+def test_the_tables_of_an_entry_agree_with_the_server_they_become() -> None:
+    types = {entry.name: str(entry.type) for entry in fields(ServerConfig) if entry.name != "source"}
+    assert types == SERVER_TYPES
+    assert {**vars(ServerConfig("")), "oauth": {}} == SERVER_DEFAULTS
+    assert CHOICES["log_level"] == LOG_LEVELS
+
+
+@pytest.mark.parametrize("value", ['"secret"', '["secret"]', '{ KEY = ["secret"] }'])
+def test_a_wrong_value_where_secrets_are_is_not_shown(value: str) -> None:
+    refusal = refusal_of_toml(f'[[servers]]\nname = "a"\ncommand = "x"\nenv = {value}')
+    assert "env must be a table of texts" in refusal and "secret" not in refusal
