@@ -12,6 +12,8 @@
     ├── ToolNotFoundError        no tool of that name
     ├── ProtocolError            a server broke the protocol
     ├── TimeLimitError           a limit ran out
+    ├── ToolError                a tool that was called by a command said that it failed
+    ├── InterruptedByUserError   somebody stopped a command
     └── GenerationError          the model failed in the middle of an answer
 
 Trouble of the model or of a tool inside a turn is a value (CallGarbled, ToolResult), never one of these.
@@ -85,6 +87,14 @@ class ProtocolError(ChatError):
 
 class TimeLimitError(ChatError):
     type_word, exit_code = "TimeoutError", 7
+
+
+class ToolError(ChatError):
+    type_word, exit_code = "ToolError", 1
+
+
+class InterruptedByUserError(ChatError):
+    type_word, exit_code = "Interrupted", 130
 
 
 class GenerationError(ChatError):

@@ -10,22 +10,24 @@ print and flush before that. `isError` is not raised.
 
 from __future__ import annotations
 
-from .errors import ConfigError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from collections.abc import Callable
+    from typing import Any, Protocol, TypeVar
 
     from typing_extensions import Self
 
     from .config import ServerConfig
 
+    Given = TypeVar("Given")
+
     class Way(Protocol):
         """How a server is reached: `wire/client.py` is one, `servers/once.py` the other."""
 
         seconds: dict[str, float]
-        info: dict[str, Any]
 
+        @property
+        def info(self) -> dict[str, Any]: ...
         @property
         def version(self) -> str: ...
         @property
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 
 ENVELOPE = ("resultType", "ttlMs", "cacheScope")
-"""What a result of 2026-07-28 says about itself; one of an older protocol has the same content without."""
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
 def open_server(server: ServerConfig) -> Opened:
@@ -46,12 +48,28 @@ def open_server(server: ServerConfig) -> Opened:
 
 
 def find_way(server: ServerConfig) -> Way:
+    """The small client for a command and for plain HTTP, the SDK for the rest."""
+    from .wire.client import Client, Elsewhere
+
     if server.command and server.transport in ("", "stdio"):
-        from .wire.client import Client
         from .wire.pipe import Pipe
 
         return Client(server, Pipe(server))
-    raise ConfigError(f'Server "{server.name}": this transport is not yet reached.')
+    if server.url.startswith(("http:", "https:")) and server.transport in ("", "http"):
+        from .wire.web import Web
+
+        try:
+            return Client(server, Web(server))
+        except Elsewhere:
+            pass
+    return go_elsewhere(server)
+
+
+def go_elsewhere(server: ServerConfig) -> Way:
+    from .config import ServerConfig
+    from .servers.once import Once
+
+    return Once(ServerConfig(**vars(server)))
 
 
 class Opened:
@@ -61,10 +79,25 @@ class Opened:
         self.server = server
         self.way = way
 
+    def _go(self, do: Callable[[Way], Given]) -> Given:
+        """Does it, and once more the other way if the server turns out to speak as the small client does not."""
+        from .wire.client import Elsewhere
+
+        try:
+            return do(self.way)
+        except Elsewhere:
+            self.way.close()
+            self.way = go_elsewhere(self.server)
+        return do(self.way)
+
+    def open(self) -> None:
+        """Waits until the server answers."""
+        self._go(lambda way: way.open())
+
     def list_tools(self) -> list[dict[str, Any]]:
         """The tools that the configuration offers, in full, in the server's order; of two with one name the first."""
         found: dict[str, dict[str, Any]] = {}
-        for tool in self.way.list("tools/list", "tools"):
+        for tool in self._list("tools/list", "tools"):
             name = tool.get("name")
             if isinstance(name, str) and name and self._offers(name):
                 found.setdefault(name, tool)
@@ -80,23 +113,26 @@ class Opened:
         return self._ask("tools/call", params, "call", limit_s)
 
     def list_resources(self) -> list[dict[str, Any]]:
-        return self.way.list("resources/list", "resources")
+        return self._list("resources/list", "resources")
 
     def list_templates(self) -> list[dict[str, Any]]:
-        return self.way.list("resources/templates/list", "resourceTemplates")
+        return self._list("resources/templates/list", "resourceTemplates")
 
     def read_resource(self, uri: str, limit_s: float | None = None) -> dict[str, Any]:
         return self._ask("resources/read", {"uri": uri}, "read", limit_s)
 
     def list_prompts(self) -> list[dict[str, Any]]:
-        return self.way.list("prompts/list", "prompts")
+        return self._list("prompts/list", "prompts")
 
     def get_prompt(self, name: str, arguments: dict[str, str], limit_s: float | None = None) -> dict[str, Any]:
         return self._ask("prompts/get", {"name": name, "arguments": arguments}, "prompt", limit_s)
 
+    def _list(self, method: str, key: str) -> list[dict[str, Any]]:
+        return self._go(lambda way: way.list(method, key))
+
     def _ask(self, method: str, params: dict[str, Any], phase: str, limit_s: float | None) -> dict[str, Any]:
-        result = self.way.ask(method, params, phase, limit_s or self.server.timeout_s)
-        return {key: value for key, value in result.items() if key not in ENVELOPE}
+        result = self._go(lambda way: way.ask(method, params, phase, limit_s or self.server.timeout_s))
+        return strip(result)
 
     def close(self, is_patient: bool = True) -> None:
         """Ends the server, if it is a process, with all its children. Once is enough, and twice does no harm."""
@@ -107,3 +143,11 @@ class Opened:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def strip(result: dict[str, Any]) -> dict[str, Any]:
+    """A result without what it says about itself and its server since 2026-07-28."""
+    meta = result.get("_meta")
+    kept = {key: value for key, value in meta.items() if key != SERVER_INFO} if isinstance(meta, dict) else meta
+    stripped = {key: value for key, value in result.items() if key not in ENVELOPE and key != "_meta"}
+    return {**stripped, "_meta": kept} if kept else stripped

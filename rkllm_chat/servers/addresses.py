@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from ..config import ServerConfig
 from ..errors import ConfigError, ConnectError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..config import ServerConfig
 
 LOOK_UP_S = 10.0
 
@@ -17,6 +20,12 @@ Address = IPv4Address | IPv6Address
 
 async def check_address(server: ServerConfig) -> None:
     """Raises ConnectError for a URL that leads to a link-local address, where clouds keep their secrets."""
+    host, port = split_address(server)
+    judge_addresses(server, host, await find_addresses(host, port))
+
+
+def split_address(server: ServerConfig) -> tuple[str, int | None]:
+    """Host and port of a server's URL. Raises ConfigError if it has none."""
     try:
         parts = urlsplit(server.url)
         host, port = parts.hostname, parts.port
@@ -24,7 +33,11 @@ async def check_address(server: ServerConfig) -> None:
         raise ConfigError(f'Server "{server.name}": its url is no URL: {error}.') from error
     if not host or parts.scheme not in ("http", "https", "ws", "wss"):
         raise ConfigError(f'Server "{server.name}": its url is no URL of a server.', "Begin it with https://.")
-    addresses = await find_addresses(host, port)
+    return host, port
+
+
+def judge_addresses(server: ServerConfig, host: str, addresses: Sequence[Address]) -> None:
+    """Raises ConnectError if a name leads where no server of anybody is."""
     if any(is_metadata(address) for address in addresses) or (
         addresses and all(address.is_link_local for address in addresses)
     ):
@@ -47,6 +60,8 @@ def is_loopback(url: str) -> bool:
 
 async def find_addresses(host: str, port: int | None) -> list[Address]:
     """All addresses of a name; none where it is not known here, as behind a proxy."""
+    import asyncio
+
     if address := read_address(host):
         return [address]
     loop = asyncio.get_running_loop()

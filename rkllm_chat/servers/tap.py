@@ -23,7 +23,8 @@ MOST_PENDING = 1000
 class Tap:
     """Wraps a transport. `ended` is set once nothing will come from the server; `asked` are the methods it was sent.
 
-    `version` of the protocol is told it once it is known: results are checked against it.
+    `version` of the protocol is told it once it is known: results are checked against it. Where `results` is a
+    dictionary, it is given the last result of each method, as the server wrote it.
     """
 
     def __init__(self, transport: AbstractAsyncContextManager[Any]) -> None:
@@ -32,6 +33,7 @@ class Tap:
         self.methods: dict[Any, str] = {}
         self.asked: set[str] = set()
         self.version = ""
+        self.results: dict[str, Any] | None = None
 
     async def __aenter__(self) -> tuple[ReadTap, WriteTap]:
         read, write = await self.transport.__aenter__()
@@ -56,6 +58,8 @@ class Tap:
         if not isinstance(inner, JSONRPCResponse):
             return message
         method = self.methods.pop(inner.id, "")
+        if self.results is not None:
+            self.results[method] = inner.result
         if fault := find_fault(inner.result):
             error = ErrorData(code=INVALID_REQUEST, message=fault)
             return replace(message, message=JSONRPCError(jsonrpc="2.0", id=inner.id, error=error))

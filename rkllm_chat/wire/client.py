@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ..errors import ProtocolError
-from .talk import STATELESS, Talk
+from .talk import STATELESS, Elsewhere, Talk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         def close(self, is_patient: bool = True) -> None: ...
 
 
+__all__ = ["Client", "Elsewhere"]
 LIST_S = 10.0
 MOST_PAGES = 50
 MOST_ENTRIES = 1000
@@ -74,9 +75,10 @@ class Client:
         entries: list[Any] = []
         cursors: set[str | None] = set()
         cursor: str | None = None
+        limit_s = min(LIST_S, self.server.timeout_s)
         while cursor not in cursors and len(cursors) < MOST_PAGES and len(entries) < MOST_ENTRIES:
             cursors.add(cursor)
-            page = self.ask(method, {"cursor": cursor} if cursor else {}, "list", LIST_S)
+            page = self.ask(method, {"cursor": cursor} if cursor else {}, "list", limit_s)
             found = page.get(key)
             entries += found if isinstance(found, list) else []
             following = page.get("nextCursor")

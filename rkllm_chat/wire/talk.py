@@ -20,6 +20,10 @@ NOT_FOUND = -32601
 PREFIX = "io.modelcontextprotocol/"
 
 
+class Elsewhere(Exception):  # noqa: N818 - it is no error
+    """This server speaks in a way that is spoken in `servers/` alone. Nothing has been done yet."""
+
+
 class Talk:
     """One conversation. `version` is the protocol's once it is agreed on; `answer` the answer to the last question."""
 

@@ -1,0 +1,131 @@
+"""One server, asked a few things and left, through the SDK: for what `wire/` does not speak. It has no event loop of
+others around it: it runs its own, for as long as each question takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, TypeVar
+
+from mcp import Client
+from mcp_types import Request
+from pydantic import BaseModel, ConfigDict
+
+from ..config import ServerConfig
+from ..errors import ChatError, ProtocolError
+from .connection import Connection
+from .listing import MOST_ENTRIES, MOST_PAGES
+from .tap import Tap
+
+LIST_S = 10.0
+
+Given = TypeVar("Given")
+
+
+class Anything(BaseModel):
+    """A result of which nothing is known."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Question(Request[dict[str, Any], str]):
+    """A request of any kind."""
+
+
+class Recorded(Connection):
+    """A connection that keeps the last result of each method, as the server wrote it."""
+
+    def __init__(self, config: ServerConfig, log_file: Path) -> None:
+        super().__init__(config, log_file)
+        self.results: dict[str, Any] = {}
+
+    def _open_tap(self) -> Tap:
+        tap = super()._open_tap()
+        tap.results = self.results
+        return tap
+
+
+class Once:
+    """The same as `wire.client.Client`, by other means. Every method raises ChatErrors alone."""
+
+    def __init__(self, server: ServerConfig) -> None:
+        self.server = server
+        self.seconds: dict[str, float] = {}
+        self.last_words = ""
+        self._loop = asyncio.new_event_loop()
+        self._log = Path(mkdtemp(prefix="rkllm-chat-")) / "server.log"
+        self._connection = Recorded(server, self._log)
+        self._is_open = False
+
+    @property
+    def info(self) -> dict[str, Any]:
+        info = self._connection.server_info
+        return info.model_dump(by_alias=True, exclude_none=True, mode="json") if info else {}
+
+    @property
+    def version(self) -> str:
+        return self._connection.protocol_version
+
+    def open(self) -> None:
+        if self._is_open:
+            return
+        self._run(self._connection.open(), "start")
+        if error := self._connection.error:
+            error.details.setdefault("phase", "start")
+            raise error
+        self._is_open = True
+
+    def list(self, method: str, key: str) -> list[dict[str, Any]]:
+        """The entries of all pages; none from a server that does not offer such things."""
+        self.open()
+        if getattr(self._connection.capabilities, method.partition("/")[0]) is None:
+            return []
+        entries: list[Any] = []
+        cursors: set[str | None] = set()
+        cursor: str | None = None
+        limit_s = min(LIST_S, self.server.timeout_s)
+        while cursor not in cursors and len(cursors) < MOST_PAGES and len(entries) < MOST_ENTRIES:
+            cursors.add(cursor)
+            page = self.ask(method, {"cursor": cursor} if cursor else {}, "list", limit_s)
+            found = page.get(key)
+            entries += found if isinstance(found, list) else []
+            following = page.get("nextCursor")
+            if not isinstance(following, str) or not following:
+                break
+            cursor = following
+        return [entry for entry in entries[:MOST_ENTRIES] if isinstance(entry, dict)]
+
+    def ask(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
+        """The result of one request, as the server wrote it."""
+        self.open()
+
+        async def send(client: Client) -> Anything:
+            return await client.session.send_request(Question(method=method, params=params), Anything, limit_s)
+
+        self._run(self._connection.request(send, limit_s, repeat=False), phase)
+        result: dict[str, Any] = self._connection.results[method]
+        if (kind := result.get("resultType", "complete")) != "complete":
+            text = f'Server "{self.server.name}" asks for more ({kind}), which a one-shot command cannot give.'
+            raise ProtocolError(text, "Use it in the chat.", server=self.server.name, got=kind)
+        return result
+
+    def _run(self, work: Coroutine[Any, Any, Given], phase: str) -> Given:
+        begun = time.monotonic()
+        try:
+            return self._loop.run_until_complete(work)
+        except ChatError as error:
+            error.details["phase"] = phase
+            raise
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.monotonic() - begun
+
+    def close(self, is_patient: bool = True) -> None:  # noqa: ARG002 - the connection has its own limits
+        if not self._loop.is_closed():
+            self._loop.run_until_complete(self._connection.aclose())
+            self._loop.close()
+            self._log.unlink(missing_ok=True)
+            self._log.parent.rmdir()

@@ -1,0 +1,298 @@
+"""JSON-RPC over streamable HTTP, by `http.client`: a POST for each message. It knows no protocol above that.
+
+What it does not do (redirects, proxies, HTTP with SSE as of 2024, logins) it leaves to `servers/`, with Elsewhere.
+Bodies are at most 4 MB, and every wait has a limit. TLS is always verified.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import time
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from urllib.parse import quote, urlsplit
+
+from ..errors import AuthError, ConfigError, ConnectError, ProtocolError, TimeLimitError
+from ..servers.addresses import LOOK_UP_S, Address, is_loopback, judge_addresses, read_address, show_url, split_address
+from ..servers.lines import LONGEST, MB, read_values
+from .talk import STATELESS, Elsewhere
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..config import ServerConfig
+    from .talk import Talk
+
+CONNECT_S = 10.0
+GOODBYE_S = 1.0
+PIECE = 1 << 16
+PLAIN = "%/:?@!$&'()*+,;=~-._"
+TURNED_AWAY = (400, 404, 405, 406, 410, 415, 501)
+HEADER_MISMATCH = -32020
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""What stands in the header Mcp-Name (2026-07-28, transports)."""
+
+
+class Web:
+    """A server at a URL. Raises ConnectError for an address that is refused."""
+
+    def __init__(self, server: ServerConfig) -> None:
+        self._server, self._shown = server, show_url(server.url)
+        self._host, self._port = split_address(server)
+        parts = urlsplit(server.url)
+        if has_proxy(server.url) or parts.username:
+            raise Elsewhere
+        self._path = quote(parts.path or "/", safe=PLAIN) + (
+            f"?{quote(parts.query, safe=PLAIN)}" if parts.query else ""
+        )
+        judge_addresses(server, self._host, find_addresses(self._host, self._port))
+        self._connection: HTTPConnection | None = None
+        self._unsent: list[dict[str, Any]] = []
+        self._session = self._version = ""
+        self._is_settled = False
+
+    def guard(self) -> None:
+        """There is no process to stand by."""
+
+    def last_words(self) -> str:
+        return ""
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Keeps a message; `exchange` sends it."""
+        self._unsent.append(message)
+
+    def exchange(self, talk: Talk, phase: str, limit_s: float) -> None:
+        """Sends what is to be sent until the talk has its answer.
+
+        Raises TimeLimitError, ConnectError if the server cannot be reached, AuthError, ProtocolError, Elsewhere.
+        """
+        end = time.monotonic() + limit_s
+        self._version = talk.version
+        try:
+            while self._unsent:
+                self._post(self._unsent.pop(0), talk, phase, end)
+            if talk.answer is None:
+                raise ConnectError(f"{self._name} broke off in the middle of an answer.", **self._details(phase))
+        except TimeoutError:
+            raise TimeLimitError(f"{self._name} did not answer within {limit_s:g} s.", **self._details(phase)) from None
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            text = f"{self._name} cannot be reached: {reason}."
+            raise ConnectError(text, "Does it run, and is the URL right?", **self._details(phase)) from error
+        refusal = talk.answer.get("error")
+        if isinstance(refusal, dict) and refusal.get("code") == HEADER_MISMATCH:
+            raise Elsewhere
+        self._is_settled = True
+
+    @property
+    def _name(self) -> str:
+        return f'Server "{self._server.name}" at {self._shown}'
+
+    def _details(self, phase: str) -> dict[str, Any]:
+        return {"server": self._server.name, "url": self._shown, "phase": phase}
+
+    def _post(self, message: dict[str, Any], talk: Talk, phase: str, end: float) -> None:
+        """Sends one message and reads what comes back, up to the answer."""
+        response = self._request("POST", json.dumps(message, ensure_ascii=False).encode(), self._headers(message), end)
+        self._session = response.headers.get("mcp-session-id", "") or self._session
+        if response.status >= 300:
+            self._judge(response, talk, phase, end)
+        elif "id" not in message or "method" not in message:
+            self._drain(response, end)
+        elif response.headers.get_content_type() == "text/event-stream":
+            self._follow(response, talk, end)
+        else:
+            for value in self._values(self._read(response, end)):
+                talk.take(value)
+
+    def _headers(self, message: dict[str, Any]) -> dict[str, str]:
+        headers = {
+            **self._server.headers,
+            "accept": "application/json, text/event-stream",
+            "accept-encoding": "identity",
+            "content-type": "application/json",
+        }
+        if self._session:
+            headers["mcp-session-id"] = self._session
+        if self._version:
+            headers["mcp-protocol-version"] = self._version
+        method = message.get("method", "")
+        if self._version == STATELESS and method:
+            headers["mcp-method"] = method
+            if name := message["params"].get(NAMED_BY.get(method, "")):
+                headers["mcp-name"] = write_header(name)
+        return headers
+
+    def _request(self, method: str, body: bytes, headers: dict[str, str], end: float) -> HTTPResponse:
+        """Sends a request once: a call that broke may have done its work."""
+        if self._connection and self._connection.sock and is_readable(self._connection.sock):
+            self.drop()  # the server has closed it meanwhile
+        connection = self._connection = self._connection or self._connect(end)
+        self._hurry(end)
+        try:
+            connection.request(method, self._path, body, headers)
+        except ValueError:
+            text = f'Server "{self._server.name}": its headers hold what HTTP cannot carry.'
+            raise ConfigError(text, "Use plain letters, without line breaks.", path=self._server.source) from None
+        return connection.getresponse()
+
+    def _connect(self, end: float) -> HTTPConnection:
+        limit_s = min(CONNECT_S, max(0.001, end - time.monotonic()))
+        if not self._server.url.startswith("https:"):
+            return HTTPConnection(self._host, self._port, timeout=limit_s)
+        import ssl
+
+        return HTTPSConnection(self._host, self._port, timeout=limit_s, context=ssl.create_default_context())
+
+    def _hurry(self, end: float) -> None:
+        """What is read or written next may take until then. Raises TimeoutError if that is over."""
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        if self._connection and self._connection.sock:
+            self._connection.sock.settimeout(left)
+
+    def _read(self, response: HTTPResponse, end: float) -> bytes:
+        body = bytearray()
+        while True:
+            self._hurry(end)
+            piece = response.read1(PIECE)
+            body += piece
+            if not piece:
+                response.close()
+                return bytes(body)
+            if len(body) > LONGEST:
+                raise self._unusable(f"result too large, limit {LONGEST // MB} MB")
+
+    def _drain(self, response: HTTPResponse, end: float) -> None:
+        """What comes for a message that needs no answer; a stream is not waited for."""
+        if response.headers.get_content_type() == "text/event-stream":
+            self.drop()
+        else:
+            self._read(response, end)
+
+    def _follow(self, response: HTTPResponse, talk: Talk, end: float) -> None:
+        """The events of a stream, up to the answer. The server's own questions are answered before anything else."""
+        for data in self._events(response, end):
+            for value in self._values(data):
+                if reply := talk.take(value):
+                    self._unsent.insert(0, reply)
+            if talk.answer is not None:
+                break
+        self.drop()
+
+    def _events(self, response: HTTPResponse, end: float) -> Iterator[bytes]:
+        """The data of the events in a stream (WHATWG HTML, 9.2.6, without ids and names)."""
+        rest, lines = b"", []
+        while True:
+            self._hurry(end)
+            piece = response.read1(PIECE)
+            *whole, rest = (rest + piece).replace(b"\r\n", b"\n").split(b"\n")
+            for line in whole:
+                if line.startswith(b"data:"):
+                    lines.append(line[5:].removeprefix(b" "))
+                elif not line and lines:
+                    yield b"\n".join(lines)
+                    lines = []
+            if not piece:
+                return
+            if len(rest) + sum(map(len, lines)) > LONGEST:
+                raise self._unusable(f"result too large, limit {LONGEST // MB} MB")
+
+    def _values(self, data: bytes) -> list[Any]:
+        try:
+            return read_values(data.decode("utf-8", errors="replace").strip())
+        except ValueError as error:
+            raise self._unusable(str(error)) from None
+
+    def _unusable(self, reason: str) -> ProtocolError:
+        return ProtocolError(f"The answer of {self._name} cannot be used: {reason}.", server=self._server.name)
+
+    def _judge(self, response: HTTPResponse, talk: Talk, phase: str, end: float) -> None:
+        """A status that is none of success: an answer all the same, somebody else's way, or an error."""
+        status, how = response.status, f"HTTP {response.status} {response.reason}".strip()
+        body = self._read(response, end)
+        with contextlib.suppress(ProtocolError):
+            for value in self._values(body):
+                talk.take(value)
+        details = {**self._details(phase), "status": status}
+        if status in (401, 403):
+            raise self._explain_refusal(response, how, details)
+        if talk.answer is not None:
+            return
+        if status < 400 or (status in TURNED_AWAY and not self._is_settled and not self._server.transport):
+            raise Elsewhere
+        raise ConnectError(f"{self._name} answered {how}.", "Is the URL right?", **details)
+
+    def _explain_refusal(self, response: HTTPResponse, how: str, details: dict[str, Any]) -> AuthError:
+        challenge = response.headers.get("www-authenticate", "")[:500]
+        names = {name.lower() for name in self._server.headers}
+        if "authorization" in names:
+            text = f"{self._name} does not take the token in its headers ({how})."
+            hint = "Is it the right one, and is it still valid?"
+        else:
+            source = self._server.source or "the configuration"
+            text = f"{self._name} wants to know who asks ({how})."
+            hint = f'Give it headers = {{ Authorization = "Bearer ${{TOKEN}}" }} in {source}, and set TOKEN.'
+        return AuthError(text, hint, challenge=challenge, **details)
+
+    def drop(self) -> None:
+        """Closes the connection, which also tells the server to stop what it does (2026-07-28)."""
+        if self._connection:
+            self._connection.close()
+        self._connection = None
+
+    def close(self, is_patient: bool = True) -> None:
+        """Tells the server that the session is over, where there is one, and does not wait for long."""
+        if self._session and is_patient:
+            with contextlib.suppress(OSError, HTTPException):
+                end = time.monotonic() + GOODBYE_S
+                self._request("DELETE", b"", self._headers({}), end)
+        self._session = ""
+        self.drop()
+
+
+def is_readable(connection: socket.socket) -> bool:
+    waiting = select.poll()
+    waiting.register(connection, select.POLLIN)
+    return bool(waiting.poll(0))
+
+
+def has_proxy(url: str) -> bool:
+    """Whether the environment wants such URLs to go through a proxy."""
+    scheme = urlsplit(url).scheme
+    names = (f"{scheme}_proxy", "all_proxy")
+    return not is_loopback(url) and any(os.environ.get(name) or os.environ.get(name.upper()) for name in names)
+
+
+def find_addresses(host: str, port: int | None) -> list[Address]:
+    """All addresses of a name, none where it is not known; the system's own look-up has no limit, so it gets one."""
+    if address := read_address(host):
+        return [address]
+    import threading
+
+    found: list[Address] = []
+
+    def look_up() -> None:
+        with contextlib.suppress(OSError, UnicodeError):
+            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found.extend(filter(None, (read_address(str(entry[4][0])) for entry in entries)))
+
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(LOOK_UP_S)
+    return found
+
+
+def write_header(value: str) -> str:
+    """A value as an HTTP header; what is not plain is in base64 (2026-07-28, transports)."""
+    if value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?base64?"):
+        return value
+    from base64 import b64encode
+
+    return f"=?base64?{b64encode(value.encode()).decode()}?="
