@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from . import __version__
+from . import __version__, oneshot
 from .clean import clean
 from .errors import ChatError, ServerNotFoundError, UsageError
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 DESCRIPTION = "Chat with an on-device model that calls MCP tools."
 EPILOG = (
     "Other commands: rkllm-chat serve NAME (runs a bundled MCP server),"
-    " rkllm-chat new-server DEST (makes one of your own), rkllm-chat doctor (says what this machine needs)."
-    " All of it: see the README."
+    " rkllm-chat new-server DEST (makes one of your own), rkllm-chat doctor (says what this machine needs),"
+    f" and for scripts, with one JSON document each: rkllm-chat {', '.join(oneshot.NAMES)}. All of it: see the README."
 )
 PLAIN_TERMINALS = ("dumb", "unknown")
 FORMS = ("text", "json", "stream-json")
@@ -44,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return doctor.main(arguments[1:])
         if arguments[:1] == ["new-server"]:
             return new_server(arguments[1:])
+        if arguments and arguments[0] in oneshot.NAMES:
+            oneshot.main(arguments)
         return serve(arguments[1:]) if arguments[:1] == ["serve"] else chat(arguments)
     except ChatError as error:
         print(f"rkllm-chat: {clean(str(error))}", file=sys.stderr)

@@ -22,9 +22,10 @@ FLOORS = {
     **dict.fromkeys(("terminal", "gauge", "questions", "live", "screen", "keys", "seat"), 4),
     **dict.fromkeys(("plain", "shell", "completion", "overview", "commands", "repl", "ask"), 4),
     **dict.fromkeys(("bundled", "doctor", "markdown"), 4),
-    **dict.fromkeys(("entries",), 1),
+    **dict.fromkeys(("entries", "signature"), 1),
     **dict.fromkeys(("wire", "places"), 2),
     **dict.fromkeys(("reach",), 3),
+    **dict.fromkeys(("oneshot",), 4),
     **dict.fromkeys(("cli", "__main__", "__init__"), 5),
 }
 # One step up each, and why: the words of floor 0 name the version; types alone, for the shape that chat.py defines.

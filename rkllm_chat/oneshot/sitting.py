@@ -1,0 +1,147 @@
+"""One command from its first to its last moment: stopped by nothing, it prints one document and leaves nothing behind.
+
+What ends it early (a signal, an error, a reader that has gone) still ends the server, and first prints what it was.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import contextmanager, suppress
+
+from ..errors import ChatError, InterruptedByUserError
+from .envelope import HELP, failure, success, write
+from .secrets import Secrets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from ..config import ServerConfig
+    from ..reach import Opened
+
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(BaseException):
+    """Somebody wants this command to end."""
+
+    def __init__(self, number: int) -> None:
+        self.name = signal.Signals(number).name
+
+
+class Sitting:
+    """What one command has open. `phase` is what it is doing; `opened` the server, once it is started."""
+
+    def __init__(self) -> None:
+        self.phase = "arguments"
+        self.opened: Opened | None = None
+        self.secrets = Secrets()
+        self.wants_meta = self.is_verbose = False
+
+    def open(self, server: ServerConfig) -> Opened:
+        """Starts or reaches the server. A signal that comes between its start and our knowing of it waits."""
+        from ..reach import open_server
+
+        self.phase = "start"
+        with held_back() if server.command else nothing_held():
+            self.opened = open_server(server)
+        return self.opened
+
+    def meta(self) -> dict[str, Any]:
+        """What was spoken, with whom, and how long each phase took."""
+        if self.opened is None:
+            return {}
+        way = self.opened.way
+        return {
+            "server": self.opened.server.name,
+            "serverInfo": way.info,
+            "protocolVersion": way.version,
+            "seconds": {phase: round(seconds, 6) for phase, seconds in way.seconds.items()},
+        }
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code: 0, or 1 for a command that failed or whose document nobody read."""
+    sitting = Sitting()
+    try:
+        listen_for_signals()
+        document = work(arguments, sitting)
+        ignore_signals()
+    except Stopped as stop:
+        document = interrupted(stop.name, sitting)
+    except KeyboardInterrupt:
+        document = interrupted("SIGINT", sitting)
+    is_written = write(document)
+    if (opened := sitting.opened) is not None:
+        if sitting.is_verbose:
+            sys.stderr.write(sitting.secrets.hide_all(opened.way.last_words))
+            sys.stderr.flush()
+        with suppress(Exception):  # the document is out: there is nobody left to tell
+            opened.close()
+    return 0 if is_written and document.get("ok", True) else 1
+
+
+def work(arguments: Sequence[str], sitting: Sitting) -> dict[str, Any]:
+    """The document of a command."""
+    try:
+        from .commands import COMMANDS
+        from .options import parse
+
+        options = parse(arguments)
+        if options.help:
+            return {HELP: options.help}
+        sitting.wants_meta, sitting.is_verbose = options.meta, options.verbose
+        result = COMMANDS[options.command](options, sitting)
+        return success(sitting.secrets.hide(result), sitting.meta() if sitting.wants_meta else None)
+    except ChatError as error:
+        return failure(error, sitting.secrets)
+    except Exception as error:  # whatever it is, whoever reads our output gets a document
+        return failure(explain_fault(error), sitting.secrets)
+
+
+def interrupted(name: str, sitting: Sitting) -> dict[str, Any]:
+    return failure(InterruptedByUserError(f"Stopped by {name}.", phase=sitting.phase, signal=name), sitting.secrets)
+
+
+def explain_fault(error: Exception) -> ChatError:
+    """A fault of ours, with its place in our code."""
+    place = error.__traceback__
+    while place and place.tb_next:
+        place = place.tb_next
+    where = f"{place.tb_frame.f_code.co_filename.rpartition('/')[2]}:{place.tb_lineno}" if place else ""
+    return ChatError(f"{type(error).__name__}: {error}", "This is a fault of rkllm-chat.", where=where)
+
+
+def listen_for_signals() -> None:
+    """From now on a signal ends the command in good order, unless it was ignored from the start (nohup)."""
+
+    def stop(number: int, _frame: object) -> None:
+        ignore_signals()
+        raise Stopped(number)
+
+    for number in STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+
+
+def ignore_signals() -> None:
+    """The command is over; ending the server has its own limits."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Signals that would end the command come when this is left."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def nothing_held() -> Iterator[None]:
+    yield
