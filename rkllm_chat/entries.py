@@ -25,8 +25,8 @@ LARGEST_FILE = 256 * 1024
 MOST_SERVERS = 64
 MOST_DOTS = 16
 DEEPEST = 32
-SERVER_NAME = re.compile(r"[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
-VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+NAME_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
+VARIABLE = r"\$\{(\w+)(?::-([^}]*))?\}"
 
 SERVER_TYPES = {
     "name": "str",
@@ -136,7 +136,7 @@ def check_entry(table: Any, source: str, place: str) -> Table:
     check_depth(table, source, place)
     entry = take(SERVER_TYPES, table, source, place)
     name, command, url = entry.get("name", ""), entry.get("command", ""), entry.get("url", "")
-    if len(name) > 32 or not SERVER_NAME.fullmatch(name):
+    if len(name) > 32 or not all(part and NAME_LETTERS.issuperset(part) for part in name.split("_")):
         hint = "Use at most 32 letters, digits, - and single _."
         raise ConfigError(f'{source}: {place}.name "{name}" cannot be a server name.', hint, path=source)
     if bool(command.strip()) == bool(url):
@@ -199,7 +199,7 @@ def expand(value: Any, environment: Mapping[str, str], source: str, place: str, 
             raise ConfigError(f"{source}: {place} needs the variable {match[1]}, which is not set.", hint, path=source)
         return found
 
-    return VARIABLE.sub(fill, value)
+    return re.sub(VARIABLE, fill, value) if "${" in value else value
 
 
 READERS: dict[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = {

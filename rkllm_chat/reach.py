@@ -49,12 +49,16 @@ def open_server(server: ServerConfig) -> Opened:
 
 def find_way(server: ServerConfig) -> Way:
     """The small client for a command and for plain HTTP, the SDK for the rest."""
-    from .wire.client import Client, Elsewhere
-
     if server.command and server.transport in ("", "stdio"):
+        from .wire.program import start
+
+        program = start(server)  # it boots while the rest is imported
+        from .wire.client import Client
         from .wire.pipe import Pipe
 
-        return Client(server, Pipe(server))
+        return Client(server, Pipe(server.name, program))
+    from .wire.client import Client, Elsewhere
+
     if server.url.startswith(("http:", "https:")) and server.transport in ("", "http"):
         from .wire.web import Web
 

@@ -5,8 +5,6 @@ To add one: a function, a row here, and one in `options.py`.
 
 from __future__ import annotations
 
-import os
-
 from ..errors import ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
 from ..places import Found, find_entries, make_server
 
@@ -234,7 +232,7 @@ def find_server(options: Options, sitting: Sitting) -> ServerConfig:
 def prepare(found: Found, name: str, options: Options, sitting: Sitting) -> ServerConfig:
     entry, place = found.get(name)
     server = make_server(entry, place)
-    sitting.secrets.learn(server, entry, os.environ)
+    sitting.chosen = server, entry
     if not server.enabled or server.trust == "off":
         raise UsageError(f'The server "{name}" is switched off in {server.source}.', "Enable it there.", server=name)
     if options.timeout is not None:

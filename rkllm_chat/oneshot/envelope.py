@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 
-from ..clean import clean
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -18,13 +16,10 @@ HELP = "help"
 STANDARD_OUTPUT = 1
 
 
-def success(result: Any, meta: dict[str, Any] | None) -> dict[str, Any]:
-    document = {"ok": True, "result": result}
-    return document if meta is None else {**document, "meta": meta}
-
-
 def failure(error: ChatError, secrets: Secrets) -> dict[str, Any]:
     """The document of an error, in which no value of the server's env and headers stands."""
+    from ..clean import clean
+
     details = {key: value for key, value in error.details.items() if value is not None}
     if error.hint:
         details["hint"] = error.hint

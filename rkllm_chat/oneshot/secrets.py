@@ -27,13 +27,23 @@ VARIABLE = re.compile(r"\$\{(\w+)")
 class Secrets:
     """The values that are hidden; none until a server is known."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        server: ServerConfig | None = None,
+        entry: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._all: list[str] = []
         self._by_name: list[str] = []
+        if server and entry:
+            self._learn(server, entry, environment or {})
 
-    def learn(self, server: ServerConfig, entry: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    def _learn(self, server: ServerConfig, entry: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         """Takes the secrets of a server and of the entry that it was made from, which names the variables."""
-        named = {name: environment.get(name, "") for name in VARIABLE.findall(str(list(entry.values())))}
+        text = str(list(entry.values()))
+        if not server.env and not server.headers and "${" not in text:
+            return
+        named = {name: environment.get(name, "") for name in VARIABLE.findall(text)}
         headers = {name: value for name, value in server.headers.items() if name.lower() not in PLAIN_HEADERS}
         values = [*server.env.items(), *named.items()]
         by_name = [*headers.values(), *(value for name, value in values if BY_NAME.search(name))]

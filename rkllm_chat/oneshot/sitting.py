@@ -5,21 +5,21 @@ What ends it early (a signal, an error, a reader that has gone) still ends the s
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from contextlib import contextmanager, suppress
 
 from ..errors import ChatError, InterruptedByUserError
-from .envelope import HELP, failure, success, write
-from .secrets import Secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from ..config import ServerConfig
     from ..reach import Opened
+    from .secrets import Secrets
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -32,13 +32,23 @@ class Stopped(BaseException):
 
 
 class Sitting:
-    """What one command has open. `phase` is what it is doing; `opened` the server, once it is started."""
+    """What one command has open. `phase` is what it is doing; `opened` the server, once it is started.
+
+    `chosen` is the server that it is about and the entry that it was made from.
+    """
 
     def __init__(self) -> None:
         self.phase = "arguments"
         self.opened: Opened | None = None
-        self.secrets = Secrets()
+        self.chosen: tuple[ServerConfig, Mapping[str, Any]] | None = None
         self.wants_meta = self.is_verbose = False
+
+    @property
+    def secrets(self) -> Secrets:
+        """What must not come out."""
+        from .secrets import Secrets
+
+        return Secrets(*self.chosen, os.environ) if self.chosen else Secrets()
 
     def open(self, server: ServerConfig) -> Opened:
         """Starts or reaches the server. A signal that comes between its start and our knowing of it waits."""
@@ -73,6 +83,8 @@ def run(arguments: Sequence[str]) -> int:
         document = interrupted(stop.name, sitting)
     except KeyboardInterrupt:
         document = interrupted("SIGINT", sitting)
+    from .envelope import write
+
     is_written = write(document)
     if (opened := sitting.opened) is not None:
         if sitting.is_verbose:
@@ -91,18 +103,25 @@ def work(arguments: Sequence[str], sitting: Sitting) -> dict[str, Any]:
 
         options = parse(arguments)
         if options.help:
-            return {HELP: options.help}
+            return {"help": options.help}
         sitting.wants_meta, sitting.is_verbose = options.meta, options.verbose
-        result = COMMANDS[options.command](options, sitting)
-        return success(sitting.secrets.hide(result), sitting.meta() if sitting.wants_meta else None)
+        result = sitting.secrets.hide(COMMANDS[options.command](options, sitting))
+        document = {"ok": True, "result": result}
+        return {**document, "meta": sitting.meta()} if sitting.wants_meta else document
     except ChatError as error:
-        return failure(error, sitting.secrets)
+        return fail(error, sitting)
     except Exception as error:  # whatever it is, whoever reads our output gets a document
-        return failure(explain_fault(error), sitting.secrets)
+        return fail(explain_fault(error), sitting)
+
+
+def fail(error: ChatError, sitting: Sitting) -> dict[str, Any]:
+    from .envelope import failure
+
+    return failure(error, sitting.secrets)
 
 
 def interrupted(name: str, sitting: Sitting) -> dict[str, Any]:
-    return failure(InterruptedByUserError(f"Stopped by {name}.", phase=sitting.phase, signal=name), sitting.secrets)
+    return fail(InterruptedByUserError(f"Stopped by {name}.", phase=sitting.phase, signal=name), sitting)
 
 
 def explain_fault(error: Exception) -> ChatError:

@@ -15,13 +15,12 @@ from ..clean import clean_line
 from ..errors import ConnectError, ProtocolError, TimeLimitError
 from ..servers.lines import LONGEST, MB, MOST_DISCARDED, CutShortError, Lines, read_values
 from ..servers.programs import describe_exit
-from .program import Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..config import ServerConfig
+    from .program import Program
     from .talk import Talk
 
 READ_SIZE = 1 << 16
@@ -31,15 +30,10 @@ EXIT_S = 0.1
 
 
 class Pipe:
-    """A server that is a process. Raises ConnectError if it cannot be started."""
+    """A server that is a process."""
 
-    def __init__(self, server: ServerConfig) -> None:
-        self._name = server.name
-        try:
-            self._program = Program(server)
-        except OSError as error:
-            reason = f'Server "{server.name}": {server.command} cannot be started: {error.strerror}.'
-            raise ConnectError(reason, server=server.name, phase="start") from error
+    def __init__(self, name: str, program: Program) -> None:
+        self._name, self._program = name, program
         self._unwritten = bytearray()
         self._values: list[Any] = []
         self._lines = Lines(self._take_line, self._refuse_line)

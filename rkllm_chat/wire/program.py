@@ -11,6 +11,7 @@ import select
 import signal
 import time
 
+from ..errors import ConnectError
 from ..servers.programs import GUARD, MARK, find_command, find_folder, make_environment
 
 TYPE_CHECKING = False
@@ -24,10 +25,19 @@ POLL_S = 0.01
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+def start(server: ServerConfig) -> Program:
+    """Starts a server's command. Raises ConnectError if it cannot be started."""
+    try:
+        return Program(server)
+    except OSError as error:
+        reason = f'Server "{server.name}": {server.command} cannot be started: {error.strerror}.'
+        raise ConnectError(reason, server=server.name, phase="start") from error
+
+
 class Program:
     """A running command. `stdin`, `stdout`, `stderr` are our ends of its pipes; `death` is readable when it ends.
 
-    Raises ConnectError if there is no such command, OSError if it cannot be started. It stays a zombie until `end`.
+    It stays a zombie until `end`. Raises ConnectError if there is no such command, OSError if it cannot be started.
     """
 
     def __init__(self, server: ServerConfig) -> None:
@@ -45,7 +55,7 @@ class Program:
         for pipe in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(pipe, False)
         self.death = os.pidfd_open(self.pid)
-        self._is_open, self._guard, self._leash = True, 0, -1
+        self._is_open, self._is_empty, self._guard, self._leash = True, False, 0, -1
 
     def guard(self) -> None:
         """Has a shell stand by that ends the server if this program is killed."""
@@ -80,8 +90,8 @@ class Program:
             if self._send(signal.SIGTERM):
                 self._send(signal.SIGCONT)  # one that is stopped hears nothing else
                 self._wait_for_all(GRACE_S)
-        self._send(signal.SIGKILL)
-        wait_readable(self.death, GRACE_S)
+        if self._send(signal.SIGKILL):
+            wait_readable(self.death, GRACE_S)
         os.waitpid(self.pid, os.WNOHANG)
         for pipe in (self.stdout, self.stderr, self.death):
             os.close(pipe)
@@ -93,13 +103,16 @@ class Program:
             time.sleep(POLL_S)
 
     def _send(self, number: int) -> bool:
-        """Signals all that live; whether there were any."""
+        """Signals all that live; whether there were any. Once there are none, nobody looks again: it takes 1 ms."""
+        if self._is_empty:
+            return False
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+            os.killpg(self.pid, number)  # at once, so that none escapes by forking
         living = self._living()
         for pid in living:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
+        self._is_empty = not living
         return bool(living)
 
     def _living(self) -> list[int]:
