@@ -12,9 +12,10 @@ import select
 import time
 
 from ..clean import clean_line
-from ..errors import ConnectError, ProtocolError, TimeLimitError
+from ..errors import ConnectError, ProtocolError
 from ..servers.lines import LONGEST, MB, MOST_DISCARDED, CutShortError, Lines, read_values
 from ..servers.programs import describe_exit
+from .silence import explain_silence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ READ_SIZE = 1 << 16
 LAST_WORDS = 4096
 SHOWN_LINES = 3
 EXIT_S = 0.1
+SUSPECT_S = 0.3
 
 
 class Pipe:
@@ -41,7 +43,8 @@ class Pipe:
         self._said = b""
         self._is_over = False
         self._poll = select.poll()
-        for file in (self._program.stdout, self._program.stderr, self._program.death):
+        self._watched = {self._program.stdout, self._program.stderr, self._program.death}
+        for file in self._watched:
             self._poll.register(file, select.POLLIN)
         self._is_watching_input = False
 
@@ -66,12 +69,13 @@ class Pipe:
                 continue
             if self._is_over:
                 self._report_end(phase)
-            left = end - time.monotonic()
-            ready = self._poll.poll(left * 1000) if left > 0 else []
-            if not ready:
-                text = f'Server "{self._name}" did not answer within {limit_s:g} s.{self._quote()}'
-                raise TimeLimitError(text, **self._details(phase))
-            self._serve({file for file, _ in ready})
+            left = min(end - time.monotonic(), SUSPECT_S if talk.doubt else limit_s)
+            if ready := self._poll.poll(max(0.0, left) * 1000):
+                self._serve({file for file, _ in ready})
+            elif talk.doubt:
+                talk.answer = talk.doubt
+            else:
+                raise explain_silence(f'Server "{self._name}"', phase, limit_s, self._quote(), self._details(phase))
 
     def _serve(self, ready: set[int]) -> None:
         """Moves what can be moved. It is over once there is nothing left to read."""
@@ -88,7 +92,7 @@ class Pipe:
     def _read_output(self) -> bool:
         """Whether there was more; lines that are whole become values."""
         data = self._read(self._program.stdout)
-        self._lines.feed(data)
+        self._lines.feed(data or b"\n")  # what it wrote last may be without a line end
         if self._lines.discarded > MOST_DISCARDED:
             self._refuse_line(b"", self._lines.discarded)
         return bool(data)
@@ -104,7 +108,8 @@ class Pipe:
             data = os.read(pipe, READ_SIZE)
         except BlockingIOError:
             return b""
-        if not data:
+        if not data and pipe in self._watched:
+            self._watched.remove(pipe)
             self._poll.unregister(pipe)
         return data
 

@@ -6,6 +6,7 @@ Source: the MCP specification, revisions 2024-11-05 to 2025-11-25 (lifecycle) an
 from __future__ import annotations
 
 from .. import __version__
+from ..clean import clean_line
 from ..errors import ProtocolError
 
 TYPE_CHECKING = False
@@ -17,6 +18,9 @@ STATELESS = "2026-07-28"
 KNOWN = ("2024-11-05", "2025-03-26", "2025-06-18", NEWEST)
 CLIENT = {"name": "rkllm_chat", "version": __version__}
 NOT_FOUND = -32601
+UNREAD = (-32700, -32600)
+"""What a server answers that could not read who asked (JSON-RPC 2.0, 5.1)."""
+LONGEST = 300
 PREFIX = "io.modelcontextprotocol/"
 
 
@@ -25,17 +29,22 @@ class Elsewhere(Exception):  # noqa: N818 - it is no error
 
 
 class Talk:
-    """One conversation. `version` is the protocol's once it is agreed on; `answer` the answer to the last question."""
+    """One conversation. `version` is the protocol's once it is agreed on; `answer` the answer to the last question.
+
+    `doubt` is something like an answer, to nobody or to a question that was never asked: whoever carries the messages
+    takes it for the answer if no better one comes soon.
+    """
 
     def __init__(self, server: str) -> None:
         self.server = server
         self.version = ""
         self.answer: dict[str, Any] | None = None
+        self.doubt: dict[str, Any] | None = None
         self._asked = 0
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """The message of a request; in the stateless form it says with every question who asks."""
-        self.answer = None
+        self.answer = self.doubt = None
         self._asked += 1
         if self.version == STATELESS:
             meta = {"protocolVersion": STATELESS, "clientInfo": CLIENT, "clientCapabilities": {}}
@@ -66,10 +75,13 @@ class Talk:
             return None
         if "method" in value:
             return self._reply(value) if "id" in value else None
-        is_ours = value.get("id") in (self._asked, str(self._asked)) and value.keys() & {"result", "error"}
-        is_unread = value.get("id") is None and isinstance(value.get("error"), dict)  # it could not read who asked
-        if is_ours or is_unread:
+        answered = value.get("id")
+        if answered in (self._asked, str(self._asked)):
             self.answer = value
+        elif answered is None and isinstance(error := value.get("error"), dict) and error.get("code") in UNREAD:
+            self.doubt = value
+        elif answered not in range(self._asked):
+            self.doubt = {"error": {"message": f"it answers {answered!r}, not {self._asked!r}"}}
         return None
 
     def _reply(self, value: dict[str, Any]) -> dict[str, Any]:
@@ -81,16 +93,23 @@ class Talk:
     def read_result(self, method: str) -> dict[str, Any]:
         """The result in the answer. Raises ProtocolError for an error, and for what is neither."""
         answer, server = self.answer or {}, self.server
-        error = answer.get("error")
-        if isinstance(error, dict):
-            code, said = error.get("code"), str(error.get("message", ""))[:300]
-            text = f'Server "{server}" answered with error {code}: {said}'
-            raise ProtocolError(text, server=server, method=method, code=code, data=error.get("data"))
-        result = answer.get("result")
+        result, error = answer.get("result"), answer.get("error")
+        if error is not None:
+            raise self._explain(error if isinstance(error, dict) else {"message": error}, method)
         if not isinstance(result, dict):
             raise ProtocolError(f'Server "{server}" broke the protocol: its result is no object.', server=server)
         kind = result.get("resultType", "complete")
+        if kind == "input_required":
+            text = f'Server "{server}" asks its user for more, which a one-shot command cannot give.'
+            raise ProtocolError(text, "Use it in the chat.", server=server, got=kind)
         if kind != "complete":
-            reason = f"asks for more ({kind}), which a one-shot command cannot give"
-            raise ProtocolError(f'Server "{server}" {reason}.', "Use it in the chat.", server=server, got=kind)
+            text = f'Server "{server}" broke the protocol: its result is of an unknown type, {str(kind)[:40]!r}.'
+            raise ProtocolError(text, server=server, got=str(kind)[:40])
         return result
+
+    def _explain(self, error: dict[str, Any], method: str) -> ProtocolError:
+        """What a server's error answer is for our user."""
+        code, said = error.get("code"), clean_line(str(error.get("message", ""))[:LONGEST])
+        number = f"error {code}" if isinstance(code, int) else "an error"
+        text = f'Server "{self.server}" answered with {number}: {said}'
+        return ProtocolError(text, server=self.server, method=method, code=code, data=error.get("data"))

@@ -15,9 +15,10 @@ import time
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import quote, urlsplit
 
-from ..errors import AuthError, ConfigError, ConnectError, ProtocolError, TimeLimitError
+from ..errors import AuthError, ConfigError, ConnectError, ProtocolError
 from ..servers.addresses import LOOK_UP_S, Address, is_loopback, judge_addresses, read_address, show_url, split_address
 from ..servers.lines import LONGEST, MB, read_values
+from .silence import explain_silence
 from .talk import STATELESS, Elsewhere
 
 TYPE_CHECKING = False
@@ -76,10 +77,11 @@ class Web:
         try:
             while self._unsent:
                 self._post(self._unsent.pop(0), talk, phase, end)
+            talk.answer = talk.answer or talk.doubt
             if talk.answer is None:
                 raise ConnectError(f"{self._name} broke off in the middle of an answer.", **self._details(phase))
         except TimeoutError:
-            raise TimeLimitError(f"{self._name} did not answer within {limit_s:g} s.", **self._details(phase)) from None
+            raise explain_silence(self._name, phase, limit_s, "", self._details(phase)) from None
         except (OSError, HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             text = f"{self._name} cannot be reached: {reason}."
