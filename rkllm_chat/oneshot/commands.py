@@ -54,6 +54,7 @@ def check_call(opened: Opened, sitting: Sitting, name: str, arguments: dict[str,
     """Raises ToolNotFoundError or ValidationError for what need not be sent. Costs one more question to the server."""
     from ..signature import find_fault
 
+    opened.open()
     sitting.phase = "list"
     try:
         tools = {tool["name"]: tool for tool in opened.list_tools()}

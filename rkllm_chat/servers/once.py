@@ -5,7 +5,9 @@ others around it: it runs its own, for as long as each question takes.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+import warnings
 from collections.abc import Coroutine
 from pathlib import Path
 from tempfile import mkdtemp
@@ -56,6 +58,8 @@ class Once:
         self.server = server
         self.seconds: dict[str, float] = {}
         self.last_words = ""
+        logging.getLogger().addHandler(logging.NullHandler())  # else the SDK's warnings go to standard error
+        warnings.simplefilter("ignore")
         self._loop = asyncio.new_event_loop()
         self._log = Path(mkdtemp(prefix="rkllm-chat-")) / "server.log"
         self._connection = Recorded(server, self._log)

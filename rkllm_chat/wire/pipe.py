@@ -148,7 +148,7 @@ class Pipe:
         raise self._unusable(f"result too large ({size / MB:.0f} MB), limit {LONGEST // MB} MB")
 
     def _unusable(self, reason: str) -> ProtocolError:
-        return ProtocolError(f'The answer of server "{self._name}" cannot be used: {reason}.', server=self._name)
+        return ProtocolError(f'Server "{self._name}" gave an answer that cannot be used: {reason}.', server=self._name)
 
     def _report_end(self, phase: str) -> None:
         """Raises ConnectError: how it ended, and what it said last."""

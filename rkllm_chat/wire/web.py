@@ -15,6 +15,7 @@ import time
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import quote, urlsplit
 
+from ..clean import clean_line
 from ..errors import AuthError, ConfigError, ConnectError, ProtocolError
 from ..servers.addresses import LOOK_UP_S, Address, is_loopback, judge_addresses, read_address, show_url, split_address
 from ..servers.lines import LONGEST, MB, read_values
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 CONNECT_S = 10.0
 GOODBYE_S = 1.0
+PATIENCE_S = 10.0
 PIECE = 1 << 16
 PLAIN = "%/:?@!$&'()*+,;=~-._"
 TURNED_AWAY = (400, 404, 405, 406, 410, 415, 501)
@@ -55,7 +57,7 @@ class Web:
         self._connection: HTTPConnection | None = None
         self._unsent: list[dict[str, Any]] = []
         self._session = self._version = ""
-        self._is_settled = False
+        self._is_settled = self._has_waited = False
 
     def guard(self) -> None:
         """There is no process to stand by."""
@@ -83,7 +85,7 @@ class Web:
         except TimeoutError:
             raise explain_silence(self._name, phase, limit_s, "", self._details(phase)) from None
         except (OSError, HTTPException) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            reason = getattr(error, "strerror", None) or clean_line(str(error)) or type(error).__name__
             text = f"{self._name} cannot be reached: {reason}."
             raise ConnectError(text, "Does it run, and is the URL right?", **self._details(phase)) from error
         refusal = talk.answer.get("error")
@@ -103,7 +105,7 @@ class Web:
         response = self._request("POST", json.dumps(message, ensure_ascii=False).encode(), self._headers(message), end)
         self._session = response.headers.get("mcp-session-id", "") or self._session
         if response.status >= 300:
-            self._judge(response, talk, phase, end)
+            self._judge(response, message, talk, phase, end)
         elif "id" not in message or "method" not in message:
             self._drain(response, end)
         elif response.headers.get_content_type() == "text/event-stream":
@@ -213,9 +215,9 @@ class Web:
             raise self._unusable(str(error)) from None
 
     def _unusable(self, reason: str) -> ProtocolError:
-        return ProtocolError(f"The answer of {self._name} cannot be used: {reason}.", server=self._server.name)
+        return ProtocolError(f"{self._name} gave an answer that cannot be used: {reason}.", server=self._server.name)
 
-    def _judge(self, response: HTTPResponse, talk: Talk, phase: str, end: float) -> None:
+    def _judge(self, response: HTTPResponse, message: dict[str, Any], talk: Talk, phase: str, end: float) -> None:
         """A status that is none of success: an answer all the same, somebody else's way, or an error."""
         status, how = response.status, f"HTTP {response.status} {response.reason}".strip()
         body = self._read(response, end)
@@ -227,8 +229,14 @@ class Web:
             raise self._explain_refusal(response, how, details)
         if talk.answer is not None:
             return
-        if status < 400 or (status in TURNED_AWAY and not self._is_settled and not self._server.transport):
+        if not self._is_settled and (status < 400 or (status in TURNED_AWAY and not self._server.transport)):
             raise Elsewhere
+        if status == 429 and not self._has_waited and (wait_s := read_patience(response)):
+            self._has_waited = True
+            self._hurry(end - wait_s)
+            time.sleep(wait_s)
+            self._unsent.insert(0, message)
+            return
         raise ConnectError(f"{self._name} answered {how}.", "Is the URL right?", **details)
 
     def _explain_refusal(self, response: HTTPResponse, how: str, details: dict[str, Any]) -> AuthError:
@@ -237,6 +245,8 @@ class Web:
         if "authorization" in names:
             text = f"{self._name} does not take the token in its headers ({how})."
             hint = "Is it the right one, and is it still valid?"
+        elif response.status == 403:
+            text, hint = f"{self._name} refuses this ({how}).", "Does it want a token in its headers?"
         else:
             source = self._server.source or "the configuration"
             text = f"{self._name} wants to know who asks ({how})."
@@ -263,6 +273,12 @@ def is_readable(connection: socket.socket) -> bool:
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
     return bool(waiting.poll(0))
+
+
+def read_patience(response: HTTPResponse) -> float:
+    """How many seconds a server that is too busy asks to wait, if it says so and it is not for long; else 0."""
+    said = response.headers.get("retry-after", "")
+    return float(said) if said.isdecimal() and float(said) <= PATIENCE_S else 0.0
 
 
 def has_proxy(url: str) -> bool:
