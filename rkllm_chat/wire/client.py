@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "Elsewhere"]
 LIST_S = 10.0
+NO_HANDSHAKE = (-32022, -32601)
+"""How a server of 2026-07-28 alone answers `initialize`; another error may be the true reason why nothing works."""
 MOST_PAGES = 50
 MOST_ENTRIES = 1000
 
@@ -42,6 +44,7 @@ class Client:
         self._channel, self._talk = channel, Talk(server.name)
         self._capabilities: dict[str, Any] | None = None
         self._is_agreed = False
+        self._refusal: ProtocolError | None = None
         self._channel.tell(self._talk.begin())
         self._channel.guard()
 
@@ -61,8 +64,9 @@ class Client:
         self._is_agreed = True
         try:
             result = self._talk.read_result("initialize")
-        except ProtocolError:
+        except ProtocolError as error:
             self._talk.version = STATELESS
+            self._refusal = None if error.details.get("code") in NO_HANDSHAKE else error
             return
         self.info, self._capabilities = result.get("serverInfo") or {}, result.get("capabilities") or {}
         self._channel.tell(self._talk.agree(result))
@@ -95,7 +99,10 @@ class Client:
         self.open()
         self._channel.tell(self._talk.ask(method, params))
         self._wait(phase, limit_s)
-        return self._talk.read_result(method)
+        try:
+            return self._talk.read_result(method)
+        except ProtocolError as error:
+            raise self._refusal or error from None
 
     def _wait(self, phase: str, limit_s: float) -> None:
         begun = time.monotonic()

@@ -135,10 +135,22 @@ class Program:
 
 def spawn(command: list[str], environment: Mapping[str, str], pipes: Sequence[int]) -> int:
     """Starts a command with its standard input, output and error; gives its process number. Raises OSError."""
-    moves = [(os.POSIX_SPAWN_DUP2, pipe, number) for number, pipe in enumerate(pipes)]
+    moves: list[tuple[int, ...]] = [(os.POSIX_SPAWN_DUP2, pipe, number) for number, pipe in enumerate(pipes)]
+    moves += [(os.POSIX_SPAWN_CLOSE, file) for file in list_inheritable()]
     return os.posix_spawn(
         command[0], command, environment, file_actions=moves, setsid=True, setsigdef=RESTORED, setsigmask=()
     )
+
+
+def list_inheritable() -> list[int]:
+    """What this program was itself handed open, beside the first three, and no server is to have."""
+    found = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2]
+    inheritable = []
+    for file in found:
+        with contextlib.suppress(OSError):  # the one that the list was read through
+            if os.get_inheritable(file):
+                inheritable.append(file)
+    return inheritable
 
 
 @contextlib.contextmanager

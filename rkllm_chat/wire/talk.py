@@ -21,6 +21,8 @@ NOT_FOUND = -32601
 UNREAD = (-32700, -32600)
 """What a server answers that could not read who asked (JSON-RPC 2.0, 5.1)."""
 LONGEST = 300
+FIRST = 100
+"""Requests are counted from here: some servers write an answer with the id 1 before they are asked anything."""
 PREFIX = "io.modelcontextprotocol/"
 
 
@@ -40,7 +42,7 @@ class Talk:
         self.version = ""
         self.answer: dict[str, Any] | None = None
         self.doubt: dict[str, Any] | None = None
-        self._asked = 0
+        self._asked = FIRST
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """The message of a request; in the stateless form it says with every question who asks."""
@@ -80,7 +82,7 @@ class Talk:
             self.answer = value
         elif answered is None and isinstance(error := value.get("error"), dict) and error.get("code") in UNREAD:
             self.doubt = value
-        elif answered not in range(self._asked):
+        elif self.version and answered not in range(FIRST, self._asked):
             self.doubt = {"error": {"message": f"it answers {answered!r}, not {self._asked!r}"}}
         return None
 

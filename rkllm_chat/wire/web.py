@@ -55,6 +55,7 @@ class Web:
         )
         judge_addresses(server, self._host, find_addresses(self._host, self._port))
         self._connection: HTTPConnection | None = None
+        self._response: HTTPResponse | None = None
         self._unsent: list[dict[str, Any]] = []
         self._session = self._version = ""
         self._is_settled = self._has_waited = False
@@ -143,7 +144,8 @@ class Web:
         except ValueError:
             text = f'Server "{self._server.name}": its headers hold what HTTP cannot carry.'
             raise ConfigError(text, "Use plain letters, without line breaks.", path=self._server.source) from None
-        return connection.getresponse()
+        self._response = connection.getresponse()
+        return self._response
 
     def _connect(self, end: float) -> HTTPConnection:
         limit_s = min(CONNECT_S, max(0.001, end - time.monotonic()))
@@ -255,12 +257,15 @@ class Web:
 
     def drop(self) -> None:
         """Closes the connection, which also tells the server to stop what it does (2026-07-28)."""
-        if self._connection:
-            self._connection.close()
-        self._connection = None
+        for part in (self._response, self._connection):
+            if part:
+                part.close()
+        self._response = self._connection = None
 
     def close(self, is_patient: bool = True) -> None:
         """Tells the server that the session is over, where there is one, and does not wait for long."""
+        if self._response and not self._response.isclosed():
+            self.drop()  # it is not read to its end, and never will be
         if self._session and is_patient:
             with contextlib.suppress(OSError, HTTPException):
                 end = time.monotonic() + GOODBYE_S
