@@ -23,6 +23,7 @@ from rkllm_chat.config import Generation, Settings
 from rkllm_chat.journal import Shelf
 from rkllm_runtime.build import build_runtime
 from rows import Rows
+from shell import Shell
 from stage import GREEDY, PROGRAM, Screen
 
 LIMIT_S = 30
@@ -201,3 +202,9 @@ def open_screen(environment: dict[str, str], folder: Path) -> Iterator[Callable[
     yield start
     for screen in screens:
         screen.close()
+
+
+@pytest.fixture
+def shell(environment: dict[str, str], folder: Path) -> Shell:
+    """One-shot commands in an empty folder."""
+    return Shell(folder, environment)

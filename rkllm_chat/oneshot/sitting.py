@@ -75,6 +75,7 @@ class Sitting:
 def run(arguments: Sequence[str]) -> int:
     """The exit code: 0, or 1 for a command that failed or whose document nobody read."""
     sitting = Sitting()
+    fill_standard_streams()
     try:
         listen_for_signals()
         document = work(arguments, sitting)
@@ -83,12 +84,13 @@ def run(arguments: Sequence[str]) -> int:
         document = interrupted(stop.name, sitting)
     except KeyboardInterrupt:
         document = interrupted("SIGINT", sitting)
+    from ..clean import clean
     from .envelope import write
 
     is_written = write(document)
     if (opened := sitting.opened) is not None:
-        if sitting.is_verbose:
-            sys.stderr.write(sitting.secrets.hide_all(opened.way.last_words))
+        if sitting.is_verbose and (words := opened.way.last_words):
+            sys.stderr.write(f"{clean(sitting.secrets.hide_all(words))}\n")
             sys.stderr.flush()
         with suppress(Exception):  # the document is out: there is nobody left to tell
             opened.close()
@@ -105,8 +107,8 @@ def work(arguments: Sequence[str], sitting: Sitting) -> dict[str, Any]:
         if options.help:
             return {"help": options.help}
         sitting.wants_meta, sitting.is_verbose = options.meta, options.verbose
-        result = sitting.secrets.hide(COMMANDS[options.command](options, sitting))
-        document = {"ok": True, "result": result}
+        result = COMMANDS[options.command](options, sitting)
+        document = {"ok": True, "result": sitting.secrets.hide(result)}
         return {**document, "meta": sitting.meta()} if sitting.wants_meta else document
     except ChatError as error:
         return fail(error, sitting)
@@ -131,6 +133,15 @@ def explain_fault(error: Exception) -> ChatError:
         place = place.tb_next
     where = f"{place.tb_frame.f_code.co_filename.rpartition('/')[2]}:{place.tb_lineno}" if place else ""
     return ChatError(f"{type(error).__name__}: {error}", "This is a fault of rkllm-chat.", where=where)
+
+
+def fill_standard_streams() -> None:
+    """Where one of the three is closed, the next pipe would take its number, and get what is meant for a reader."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)  # takes the lowest free number; what is written there fails
 
 
 def listen_for_signals() -> None:

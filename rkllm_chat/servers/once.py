@@ -24,6 +24,7 @@ from .listing import MOST_ENTRIES, MOST_PAGES
 from .tap import Tap
 
 LIST_S = 10.0
+LAST_WORDS = 4096
 
 Given = TypeVar("Given")
 
@@ -57,13 +58,18 @@ class Once:
     def __init__(self, server: ServerConfig) -> None:
         self.server = server
         self.seconds: dict[str, float] = {}
-        self.last_words = ""
         logging.getLogger().addHandler(logging.NullHandler())  # else the SDK's warnings go to standard error
         warnings.simplefilter("ignore")
         self._loop = asyncio.new_event_loop()
         self._log = Path(mkdtemp(prefix="rkllm-chat-")) / "server.log"
         self._connection = Recorded(server, self._log)
         self._is_open = False
+
+    @property
+    def last_words(self) -> str:
+        """The end of its log, where it is a process of ours."""
+        log = self._log.read_bytes()[-LAST_WORDS:] if self._log.exists() else b""
+        return log.decode("utf-8", errors="replace").strip()
 
     @property
     def info(self) -> dict[str, Any]:
