@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from servers.chaos_http import open_site
+from servers.chaos_sse import open_event_site
 from shell import Shell
 
 # command line, type, part of the message, some of the details
@@ -231,6 +232,25 @@ def test_a_site_that_wants_a_token_is_an_auth_error_that_says_where_to_put_it(sh
         error = shell.error("list-tools", "--server", "site")
     assert_error(error, "AuthError", "HTTP 401", {"status": 401, "url": site.url, "phase": "start"})
     assert "Authorization" in error["details"]["hint"] and "mcp.json" in error["details"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "details"),
+    [
+        ("call-silent", "TimeoutError", {"phase": "call"}),
+        ("call-500", "ProtocolError", {"phase": "call"}),
+        ("call-cut", "ConnectionError", {"phase": "call"}),
+        ("call-no-json", "TimeoutError", {"phase": "call"}),
+        ("start-nowhere", "TimeoutError", {"phase": "start"}),
+    ],
+)
+def test_the_way_through_the_sdk_fails_with_the_same_types(
+    mode: str, kind: str, details: dict[str, Any], shell: Shell
+) -> None:
+    with open_event_site(mode) as site:
+        shell.add("site", url=site.url, transport="sse")
+        error = shell.error("call-tool", "site.act", "--timeout", "3")
+    assert_error(error, kind, '"site"', details)
 
 
 @pytest.mark.parametrize("kind", ["--url", "--stdio"])

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from servers.chaos_http import open_site
+from servers.chaos_sse import open_event_site
 from servers.faults import left_behind, wait_until_gone
 from shell import Shell, serving, wait_until
 from stage import PROGRAM
@@ -66,6 +67,16 @@ def test_a_signal_while_a_site_is_silent_ends_the_command(shell: Shell) -> None:
         process.send_signal(signal.SIGINT)
         document = shell.read(*process.communicate(timeout=10), process.returncode)
     assert document["error"]["type"] == "Interrupted"
+
+
+def test_a_signal_while_the_sdk_waits_ends_the_command(shell: Shell) -> None:
+    with open_event_site("call-silent") as site:
+        shell.add("site", url=site.url, transport="sse")
+        process = shell.start("call-tool", "site.act")
+        wait_until(lambda: site.called("act"))
+        process.send_signal(signal.SIGINT)
+        document = shell.read(*process.communicate(timeout=10), process.returncode)
+    assert document["error"]["details"] == {"phase": "call", "signal": "SIGINT"}
 
 
 def test_a_signal_while_the_server_ends_changes_nothing(shell: Shell) -> None:
