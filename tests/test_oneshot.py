@@ -253,12 +253,9 @@ def test_the_way_through_the_sdk_fails_with_the_same_types(
     assert_error(error, kind, '"site"', details)
 
 
-@pytest.mark.parametrize("kind", ["--url", "--stdio"])
-def test_an_unknown_resource_is_a_protocol_error_with_its_code(kind: str, shell: Shell) -> None:
-    shell.add_chaos()
+def test_what_a_server_does_not_know_is_a_protocol_error_with_its_code(shell: Shell) -> None:
     with open_site("ok") as site:
-        target = ["--url", site.url] if kind == "--url" else ["--server", "chaos"]
-        error = shell.error("read-resource", "x://y", *target)
+        error = shell.error("read-resource", "x://y", "--url", site.url)
     assert_error(error, "ProtocolError", "Method not found", {"code": -32601, "method": "resources/read"})
 
 

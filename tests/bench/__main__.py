@@ -20,7 +20,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from . import parts, servers
+from . import oneshot, parts, servers
 from .figures import COLUMNS, Figure, lay_out
 from .journal import journal_costs
 from .npu import npu_costs
@@ -39,6 +39,7 @@ BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "slow-calls": servers.slow_calls,
     "overhead": servers.overhead,
     "kills": journal_costs,
+    "one-shot": oneshot.one_shot_calls,
 }
 
 

@@ -1,0 +1,200 @@
+"""What a one-shot command costs beside a script of the standard library that asks the same server the same by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from .figures import Figure, Goal
+
+RUNS = 7
+PLAIN = ["-I", "-S"]
+OURS = [sys.executable, "-c", "from rkllm_chat.__main__ import main; main()"]
+PEAK = """
+import os, sys
+end = os._exit
+def tell(code):
+    status = open("/proc/self/status").read()
+    os.write(2, status.partition("VmHWM:")[2].split()[0].encode())
+    end(code)
+os._exit = tell
+from rkllm_chat.__main__ import main
+main()
+"""
+ANSWERS = """
+import json, sys
+SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
+INFO = {"name": "small", "version": "1"}
+RESULTS = {
+    "initialize": lambda params: {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": INFO},
+    "tools/list": lambda params: {"tools": [{"name": "echo", "inputSchema": SCHEMA}]},
+    "tools/call": lambda params: {"content": [{"type": "text", "text": params["arguments"]["x"]}]},
+}
+def answer(line):
+    message = json.loads(line)
+    if "id" not in message:
+        return ""
+    if message["method"] not in RESULTS:
+        return json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "unknown"}})
+    result = RESULTS[message["method"]](message.get("params", {}))
+    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
+"""
+SERVER = f"""{ANSWERS}
+for line in sys.stdin:
+    if text := answer(line):
+        print(text, flush=True)
+"""
+SITE = f"""{ANSWERS}
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Handler(BaseHTTPRequestHandler):
+    protocol_version, wbufsize = "HTTP/1.1", -1
+    def log_message(self, *_): pass
+    def do_POST(self):
+        body = answer(self.rfile.read(int(self.headers["content-length"]))).encode()
+        self.send_response(200 if body else 202)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+site = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(f"http://127.0.0.1:{{site.server_port}}/mcp", flush=True)
+site.serve_forever()
+"""
+ASKS = """
+INFO = {"name": "floor", "version": "1"}
+ask(1, "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": INFO})
+tell({"method": "notifications/initialized"})
+print(json.dumps(ask(2, "tools/call", {"name": "echo", "arguments": {"x": "1"}})), flush=True)
+"""
+BY_HAND = f"""
+import json, subprocess
+entry = json.load(open("mcp.json"))["mcpServers"]["small"]
+server = subprocess.Popen([entry["command"], *entry["args"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def tell(message):
+    server.stdin.write(json.dumps({{"jsonrpc": "2.0", **message}}).encode() + b"\\n")
+    server.stdin.flush()
+def ask(number, method, params):
+    tell({{"id": number, "method": method, "params": params}})
+    return json.loads(server.stdout.readline())["result"]
+{ASKS}
+server.stdin.close()
+server.wait()
+"""
+BY_HAND_HTTP = f"""
+import http.client, json, sys
+from urllib.parse import urlsplit
+parts = urlsplit(json.load(open("mcp.json"))["mcpServers"]["site"]["url"])
+connection = http.client.HTTPConnection(parts.netloc)
+HEADERS = {{"content-type": "application/json", "accept": "application/json, text/event-stream"}}
+def tell(message):
+    connection.request("POST", parts.path, json.dumps({{"jsonrpc": "2.0", **message}}), HEADERS)
+    return connection.getresponse().read()
+def ask(number, method, params):
+    return json.loads(tell({{"id": number, "method": method, "params": params}}))["result"]
+{ASKS}
+"""
+SDK = """
+import asyncio, json, sys
+from mcp import Client, StdioServerParameters
+async def main():
+    entry = json.load(open("mcp.json"))["mcpServers"]["small"]
+    async with Client(StdioServerParameters(command=entry["command"], args=entry["args"])) as client:
+        print((await client.call_tool("echo", {"x": "1"})).model_dump_json())
+asyncio.run(main())
+"""
+# A program of others, where it is on the PATH: what it is given to call the tool.
+PEERS = {
+    "mcporter": ["--config", "mcp.json", "call", "small.echo", "x=1"],
+    "mcp-inspector": [
+        *("--cli", "--config", "mcp.json", "--server", "small"),
+        *("--method", "tools/call", "--tool-name", "echo", "--tool-arg", "x=1"),
+    ],
+    "mcp2cli": ["--mcp-stdio", f"{sys.executable} -I -S server.py", "echo", "--x", "1"],
+}
+
+
+def one_shot_calls() -> list[Figure]:
+    """One call of a tool, as a process: ours, by hand, through the SDK, and by programs of others that are here."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lay_out(folder)
+        with subprocess.Popen([sys.executable, "site.py"], cwd=folder, stdout=subprocess.PIPE, text=True) as site:
+            try:
+                assert site.stdout
+                add_site(folder, site.stdout.readline().strip())
+                return measure(folder)
+            finally:
+                site.kill()
+
+
+def measure(folder: Path) -> list[Figure]:
+    call = ["--args", '{"x": "1"}']
+    ways = {
+        "by hand": [sys.executable, "by_hand.py"],
+        "call-tool": [*OURS, "call-tool", "small.echo", *call],
+        "call-tool, configured in TOML": [*OURS, "call-tool", "--config", "mcp.toml", "small.echo", *call],
+        "list-tools": [*OURS, "list-tools", "--server", "small"],
+        "by hand over HTTP": [sys.executable, "by_hand_http.py"],
+        "call-tool over HTTP": [*OURS, "call-tool", "site.echo", *call],
+        "the SDK's client": [sys.executable, "sdk.py"],
+        **{name: [found, *rest] for name, rest in PEERS.items() if (found := shutil.which(name))},
+    }
+    spent = interleave(ways, folder)
+    floor, floor_http = spent.pop("by hand"), spent.pop("by hand over HTTP")
+    figures: list[Figure] = []
+    for name, seconds in spent.items():
+        reference, against = (floor_http, "by hand, HTTP") if name.endswith("HTTP") else (floor, "by hand")
+        is_ours = name.startswith(("call-tool", "list-tools"))
+        goal = Goal(1.25, "ratio") if is_ours else None
+        figures.append(Figure(f"one call: {name}", seconds * 1e3, "ms", reference * 1e3, against, goal))
+    return [*figures, Figure("call-tool: peak memory", peak_mb(folder, call), "MB", goal=Goal(20))]
+
+
+def interleave(ways: Mapping[str, Sequence[str]], folder: Path) -> dict[str, float]:
+    """Median seconds of each, in turn; a first run that only fills the caches does not count."""
+    spent: dict[str, list[float]] = {name: [] for name in ways}
+    environment = make_environment(folder)
+    for number in range(RUNS + 1):
+        for name, command in ways.items():
+            begun = time.perf_counter()
+            subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+            if number:
+                spent[name].append(time.perf_counter() - begun)
+    return {name: median(seconds) for name, seconds in spent.items()}
+
+
+def peak_mb(folder: Path, call: Sequence[str]) -> float:
+    """Of a call, as the process itself sees it: what the kernel tells its parent counts the parent too."""
+    command = [sys.executable, "-c", PEAK, "call-tool", "small.echo", *call]
+    environment = make_environment(folder)
+    done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
+    return int(done.stderr) / 1024
+
+
+def make_environment(folder: Path) -> dict[str, str]:
+    """A user of his own; bytecode is written, as it is where the program is installed."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    root = str(Path(__file__).parents[2])
+    return {**kept, "HOME": str(folder), "PYTHONPATH": os.pathsep.join([root, kept.get("PYTHONPATH", "")])}
+
+
+def lay_out(folder: Path) -> None:
+    programs = {"server": SERVER, "site": SITE, "by_hand": BY_HAND, "by_hand_http": BY_HAND_HTTP, "sdk": SDK}
+    for name, text in programs.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+
+
+def add_site(folder: Path, url: str) -> None:
+    args = [*PLAIN, "server.py"]
+    servers = {"small": {"command": sys.executable, "args": args}, "site": {"url": url}}
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    entry = f'[[servers]]\nname = "small"\ncommand = "{sys.executable}"\nargs = {json.dumps(args)}\n'
+    (folder / "mcp.toml").write_text(entry, encoding="utf-8")
