@@ -10,6 +10,10 @@ print and flush before that. `isError` is not raised.
 
 from __future__ import annotations
 
+import time
+
+from .errors import ProtocolError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,11 +37,15 @@ if TYPE_CHECKING:
         @property
         def last_words(self) -> str: ...
         def open(self) -> None: ...
-        def list(self, method: str, key: str) -> list[dict[str, Any]]: ...
+        def offers(self, what: str) -> bool: ...
         def ask(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]: ...
         def close(self, is_patient: bool = True) -> None: ...
 
 
+LIST_S = 10.0
+"""For a page of a list, and for all of them together."""
+MOST_ENTRIES = 10_000
+MOST_PAGES = 500
 ENVELOPE = ("resultType", "ttlMs", "cacheScope")
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
@@ -132,7 +140,26 @@ class Opened:
         return self._ask("prompts/get", {"name": name, "arguments": arguments}, "prompt", limit_s)
 
     def _list(self, method: str, key: str) -> list[dict[str, Any]]:
-        return self._go(lambda way: way.list(method, key))
+        """The entries of all pages, up to a page that was there before; none from a server that has no such things.
+
+        Raises ProtocolError for a list without end: a part of it would pass for the whole.
+        """
+        if not self._go(lambda way: way.offers(method.partition("/")[0])):
+            return []
+        entries: list[Any] = []
+        cursors: set[str] = set()
+        page: dict[str, Any] = {"nextCursor": ""}
+        limit_s = min(LIST_S, self.server.timeout_s)
+        end = time.monotonic() + limit_s
+        while isinstance(cursor := page.get("nextCursor"), str) and cursor not in cursors:
+            cursors.add(cursor)
+            page = self._ask(method, {"cursor": cursor} if cursor else {}, "list", limit_s)
+            found = page.get(key)
+            entries += [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+            if len(entries) > MOST_ENTRIES or len(cursors) > MOST_PAGES or time.monotonic() > end:
+                text = f'Server "{self.server.name}" lists more than {MOST_ENTRIES} {key}, or for too long.'
+                raise ProtocolError(text, server=self.server.name, phase="list")
+        return entries
 
     def _ask(self, method: str, params: dict[str, Any], phase: str, limit_s: float | None) -> dict[str, Any]:
         result = self._go(lambda way: way.ask(method, params, phase, limit_s or self.server.timeout_s))

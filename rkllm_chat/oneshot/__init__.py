@@ -24,12 +24,17 @@ NAMES = (
     "get-prompt",
     "init",
 )
+EARLY = b'{"ok": false, "error": {"type": "Interrupted", "message": "Stopped by SIGINT.", "details": {}}}\n'
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Runs the command that the arguments begin with, to its document and to the end of this process."""
     import os
 
-    from .sitting import run
+    try:
+        from .sitting import run
 
-    os._exit(run(arguments))
+        os._exit(run(arguments))
+    except KeyboardInterrupt:  # before it could listen for signals
+        os.write(1, EARLY)
+        os._exit(1)

@@ -20,10 +20,8 @@ from pydantic import BaseModel, ConfigDict
 from ..config import ServerConfig
 from ..errors import ChatError, ProtocolError
 from .connection import Connection
-from .listing import MOST_ENTRIES, MOST_PAGES
 from .tap import Tap
 
-LIST_S = 10.0
 LAST_WORDS = 4096
 
 Given = TypeVar("Given")
@@ -89,25 +87,10 @@ class Once:
             raise error
         self._is_open = True
 
-    def list(self, method: str, key: str) -> list[dict[str, Any]]:
-        """The entries of all pages; none from a server that does not offer such things."""
+    def offers(self, what: str) -> bool:
+        """Whether the server says that it has such things ("tools")."""
         self.open()
-        if getattr(self._connection.capabilities, method.partition("/")[0]) is None:
-            return []
-        entries: list[Any] = []
-        cursors: set[str | None] = set()
-        cursor: str | None = None
-        limit_s = min(LIST_S, self.server.timeout_s)
-        while cursor not in cursors and len(cursors) < MOST_PAGES and len(entries) < MOST_ENTRIES:
-            cursors.add(cursor)
-            page = self.ask(method, {"cursor": cursor} if cursor else {}, "list", limit_s)
-            found = page.get(key)
-            entries += found if isinstance(found, list) else []
-            following = page.get("nextCursor")
-            if not isinstance(following, str) or not following:
-                break
-            cursor = following
-        return [entry for entry in entries[:MOST_ENTRIES] if isinstance(entry, dict)]
+        return getattr(self._connection.capabilities, what) is not None
 
     def ask(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
         """The result of one request, as the server wrote it."""

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Client", "Elsewhere"]
-LIST_S = 10.0
 NO_HANDSHAKE = (-32022, -32601)
 """How a server of 2026-07-28 alone answers `initialize`; another error may be the true reason why nothing works."""
-MOST_PAGES = 50
-MOST_ENTRIES = 1000
 
 
 class Client:
@@ -71,27 +68,9 @@ class Client:
         self.info, self._capabilities = result.get("serverInfo") or {}, result.get("capabilities") or {}
         self._channel.tell(self._talk.agree(result))
 
-    def list(self, method: str, key: str) -> list[dict[str, Any]]:
-        """The entries of all pages; none from a server that does not offer such things."""
+    def offers(self, what: str) -> bool:
+        """Whether the server says that it has such things ("tools"); one of 2026-07-28 is not asked."""
         self.open()
-        if not self._offers(method.partition("/")[0]):
-            return []
-        entries: list[Any] = []
-        cursors: set[str | None] = set()
-        cursor: str | None = None
-        limit_s = min(LIST_S, self.server.timeout_s)
-        while cursor not in cursors and len(cursors) < MOST_PAGES and len(entries) < MOST_ENTRIES:
-            cursors.add(cursor)
-            page = self.ask(method, {"cursor": cursor} if cursor else {}, "list", limit_s)
-            found = page.get(key)
-            entries += found if isinstance(found, list) else []
-            following = page.get("nextCursor")
-            if not isinstance(following, str) or not following:
-                break
-            cursor = following
-        return [entry for entry in entries[:MOST_ENTRIES] if isinstance(entry, dict)]
-
-    def _offers(self, what: str) -> bool:
         return self._capabilities is None or self._capabilities.get(what) is not None
 
     def ask(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
