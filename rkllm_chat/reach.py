@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 
-from .errors import ProtocolError
+from .errors import ProtocolError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,9 +50,22 @@ ENVELOPE = ("resultType", "ttlMs", "cacheScope")
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
-def open_server(server: ServerConfig) -> Opened:
-    """Starts or reaches a server; the first question is asked at once, and its answer awaited when it is needed."""
-    return Opened(server, find_way(server))
+def open_server(server: ServerConfig, keep_s: float | None = None) -> Opened:
+    """Starts or reaches a server; the first question is asked at once, and its answer awaited when it is needed.
+
+    With `keep_s` a server that is a process stays for so many seconds after it is left, and is there for the next call
+    of this user that says the same; 0 ends it.
+    """
+    return Opened(server, find_way(server) if keep_s is None else find_kept(server, keep_s))
+
+
+def find_kept(server: ServerConfig, keep_s: float) -> Way:
+    if not server.command:
+        raise UsageError(f'Server "{server.name}" is no process that could be kept.', "Leave --keep-alive out.")
+    from .wire.client import Client
+    from .wire.kept import reach_kept
+
+    return Client(server, reach_kept(server, keep_s))
 
 
 def find_way(server: ServerConfig) -> Way:

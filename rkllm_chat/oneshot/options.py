@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SELECTIONS = ("structured", "text", "content", "raw")
 TARGETS = ("--server", "--url", "--stdio")
-REACH = (*TARGETS, "--header", "--env", "--config", "--timeout", "--meta", "--verbose")
+REACH = (*TARGETS, "--header", "--env", "--config", "--timeout", "--keep-alive", "--meta", "--verbose")
 
 # name: (what its value is, "" for a switch; what it says in the help)
 OPTIONS: dict[str, tuple[str, str]] = {
@@ -31,6 +31,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "--env": ("NAME=VALUE", "for --stdio, may be repeated; ${VAR} as above"),
     "--config": ("FILE", "read this configuration alone"),
     "--timeout": ("SECONDS", "how long the start may take, and how long the answer"),
+    "--keep-alive": ("SECONDS", "let the server stay so long for the next call that says this too; 0 ends it"),
     "--tool": ("NAME", "the tool"),
     "--args": ("JSON", "its arguments as a JSON object; @FILE and - (standard input) are read"),
     "--uri": ("URI", "the resource"),
@@ -128,16 +129,20 @@ def check(options: Options) -> None:
             available=list(SELECTIONS),
         )
     if options.timeout is not None:
-        options.timeout = read_seconds(options.command, options.timeout)
+        options.timeout = read_seconds(options.command, "--timeout", options.timeout, least=0.001)
+    if options.keep_alive is not None:
+        options.keep_alive = read_seconds(options.command, "--keep-alive", options.keep_alive, least=0)
 
 
-def read_seconds(command: str, text: str) -> float:
+def read_seconds(command: str, option: str, text: str, least: float) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not 0.001 <= seconds <= 86_400:
-        raise UsageError(f'{command}: --timeout "{text}" is no number of seconds.', "From 0.001 to 86400.", got=text)
+    if not least <= seconds <= 86_400:
+        raise UsageError(
+            f'{command}: {option} "{text}" is no number of seconds.', f"From {least:g} to 86400.", got=text
+        )
     return seconds
 
 

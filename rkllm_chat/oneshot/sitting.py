@@ -41,6 +41,7 @@ class Sitting:
         self.phase = "arguments"
         self.opened: Opened | None = None
         self.chosen: tuple[ServerConfig, Mapping[str, Any]] | None = None
+        self.keep_s: float | None = None
         self.wants_meta = self.is_verbose = False
 
     @property
@@ -56,7 +57,7 @@ class Sitting:
 
         self.phase = "start"
         with held_back() if server.command else nothing_held():
-            self.opened = open_server(server)
+            self.opened = open_server(server, self.keep_s)
         return self.opened
 
     def meta(self) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def work(arguments: Sequence[str], sitting: Sitting) -> dict[str, Any]:
         options = parse(arguments)
         if options.help:
             return {"help": options.help}
-        sitting.wants_meta, sitting.is_verbose = options.meta, options.verbose
+        sitting.wants_meta, sitting.is_verbose, sitting.keep_s = options.meta, options.verbose, options.keep_alive
         result = COMMANDS[options.command](options, sitting)
         document = {"ok": True, "result": sitting.secrets.hide(result)}
         return {**document, "meta": sitting.meta()} if sitting.wants_meta else document

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     class Channel(Protocol):
         """What carries messages; see `pipe.py`."""
 
+        session: dict[str, Any] | None
+        first: int
+
         def guard(self) -> None: ...
+        def agreed(self, session: dict[str, Any]) -> None: ...
         def tell(self, message: dict[str, Any]) -> None: ...
         def exchange(self, talk: Talk, phase: str, limit_s: float) -> None: ...
         def last_words(self) -> str: ...
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Client", "Elsewhere"]
+SESSION = ("version", "info", "capabilities")
 NO_HANDSHAKE = (-32022, -32601)
 """How a server of 2026-07-28 alone answers `initialize`; another error may be the true reason why nothing works."""
 
@@ -42,8 +47,17 @@ class Client:
         self._capabilities: dict[str, Any] | None = None
         self._is_agreed = False
         self._refusal: ProtocolError | None = None
-        self._channel.tell(self._talk.begin())
+        self._talk.count_from(channel.first)
+        if channel.session is None:
+            self._channel.tell(self._talk.begin())
+        else:
+            self._resume(channel.session)
         self._channel.guard()
+
+    def _resume(self, session: dict[str, Any]) -> None:
+        """Goes on with a server that another call has agreed with."""
+        self._talk.version, self.info, self._capabilities = (session[key] for key in SESSION)
+        self._is_agreed = True
 
     @property
     def version(self) -> str:
@@ -64,9 +78,11 @@ class Client:
         except ProtocolError as error:
             self._talk.version = STATELESS
             self._refusal = None if error.details.get("code") in NO_HANDSHAKE else error
-            return
-        self.info, self._capabilities = result.get("serverInfo") or {}, result.get("capabilities") or {}
-        self._channel.tell(self._talk.agree(result))
+        else:
+            self.info, self._capabilities = result.get("serverInfo") or {}, result.get("capabilities") or {}
+            self._channel.tell(self._talk.agree(result))
+        values = (self._talk.version, self.info, self._capabilities)
+        self._channel.agreed(dict(zip(SESSION, values, strict=True)))
 
     def offers(self, what: str) -> bool:
         """Whether the server says that it has such things ("tools"); one of 2026-07-28 is not asked."""
@@ -91,4 +107,6 @@ class Client:
             self.seconds[phase] = self.seconds.get(phase, 0.0) + time.monotonic() - begun
 
     def close(self, is_patient: bool = True) -> None:
+        if self._is_agreed and (cancellation := self._talk.give_up()):
+            self._channel.tell(cancellation)  # the server may live on
         self._channel.close(is_patient)

@@ -21,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .kept import Ends
     from .program import Program
     from .talk import Talk
 
@@ -34,7 +35,10 @@ SUSPECT_S = 0.3
 class Pipe:
     """A server that is a process."""
 
-    def __init__(self, name: str, program: Program) -> None:
+    session: dict[str, Any] | None = None
+    first = 0
+
+    def __init__(self, name: str, program: Program | Ends) -> None:
         self._name, self._program = name, program
         self._unwritten = bytearray()
         self._values: list[Any] = []
@@ -43,13 +47,17 @@ class Pipe:
         self._said = b""
         self._is_over = False
         self._poll = select.poll()
-        self._watched = {self._program.stdout, self._program.stderr, self._program.death}
+        files = (self._program.stdout, self._program.stderr, self._program.death)
+        self._watched = {file for file in files if file >= 0}
         for file in self._watched:
             self._poll.register(file, select.POLLIN)
         self._is_watching_input = False
 
     def guard(self) -> None:
         self._program.guard()
+
+    def agreed(self, session: dict[str, Any]) -> None:
+        """What was agreed on is over with this pipe."""
 
     def tell(self, message: dict[str, Any]) -> None:
         """Sends a message, or what the pipe takes of it; `exchange` sends the rest."""
@@ -117,9 +125,13 @@ class Pipe:
         pipe = self._program.stdin
         try:
             while self._unwritten:
-                del self._unwritten[: os.write(pipe, self._unwritten)]
-        except BlockingIOError:
-            pass
+                # a signal that comes behind the write must not leave what is written to be written again
+                data, self._unwritten = self._unwritten, bytearray()
+                try:
+                    self._unwritten = data[os.write(pipe, data) :]
+                except BlockingIOError:
+                    self._unwritten = data
+                    break
         except BrokenPipeError:  # it is ending; what it says at its end is told then
             self._unwritten.clear()
         if bool(self._unwritten) != self._is_watching_input:
@@ -152,18 +164,22 @@ class Pipe:
 
     def _report_end(self, phase: str) -> None:
         """Raises ConnectError: how it ended, and what it said last."""
-        code = self._program.exit_code()
-        if code is None:
+        code = self._ended()
+        if code is None and self._program.death >= 0:
             waiting = select.poll()
             waiting.register(self._program.death, select.POLLIN)
             waiting.poll(EXIT_S * 1000)
-            code = self._program.exit_code()
-        while self._read_errors():
+            code = self._ended()
+        while self._program.stderr >= 0 and self._read_errors():
             pass
         how = describe_exit(code) if code is not None else "closed its standard output"
         when = "before it answered" if phase == "start" else "in the middle"
         text = f'Server "{self._name}" ended {when} (it {how}).{self._quote()}'
         raise ConnectError(text, "Run its command by hand to see more.", exit_code=code, **self._details(phase))
+
+    def _ended(self) -> int | None:
+        """The exit code of the server; None while it runs."""
+        return self._program.exit_code()
 
     def _details(self, phase: str) -> dict[str, Any]:
         return {"server": self._name, "phase": phase, "stderr": self.last_words()}

@@ -42,12 +42,27 @@ class Talk:
         self.version = ""
         self.answer: dict[str, Any] | None = None
         self.doubt: dict[str, Any] | None = None
-        self._asked = FIRST
+        self._first = self._asked = FIRST
+        self._is_waiting = False
+
+    def count_from(self, number: int) -> None:
+        """Requests get the numbers behind it; others have used those before, and may be answered late."""
+        if number:
+            self._first, self._asked = 0, number
+
+    def give_up(self) -> dict[str, Any] | None:
+        """What is told of a question whose answer nobody waits for any more."""
+        if not self._is_waiting:
+            return None
+        self._is_waiting = False
+        params = {"requestId": self._asked, "reason": "The client has left."}
+        return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """The message of a request; in the stateless form it says with every question who asks."""
         self.answer = self.doubt = None
         self._asked += 1
+        self._is_waiting = True
         if self.version == STATELESS:
             meta = {"protocolVersion": STATELESS, "clientInfo": CLIENT, "clientCapabilities": {}}
             params = {**params, "_meta": {f"{PREFIX}{key}": value for key, value in meta.items()}}
@@ -82,7 +97,7 @@ class Talk:
             self.answer = value
         elif answered is None and isinstance(error := value.get("error"), dict) and error.get("code") in UNREAD:
             self.doubt = value
-        elif self.version and answered not in range(FIRST, self._asked):
+        elif self.version and answered not in range(self._first, self._asked):
             self.doubt = {"error": {"message": f"it answers {answered!r}, not {self._asked!r}"}}
         return None
 
@@ -94,6 +109,7 @@ class Talk:
 
     def read_result(self, method: str) -> dict[str, Any]:
         """The result in the answer. Raises ProtocolError for an error, and for what is neither."""
+        self._is_waiting = False
         answer, server = self.answer or {}, self.server
         result, error = answer.get("result"), answer.get("error")
         if error is not None:

@@ -44,6 +44,9 @@ NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"
 class Web:
     """A server at a URL. Raises ConnectError for an address that is refused."""
 
+    session: dict[str, Any] | None = None
+    first = 0
+
     def __init__(self, server: ServerConfig) -> None:
         self._server, self._shown = server, show_url(server.url)
         self._host, self._port = split_address(server)
@@ -62,6 +65,9 @@ class Web:
 
     def guard(self) -> None:
         """There is no process to stand by."""
+
+    def agreed(self, session: dict[str, Any]) -> None:
+        """What was agreed on is over with this session."""
 
     def last_words(self) -> str:
         return ""

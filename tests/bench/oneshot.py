@@ -141,6 +141,7 @@ def measure(folder: Path) -> list[Figure]:
         "by hand": [sys.executable, "by_hand.py"],
         "call-tool": [*OURS, "call-tool", "small.echo", *call],
         "call-tool, configured in TOML": [*OURS, "call-tool", "--config", "mcp.toml", "small.echo", *call],
+        "call-tool, the server kept": [*OURS, "call-tool", "small.echo", *call, "--keep-alive", "3"],
         "list-tools": [*OURS, "list-tools", "--server", "small"],
         "by hand over HTTP": [sys.executable, "by_hand_http.py"],
         "call-tool over HTTP": [*OURS, "call-tool", "site.echo", *call],
