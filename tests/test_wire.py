@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -252,10 +253,12 @@ def test_a_file_that_is_no_program_is_told_as_one(tmp_path: Path) -> None:
 
 
 def test_a_server_stands_in_its_folder_alone_with_a_private_umask(tmp_path: Path) -> None:
-    here = Path.cwd()
+    here, spare = Path.cwd(), os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(spare, True)  # as of a program that was handed more than the first three
     with open_server(chaos(tmp_path, "ok", cwd=str(tmp_path), env={"EXTRA": "1"})) as opened:
         opened.list_tools()
         assert Path.cwd() == here
+    os.close(spare)
     started = read_events(tmp_path, "chaos")[0]
     assert (started["umask"], started["is_leader"], started["descriptors"]) == (0o077, True, [0, 1, 2])
     assert {"EXTRA", "PATH", "HOME"} >= set(started["environment"]) & {"EXTRA", "PYTEST_CURRENT_TEST"} == {"EXTRA"}
