@@ -80,7 +80,7 @@ def find_way(server: ServerConfig) -> Way:
         return Client(server, Pipe(server.name, program))
     from .wire.client import Client, Elsewhere
 
-    if server.url.startswith(("http:", "https:")) and server.transport in ("", "http"):
+    if server.url.startswith(("http:", "https:")) and server.transport in ("", "http") and not has_login(server):
         from .wire.web import Web
 
         try:
@@ -91,10 +91,18 @@ def find_way(server: ServerConfig) -> Way:
 
 
 def go_elsewhere(server: ServerConfig) -> Way:
-    from .config import ServerConfig
+    """Through the SDK. A light entry of `places.py` becomes what it stands for."""
+    from .config import ServerConfig, make_server
     from .servers.once import Once
 
-    return Once(ServerConfig(**vars(server)))
+    return Once(server if isinstance(server, ServerConfig) else make_server(vars(server), f"server {server.name}"))
+
+
+def has_login(server: ServerConfig) -> bool:
+    """Whether the configuration says how to log in, as a table or as what it becomes."""
+    oauth: Any = server.oauth
+    told = oauth if isinstance(oauth, dict) else {key: value for key, value in vars(oauth).items() if key != "grant"}
+    return any(told.values())
 
 
 class Opened:

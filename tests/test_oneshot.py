@@ -253,12 +253,6 @@ def test_the_way_through_the_sdk_fails_with_the_same_types(
     assert_error(error, kind, '"site"', details)
 
 
-def test_what_a_server_does_not_know_is_a_protocol_error_with_its_code(shell: Shell) -> None:
-    with open_site("ok") as site:
-        error = shell.error("read-resource", "x://y", "--url", site.url)
-    assert_error(error, "ProtocolError", "Method not found", {"code": -32601, "method": "resources/read"})
-
-
 def test_an_argument_of_a_prompt_must_be_a_text(shell: Shell) -> None:
     shell.add_chaos()
     error = shell.error("get-prompt", "chaos.greet", "--args", '{"name": 7}')

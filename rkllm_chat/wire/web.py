@@ -62,6 +62,7 @@ class Web:
         self._unsent: list[dict[str, Any]] = []
         self._session = self._version = ""
         self._is_settled = self._has_waited = False
+        self._has_token = "authorization" in {name.lower() for name in server.headers}
 
     def guard(self) -> None:
         """There is no process to stand by."""
@@ -233,6 +234,8 @@ class Web:
             for value in self._values(body):
                 talk.take(value)
         details = {**self._details(phase), "status": status}
+        if status == 401 and not self._is_settled and not self._has_token:
+            raise Elsewhere  # somebody may have logged in there
         if status in (401, 403):
             raise self._explain_refusal(response, how, details)
         if talk.answer is not None:
@@ -249,8 +252,7 @@ class Web:
 
     def _explain_refusal(self, response: HTTPResponse, how: str, details: dict[str, Any]) -> AuthError:
         challenge = response.headers.get("www-authenticate", "")[:500]
-        names = {name.lower() for name in self._server.headers}
-        if "authorization" in names:
+        if self._has_token:
             text = f"{self._name} does not take the token in its headers ({how})."
             hint = "Is it the right one, and is it still valid?"
         elif response.status == 403:
