@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from . import entries
-from .entries import expand, read_json_entries, read_toml_entries, read_toml_tables
+from .entries import read_json_entries, read_toml_entries, read_toml_tables
 from .errors import ConfigError
 from .oauth import OAuth, find_mistake
 from .policy import Policy
+from .values import check_values, expand
 
-LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
+if TYPE_CHECKING:
+    from .values import LogLevel
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def take(
     """The keys of a table that `kind` has, each of the right type and within its range."""
     types = {entry.name: str(entry.type) for entry in fields(kind)}
     taken = entries.take(types, table, source, place, known)
-    entries.check_values(taken, source, place)
+    check_values(taken, source, place)
     return taken
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from types import SimpleNamespace
 
-from .entries import SERVER_DEFAULTS, expand, merge_entry, read_json_entries, read_toml_entries, read_toml_tables
+from .entries import SERVER_DEFAULTS, merge_entry, read_json_entries, read_toml_entries, read_toml_tables
 from .errors import ConfigError, ServerNotFoundError
+from .values import expand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
