@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from tempfile import gettempdir
 
 from . import places as files
 from .config import ServerConfig, Settings, merge, read_json, read_toml
@@ -61,7 +60,5 @@ def find_models(current: str = "") -> list[Path]:
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where logs, sessions and the line history are kept: `$XDG_STATE_HOME/rkllm-chat`, else ~/.local/state."""
-    base = environment.get("XDG_STATE_HOME")
-    home = Path(environment.get("HOME") or gettempdir())
-    return (Path(base) if base else home / ".local/state") / "rkllm-chat"
+    """Where logs and the line history are kept: `$XDG_STATE_HOME/rkllm-chat`, by default below ~/.local/state."""
+    return Path(files.find_state(environment))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 HOME_FILES = (".mcp.json", ".config/rkllm-chat/config.toml")
 FOLDER_FILES = (".claude/mcp.json", "mcp.json", "mcp_servers.json", "mcp_config.toml")
 CONFIG_VARIABLE = "RKLLM_CHAT_CONFIG"
+LOGINS = "logins"
+"""The folder of what is kept of them, beside that of the servers' logs."""
 BOARD: dict[str, Any] = {
     "name": "board",
     "command": "rkllm-chat",
@@ -100,3 +102,19 @@ def make_server(table: Mapping[str, Any], place: str, environment: Mapping[str, 
     made.source = source
     server: ServerConfig = made
     return server
+
+
+def find_state(environment: Mapping[str, str] = os.environ) -> str:
+    """Where this program keeps what it writes: `$XDG_STATE_HOME/rkllm-chat`, by default below ~/.local/state."""
+    base, home = environment.get("XDG_STATE_HOME"), environment.get("HOME")
+    if not base and not home:
+        from tempfile import gettempdir
+
+        home = gettempdir()
+    return os.path.join(base or os.path.join(home or "", ".local/state"), "rkllm-chat")
+
+
+def has_logins(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether somebody has logged in to any server."""
+    folder = os.path.join(find_state(environment), LOGINS)
+    return os.path.isdir(folder) and bool(os.listdir(folder))

@@ -234,6 +234,28 @@ def test_a_site_that_wants_a_token_is_an_auth_error_that_says_where_to_put_it(sh
     assert "Authorization" in error["details"]["hint"] and "mcp.json" in error["details"]["hint"]
 
 
+def test_where_somebody_has_logged_in_a_site_is_asked_with_what_was_kept(shell: Shell) -> None:
+    kept = Path(shell.environment["HOME"], ".local/state/rkllm-chat/logins")
+    kept.mkdir(parents=True, mode=0o700)
+    (kept / "other.json").touch(0o600)
+    with open_site("start-401") as site:
+        error = shell.error("list-tools", "--url", site.url)
+    assert_error(error, "AuthError", "wants a login, and nobody is here to log in", {"phase": "start"})
+
+
+def test_a_login_in_the_configuration_is_not_shown(shell: Shell) -> None:
+    oauth = {"grant": "client_credentials", "client_id": "me", "client_secret": "s3cr3t-of-ours"}
+    shell.add("site", url="http://127.0.0.1:1/s3cr3t-of-ours", oauth=oauth)
+    error = shell.error("list-tools", "--server", "site")
+    assert error["type"] == "ConnectionError" and "s3cr3t" not in json.dumps(error), error
+
+
+def test_a_mistake_in_a_login_is_a_mistake_of_the_configuration(shell: Shell) -> None:
+    shell.add("site", url="http://127.0.0.1:9/", oauth={"grant": "client_credentials"})
+    error = shell.error("list-tools", "--server", "site")
+    assert_error(error, "ConfigError", 'client_id is needed for the grant "client_credentials"', {"path": "mcp.json"})
+
+
 @pytest.mark.parametrize(
     ("mode", "kind", "details"),
     [

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 HIDDEN = "[hidden]"
 SHORTEST = 4
-BY_NAME = re.compile("token|key|secret|pass|pwd|auth|cred|cookie|session|private|dsn|bearer|signature", re.IGNORECASE)
+NAMES = "token|key|secret|pass|pwd|auth|assertion|cred|cookie|session|private|dsn|bearer|signature"
+BY_NAME = re.compile(NAMES, re.IGNORECASE)
 PLAIN_HEADERS = ("accept", "accept-language", "content-type", "user-agent")
 VARIABLE = re.compile(r"\$\{(\w+)")
 
@@ -41,11 +42,12 @@ class Secrets:
     def _learn(self, server: ServerConfig, entry: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         """Takes the secrets of a server and of the entry that it was made from, which names the variables."""
         text = str(list(entry.values()))
-        if not server.env and not server.headers and "${" not in text:
+        oauth: Any = server.oauth
+        if not server.env and not server.headers and not oauth and "${" not in text:
             return
         named = {name: environment.get(name, "") for name in VARIABLE.findall(text)}
         headers = {name: value for name, value in server.headers.items() if name.lower() not in PLAIN_HEADERS}
-        values = [*server.env.items(), *named.items()]
+        values = [*server.env.items(), *named.items(), *pick(oauth)]
         by_name = [*headers.values(), *(value for name, value in values if BY_NAME.search(name))]
         by_name += [value.partition(" ")[2] for value in headers.values()]  # the token of "Bearer TOKEN"
         self._by_name = longest_first(by_name)
@@ -58,6 +60,12 @@ class Secrets:
     def hide_all(self, value: Value) -> Value:
         """The value of an error without any of them."""
         return replace(value, self._all) if self._all else value
+
+
+def pick(oauth: Any) -> list[tuple[str, str]]:
+    """What is secret in a table `oauth`; its grant, say, is not."""
+    table = oauth if isinstance(oauth, dict) else {}
+    return [(name, value) for name, value in table.items() if BY_NAME.search(name) and isinstance(value, str)]
 
 
 def longest_first(values: list[str]) -> list[str]:

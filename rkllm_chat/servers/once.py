@@ -18,8 +18,11 @@ from mcp_types import Request
 from pydantic import BaseModel, ConfigDict
 
 from ..config import ServerConfig
+from ..discover import state_folder
 from ..errors import ChatError, ProtocolError
+from ..places import LOGINS
 from .connection import Connection
+from .login import Login
 from .tap import Tap
 
 LAST_WORDS = 4096
@@ -61,6 +64,7 @@ class Once:
         self._loop = asyncio.new_event_loop()
         self._log = Path(mkdtemp(prefix="rkllm-chat-")) / "server.log"
         self._connection = Recorded(server, self._log)
+        self._connection.login = Login(server, state_folder() / LOGINS, self._connection.asks)
         self._is_open = False
 
     @property

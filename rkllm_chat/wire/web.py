@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from ..clean import clean_line
 from ..errors import AuthError, ConfigError, ConnectError, ProtocolError
+from ..places import has_logins
 from ..servers.addresses import LOOK_UP_S, Address, is_loopback, judge_addresses, read_address, show_url, split_address
 from ..servers.lines import LONGEST, MB, read_values
 from .silence import explain_silence
@@ -234,8 +235,8 @@ class Web:
             for value in self._values(body):
                 talk.take(value)
         details = {**self._details(phase), "status": status}
-        if status == 401 and not self._is_settled and not self._has_token:
-            raise Elsewhere  # somebody may have logged in there
+        if status == 401 and not self._is_settled and not self._has_token and has_logins():
+            raise Elsewhere  # one of those may be for it
         if status in (401, 403):
             raise self._explain_refusal(response, how, details)
         if talk.answer is not None:
@@ -260,7 +261,8 @@ class Web:
         else:
             source = self._server.source or "the configuration"
             text = f"{self._name} wants to know who asks ({how})."
-            hint = f'Give it headers = {{ Authorization = "Bearer ${{TOKEN}}" }} in {source}, and set TOKEN.'
+            hint = f'Give it headers = {{ Authorization = "Bearer ${{TOKEN}}" }} in {source}, and set TOKEN;'
+            hint += f" or log in once in the chat, with /mcp auth {self._server.name}."
         return AuthError(text, hint, challenge=challenge, **details)
 
     def drop(self) -> None:
