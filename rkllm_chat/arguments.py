@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any
 
 from .errors import ValidationError
+from .schemas import properties_of, resolve
 
 LONGEST_FAULT = 300
 DEEPEST = 64
@@ -52,12 +53,6 @@ def coerce_inside(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]
     if isinstance(value, dict) and properties:
         return {key: coerce(item, properties.get(key, {}), root) for key, item in value.items()}
     return value
-
-
-def properties_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The properties of a schema; none where a broken schema has something else there."""
-    properties = schema.get("properties")
-    return properties if isinstance(properties, Mapping) else {}
 
 
 def branches_of(schema: Mapping[str, Any]) -> list[Any]:
@@ -131,16 +126,3 @@ def without_patterns(schema: Any, depth: int = 0) -> Any:
         kept.pop("patternProperties", None)
         return {key: without_patterns(value, depth + 1) for key, value in kept.items()}
     return [without_patterns(item, depth + 1) for item in schema] if isinstance(schema, list) else schema
-
-
-def resolve(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follows a local `$ref` one step at a time, at most eight; anything else is left as it stands."""
-    for _ in range(8):
-        reference = schema.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            break
-        target: Any = root
-        for key in reference[2:].split("/"):
-            target = target.get(key.replace("~1", "/").replace("~0", "~"), {}) if isinstance(target, Mapping) else {}
-        schema = target if isinstance(target, Mapping) else {}
-    return schema

@@ -13,11 +13,12 @@ from itertools import groupby
 from typing import Any
 
 from . import language
-from .arguments import branches_of, properties_of, resolve
+from .arguments import branches_of
 from .formats import FORMATS, Format
 from .language import Words
 from .messages import Message, Tool
 from .names import shown_names
+from .schemas import properties_of, resolve
 
 LONGEST_DESCRIPTION = 160
 DEEPEST_SKETCH = 4
