@@ -57,12 +57,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGPIPE
 
 
-def mcp_tool() -> int:
-    """`mcp-tool`. Gives the exit code."""
-    print("mcp-tool: not yet in this release; rkllm-chat -p runs tools through the model.", file=sys.stderr)
-    return 2
-
-
 def chat(arguments: Sequence[str]) -> int:
     """The chat at the terminal, or one turn where there is text from -p or a pipe."""
     options = make_parser().parse_args(arguments)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from .errors import UsageError, ValidationError
 from .faults import Place, find_faults, is_fit, quote
@@ -26,6 +26,10 @@ OPERATORS = (":=", "@=", "=")
 NAME_END = re.compile("|".join(OPERATORS))
 FLAG_LIKE = re.compile(r"--\w[^\s=]*(=.*)?", re.DOTALL)
 MOST_NAMED = 12
+
+
+Own: TypeAlias = "Mapping[str, bool | None]"
+"""Our options by name: whether each takes a value; None for one that has no place behind a tool's name."""
 
 
 class Given(NamedTuple):
@@ -46,12 +50,9 @@ def flag_of(place: Place) -> str:
     return f"--{''.join(words).removeprefix('.')}" if place else "the arguments"
 
 
-def read_words(
-    words: Sequence[str], schema: Mapping[str, Any], own: Mapping[str, bool]
-) -> tuple[list[Given], dict[str, str]]:
-    """The tool's flags, and our own options among them by name. `own` says of each of ours whether it takes a value.
-
-    Ours are seen only where the tool has nothing of that name. Raises UsageError.
+def read_words(words: Sequence[str], schema: Mapping[str, Any], own: Own) -> tuple[list[Given], dict[str, str]]:
+    """The tool's flags, and our own options among them by name. Ours are seen only where the tool has nothing of that
+    name. Raises UsageError.
     """
     given: list[Given] = []
     options: dict[str, str] = {}
@@ -116,7 +117,7 @@ def walk_further(body: str, schema: Any, root: Mapping[str, Any], is_free: bool 
     return None
 
 
-def locate_further(word: str, schema: Mapping[str, Any], own: Mapping[str, bool]) -> Given:
+def locate_further(word: str, schema: Mapping[str, Any], own: Own) -> Given:
     """A flag that the tool does not name, but takes; else a UsageError with the nearest name."""
     if not word.startswith("--"):
         raise UsageError(f'"{word}" belongs to no flag.', "Arguments are written as --name VALUE.")
@@ -180,9 +181,9 @@ def take_value(found: Given, schema: Mapping[str, Any], waiting: list[str]) -> G
     return found._replace(operator="=", text=waiting.pop())
 
 
-def take_own(
-    name: str, text: str, has_text: bool, own: Mapping[str, bool], options: dict[str, str], waiting: list[str]
-) -> None:
+def take_own(name: str, text: str, has_text: bool, own: Own, options: dict[str, str], waiting: list[str]) -> None:
+    if own[name] is None:
+        raise UsageError(f"--{name} comes before the tool's name.")
     if name in options and own[name]:
         raise UsageError(f"--{name} is given twice.")
     if own[name] and not has_text:
@@ -194,14 +195,17 @@ def take_own(
     options[name] = text
 
 
-def join_arguments(
-    given: Sequence[Given], schema: Mapping[str, Any], whole: Mapping[str, Any], read_file: Callable[[str], str]
-) -> dict[str, Any]:
-    """The arguments: `whole` as it is, and over it what the flags say. `read_file` gives the text of a file's name.
+def load_files(given: Sequence[Given], read_file: Callable[[str], str]) -> list[Given]:
+    """The same with the texts of the files that `--x@=FILE` names."""
+    return [one._replace(operator="=", text=read_file(one.text)) if one.operator == "@=" else one for one in given]
+
+
+def join_arguments(given: Sequence[Given], schema: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments: `whole` as it is, and over it what the flags say.
 
     Raises UsageError, and ValidationError with all texts that are not of the kind that is wanted.
     """
-    spread = [spread_entry(load(one, read_file), schema) for one in given]
+    spread = [spread_entry(one, schema) for one in given]
     arguments = dict(whole)
     wrong: list[str] = []
     for path in dict.fromkeys(one.path for one in sorted(spread, key=lambda one: len(one.path))):
@@ -213,10 +217,6 @@ def join_arguments(
             put(arguments, path, value)
     raise_faults(wrong)
     return arguments
-
-
-def load(one: Given, read_file: Callable[[str], str]) -> Given:
-    return one._replace(operator="=", text=read_file(one.text)) if one.operator == "@=" else one
 
 
 def spread_entry(one: Given, schema: Mapping[str, Any]) -> Given:

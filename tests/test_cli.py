@@ -97,10 +97,3 @@ def test_a_wrong_command_line_is_told_on_standard_error_with_exit_code_2(
     done = program(*arguments, code=2)
     assert cause in done.stderr and done.stdout == ""
     assert "Traceback" not in done.stderr
-
-
-def test_mcp_tool_says_that_it_is_to_come(environment: dict[str, str]) -> None:
-    command = [sys.executable, "-c", "import sys; from rkllm_chat.cli import mcp_tool; sys.exit(mcp_tool())"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=30, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "not yet" in done.stderr

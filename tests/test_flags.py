@@ -9,14 +9,14 @@ import pytest
 
 from flag_rows import INTEGER, POINT, REFUSED, ROWS, TEXT, Refused, Row, one
 from rkllm_chat.errors import ChatError, UsageError, ValidationError
-from rkllm_chat.flags import check_arguments, join_arguments, read_whole, read_words
+from rkllm_chat.flags import check_arguments, join_arguments, load_files, read_whole, read_words
 
-OWN = {"help": False, "json": True, "json-file": True, "json-stdin": False, "output": True}
+OWN = {"help": False, "json": True, "json-file": True, "json-stdin": False, "output": True, "config": None}
 
 
 def read(words: list[str], schema: dict[str, Any], whole: str = "{}", **files: str) -> dict[str, Any]:
     given, _ = read_words(words, schema, OWN)
-    arguments = join_arguments(given, schema, read_whole(whole, "--json"), files.__getitem__)
+    arguments = join_arguments(load_files(given, files.__getitem__), schema, read_whole(whole, "--json"))
     check_arguments(arguments, schema)
     return arguments
 
@@ -64,6 +64,7 @@ def test_our_options_are_understood_behind_the_tool_where_it_has_none_of_that_na
     ("words", "sentence"),
     [
         (["--json"], "--json needs a value."),
+        (["--config", "f"], "--config comes before the tool's name."),
         (["--json", "--x"], "--json needs a value."),
         (["--json-stdin=1"], "--json-stdin takes no value."),
         (["--json", "{}", "--json", "{}"], "--json is given twice."),
@@ -98,7 +99,7 @@ def test_arguments_from_elsewhere_are_not_changed() -> None:
     whole = {"x": {"x": 1}}
     schema = one("", POINT, []).schema
     given, _ = read_words(["--x.x", "2"], schema, OWN)
-    assert join_arguments(given, schema, whole, str) == {"x": {"x": 2}}
+    assert join_arguments(given, schema, whole) == {"x": {"x": 2}}
     assert whole == {"x": {"x": 1}}
 
 

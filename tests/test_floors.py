@@ -14,6 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = {
     **dict.fromkeys(("messages", "events", "errors", "language"), 0),
     **dict.fromkeys(("schemas", "faults", "readings", "flags"), 1),
+    "toolcommands": 4,
     **dict.fromkeys(("reader", "formats", "scanner", "arguments", "templates", "prompt"), 1),
     **dict.fromkeys(("budget", "clean", "policy", "config", "values", "names", "records"), 1),
     **dict.fromkeys(("history", "export", "oauth"), 1),
