@@ -79,8 +79,8 @@ def find_tool(name: str, tools: Sequence[dict[str, Any]], server: str) -> dict[s
             return tool
     from difflib import get_close_matches
 
-    names = [f"{server}__{tool['name']}" for tool in tools]
-    near = get_close_matches(f"{server}__{name}", names, n=3, cutoff=0.6)
+    names = [tool["name"] for tool in tools]
+    near = [f"{server}__{one}" for one in get_close_matches(name, names, n=3, cutoff=0.6)]
     hint = f"Did you mean {' or '.join(near)}?" if near else f"It has {', '.join(names[:20]) or 'no tools'}."
     raise ToolNotFoundError(
         f'Server "{server}" has no tool "{name}".', hint, server=server, available=names, closest=near

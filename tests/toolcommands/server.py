@@ -1,0 +1,97 @@
+"""A small MCP server on stdio that records what it is sent: `python server.py TOOLS RECORD`.
+
+TOOLS is a JSON file with the tools it lists; what one does is said by its `does` (see DEEDS), else it records. RECORD
+gets a line for its start, and one for each call: `{"name": ..., "arguments": ...}`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+
+
+def text(said: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": said}], **more}
+
+
+def die(_: Any) -> dict[str, Any]:
+    print("my last words", file=sys.stderr, flush=True)
+    os._exit(7)
+
+
+def hang(_: Any) -> dict[str, Any]:
+    time.sleep(600)
+    return {}
+
+
+def see(_: Any) -> dict[str, Any]:
+    return text(json.dumps(dict(os.environ)))
+
+
+DEEDS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "record": lambda arguments: text("recorded", structuredContent=arguments),
+    "fail": lambda _: text("it broke\nin two lines", isError=True),
+    "die": die,
+    "hang": hang,
+    "see": see,
+    "say": lambda arguments: text(str(arguments.get("text"))),
+    "nothing": lambda _: {"content": []},
+    "picture": lambda _: {
+        "content": [
+            {"type": "text", "text": "here"},
+            {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "AAEC"}},
+            {"type": "resource_link", "uri": "https://example.org/a", "name": "a"},
+        ]
+    },
+    "people": lambda _: {
+        "content": [],
+        "structuredContent": {"result": [{"name": "Ada", "age": 36}, {"name": "東京"}]},
+    },
+    "large": lambda _: text("x" * 1_000_000),
+}
+
+
+def serve(tools: list[dict[str, Any]], record: Path) -> None:
+    deeds = {tool["name"]: tool.pop("does", "record") for tool in tools}
+
+    def note(entry: Any) -> None:
+        with record.open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(entry)}\n")
+
+    note({"started": os.getpid()})
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" not in message:
+            continue
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
+        params = message.get("params", {})
+        match message["method"]:
+            case "initialize":
+                info = {"name": "toolserver", "version": "1"}
+                version = params["protocolVersion"]
+                reply["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+            case "tools/list":
+                reply["result"] = {"tools": tools}
+            case "tools/call":
+                note({"name": params["name"], "arguments": params["arguments"]})
+                deed = deeds[params["name"]]
+                if deed == "error":
+                    reply["error"] = {"code": -32602, "message": "bad params"}
+                else:
+                    reply["result"] = DEEDS[deed](params["arguments"])
+            case _:
+                reply["error"] = {"code": -32601, "message": "no"}
+        print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    print("starting up", file=sys.stderr, flush=True)
+    serve(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")), Path(sys.argv[2]))
