@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ChatError
 from ..faults import is_fit
 from ..flags import Given, flag_of, join_arguments, read_words
-from ..schemas import choices_of, item_of, kind_of, leaves_of, properties_of, required_of, whole
+from ..schemas import child_of, choices_of, item_of, kind_of, leaves_of, required_of, whole
 
 DEEPEST = 6
 FORMATS = {
@@ -81,8 +81,7 @@ def values_of_kind(leaf: Mapping[str, Any], root: Mapping[str, Any], depth: int)
         yield [first_fit(item_of(leaf, index), root, depth) for index in range(min(max(count, 1), 20))]
         yield []
     else:
-        known = properties_of(leaf)
-        yield {name: first_fit(known.get(name, {}), root, depth) for name in required_of(leaf)}
+        yield {name: first_fit(child_of(leaf, name, root), root, depth) for name in required_of(leaf)}
 
 
 def first_fit(schema: Any, root: Mapping[str, Any], depth: int) -> Any:

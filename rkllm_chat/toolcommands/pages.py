@@ -44,14 +44,14 @@ def show_tool(name: str, tool: Mapping[str, Any], own: Mapping[str, Any]) -> str
     options = f"Before the name: our options, --{hidden[0]} too, which behind it is the tool's." if hidden else ""
     parts = [
         f"Usage: mcp-tool [OPTIONS] {name} [FLAGS]",
-        clean(str(tool.get("description") or tool.get("title") or "")).strip(),
+        str(tool.get("description") or tool.get("title") or "").strip(),
         "\n".join(["Flags:", *layout(rows)]) if rows else "It takes no arguments.",
         READING if rows else "",
         options,
         show_examples(name, schema),
-        f"Schema:\n{clean(json.dumps(schema, ensure_ascii=False, indent=2))}",
+        f"Schema:\n{json.dumps(schema, ensure_ascii=False, indent=2)}",
     ]
-    return "\n\n".join(part for part in parts if part)
+    return clean("\n\n".join(part for part in parts if part))
 
 
 def schema_of(tool: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,7 +16,11 @@ from ..oneshot.commands import MARKS
 from ..places import find_entries
 from ..schemas import all_choices, child_of, property_names, show
 from .cache import cache_path, recall
-from .options import FORMS, OPTIONS, Options
+from .options import FORMS, OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .options import Options
 
 SAFE = re.compile(r"[\w@%+./:,=-]+")
 
@@ -42,13 +46,18 @@ _mcp_tool() {
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
 compdef _mcp_tool mcp-tool
 """
-FISH = """\
+FISH = r"""\
 # mcp-tool completion for fish: mcp-tool completion fish | source
 function __mcp_tool_words
     set -l words (commandline -opc) (commandline -ct)
-    mcp-tool completion words -- $words[2..-1] 2>/dev/null
+    set -l found (mcp-tool completion words -- $words[2..-1] 2>/dev/null)
+    if count $found >/dev/null
+        string join \n -- $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
 end
-complete -c mcp-tool -a '(__mcp_tool_words)'
+complete -c mcp-tool -f -a '(__mcp_tool_words)'
 """
 SHELLS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 

@@ -1,13 +1,17 @@
 """A small MCP server on stdio that records what it is sent: `python server.py TOOLS RECORD`.
 
 TOOLS is a JSON file with the tools it lists; what one does is said by its `does` (see DEEDS), else it records. RECORD
-gets a line for its start, and one for each call: `{"name": ..., "arguments": ...}`.
+gets a line for its start, one for each message, and one for each call: `{"name": ..., "arguments": ...}`. By its
+environment it is harder to live with: FRIEND=RECORD waits until that other server has started, CHILD=1 has a child
+that stays, STUBBORN=1 does not end by itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -33,6 +37,14 @@ def hang(_: Any) -> dict[str, Any]:
 
 def see(_: Any) -> dict[str, Any]:
     return text(json.dumps(dict(os.environ)))
+
+
+def wait_for_friend() -> None:
+    friend, end = os.environ.get("FRIEND"), time.monotonic() + 5
+    while friend and not Path(friend).exists():
+        if time.monotonic() > end:
+            sys.exit("my friend did not come")
+        time.sleep(0.005)
 
 
 DEEDS: dict[str, Callable[[Any], dict[str, Any]]] = {
@@ -66,9 +78,12 @@ def serve(tools: list[dict[str, Any]], record: Path) -> None:
         with record.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(entry)}\n")
 
-    note({"started": os.getpid()})
+    child = subprocess.Popen(["sleep", "600"]).pid if os.environ.get("CHILD") else 0
+    note({"started": os.getpid(), "child": child})
+    wait_for_friend()
     for line in sys.stdin:
         message = json.loads(line)
+        note({"method": message["method"]})
         if "id" not in message:
             continue
         reply: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
@@ -94,4 +109,8 @@ def serve(tools: list[dict[str, Any]], record: Path) -> None:
 
 if __name__ == "__main__":
     print("starting up", file=sys.stderr, flush=True)
+    if os.environ.get("STUBBORN"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     serve(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")), Path(sys.argv[2]))
+    if os.environ.get("STUBBORN"):
+        time.sleep(600)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,25 @@ class Stage:
         assert done.stdout == ""
         return done.stderr.splitlines()
 
+    def shell(self, line: str, shell: str = "bash") -> subprocess.CompletedProcess[str]:
+        """A line for a shell, with `mcp-tool` on its PATH."""
+        programs = self.folder / "bin"
+        programs.mkdir(exist_ok=True)
+        program = programs / "mcp-tool"
+        program.write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n', encoding="utf-8")
+        program.chmod(0o755)
+        environment = {**self.environment, "PATH": f"{programs}:{self.environment['PATH']}"}
+        command = [shell, "--norc", "-c", line]
+        return subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            env=environment,
+            cwd=self.folder,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
     def record(self, name: str) -> list[dict[str, Any]]:
         """What a server wrote down."""
         path = self.folder / f"{name}.record"
@@ -61,5 +81,27 @@ class Stage:
         """The arguments of the calls of a server, as exact JSON."""
         return [json.dumps(entry["arguments"]) for entry in self.record(name) if "arguments" in entry]
 
+    def processes(self, name: str = "box") -> list[int]:
+        """The servers that were started, and their children."""
+        started = [entry for entry in self.record(name) if "started" in entry]
+        return [pid for entry in started for pid in (entry["started"], entry["child"]) if pid]
+
+    def wait_for(self, name: str, key: str) -> None:
+        """Returns when a server has written down an entry of that kind, within five seconds."""
+        end = time.monotonic() + 5
+        while not any(key in entry for entry in self.record(name)):
+            assert time.monotonic() < end, f"no {key} within 5 s"
+            time.sleep(0.005)
+
+    def wait_for_call(self) -> None:
+        self.wait_for("box", "arguments")
+
     def was_started(self, name: str) -> bool:
         return bool(self.record(name))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
