@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from ..reach import Opened
     from .options import Options
 
 UNWRITTEN = 8
 
 
 class Course(Sitting):
-    """What one command has open, and what is kept of the server's tools when it is over: the entry and the tools."""
+    """What one command has open, and what it leaves: complaints, and of each server its entry and its tools."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.others: list[Opened] = []
         self.listed: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
         self.complaints: list[str] = []
 
@@ -51,10 +53,28 @@ def run(words: Sequence[str]) -> int:
         from .cache import cache_path, remember
 
         remember(cache_path(entry), tools)
-    if (opened := course.opened) is not None:
-        with suppress(Exception):  # the result is out: there is nobody left to tell
-            opened.close()
+    close_all([opened for opened in (course.opened, *course.others) if opened])
     return code if is_written else code or UNWRITTEN
+
+
+def close_all(opened: Sequence[Opened]) -> None:
+    """Ends the servers, side by side."""
+    if len(opened) < 2:
+        for one in opened:
+            close(one)
+        return
+    from threading import Thread
+
+    threads = [Thread(target=close, args=(one,)) for one in opened]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def close(opened: Opened) -> None:
+    with suppress(Exception):  # what there was to say is out, and there is nobody left to tell
+        opened.close()
 
 
 def work(words: Sequence[str], options: Options, course: Course) -> tuple[str, int]:

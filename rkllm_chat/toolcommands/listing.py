@@ -7,7 +7,7 @@ from threading import Thread
 from ..clean import clean_line
 from ..errors import ChatError, UsageError
 from ..oneshot.commands import prepare
-from ..oneshot.sitting import held_back
+from ..oneshot.sitting import explain_fault, held_back
 from ..reach import open_server
 from .calling import find_configured
 from .options import OPTIONS
@@ -48,14 +48,12 @@ def list_all(options: Options, course: Course) -> str:
     if not options.help:
         raise UsageError("No tool is named.", "mcp-tool --help lists them.")
     asked = [Asked(name, options, course, found) for name in found.entries]
-    try:
-        for one in asked:
-            one.start()
-        for one in asked:
-            one.wait()
-    finally:
-        for one in asked:
-            one.close()
+    for one in asked:
+        one.start()
+    for one in asked:
+        one.ask()
+    for one in asked:
+        one.wait()
     course.listed += [(found.get(one.name)[0], one.tools) for one in asked if one.error is None]
     return show_all(asked, options)
 
@@ -68,38 +66,44 @@ class Asked:
         self.tools: list[dict[str, Any]] = []
         self.error: ChatError | None = None
         self._course, self._options, self._found = course, options, found
+        self._server: ServerConfig | None = None
         self._opened: Opened | None = None
         self._secrets = course.secrets
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Starts it without waiting. A process is started here, where there is one thread: its folder is ours then."""
+        """Starts its process without waiting. All are started before the first thread: one that starts stands in its
+        folder for a moment, and so do we."""
         try:
-            server = prepare(self._found, self.name, self._options, self._course)
+            self._server = prepare(self._found, self.name, self._options, self._course)
             self._secrets = self._course.secrets
-            if server.command:
-                with held_back():
-                    self._opened = open_server(server)
+            if self._server.command:
+                self._open(self._server)
         except ChatError as error:
             self.error = error
-            return
-        self._thread = Thread(target=self._ask, args=(server,))
-        self._thread.start()
 
-    def _ask(self, server: ServerConfig) -> None:
+    def _open(self, server: ServerConfig) -> Opened:
+        with held_back():
+            self._opened = open_server(server)
+            self._course.others.append(self._opened)
+        return self._opened
+
+    def ask(self) -> None:
+        if self._server and not self.error:
+            self._thread = Thread(target=self._list, args=(self._server,))
+            self._thread.start()
+
+    def _list(self, server: ServerConfig) -> None:
         try:
-            self._opened = self._opened or open_server(server)
-            self.tools = self._opened.list_tools()
+            self.tools = (self._opened or self._open(server)).list_tools()
         except ChatError as error:
             self.error = error
+        except Exception as error:  # whatever it is, the other servers are listed all the same
+            self.error = explain_fault(error)
 
     def wait(self) -> None:
         if self._thread:
             self._thread.join()
-
-    def close(self) -> None:
-        if self._opened:
-            self._opened.close()
 
     @property
     def reason(self) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from flag_rows import REFUSED, ROWS, Refused, Row
 from toolcommands.conftest import ECHO
-from toolcommands.stage import Stage
+from toolcommands.stage import COMMAND, Stage
+from toolcommands.web import LOGIN, web_server
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -138,3 +142,21 @@ def test_arguments_come_from_where_they_are_said_to(
 def test_a_servers_standard_error_is_shown_when_it_is_asked_for(box: Stage) -> None:
     assert box.run("--verbose", "box__echo").stderr == "starting up\n"
     assert box.run("box__echo").stderr == ""
+
+
+def test_a_server_at_a_url_is_called_too(stage: Stage) -> None:
+    with web_server() as url:
+        stage.configure("web", {"url": url, "headers": {"Authorization": "${LOGIN}"}})
+        stage.environment["LOGIN"] = LOGIN
+        assert stage.run("web__echo", "--x", "007").stdout == "007\n"
+        assert "web__echo" in stage.run("--help").stdout
+
+
+def test_on_a_terminal_what_a_tool_says_cannot_steer_it(box: Stage) -> None:
+    ours, theirs = pty.openpty()
+    command = [*COMMAND, "--json", json.dumps({"text": "\x1b[31mred"}), "box__say"]
+    subprocess.run(command, stdout=theirs, env=box.environment, cwd=box.folder, timeout=30, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 1000)
+    os.close(ours)
+    assert shown == b"\\x1b[31mred\r\n"

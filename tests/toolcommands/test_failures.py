@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from rkllm_chat.toolcommands.calling import SMALLEST
-from toolcommands.stage import COMMAND, Stage
+from toolcommands.stage import COMMAND, Stage, is_running
+from toolcommands.web import web_server
 
 
 def test_without_configuration_the_paths_and_the_smallest_configuration_are_told(stage: Stage) -> None:
@@ -132,3 +134,26 @@ def test_a_pattern_that_takes_for_ever_is_given_up(stage: Stage) -> None:
     (line,) = stage.refuse("box__tool", "--x", "a" * 60 + "b", code=7)
     assert line.startswith("mcp-tool: The tool's schema is not worked out within 2 s. Give the arguments by --json")
     assert stage.calls() == []
+
+
+def test_a_login_that_is_missing_is_told_with_exit_code_4(stage: Stage) -> None:
+    with web_server() as url:
+        stage.configure("web", {"url": url})
+        (line,) = stage.refuse("web__echo", "--x", "1", code=4)
+    assert line.startswith('mcp-tool: Server "web"') and "401" in line
+
+
+def test_a_fault_of_ours_is_one_line_and_exit_code_8(box: Stage) -> None:
+    code = "import rkllm_chat.flags as flags; del flags.read_words; from rkllm_chat.toolcommands import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "box__echo"],
+        capture_output=True,
+        text=True,
+        env=box.environment,
+        cwd=box.folder,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (8, "")
+    assert done.stderr.startswith("mcp-tool: ImportError: ") and done.stderr.count("\n") == 1
+    assert not any(map(is_running, box.processes()))

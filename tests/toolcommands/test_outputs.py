@@ -55,7 +55,7 @@ def test_yaml_that_lies_deep_goes_on_as_json() -> None:
         value = {"a": value}
     lines = to_yaml(value).splitlines()
     assert len(lines) == 33
-    assert json.loads(lines[-1])["a"]
+    assert json.loads(lines[-1].partition(": ")[2])["a"]
 
 
 def content(*texts: str, **more: Any) -> dict[str, Any]:
