@@ -77,6 +77,14 @@ def test_a_changed_entry_and_a_changed_tool_are_completed_anew(painted: Stage) -
     assert painted.run("completion", "words", "--", "box__").stdout.split() == ["box__newer"]
 
 
+def test_what_is_kept_is_not_called_after_a_secret(painted: Stage) -> None:
+    for token in ("one", "two"):
+        painted.configure("box", {**painted.servers["box"], "env": {"TOKEN": token}})
+        painted.run("box__paint")
+    kept = list((painted.folder.parent / "home/.cache/rkllm-chat/tools").iterdir())
+    assert len(kept) == 2  # with TOKEN, and without as it was before
+
+
 def test_what_is_kept_decides_nothing_that_is_sent(painted: Stage) -> None:
     painted.add("box", [{"name": "paint", "inputSchema": object_of(colour=INTEGER)}])
     painted.run("box__paint", "--colour", "5")
