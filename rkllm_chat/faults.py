@@ -7,8 +7,7 @@ references that leave the document: the server's own check decides those. A keyw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
 
 from .schemas import (
     KIND_WORDS,
@@ -24,9 +23,16 @@ from .schemas import (
     types_of,
 )
 
-Place: TypeAlias = "tuple[str | int, ...]"
-Fault: TypeAlias = "tuple[Place, str]"
-References: TypeAlias = "tuple[str, ...]"
+TYPE_CHECKING = False  # importing typing costs 2 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    Place = tuple[str | int, ...]
+    Fault = tuple[Place, str]
+    References = tuple[str, ...]
+    Check = Callable[[Any, Any, Mapping[str, Any], Place, References], Iterator[Fault]]
+
 DEEPEST = 128
 LONGEST_VALUE = 60
 MOST_COMPARED = 1000
@@ -53,9 +59,6 @@ def find_faults(value: Any, schema: Any, root: Any, place: Place = (), via: Refe
 
 def is_fit(value: Any, schema: Any, root: Any, place: Place = (), via: References = ()) -> bool:
     return next(find_faults(value, schema, root, place, via), None) is None
-
-
-Check: TypeAlias = "Callable[[Any, Any, Mapping[str, Any], Place, References], Iterator[Fault]]"
 
 
 def is_number(value: Any) -> bool:

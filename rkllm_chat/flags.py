@@ -13,31 +13,37 @@ A name of the tool wins over all else that a word could mean, the longest first;
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
-from typing import Any, NamedTuple, TypeAlias
 
 from .errors import UsageError, ValidationError
-from .faults import Place, find_faults, is_fit, quote
+from .faults import find_faults, is_fit, quote
 from .readings import exact_json, read_text
 from .schemas import all_kinds, child_of, choices_of, item_of, kind_of, leaves_of, property_names
 
+TYPE_CHECKING = False  # importing typing costs 2 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from .faults import Place
+
+    Own = Mapping[str, bool | None]
+    """Our options by name: whether each takes a value; None for one that has no place behind a tool's name."""
+
 OPERATORS = (":=", "@=", "=")
-NAME_END = re.compile("|".join(OPERATORS))
-FLAG_LIKE = re.compile(r"--\w[^\s=]*(=.*)?", re.DOTALL)
+NAME_END = "|".join(OPERATORS)
+FLAG_LIKE = r"(?s)--\w[^\s=]*(=.*)?"
 MOST_NAMED = 12
 
 
-Own: TypeAlias = "Mapping[str, bool | None]"
-"""Our options by name: whether each takes a value; None for one that has no place behind a tool's name."""
-
-
-class Given(NamedTuple):
+class Given:
     """One flag as it was given: where its value goes, how the text is read ("", or one of OPERATORS), the text."""
 
-    path: tuple[str, ...]
-    operator: str
-    text: str
+    def __init__(self, path: tuple[str, ...], operator: str = "", text: str = "") -> None:
+        self.path, self.operator, self.text = path, operator, text
+
+    def holding(self, operator: str, text: str) -> Given:
+        """The same flag with that value."""
+        return Given(self.path, operator, text)
 
     @property
     def flag(self) -> str:
@@ -76,7 +82,7 @@ def locate(body: str, schema: Mapping[str, Any], spell: Callable[[str], str]) ->
     found = walk(body, schema, schema, spell)
     turned = walk(body[3:], schema, schema, spell) if not found and body.startswith("no-") else None
     if turned and not turned.operator and may_be_boolean(schema_at(turned.path, schema), schema):
-        return turned._replace(operator=":=", text="false")
+        return turned.holding(":=", "false")
     return found
 
 
@@ -101,14 +107,14 @@ def split(name: str, tail: str, child: Any, root: Mapping[str, Any], spell: Call
             return Given((name,), operator, tail[len(operator) :])
     if tail.startswith("."):
         inner = walk(tail[1:], child, root, spell) or walk_further(tail[1:], child, root)
-        return inner and inner._replace(path=(name, *inner.path))
-    return None if tail else Given((name,), "", "")
+        return Given((name, *inner.path), inner.operator, inner.text) if inner else None
+    return None if tail else Given((name,))
 
 
 def walk_further(body: str, schema: Any, root: Mapping[str, Any], is_free: bool = True) -> Given | None:
     """A name that the object takes without knowing it: all up to the value, or up to a dot if objects lie there."""
     known = property_names(schema, root)
-    key = NAME_END.split(body, maxsplit=1)[0]
+    key = re.split(NAME_END, body, maxsplit=1)[0]
     for name in (key.partition(".")[0], key):
         child = child_of(schema, name, root, is_free) if name not in ("", *known) else None
         if child is not None and (name == key or "object" in all_kinds(child, root)):
@@ -124,7 +130,9 @@ def locate_further(word: str, schema: Mapping[str, Any], own: Own) -> Given:
     found = walk_further(word[2:], schema, schema, is_free=False)
     if found:
         return found
-    name = NAME_END.split(word[2:], maxsplit=1)[0]
+    from difflib import get_close_matches
+
+    name = re.split(NAME_END, word[2:], maxsplit=1)[0]
     known = known_flags(schema)
     near = [flag for spelled in (name, kebab(name)) for flag in get_close_matches(spelled, [*known, *own], n=1)][:1]
     near = near or [flag for flag in known if f"no-{flag}" == name]
@@ -135,6 +143,8 @@ def locate_further(word: str, schema: Mapping[str, Any], own: Own) -> Given:
 
 def refuse_near(name: str, known: Sequence[str]) -> None:
     """A name that an object would take, but that is almost one it knows, is taken for a slip."""
+    from difflib import get_close_matches
+
     near = get_close_matches(name, known, n=1, cutoff=0.8)
     if near:
         hint = f'Did you mean "{near[0]}"? If not, give it by --json.'
@@ -170,15 +180,15 @@ def take_value(found: Given, schema: Mapping[str, Any], waiting: list[str]) -> G
     """The flag with the next word as its value; a boolean needs none, and takes only true and false."""
     wanted = schema_at(found.path, schema)
     leaves = leaves_of(wanted, schema)
-    is_next = bool(waiting) and not FLAG_LIKE.fullmatch(waiting[-1])
+    is_next = bool(waiting) and not re.fullmatch(FLAG_LIKE, waiting[-1])
     if may_be_boolean(wanted, schema):
         only = all(is_boolean(leaf) or kind_of(leaf) == "null" for leaf in leaves)
         if not is_next or waiting[-1] == "--" or (only and waiting[-1].lower() not in ("true", "false", "null")):
-            return found._replace(operator=":=", text="true")
+            return found.holding(":=", "true")
     if not is_next:
         hint = f"A value that begins with -- is written {found.flag}={waiting[-1]}." if waiting else ""
         raise UsageError(f"{found.flag} needs a value.", hint)
-    return found._replace(operator="=", text=waiting.pop())
+    return found.holding("=", waiting.pop())
 
 
 def take_own(name: str, text: str, has_text: bool, own: Own, options: dict[str, str], waiting: list[str]) -> None:
@@ -187,7 +197,7 @@ def take_own(name: str, text: str, has_text: bool, own: Own, options: dict[str, 
     if name in options and own[name]:
         raise UsageError(f"--{name} is given twice.")
     if own[name] and not has_text:
-        if not waiting or FLAG_LIKE.fullmatch(waiting[-1]):
+        if not waiting or re.fullmatch(FLAG_LIKE, waiting[-1]):
             raise UsageError(f"--{name} needs a value.")
         text = waiting.pop()
     if has_text and not own[name]:
@@ -197,7 +207,7 @@ def take_own(name: str, text: str, has_text: bool, own: Own, options: dict[str, 
 
 def load_files(given: Sequence[Given], read_file: Callable[[str], str]) -> list[Given]:
     """The same with the texts of the files that `--x@=FILE` names."""
-    return [one._replace(operator="=", text=read_file(one.text)) if one.operator == "@=" else one for one in given]
+    return [one.holding("=", read_file(one.text)) if one.operator == "@=" else one for one in given]
 
 
 def join_arguments(given: Sequence[Given], schema: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:

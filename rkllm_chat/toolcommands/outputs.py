@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
 
-from ..clean import clean_line
+TYPE_CHECKING = False  # importing typing costs 2 ms
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
 
-PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*([ ./-][A-Za-z0-9_]+)*")
+PLAIN = r"[A-Za-z][A-Za-z0-9_]*([ ./-][A-Za-z0-9_]+)*"
 WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+UNPRINTABLE = "[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 LONGEST_KEY = 1000  # a longer one must be written behind a ?
 DEEPEST = 32
-EXPONENT = re.compile(r"^(-?\d+)e")
+EXPONENT = r"^(-?\d+)e"
 
 
 def blocks_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -70,12 +71,12 @@ def yaml_lines(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def yaml_scalar(value: Any) -> str:
-    if isinstance(value, str) and PLAIN.fullmatch(value) and value.lower() not in WORDS and len(value) < 100:
+    if isinstance(value, str) and re.fullmatch(PLAIN, value) and value.lower() not in WORDS and len(value) < 100:
         return value
     text = json.dumps(value, ensure_ascii=False)
     if isinstance(value, float):  # YAML 1.1 takes 1e-07 for a text
-        return EXPONENT.sub(r"\1.0e", text)
-    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+        return re.sub(EXPONENT, r"\1.0e", text)
+    return re.sub(UNPRINTABLE, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_text(result: Mapping[str, Any]) -> str:
@@ -104,7 +105,7 @@ def as_table(result: Mapping[str, Any]) -> str:
         return as_text(result)
     columns = list(dict.fromkeys(name for row in rows for name in row))
     cells = [
-        [clean_line(str(name)) for name in columns],
+        [cell(str(name)) for name in columns],
         *([cell(row.get(name, "")) for name in columns] for row in rows),
     ]
     widths = [max(width(line[index]) for line in cells) for index in range(len(columns))]
@@ -138,6 +139,8 @@ def find_rows(data: Any) -> list[Mapping[str, Any]] | None:
 
 
 def cell(value: Any) -> str:
+    from ..clean import clean_line
+
     return clean_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 

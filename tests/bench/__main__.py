@@ -25,6 +25,7 @@ from .figures import COLUMNS, Figure, lay_out
 from .journal import journal_costs
 from .npu import npu_costs
 from .terminal import markdown_speed
+from .toolcommands import tool_commands
 
 BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "help": parts.help_cost,
@@ -40,6 +41,7 @@ BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "overhead": servers.overhead,
     "kills": journal_costs,
     "one-shot": oneshot.one_shot_calls,
+    "tool-commands": tool_commands,
 }
 
 
