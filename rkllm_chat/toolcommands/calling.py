@@ -43,7 +43,8 @@ def call(target: str, words: Sequence[str], options: Options, course: Course) ->
     take(own, options)
     if options.help:
         return explain(f"{server_name}__{name}", tool, options)
-    whole, given = read_all_arguments(options), load_files(given, read_text_file)
+    files = Files()
+    given, whole = load_files(given, files.read), read_all_arguments(options, files)
     with limited(SCHEMA_S):
         arguments = join_arguments(given, schema, whole)
         if not options.no_check:
@@ -114,23 +115,32 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def read_all_arguments(options: Options) -> Mapping[str, Any]:
+def read_all_arguments(options: Options, files: Files) -> Mapping[str, Any]:
     """The arguments as one object, from where the options say; empty where they say nothing."""
     from ..flags import read_whole
 
     if options.json is not None:
         return read_whole(read_word(options.json), "--json")
     if options.json_file is not None:
-        return read_whole(read_text_file(options.json_file), f"--json-file {options.json_file}")
-    return read_whole(read_text_file("-"), "--json-stdin") if options.json_stdin else {}
+        return read_whole(files.read(options.json_file), f"--json-file {options.json_file}")
+    return read_whole(files.read("-"), "--json-stdin") if options.json_stdin else {}
 
 
-def read_text_file(path: str) -> str:
-    """The text of a file, or of standard input for -. Raises UsageError."""
-    from ..oneshot.values import STANDARD_INPUT, decode, read_all, read_file
+class Files:
+    """The texts of files, and of standard input for -, which is there only once. Raises UsageError."""
 
-    source = "standard input" if path == "-" else path
-    return decode(read_all(STANDARD_INPUT, source) if path == "-" else read_file(path), source)
+    def __init__(self) -> None:
+        self._is_input_read = False
+
+    def read(self, path: str) -> str:
+        from ..oneshot.values import STANDARD_INPUT, decode, read_all, read_file
+
+        if path != "-":
+            return decode(read_file(path), path)
+        if self._is_input_read:
+            raise UsageError("Standard input can be read only once.", "Put one of the two into a file.")
+        self._is_input_read = True
+        return decode(read_all(STANDARD_INPUT, "standard input"), "standard input")
 
 
 def explain(name: str, tool: Mapping[str, Any], options: Options) -> str:

@@ -109,14 +109,14 @@ def tell(error: ChatError, options: Options, course: Course) -> str:
     course.complaints += [str(line) for line in lines]
     if options.output not in ("json", "yaml"):
         return ""
-    document = failure(error, course.secrets)
-    if options.output == "yaml":
-        from .outputs import to_yaml
-
-        return to_yaml(document)
     import json
 
-    return json.dumps(document, ensure_ascii=False, default=str)
+    document = json.dumps(failure(error, course.secrets), ensure_ascii=False, default=str)
+    if options.output == "json":
+        return document
+    from .outputs import to_yaml
+
+    return to_yaml(json.loads(document))
 
 
 def complain(course: Course, is_verbose: bool) -> None:

@@ -41,7 +41,7 @@ def show_tool(name: str, tool: Mapping[str, Any], own: Mapping[str, Any]) -> str
     schema = schema_of(tool)
     rows = [row for name in property_names(schema, schema) for row in flag_rows(name, schema)]
     hidden = [name for name in property_names(schema, schema) if name in own]
-    options = f"Before the name: our options, --{hidden[0]} too, which behind it is the tool's." if hidden else ""
+    options = f"Our options stand before the tool's name; --{hidden[0]} behind it is the tool's." if hidden else ""
     parts = [
         f"Usage: mcp-tool [OPTIONS] {name} [FLAGS]",
         str(tool.get("description") or tool.get("title") or "").strip(),

@@ -106,6 +106,7 @@ def test_a_failure_is_also_a_document_where_documents_are_wanted(form: str, box:
         (["--json", "{}", "--json-stdin", "box__echo"], "--json and --json-stdin cannot be combined."),
         (["--json", "{}", "box__echo", "--json-file", "x"], "--json and --json-file cannot be combined."),
         (["--json-file", "none.json", "box__echo"], "none.json cannot be read: No such file or directory."),
+        (["--json-stdin", "box__echo", "--x@=-"], "Standard input can be read only once."),
         (["box__echo", "--x@=none.txt"], "none.txt cannot be read: No such file or directory."),
     ],
 )  # fmt: skip

@@ -96,7 +96,7 @@ def test_a_tool_has_a_page_with_description_flags_example_and_schema(stage: Stag
     assert (
         '\nExample:\n  mcp-tool box__paint --colour red\n  mcp-tool --json \'{"colour": "red"}\' box__paint\n' in page
     )
-    assert "--json too, which behind it is the tool's" in page
+    assert "--json behind it is the tool's" in page
     assert json.loads(page.partition("Schema:\n")[2]) == schema
     assert stage.run("box__paint", "--help").stdout == page
 
