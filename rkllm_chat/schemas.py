@@ -222,6 +222,20 @@ def item_of(leaf: Mapping[str, Any], index: int) -> Any:
     return {} if items is None or items is True else items
 
 
+def expected_at(place: Iterable[str | int], root: Any) -> Any:
+    """What a schema wants at a place in a value: its choices, else its types; the names there are, where there is none
+    of that name."""
+    found: Any = root
+    for part in place:
+        leaves = leaves_of(found, root)
+        inner = item_of(leaves[0], part) if isinstance(part, int) else child_of(found, part, root)
+        if inner is None:
+            return property_names(found, root)
+        found = inner
+    wanted = all_choices(found, root) or all_kinds(found, root)
+    return wanted[0] if len(wanted) == 1 else wanted
+
+
 def describe(schema: Any, root: Mapping[str, Any]) -> str:
     """What a value may be, in words: "a whole number, or null"."""
     words = [describe_leaf(leaf, root) for leaf in leaves_of(schema, root)]

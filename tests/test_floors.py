@@ -24,7 +24,7 @@ FLOORS = {
     **dict.fromkeys(("terminal", "gauge", "questions", "live", "screen", "keys", "seat"), 4),
     **dict.fromkeys(("plain", "shell", "completion", "overview", "commands", "repl", "ask"), 4),
     **dict.fromkeys(("bundled", "doctor", "markdown"), 4),
-    **dict.fromkeys(("entries", "signature"), 1),
+    **dict.fromkeys(("entries",), 1),
     **dict.fromkeys(("wire", "places"), 2),
     **dict.fromkeys(("reach",), 3),
     **dict.fromkeys(("oneshot",), 4),

@@ -153,10 +153,10 @@ def test_an_unknown_tool_is_told_with_the_nearest_and_not_called(shell: Shell) -
 @pytest.mark.parametrize(
     ("arguments", "message", "details"),
     [
-        ({"a": 1}, '"b" is required and missing', {"path": "b", "expected": "number"}),
-        ({"a": "1", "b": 2}, '"a" must be of type number, not string', {"path": "a", "expected": "number", "got": "1"}),
-        ({"a": True, "b": 2}, "not boolean", {"path": "a", "got": True}),
-        ({"a": [], "b": 2}, "not array", {"path": "a", "got": []}),
+        ({"a": 1}, '"b" is required.', {"path": "b", "expected": "number"}),
+        ({"a": "1", "b": 2}, '"a" must be a number, not "1".', {"path": "a", "expected": "number", "got": "1"}),
+        ({"a": True, "b": 2}, "must be a number, not true", {"path": "a", "got": True}),
+        ({"a": [], "b": 2}, "must be a number, not []", {"path": "a", "got": []}),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_with_their_path_and_not_sent(

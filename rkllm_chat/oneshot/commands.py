@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..config import ServerConfig
+    from ..faults import Fault
     from ..reach import Opened
     from .options import Options
     from .sitting import Sitting
@@ -52,7 +53,8 @@ def call_tool(options: Options, sitting: Sitting) -> Any:
 
 def check_call(opened: Opened, sitting: Sitting, name: str, arguments: dict[str, Any]) -> None:
     """Raises ToolNotFoundError or ValidationError for what need not be sent. Costs one more question to the server."""
-    from ..signature import find_fault
+    from ..faults import find_faults
+    from .sitting import schema_limit
 
     opened.open()
     sitting.phase = "list"
@@ -69,14 +71,32 @@ def check_call(opened: Opened, sitting: Sitting, name: str, arguments: dict[str,
         raise ToolNotFoundError(
             f'Server "{server}" has no tool "{name}".', hint, server=server, available=list(tools), closest=near
         )
-    if fault := find_fault(arguments, tools[name].get("inputSchema")):
-        raise ValidationError(
-            f'The arguments do not fit the tool "{name}": {fault.sentence}',
-            "Nothing was called. --no-check sends them all the same.",
-            path=fault.path,
-            expected=fault.expected,
-            got=fault.got,
-        )
+    schema = tools[name].get("inputSchema")
+    with schema_limit():
+        faults = list(find_faults(arguments, schema, schema))
+    if faults:
+        raise misfit(name, faults, arguments, schema)
+
+
+def misfit(name: str, faults: list[Fault], arguments: dict[str, Any], schema: Any) -> ValidationError:
+    """The error of arguments that do not fit; its details are of the first fault."""
+    from ..schemas import expected_at
+
+    said = [f'"{".".join(map(str, place))}" {sentence}' if place else sentence for place, sentence in faults]
+    place = faults[0][0]
+    got: Any = arguments
+    for part in place:
+        if isinstance(got, list) and isinstance(part, int):
+            got = got[part]
+        else:
+            got = got.get(part) if isinstance(got, dict) else None
+    return ValidationError(
+        f'The arguments do not fit the tool "{name}": {"; ".join(said)}.',
+        "Nothing was called. --no-check sends them all the same.",
+        path=".".join(map(str, place)),
+        expected=expected_at(place, schema),
+        got=got,
+    )
 
 
 def explain_failure(server: ServerConfig, name: str, result: dict[str, Any]) -> ToolError:

@@ -10,7 +10,7 @@ import signal
 import sys
 from contextlib import contextmanager, suppress
 
-from ..errors import ChatError, InterruptedByUserError
+from ..errors import ChatError, InterruptedByUserError, TimeLimitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..reach import Opened
     from .secrets import Secrets
 
+SCHEMA_S = 2.0
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -171,6 +172,23 @@ def held_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def schema_limit(seconds: float = SCHEMA_S) -> Iterator[None]:
+    """A server's schema may hold a pattern that takes for ever to search: then this ends as a TimeLimitError."""
+
+    def stop(_number: int, _frame: object) -> None:
+        text = f"The tool's schema is not worked out within {seconds:g} s."
+        raise TimeLimitError(text, "Give the arguments as JSON with --no-check.", phase="arguments")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from contextlib import contextmanager
 
-from ..errors import ConfigError, TimeLimitError, ToolNotFoundError, UsageError
+from ..errors import ConfigError, ToolNotFoundError, UsageError
 from ..oneshot.commands import MARKS, explain_failure, prepare, split_target
+from ..oneshot.sitting import schema_limit
 from ..places import BOARD, find_entries
 from .options import OWN, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ..places import Found
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from .options import Options
 
 SMALLEST = '{"mcpServers": {"board": {"command": "rkllm-chat", "args": ["serve", "board"]}}}'
-SCHEMA_S = 2.0
 
 
 def call(target: str, words: Sequence[str], options: Options, course: Course) -> str:
@@ -38,14 +36,14 @@ def call(target: str, words: Sequence[str], options: Options, course: Course) ->
     course.phase = "arguments"
     tool = find_tool(name, tools, server_name)
     schema = tool["inputSchema"] if isinstance(tool.get("inputSchema"), dict) else {}
-    with limited(SCHEMA_S):
+    with schema_limit():
         given, own = read_words([read_word(word) for word in words], schema, OWN)
     take(own, options)
     if options.help:
         return explain(f"{server_name}__{name}", tool, options)
     files = Files()
     given, whole = load_files(given, files.read), read_all_arguments(options, files)
-    with limited(SCHEMA_S):
+    with schema_limit():
         arguments = join_arguments(given, schema, whole)
         if not options.no_check:
             check_arguments(arguments, schema)
@@ -96,23 +94,6 @@ def read_word(word: str) -> str:
         shown = word.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
         raise UsageError(f'"{shown}" is not UTF-8.', got=shown) from None
     return word
-
-
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """A server's schema may hold a pattern that takes for ever to search: then this ends as a TimeLimitError."""
-
-    def stop(_number: int, _frame: object) -> None:
-        hint = "Give the arguments by --json with --no-check."
-        raise TimeLimitError(f"The tool's schema is not worked out within {seconds:g} s.", hint, phase="arguments")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def read_all_arguments(options: Options, files: Files) -> Mapping[str, Any]:

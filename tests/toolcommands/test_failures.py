@@ -133,7 +133,7 @@ def test_a_pattern_that_takes_for_ever_is_given_up(stage: Stage) -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     stage.add("box", [{"name": "tool", "inputSchema": schema}])
     (line,) = stage.refuse("box__tool", "--x", "a" * 60 + "b", code=7)
-    assert line.startswith("mcp-tool: The tool's schema is not worked out within 2 s. Give the arguments by --json")
+    assert line.startswith("mcp-tool: The tool's schema is not worked out within 2 s. Give the arguments as JSON")
     assert stage.calls() == []
 
 
