@@ -27,6 +27,7 @@ def call(target: str, words: Sequence[str], options: Options, course: Course) ->
     """What the tool's answer prints. Raises ChatError."""
     found = find_configured(options)
     server_name, name = split(target, found)
+    course.keep_s = options.keep_alive
     opened = course.open(prepare(found, server_name, options, course))
     from ..flags import check_arguments, join_arguments, load_files, read_words
 

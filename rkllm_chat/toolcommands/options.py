@@ -27,9 +27,12 @@ OPTIONS: dict[str, tuple[str, bool, str]] = {
     "no-check": ("", True, "send the arguments even if they do not fit the tool's schema"),
     "verbose": ("", True, "the server's standard error on standard error, at the end"),
     "timeout": ("SECONDS", False, "how long the start may take, and how long the answer"),
+    "keep-alive": ("SECONDS", False, "let the server stay so long for the next call that says this too; 0 ends it"),
     "config": ("FILE", False, "read this configuration alone"),
     "version": ("", False, "the version"),
 }
+WHOLE = ("json", "json-file", "json-stdin")
+LEAST_S = {"timeout": 0.001, "keep-alive": 0}
 OWN = {name: bool(value) if behind else None for name, (value, behind, _) in OPTIONS.items()}
 
 
@@ -70,22 +73,21 @@ def take(given: dict[str, str], options: Options) -> None:
             raise UsageError(f"--{name} is given twice.", got=text)
         if name == "output" and text not in FORMS:
             raise UsageError(f'--output "{text}" is unknown.', f"Known are {', '.join(FORMS)}.", available=list(FORMS))
-        value = read_seconds(text) if name == "timeout" else text
+        value = read_seconds(name, text) if name in LEAST_S else text
         setattr(options, attribute(name), value if takes_value else True)
-    whole = [
-        name for name in ("json", "json-file", "json-stdin") if getattr(options, attribute(name)) not in (None, False)
-    ]
+    whole = [name for name in WHOLE if getattr(options, attribute(name)) not in (None, False)]
     if len(whole) > 1:
         raise UsageError(f"--{whole[0]} and --{whole[1]} cannot be combined.", "Keep one of them.")
 
 
-def read_seconds(text: str) -> float:
+def read_seconds(name: str, text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
-        seconds = 0.0
-    if not 0.001 <= seconds <= 86_400:
-        raise UsageError(f'--timeout "{text}" is no number of seconds.', "From 0.001 to 86400.", got=text)
+        seconds = -1.0
+    least = LEAST_S[name]
+    if not least <= seconds <= 86_400:
+        raise UsageError(f'--{name} "{text}" is no number of seconds.', f"From {least:g} to 86400.", got=text)
     return seconds
 
 

@@ -96,6 +96,13 @@ class Stage:
     def wait_for_call(self) -> None:
         self.wait_for("box", "arguments")
 
+    def wait_for_end(self) -> None:
+        """Returns when the server and its children have gone, within five seconds."""
+        end = time.monotonic() + 5
+        while any(map(is_running, self.processes())):
+            assert time.monotonic() < end, f"{self.processes()} are still there after 5 s"
+            time.sleep(0.005)
+
     def was_started(self, name: str) -> bool:
         return bool(self.record(name))
 

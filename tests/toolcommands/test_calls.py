@@ -144,6 +144,17 @@ def test_a_servers_standard_error_is_shown_when_it_is_asked_for(box: Stage) -> N
     assert box.run("box__echo").stderr == ""
 
 
+def test_a_server_stays_for_the_next_call_where_that_is_asked(box: Stage) -> None:
+    runtime = box.folder.parent / "runtime"
+    runtime.mkdir()
+    box.environment["XDG_RUNTIME_DIR"] = str(runtime)
+    for number in ("1", "2"):
+        assert box.run("--keep-alive", "30", "box__echo", "--n", number).stdout == "recorded\n"
+    assert box.calls() == ['{"n": 1}', '{"n": 2}'] and len(box.processes()) == 1
+    assert box.run("--keep-alive", "0", "box__echo").stdout == "recorded\n"
+    box.wait_for_end()
+
+
 def test_a_server_at_a_url_is_called_too(stage: Stage) -> None:
     with web_server() as url:
         stage.configure("web", {"url": url, "headers": {"Authorization": "${LOGIN}"}})
