@@ -160,7 +160,7 @@ def make_parser() -> argparse.ArgumentParser:
     go_on = parser.add_mutually_exclusive_group()
     go_on.add_argument("--continue", action="store_true", dest="newest", help="go on with the newest session")
     go_on.add_argument("--resume", metavar="ID", help="go on with this session; the beginning of its id is enough")
-    add("--language", metavar="CODE", help="the language of the program")
+    add("--language", metavar="CODE", help="en, ja or zh (default: auto, that of the locale)")
     add("--max-steps", metavar="N", type=positive, help="rounds of tool calls in one turn (default: 8)")
     add("--max-tokens", metavar="N", type=positive, help="tokens of one reply (default: 1024)")
     add("--context", metavar="N", type=positive, help="tokens of context (default: the model's own)")
@@ -210,8 +210,9 @@ def find(options: argparse.Namespace) -> Settings:
     policy = settings.policy
     allow, deny = (*policy.allow, *(options.allow or ())), (*policy.deny, *(options.deny or ()))
     settings = replace(settings, generation=generation, policy=replace(policy, allow=allow, deny=deny))
-    check_choice("language", settings.language, language.languages())
-    check_choice("prompt language", settings.prompt_language, ["auto", *language.languages()])
+    known = [language.AUTO, *language.languages()]
+    check_choice("language", settings.language, known)
+    check_choice("prompt language", settings.prompt_language, known)
     check_choice("tool format", settings.tool_format, list(FORMATS))
     check_choice("backend", settings.backend, ["auto", *BACKENDS])
     return choose_servers(replace(settings, session=choose_session(options)), options)

@@ -94,13 +94,14 @@ class ServerConfig:
 class Settings:
     """Everything a sitting needs. `model` "" is the small model that ships; `context_tokens` 0 the model's own.
 
+    `language` "auto" is that of the locale.
     `session` is a session to go on with: an id, or "newest"; it comes from the command line alone.
     `written` names the keys that a file gives ("policy.approve"), so that a default somebody wrote wins too.
     """
 
     model: str = ""
     backend: str = "auto"
-    language: str = "en"
+    language: str = "auto"
     system: str = ""
     tool_format: str = "json"
     max_steps: int = 8

@@ -152,16 +152,20 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(settings: Settings, state: Path, person: Sitter | None = None) -> AsyncIterator[Desk]:
+async def open_desk(
+    settings: Settings, state: Path, person: Sitter | None = None, words: Words | None = None
+) -> AsyncIterator[Desk]:
     """Opens what the settings ask for. A server that fails is told in `failures`; raises ModelError and the like.
 
     `person` answers what servers ask and what the policy leaves open; without one, the answer is no. The talk is saved
-    as a session when there is a person, or when the settings name a session to go on with.
+    as a session when there is a person, or when the settings name a session to go on with. `words` is what the person's
+    face speaks: one language for both, also after it was changed.
     """
     replay = open_replay(Path(settings.model)) if is_session(settings) else None
     settings = replay.settings_of(settings) if replay else settings
     said: list[str] = []
-    words = language.load(settings.language)
+    words = words or language.load()
+    words.speak(settings.language)
     loading = load_model(settings, state)
 
     async def find_backend() -> Backend:

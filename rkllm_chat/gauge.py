@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .clean import clean_line
+from .language import Words
 
 FULL, EMPTY = "█", "░"
 SEPARATOR = " · "
@@ -26,25 +27,27 @@ class Status:
     celsius: float | None = None
 
 
-def status_line(status: Status, width: int) -> str:
+def status_line(status: Status, words: Words, width: int) -> str:
     """The status in at most `width` cells; what comes last is left out first.
 
-    >>> status_line(Status("tiny.gguf", 1, 1, 9, 3100, 8192, 23.4), 100)
-    'tiny.gguf · ctx 3.1k / 8.2k (38%) · 23 tok/s · 1/1 servers · 9 tools'
+    >>> from rkllm_chat.language import load
+    >>> status_line(Status("tiny.gguf", 1, 1, 9, 3100, 8192, 23.4), load(), 100)
+    'tiny.gguf · ctx 3.1k / 8.2k (38%) · 23.4 tok/s · 1/1 servers · 9 tools'
     """
     parts = [clean_line(status.model)]
     if status.context_tokens:
+        used, whole = thousands(status.used_tokens), thousands(status.context_tokens)
         share = round(100 * status.used_tokens / status.context_tokens)
-        parts.append(f"ctx {thousands(status.used_tokens)} / {thousands(status.context_tokens)} ({share}%)")
+        parts.append(words("status.context", used=used, whole=whole, share=share))
     if status.tokens_per_s:
-        parts.append(f"{status.tokens_per_s:.3g} tok/s")
+        parts.append(words("status.speed", tokens=f"{status.tokens_per_s:.3g}"))
     if status.npu is not None:
         parts.append(f"NPU {status.npu}%")
     if status.celsius is not None:
         parts.append(f"{status.celsius:.0f} °C")
     if status.servers:
-        parts.append(f"{status.servers_up}/{status.servers} servers")
-        parts.append(f"{status.tools} tools")
+        parts.append(words("status.servers", up=status.servers_up, all=status.servers))
+        parts.append(words("status.tools", count=status.tools))
     return fit(parts, width)
 
 

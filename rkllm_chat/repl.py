@@ -66,7 +66,7 @@ async def chat(settings: Settings, state: Path, color: bool, source: Source) -> 
     words, overview = language.load(settings.language), Overview()
     async with AsyncExitStack() as stack:
         face = make_face(words, open_history(state), overview, color)
-        opening = asyncio.ensure_future(stack.enter_async_context(open_desk(settings, state, face)))
+        opening = asyncio.ensure_future(stack.enter_async_context(open_desk(settings, state, face, words)))
         stack.push_async_callback(give_up, opening)
         async with face:
             face.show(Notice(words("repl.opening", version=__version__)))

@@ -120,14 +120,14 @@ def steps_of(records: Sequence[Record]) -> list[tuple[Message, ...] | Edit]:
 def limits_of(records: Sequence[Record], setup: Setup) -> list[Onward]:
     """How each turn went on that came to the limit of its rounds, in order."""
     limits: list[Onward] = []
-    wrap_up = language.load()("prompt.wrap_up")
+    wrap_up = [language.load(code)("prompt.wrap_up") for code in language.languages()]
     most = setup.settings.get("max_steps", Settings.max_steps)
     rounds, wrapped_up = 0, False
     for record in records:
         match record:
             case Usage():
                 rounds += 1
-            case Message("tool", text, None) if text == wrap_up:
+            case Message("tool", text, None) if text in wrap_up:
                 limits += [rounds - most] if rounds > most else []
                 limits.append("answer")
                 wrapped_up = True

@@ -36,7 +36,7 @@ class Seat:
         self.screen = Screen(history, completer, color)
         self.live = Live(self.screen, words, color)
         self._words = words
-        self.screen.status = lambda width: self.live.dim(status_line(overview.status(), width))
+        self.screen.status = lambda width: self.live.dim(status_line(overview.status(), words, width))
         self.screen.on_hint = lambda: self.live.say(words("repl.leave_hint"))
 
     async def __aenter__(self) -> Self:

@@ -232,7 +232,7 @@ def describe(chat: Chat) -> Setup:
     """With what the chat goes on from here. Nothing of a server's configuration is in it: that may hold secrets."""
     settings, backend = chat.settings, chat.backend
     tools = tuple(chat.toolbox.tools)
-    kept = asdict(replace(settings, servers=()))
+    kept = asdict(replace(settings, servers=(), language=chat.words.code))
     system = compose(
         (), () if backend.native_tools else tools, chat.prompt_words, settings.system, settings.tool_format
     )

@@ -45,6 +45,7 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["LC_ALL"] = "C.UTF-8"  # what tests read is English wherever they run
     config.pluginmanager.register(Rows(config))
 
 

@@ -11,11 +11,20 @@ from typing import get_args
 import pytest
 
 import rkllm_chat
-from rkllm_chat.language import Words, languages, load
+from rkllm_chat.language import Words, find_language, languages, load
 from rkllm_chat.messages import Status
 
 ENGLISH = load("en")
 TABLES = {key.partition(".")[0] for key in ENGLISH.sentences}
+OTHERS = [code for code in languages() if code != "en"]
+ALIKE = re.compile(r"examples\.\w+|live\.waiting")
+"""Keys whose sentence may be the English one: they hold commands, or no word."""
+REPERTOIRES = {"ja": "shift_jis", "zh": "gb2312"}
+"""Has the characters of the language and lacks those that only the others write (说 is not in JIS, 説 not in GB)."""
+KANA = re.compile(r"[\u3041-\u3096\u30a1-\u30fa]")
+FOREIGN_MARKS = {"ja": re.compile(r"[()，；：？！［］｛｝]"), "zh": re.compile(r"[()［］｛｝]|[\u4e00-\u9fff][,;?!]")}
+ANSWERS = re.compile(r"\[\w(?:/\w)?\]")
+QUESTIONS = [key for key, sentence in ENGLISH.sentences.items() if ANSWERS.search(sentence)]
 
 
 def placeholders(sentence: str) -> set[str]:
@@ -89,3 +98,94 @@ def test_every_sentence_is_said_somewhere() -> None:
 @pytest.mark.parametrize("status", get_args(Status))
 def test_every_end_of_a_call_has_its_line(status: str) -> None:
     assert ENGLISH(f"terminal.{status}", tool="get_time", text="why").startswith("[MCP: Tool 'get_time' ")
+
+
+def faults_of_characters(code: str, sentence: str) -> str:
+    """The characters of a sentence that its language does not write."""
+    odd = "".join(one for one in sentence if not one.encode(REPERTOIRES[code], errors="ignore"))
+    kana = KANA.findall(sentence) if code == "zh" else []
+    return odd + "".join(kana) + "".join(FOREIGN_MARKS[code].findall(re.sub(r"\{\w*\}", "", sentence)))
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_no_sentence_was_left_in_english(code: str) -> None:
+    same = [key for key, sentence in load(code).sentences.items() if sentence == ENGLISH.sentences.get(key)]
+    assert [key for key in same if not ALIKE.fullmatch(key)] == []
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_a_sentence_has_the_characters_of_its_language_alone(code: str) -> None:
+    faults = {key: faults_of_characters(code, sentence) for key, sentence in load(code).sentences.items()}
+    assert {key: odd for key, odd in faults.items() if odd} == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence", "odd"),
+    [
+        ("ja", "说明を表示", "说"),
+        ("ja", "終了、（{x}）。", ""),
+        ("ja", "終了 ({x})：", "()："),
+        ("zh", "説明", "説"),
+        ("zh", "工具のツール", "ーのツル"),
+        ("zh", "工具(一个)", "()"),
+        ("zh", "工具,一个", "具,"),
+        ("zh", "工具：{x}，一个（二）。", ""),
+    ],
+)
+def test_a_stray_character_is_found(code: str, sentence: str, odd: str) -> None:
+    assert faults_of_characters(code, sentence) == odd
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_a_question_keeps_its_keys_and_ends_with_the_place_for_the_answer(code: str) -> None:
+    assert {"question.run", "question.onward", "elicit.answer", "ask.sample"} <= set(QUESTIONS)
+    words = load(code)
+    for key in QUESTIONS:
+        english, sentence = ENGLISH.sentences[key], words.sentences[key]
+        assert ANSWERS.findall(sentence) == ANSWERS.findall(english), key
+        tail = re.search(r"(\[\w/\w\])?:? ?$", english)
+        assert tail and tail[0] and sentence.endswith(tail[0]), key
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_the_lines_about_tools_keep_their_form(code: str) -> None:
+    words = load(code)
+    for key, english in ENGLISH.sentences.items():
+        assert words.sentences[key].startswith("[MCP: ") == english.startswith("[MCP: "), key
+        assert words.sentences[key].endswith("]") == english.endswith("]"), key
+        assert words.sentences[key].count("'{") == english.count("'{"), key
+
+
+@pytest.mark.parametrize(
+    ("locale", "code"),
+    [
+        ({"LANG": "ja_JP.UTF-8"}, "ja"),
+        ({"LANG": "ja_JP.eucJP"}, "ja"),
+        ({"LANG": "ja"}, "ja"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "zh_TW.Big5"}, "zh"),
+        ({"LANG": "zh_SG@hans"}, "zh"),
+        ({"LANG": "en_GB.UTF-8"}, "en"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LANG": "jam_JM"}, "en"),
+        ({"LANG": "C"}, "en"),
+        ({"LANG": "C.UTF-8"}, "en"),
+        ({"LANG": "POSIX"}, "en"),
+        ({"LANG": "../ja"}, "en"),
+        ({"LANG": ""}, "en"),
+        ({}, "en"),
+        ({"LC_MESSAGES": "zh_CN.UTF-8", "LANG": "ja_JP.UTF-8"}, "zh"),
+        ({"LC_ALL": "C", "LC_MESSAGES": "zh_CN.UTF-8", "LANG": "ja_JP.UTF-8"}, "en"),
+        ({"LC_ALL": "", "LC_MESSAGES": "", "LANG": "ja_JP.UTF-8"}, "ja"),
+        ({"LC_CTYPE": "ja_JP.UTF-8", "LANG": "C"}, "en"),
+    ],
+)
+def test_the_locale_says_the_language(locale: dict[str, str], code: str) -> None:
+    assert find_language(locale) == code
+
+
+def test_words_by_default_are_those_of_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert load("auto").code == "zh"
+    assert load("auto")("repl.no_servers") == "无"
+    assert load().code == "en"

@@ -11,6 +11,7 @@ from ..desk import Desk
 from ..errors import UsageError
 from ..events import Copied, Draft, Notice, Page, Table
 from ..gauge import bar, seconds, thousands
+from ..language import Words
 from ..messages import Message, ToolResult
 from ..prompt import compose
 from ..terminal import sketch_arguments
@@ -26,14 +27,18 @@ async def show_calls(desk: Desk, argument: str) -> Stream:
     if not results:
         yield Notice(desk.words("history.none"))
     elif argument:
-        yield Page(describe_result(results[read_number(argument, len(results)) - 1]))
+        yield Page(describe_result(results[read_number(argument, len(results)) - 1], desk.words))
     else:
-        yield Table((), tuple(row_of(number, result) for number, result in enumerate(results, 1)))
+        yield Table((), tuple(row_of(number, result, desk.words) for number, result in enumerate(results, 1)))
 
 
-def row_of(number: int, result: ToolResult) -> tuple[str, ...]:
-    arguments, time_s = sketch_arguments(result.arguments), seconds(result.seconds)
-    return (str(number), result.tool, arguments, result.status, time_s, shorten(result.text))
+def row_of(number: int, result: ToolResult, words: Words) -> tuple[str, ...]:
+    arguments, status, time_s = (
+        sketch_arguments(result.arguments),
+        words(f"export.{result.status}"),
+        seconds(result.seconds),
+    )
+    return (str(number), result.tool, arguments, status, time_s, shorten(result.text))
 
 
 def read_number(text: str, most: int) -> int:
@@ -42,9 +47,10 @@ def read_number(text: str, most: int) -> int:
     return int(text)
 
 
-def describe_result(result: ToolResult) -> str:
+def describe_result(result: ToolResult, words: Words) -> str:
     name = f"{result.server}__{result.tool}" if result.server else result.tool
-    return f"{name} {sketch_arguments(result.arguments)} {result.status} {seconds(result.seconds)}\n{result.text}"
+    arguments, status = sketch_arguments(result.arguments), words(f"export.{result.status}")
+    return f"{name} {arguments} {status} {seconds(result.seconds)}\n{result.text}"
 
 
 def shorten(text: str) -> str:
@@ -142,14 +148,14 @@ async def show_usage(desk: Desk, _argument: str) -> Stream:
     rows = [
         (desk.words("usage.replies"), str(len(spent)), ""),
         (desk.words("usage.reused"), thousands(reused), f"{100 * reused / max(1, prompt):.0f}%"),
-        (desk.words("usage.prefilled"), thousands(prefilled), describe_speed(prefilled, prefill_s)),
-        (desk.words("usage.generated"), thousands(generated), describe_speed(generated, generate_s)),
+        (desk.words("usage.prefilled"), thousands(prefilled), describe_speed(prefilled, prefill_s, desk.words)),
+        (desk.words("usage.generated"), thousands(generated), describe_speed(generated, generate_s, desk.words)),
     ]
     yield Table((), tuple(rows))
 
 
-def describe_speed(tokens: int, time_s: float) -> str:
-    return f"{seconds(time_s)}, {tokens / time_s:.3g} tok/s" if time_s else ""
+def describe_speed(tokens: int, time_s: float, words: Words) -> str:
+    return f"{seconds(time_s)}, {words('status.speed', tokens=f'{tokens / time_s:.3g}')}" if time_s else ""
 
 
 async def suggest_compact(_desk: Desk, _typed: str) -> Sequence[str]:

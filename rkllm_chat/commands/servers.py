@@ -14,6 +14,7 @@ from ..config import ServerConfig
 from ..desk import Desk
 from ..errors import ServerNotFoundError, UsageError
 from ..events import Notice, Page, Table
+from ..language import Words
 from ..names import find_tools, shown_names
 from . import Stream, command
 from .auth import show_auth
@@ -55,7 +56,7 @@ async def list_servers(desk: Desk, _rest: str) -> Stream:
     for server in desk.settings.servers:
         connection = connections.get(server.name)
         state = words(f"state.{connection.state if connection else 'off'}")
-        rows.append((server.name, state, describe(connection) if connection else "", server.source))
+        rows.append((server.name, state, describe(connection, words) if connection else "", server.source))
     yield Table((), tuple(rows))
     for connection in connections.values():
         for tool, why in connection.hidden.items():
@@ -63,12 +64,13 @@ async def list_servers(desk: Desk, _rest: str) -> Stream:
             yield Notice(words("servers.hidden", server=connection.config.name, tool=tool, reason=reason))
 
 
-def describe(connection: Connection) -> str:
+def describe(connection: Connection, words: Words) -> str:
     """The tools of a server and the protocol it speaks, or why it is not there."""
     if connection.error and not connection.is_open:
         return connection.error.message
+    tools = words("status.tools", count=len(connection.tools))
     version = f", MCP {connection.protocol_version}" if connection.is_open else ""
-    return f"{len(connection.tools)} tools{version}" if connection.is_ready else ""
+    return f"{tools}{version}" if connection.is_ready else ""
 
 
 async def restart(desk: Desk, name: str) -> Stream:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -13,6 +15,9 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent
+VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
+"""What says the locale of messages; the first that is set counts (POSIX.1-2017, base definitions, section 8.2)."""
+AUTO = "auto"
 
 
 class Words:
@@ -24,7 +29,8 @@ class Words:
 
     def speak(self, language: str) -> None:
         """Goes on in another language; whoever holds these words says it in that one."""
-        self.sentences, self.code = read(language), language
+        self.code = find_language(os.environ) if language == AUTO else language
+        self.sentences = read(self.code)
 
     def __call__(self, key: str, **values: object) -> str:
         return self.sentences[key].format(**values)
@@ -36,8 +42,17 @@ def languages() -> list[str]:
 
 
 def load(language: str = "en") -> Words:
-    """The words of a language."""
-    return Words(read(language), language)
+    """The words of a language; "auto" is that of the locale."""
+    words = Words({})
+    words.speak(language)
+    return words
+
+
+def find_language(environment: Mapping[str, str]) -> str:
+    """The language of the locale (`ja_JP.UTF-8` is ja, `zh_TW` zh); English where that is none of ours, or C."""
+    locale = next((environment[name] for name in VARIABLES if environment.get(name)), "")
+    code = re.split(r"[_.@-]", locale.lower(), maxsplit=1)[0]
+    return code if code in languages() else "en"
 
 
 @cache
