@@ -24,7 +24,7 @@ REPERTOIRES = {"ja": "shift_jis", "zh": "gb2312"}
 KANA = re.compile(r"[\u3041-\u3096\u30a1-\u30fa]")
 FOREIGN_MARKS = {"ja": re.compile(r"[()，；：？！［］｛｝]"), "zh": re.compile(r"[()［］｛｝]|[\u4e00-\u9fff][,;?!]")}
 ANSWERS = re.compile(r"\[\w(?:/\w)?\]")
-QUESTIONS = [key for key, sentence in ENGLISH.sentences.items() if ANSWERS.search(sentence)]
+QUESTIONS = [key for key, text in ENGLISH.sentences.items() if ANSWERS.search(text) or text.endswith(" ")]
 
 
 def placeholders(sentence: str) -> set[str]:
