@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from rkllm_chat.commands import COMMANDS
 from rkllm_chat.config import read_toml
 from rkllm_chat.language import languages
 from stage import PROGRAM, Screen
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+BLOCKS = FENCE.findall(README)
+TRANSLATED = {code: ROOT / f"README.{code}.md" for code in languages() if code != "en"}
 MOMENT = re.compile(r"\d\d:\d\d on \w+, \d+ \w+ \d{4}|[\d.e-]+ s$")
 
 
@@ -108,5 +111,26 @@ def test_every_option_in_the_examples_exists() -> None:
         assert option in help_text, option
 
 
-def test_every_language_file_is_found() -> None:
-    assert "en" in languages()
+@pytest.mark.parametrize("code", TRANSLATED)
+def test_a_translated_first_page_shows_the_same_commands_and_the_same_session(code: str) -> None:
+    text = TRANSLATED[code].read_text(encoding="utf-8")
+    own = FENCE.findall(text)
+    assert [block for block in own if block[0] in ("bash", "console")] == [
+        block for block in BLOCKS if block[0] in ("bash", "console")
+    ][:3]
+    assert all(read_toml(block, "README", {"HOME": "/home/someone"}).servers for kind, block in own if kind == "toml")
+
+
+@pytest.mark.parametrize("code", TRANSLATED)
+def test_a_translated_first_page_names_what_exists(code: str) -> None:
+    text = TRANSLATED[code].read_text(encoding="utf-8")
+    assert set(re.findall(r"`(/\w+)[ `]", text)) <= set(COMMANDS)
+    assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text)) <= set(re.findall(r"--[a-z][\w-]+", README))
+    assert all((ROOT / path).exists() for path in re.findall(r"\]\(([^)]+)\)", text))
+
+
+@pytest.mark.parametrize("code", languages())
+def test_each_first_page_leads_to_the_others(code: str) -> None:
+    pages = {"en": ROOT / "README.md", **TRANSLATED}
+    links = pages[code].read_text(encoding="utf-8").splitlines()[2]
+    assert re.findall(r"\]\(([^)]+)\)", links) == [page.name for other, page in pages.items() if other != code]
