@@ -17,7 +17,7 @@ from . import language
 from .budget import ANSWER_SHARE, RESULT_SHARE, cut_middle, next_turn
 from .config import Generation, Settings
 from .errors import ChatError
-from .events import CallFound, CallGarbled, CallsDetected, Event, Notice, Reading, Reason, TurnEnded, Usage
+from .events import CallFound, CallGarbled, CallsDetected, Event, Notice, Reading, Reason, Sentence, TurnEnded, Usage
 from .history import History
 from .language import Words
 from .messages import NOTHING_SAID, Message, Tool, ToolResult
@@ -48,8 +48,8 @@ class Backend(Protocol):
 
     def stream(
         self, prompt: Sequence[Message], generation: Generation, tools: Sequence[Tool] = ()
-    ) -> AsyncGenerator[str | Usage | Notice | Reading, None]:
-        """Pieces of the reply, then one Usage; a Notice or Readings where something takes its time.
+    ) -> AsyncGenerator[str | Usage | Sentence | Reading, None]:
+        """Pieces of the reply, then one Usage; a Sentence or Readings where something takes its time.
 
         Closing it stops the engine. Raises GenerationError.
         """
@@ -210,8 +210,8 @@ class Chat:
                     if isinstance(piece, Usage):
                         reply.usage = piece
                         continue
-                    if isinstance(piece, Notice | Reading):
-                        yield piece
+                    if isinstance(piece, Sentence | Reading):
+                        yield self.tell(piece)
                         continue
                     said.append(piece)
                     for event in reply.note(scanner.feed(piece)):
@@ -255,6 +255,10 @@ class Chat:
             case "no":
                 return "declined"
         return "run"
+
+    def tell(self, piece: Sentence | Reading) -> Notice | Reading:
+        """What an engine says of itself, in the language that is spoken."""
+        return Notice(self.words(piece.key)) if isinstance(piece, Sentence) else piece
 
     @property
     def prompt_words(self) -> Words:

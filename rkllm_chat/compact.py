@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from .budget import cut_middle
 from .chat import Chat
-from .events import Event, Notice, Reading, Text, Usage
+from .events import Event, Notice, Reading, Sentence, Text, Usage
 from .messages import Message
 from .prompt import tool_text
 from .scanner import Scanner
@@ -48,8 +48,8 @@ async def compact(chat: Chat, messages: int) -> AsyncGenerator[Event, None]:
                 said += [event for event in scanner.feed(piece) if isinstance(event, Text)]
             elif isinstance(piece, Usage):
                 usage = piece
-            elif isinstance(piece, Notice | Reading):
-                yield piece
+            elif isinstance(piece, Sentence | Reading):
+                yield chat.tell(piece)
     said += [event for event in scanner.close() if isinstance(event, Text)]
     summary = "".join(event.text for event in said).strip()
     if not summary or usage.hit_limit:

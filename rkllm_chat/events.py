@@ -117,6 +117,13 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class Sentence:
+    """A notice by its key in the language file: who gives it does not know which language is spoken."""
+
+    key: str
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows of cells under a head, for commands that list things."""
 

@@ -16,11 +16,10 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from .. import language
 from ..config import Generation, Settings
 from ..discover import state_folder
 from ..errors import GenerationError, ModelError
-from ..events import Notice, Reading, Usage
+from ..events import Reading, Sentence, Usage
 from ..messages import Message, Tool
 from ..templates import Template, join_text
 from .push import Emit, stream_pushed
@@ -36,7 +35,7 @@ from .tokens import PromptTokens, read_tokenizer
 
 CONTEXT_TOKENS = 4096
 
-Item = str | Usage | Notice | Reading
+Item = str | Usage | Sentence | Reading
 
 LEAST_READ = 32
 """Fewer tokens than this say nothing about the speed of reading."""
@@ -106,7 +105,6 @@ class Rkllm:
         self.template = Path(settings.rkllm.template).name
         self.context_tokens = settings.context_tokens or CONTEXT_TOKENS
         self.native_tools = settings.rkllm.native_tools
-        self._words = language.load(settings.language)
         self._thinking = settings.thinking != "off"
         release = read_release(library)
         family = RELEASES.get(release, "")
@@ -170,7 +168,7 @@ class Rkllm:
     async def stream(
         self, prompt: Sequence[Message], generation: Generation, tools: Sequence[Tool] = ()
     ) -> AsyncGenerator[Item, None]:
-        """Pieces of the reply as they are written, then its Usage; a Notice where something takes its time.
+        """Pieces of the reply as they are written, then its Usage; a Sentence where something takes its time.
 
         Raises GenerationError when the runtime fails. Closing the stream asks the runtime to end; it cannot while it
         reads the prompt, so then the next run waits for it, and says so.
@@ -205,7 +203,7 @@ class Rkllm:
     ) -> None:
         """One reply, on the thread that talks to the worker."""
         for key in self._runtime.prepare(self._options(generation, self._runtime.family), stopping):
-            emit(Notice(self._words(f"npu.{key}")))
+            emit(Sentence(f"npu.{key}"))
         plan = self._way.plan(prompt, tools)
         room = min(generation.max_tokens, self.context_tokens - plan.tokens)
         if room <= 0:
@@ -281,7 +279,7 @@ class Rkllm:
             self._way.learn(usage.prompt_tokens)
         self._note(usage)
         if reply.stops.ending == "circle":
-            emit(Notice(self._words("npu.circle")))
+            emit(Sentence("npu.circle"))
         emit(usage)
 
     def _note(self, usage: Usage) -> None:

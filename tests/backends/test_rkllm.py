@@ -23,7 +23,7 @@ from rkllm_chat.chat import Backend, Chat
 from rkllm_chat.config import Generation, Settings
 from rkllm_chat.config import Rkllm as RkllmSettings
 from rkllm_chat.errors import ChatError, ConfigError, GenerationError, ModelError
-from rkllm_chat.events import Event, Notice, Reading, Text, TurnEnded, Usage
+from rkllm_chat.events import Event, Notice, Reading, Sentence, Text, TurnEnded, Usage
 from rkllm_chat.messages import Message
 from stage import GREEDY, Box, collect
 
@@ -194,12 +194,22 @@ def test_sampling_is_told_with_the_run_or_by_loading_again(
     backend = open_npu(family)
 
     async def notices(generation: Generation) -> list[str]:
-        return [item.text async for item in backend.stream(HELLO, generation) if isinstance(item, Notice)]
+        return [item.key async for item in backend.stream(HELLO, generation) if isinstance(item, Sentence)]
 
     assert run(notices(GREEDY)) == []
     warm = run(notices(replace(GREEDY, temperature=0.7)))
-    assert [text.partition(",")[0] for text in warm] == (["The model is loaded again"] if family == "F" else [])
+    assert warm == (["npu.reloaded"] if family == "F" else [])
     assert run(notices(replace(GREEDY, temperature=0.7))) == []
+
+
+def test_what_the_runtime_says_is_told_in_the_language_that_is_spoken_now(
+    open_npu: Open, run: Callable[..., Any]
+) -> None:
+    chat = chat_with(open_npu("F"))
+    chat.words.speak("zh")
+    chat.settings = replace(chat.settings, generation=replace(GREEDY, temperature=0.7))
+    (turn,) = run(talk(chat, "Hello!"))
+    assert turn[0] == Notice(language.load("zh")("npu.reloaded"))
 
 
 @pytest.mark.parametrize("family", "CFG")
@@ -229,9 +239,7 @@ def test_a_circle_is_ended(open_npu: Open, run: Callable[..., Any]) -> None:
 
     items = run(take())
     assert items[-1].hit_limit and items[-1].generated_tokens < 1000
-    assert [item.text for item in items if isinstance(item, Notice)] == [
-        "The model went round in circles and was stopped."
-    ]
+    assert [item.key for item in items if isinstance(item, Sentence)] == ["npu.circle"]
 
 
 def test_characters_of_several_tokens_arrive_whole(open_npu: Open, run: Callable[..., Any]) -> None:
@@ -326,7 +334,7 @@ def test_a_stop_during_prefill_is_felt_at_once_and_the_next_message_waits(
 
     seconds, items = run(asyncio.wait_for(walk_away_and_come_back(), 20))
     assert seconds < 1.2
-    assert isinstance(items[0], Notice) and items[0].text.startswith("The NPU still reads the prompt before")
+    assert items[0] == Sentence("npu.waiting")
     assert "".join(item for item in items if isinstance(item, str)) == "Hello! How can I help you?"
 
 
