@@ -200,6 +200,7 @@ READERS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any]]] = {
     "Status": (lambda value: value in get_args(Status), str),
     "End": (lambda value: value in get_args(End), str),
     "Mapping[str, Any]": (lambda value: isinstance(value, dict), dict),
+    "Mapping[str, Any] | None": (lambda value: value is None or isinstance(value, dict), lambda value: value),
     "ToolResult | None": (lambda _: True, lambda value: None if value is None else build(ToolResult, value)),
     "tuple[Message, ...]": (is_list, lambda value: tuple(build(Message, item) for item in value)),
     "tuple[Tool, ...]": (is_list, lambda value: tuple(build(Tool, item) for item in value)),
