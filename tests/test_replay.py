@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rkllm_chat import language
 from rkllm_chat.backends.scripted import Reply, Scripted, replies_of
 from rkllm_chat.chat import Chat, Onward
 from rkllm_chat.errors import GenerationError
@@ -52,7 +53,8 @@ def play(entries: list[Entry], lines: tuple[str, ...]) -> list[Event]:
     replay = Replay(entries)
     settings = replay.settings_of(make_chat([]).settings)
     backend = Scripted(replies_of(entries), replay.setup.context_tokens)
-    chat = Chat(backend, replay, settings, make_chat([]).words, replay.approve, at_limit=replay.at_limit)
+    words = language.load(settings.language)
+    chat = Chat(backend, replay, settings, words, replay.approve, at_limit=replay.at_limit)
     return turns(chat, *lines)
 
 
@@ -110,9 +112,11 @@ def test_of_calls_side_by_side_the_quicker_one_ends_first_again(shelf: Shelf) ->
     [["stop", "stop"], ["answer"], [1, "stop"], [1, "answer"], [2, "stop"], [3]],
     ids=lambda answers: str(answers),
 )
-def test_a_turn_that_came_to_its_limit_goes_on_as_it_did(shelf: Shelf, answers: list[Onward]) -> None:
+@pytest.mark.parametrize("code", language.languages())
+def test_a_turn_that_came_to_its_limit_goes_on_as_it_did(shelf: Shelf, answers: list[Onward], code: str) -> None:
     calls = [call_text("depth", at=place) for place in ("Husum", "Emden", "Leer", "Weener")]
     chat = make_chat([*calls, "Deep.", "Bye."], Box({"depth": depth}), max_steps=2)
+    chat.words.speak(code)
     asked = list(answers)
 
     async def at_limit(_rounds: int) -> Onward:
