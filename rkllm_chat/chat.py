@@ -258,7 +258,7 @@ class Chat:
 
     def tell(self, piece: Sentence | Reading) -> Notice | Reading:
         """What an engine says of itself, in the language that is spoken."""
-        return Notice(self.words(piece.key)) if isinstance(piece, Sentence) else piece
+        return Notice(self.words(piece.key, **piece.values)) if isinstance(piece, Sentence) else piece
 
     @property
     def prompt_words(self) -> Words:

@@ -5,7 +5,8 @@ A turn is a stream of these; a face shows them, a script reads them as JSON, a t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from .messages import ToolCall, ToolResult
@@ -121,6 +122,7 @@ class Sentence:
     """A notice by its key in the language file: who gives it does not know which language is spoken."""
 
     key: str
+    values: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True)
