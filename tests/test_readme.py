@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rkllm_chat.bundled import BUNDLED
 from rkllm_chat.commands import COMMANDS
-from rkllm_chat.config import read_toml
+from rkllm_chat.config import read_json, read_toml
 from rkllm_chat.language import languages
 from stage import PROGRAM, Screen
 
@@ -19,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 BLOCKS = FENCE.findall(README)
+FOREIGN = {"--check", "--no-x", "--place", "--expression", "--dangerously-skip-permissions"}
 TRANSLATED = {code: ROOT / f"README.{code}.md" for code in languages() if code != "en"}
 MOMENT = re.compile(r"\d\d:\d\d on \w+, \d+ \w+ \d{4}|[\d.e-]+ s$")
 
@@ -37,6 +39,11 @@ def test_the_first_screen_has_the_two_commands() -> None:
 @pytest.mark.parametrize("text", [*blocks("toml"), (ROOT / "mcp_config.toml").read_text(encoding="utf-8")])
 def test_configuration_examples_are_read_without_a_complaint(text: str) -> None:
     assert read_toml(text, "README.md", {"HOME": "/home/someone"}).servers
+
+
+@pytest.mark.parametrize("text", blocks("json"))
+def test_configuration_examples_of_other_programs_are_read(text: str) -> None:
+    assert read_json(text, "README.md", {}).servers
 
 
 @pytest.mark.model
@@ -97,17 +104,13 @@ def test_the_picture_shows_every_part_of_the_house() -> None:
 
 
 def test_every_option_in_the_examples_exists() -> None:
-    helps = [["--help"], ["serve", "board", "--help"], ["new-server", "--help"], ["call-tool", "--help"]]
-    others = [[sys.executable, "-m", module, "--help"] for module in ("tests.bench", "rkllm_chat.toolcommands")]
-    commands = [*([*PROGRAM, *one] for one in helps), *others]
+    names = [["serve", name] for name in BUNDLED]
+    helps = [[], *names, ["new-server"], ["call-tool"]]
+    others = [[sys.executable, "-m", module] for module in ("tests.bench", "rkllm_chat.toolcommands")]
+    commands = [[*one, "--help"] for one in (*([*PROGRAM, *one] for one in helps), *others)]
     shown = [subprocess.run(one, capture_output=True, text=True, timeout=30, check=True, cwd=ROOT) for one in commands]
     help_text = "".join(done.stdout for done in shown)
-    for option in set(re.findall(r"(?<![\w-])--[a-z][\w-]+", README)) - {
-        "--check",
-        "--no-x",
-        "--place",
-        "--expression",
-    }:
+    for option in set(re.findall(r"(?<![\w-])--[a-z][\w-]+", README)) - FOREIGN:
         assert option in help_text, option
 
 

@@ -57,27 +57,12 @@ class Process:
         return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
 
     def living(self) -> list[int]:
-        """Its processes that run: of its group, or with its mark. A zombie does not run."""
-        return [pid for pid in list_processes() if self._is_ours(pid)]
-
-    def _is_ours(self, pid: int) -> bool:
-        try:
-            state, _, group = read_stat(pid)[:3]
-            if state == "Z":
-                return False
-            return int(group) == self.pid or self._mark in Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:  # it has gone, or is another user's
-            return False
+        """Its processes that run: of its group, or with its mark."""
+        return find_living(self.pid, self._mark)
 
     def send(self, number: signal.Signals) -> bool:
         """Signals all that live; whether there were any."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)  # at once, so that none escapes by forking
-        living = self.living()
-        for pid in living:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        return bool(living)
+        return send_all(self.pid, self._mark, number)
 
     def close(self) -> None:
         """Lets go of everything; it and its group have been ended."""
@@ -119,6 +104,32 @@ def start_guard(mark: str) -> subprocess.Popen[bytes]:
         env={"PATH": "/usr/bin:/bin"},
         start_new_session=True,
     )
+
+
+def send_all(group: int, mark: bytes, number: signal.Signals) -> bool:
+    """Signals all that live of a group or with a mark; whether there were any."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)  # at once, so that none escapes by forking
+    living = find_living(group, mark)
+    for pid in living:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+    return bool(living)
+
+
+def find_living(group: int, mark: bytes) -> list[int]:
+    """The processes that run and are of a group or have a mark. A zombie does not run."""
+    return [pid for pid in list_processes() if belongs(pid, group, mark)]
+
+
+def belongs(pid: int, group: int, mark: bytes) -> bool:
+    try:
+        state, _, its_group = read_stat(pid)[:3]
+        if state == "Z":
+            return False
+        return int(its_group) == group or mark in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # it has gone, or is another user's
+        return False
 
 
 def list_processes() -> list[int]:
