@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 BUNDLED: dict[str, str] = {
     "board": "rkllm_chat.bundled.board",
     "claude": "rkllm_chat.bundled.claude",
+    "llm": "rkllm_chat.bundled.llm",
 }
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 MOST_WAITING = 16
 TICK_S = 2.0
 
+Say = Callable[[str], None]
 Tell = Callable[[float, float | None, str | None], Awaitable[None]]
 """Takes how far a call is, of how much if that is known, and a word on it."""
 
@@ -28,6 +29,9 @@ class Doing:
     """What a call does just now, in words for whoever waits for it."""
 
     text: str = ""
+
+    def say(self, text: str) -> None:
+        self.text = text
 
 
 class Turns:
@@ -48,7 +52,7 @@ class Turns:
         if self._present > MOST_WAITING:
             raise BusyError(f"{self._present} are before this one; try again later.")
         if self._present:
-            doing.text = f"waits for {self._present} before it"
+            doing.say(f"waits for {self._present} before it")
         self._present += 1
         try:
             async with self._lock:
@@ -58,20 +62,20 @@ class Turns:
 
 
 @asynccontextmanager
-async def telling(tell: Tell, doing: Doing) -> AsyncIterator[None]:
-    """Tells of a call every TICK_S, the first time at once: the seconds since it came, and what it does."""
-    ticking = asyncio.create_task(tick(tell, doing))
+async def telling(tell: Tell, doing: Doing, every_s: float = TICK_S) -> AsyncIterator[None]:
+    """Tells of a call again and again, the first time at once: the seconds since it came, and what it does."""
+    ticking = asyncio.create_task(tick(tell, doing, every_s))
     try:
         yield
     finally:
         ticking.cancel()
 
 
-async def tick(tell: Tell, doing: Doing) -> None:
+async def tick(tell: Tell, doing: Doing, every_s: float) -> None:
     begun = time.monotonic()
     with contextlib.suppress(asyncio.CancelledError):
         while await reach(tell, round(time.monotonic() - begun, 1), doing.text):  # noqa: ASYNC110 - it is a clock
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(every_s)
 
 
 async def reach(tell: Tell, progress: float, text: str) -> bool:

@@ -245,7 +245,7 @@ def test_only_files_of_the_given_folders_go_along(stage: Stage, tmp_path: Path) 
         "pipe": "'pipe' is not a file.",
         "picture.png": "'picture.png' is not a text file in UTF-8.",
         "latin.txt": "'latin.txt' is not a text file in UTF-8.",
-        "more.txt": "'more.txt' is too large: at most 512 KB go along.",
+        "more.txt": "'more.txt' is too large: at most 512 KB are read.",
     }
 
     async def play(call: Talk) -> None:

@@ -18,10 +18,10 @@ from typing import Any
 import anyio
 
 from ...errors import StartError
+from ..textfiles import FileError, read_text
 from ..turns import BusyError, Doing, Turns
 from . import process
 from .answers import Answer, AnswerError, read_answer
-from .context import FileError, add_context, read_context
 from .history import MOST_RUNS, History, Kept, Totals
 from .search import is_program
 
@@ -117,14 +117,15 @@ class ClaudeSession:
             raise FailedError(f"The timeout must be from 1 to {LONGEST_RUN_S} seconds.")
         if context_file is None:
             return prompt
-        return add_context(prompt, context_file, read_context(self._folders, context_file))
+        text = read_text(self._folders, context_file)
+        return f"{prompt}\n\nThe file {context_file}:\n\n```\n{text.rstrip()}\n```\n"
 
     async def _run(self, run: Run, text: str, limit_s: float, doing: Doing) -> Run:
         """One run that has the turn; whatever comes of it is in the history afterwards."""
         resets, answer, error = self._resets, None, "The run was cancelled."
-        doing.text = "looks for claude"
+        doing.say("looks for claude")
         command = await self._find_command()
-        doing.text = "claude runs"
+        doing.say("claude runs")
         begun = time.monotonic()
         try:
             answer, error = await self._ask(command, text, limit_s)

@@ -1,4 +1,4 @@
-"""The file that goes with a prompt: below a given folder, readable, text, and not too large."""
+"""Text files below given folders, and no others: readable, in UTF-8, not too large. It knows no tool."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ LARGEST_FILE = 512 * 1024
 
 
 class FileError(ValueError):
-    """The file does not go along; the text says why."""
+    """The file is not read; the text says why."""
 
 
-def read_context(folders: Sequence[Path], file_path: str) -> str:
+def read_text(folders: Sequence[Path], file_path: str) -> str:
     """The file's text. A relative path counts from the first folder; links are followed, but not out of the folders.
 
     Raises FileError.
@@ -43,7 +43,7 @@ def read_bytes(place: Path, named: str) -> bytes:
     except OSError as error:
         raise FileError(f"'{named}' cannot be read: {error.strerror}.") from None
     if len(data) > LARGEST_FILE:
-        raise FileError(f"'{named}' is too large: at most {LARGEST_FILE // 1024} KB go along.")
+        raise FileError(f"'{named}' is too large: at most {LARGEST_FILE // 1024} KB are read.")
     return data
 
 
@@ -63,8 +63,3 @@ def decode(data: bytes, named: str) -> str:
     if "\0" in text:
         raise FileError(f"'{named}' is not a text file in UTF-8.")
     return text
-
-
-def add_context(prompt: str, file_path: str, text: str) -> str:
-    """The prompt, and behind it the file."""
-    return f"{prompt}\n\nThe file {file_path}:\n\n```\n{text.rstrip()}\n```\n"
