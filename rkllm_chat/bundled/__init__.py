@@ -21,6 +21,7 @@ BUNDLED: dict[str, str] = {
     "board": "rkllm_chat.bundled.board",
     "claude": "rkllm_chat.bundled.claude",
     "llm": "rkllm_chat.bundled.llm",
+    "remote": "rkllm_chat.bundled.remote",
 }
 
 
