@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import __version__, oneshot
+from .bundled import BUNDLED
 from .clean import clean
 from .errors import ChatError, ServerNotFoundError, UsageError
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "Chat with an on-device model that calls MCP tools."
 EPILOG = (
-    "Other commands: rkllm-chat serve NAME (runs a bundled MCP server),"
+    f"Other commands: rkllm-chat serve NAME (runs an MCP server that ships: {', '.join(BUNDLED)}),"
     " rkllm-chat new-server DEST (makes one of your own), rkllm-chat doctor (says what this machine needs),"
     f" and for scripts, with one JSON document each: rkllm-chat {', '.join(oneshot.NAMES)}. All of it: see the README."
 )

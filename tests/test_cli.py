@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from rkllm_chat.bundled import BUNDLED
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 HEAVY = (
@@ -44,12 +46,19 @@ def modules_after(arguments: Sequence[str]) -> set[str]:
         ["--version"],
         ["--no-such-option"],
         ["serve", "--help"],
-        ["serve", "board", "--help"],
+        *(["serve", name, "--help"] for name in BUNDLED),
         ["new-server", "--help"],
     ],
 )
 def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
     assert modules_after(arguments) == set()
+
+
+def test_help_names_the_servers_that_ship() -> None:
+    command = [sys.executable, "-m", "rkllm_chat"]
+    for arguments in (["--help"], ["serve", "--help"]):
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=30, check=True)
+        assert all(name in done.stdout for name in ("board", "claude", "llm", "remote"))
 
 
 def test_a_turn_without_servers_imports_no_sdk() -> None:

@@ -290,6 +290,38 @@ def test_the_program_of_each_server_is_looked_for(board: Path, ask: Ask) -> None
     }
 
 
+def test_what_the_servers_that_ship_need_is_looked_for(folder: Path, program: Run) -> None:
+    config = """
+[[servers]]
+name = "claude"
+command = "rkllm-chat"
+args = ["serve", "claude"]
+env = { PATH = "%s" }
+[[servers]]
+name = "remote"
+command = "rkllm-chat"
+args = ["serve", "remote", "--url", "http://h/v1", "--model", "m", "--key-env=KEY"]
+env = { %s = "x" }
+"""
+
+    def told(path: Path, variable: str, code: int) -> dict[str, str]:
+        (folder / "mcp_config.toml").write_text(config % (path, variable), encoding="utf-8")
+        lines = json.loads(program("doctor", "--json", code=code).stdout)["result"]["lines"]
+        told = {line["name"]: f"{line['state']}: {line['value']}" for line in lines}
+        return {name: value for name, value in told.items() if name.startswith("server")}
+
+    without = told(folder / "empty", "OTHER", 1)
+    assert without["server remote"] == "wrong: rkllm-chat itself, but its env has no KEY"
+    installed = [path for path in ("/usr/local/bin/claude", "/usr/bin/claude") if Path(path).exists()]
+    expected = f"ok: rkllm-chat itself, with {installed[0]}" if installed else "wrong: rkllm-chat itself, but no Claude"
+    assert without["server claude"].startswith(expected)
+    (folder / "claude").touch(0o755)
+    assert told(folder, "KEY", 0) == {
+        "server claude": f"ok: rkllm-chat itself, with {folder}/claude",
+        "server remote": "ok: rkllm-chat itself",
+    }
+
+
 # --- the machine
 
 

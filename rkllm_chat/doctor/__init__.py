@@ -19,7 +19,7 @@ from ..clean import clean_line
 from ..config import Settings
 from ..discover import find_settings, places
 from ..errors import ConfigError, UsageError
-from . import machine, model
+from . import machine, model, servers
 from .board import Board, Check, Line, State, run_check
 from .report import write_report
 
@@ -44,7 +44,7 @@ CHECKS: dict[str, Check] = {
     "DDR": machine.check_ddr,
     "CPU": machine.check_cpus,
     "temperature": machine.check_temperature,
-    "servers": model.check_servers,
+    "servers": servers.check_servers,
 }
 
 

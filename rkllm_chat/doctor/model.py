@@ -8,7 +8,6 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,12 +18,10 @@ from ..backends import choose
 from ..backends.rkllm import CONTEXT_TOKENS
 from ..backends.rkllm_abi import LIBRARY, PLACES, find_library, read_release
 from ..backends.rkllm_layouts import RELEASES
-from ..config import ServerConfig
 from ..templates import TEMPLATES, choose_template
 from .board import Board, Line, size_text
 from .machine import find_soc
 
-OWN_COMMAND = "rkllm-chat"
 GGUF_MAGIC = b"GGUF"
 # What is downloaded in place of a model when it goes wrong.
 POINTER = b"version https://git-lfs"
@@ -285,30 +282,3 @@ def check_template(board: Board) -> Iterator[Line]:
         value = f"there is none called {options.template}" if named else "the model's name does not tell it"
         advice = f"Set template under [rkllm]: {', '.join(TEMPLATES)}, a Jinja file, or runtime."
         yield Line("template", "wrong", value, advice)
-
-
-def check_servers(board: Board) -> Iterator[Line]:
-    for server in board.settings.servers:
-        name = f"server {server.name}"
-        if not server.enabled:
-            yield Line(name, "ok", "switched off")
-        elif server.url:
-            yield Line(name, "ok", "behind a URL, not asked")
-        elif server.cwd and not board.place(server.cwd).is_dir():
-            yield Line(name, "wrong", f"there is no folder {server.cwd}", "Correct its cwd.")
-        elif found := find_program(board, server):
-            yield Line(name, "ok", found)
-        else:
-            advice = "Is it installed and on the PATH? A relative path counts from the current folder."
-            yield Line(name, "wrong", f"the command {server.command} cannot be found", advice)
-
-
-def find_program(board: Board, server: ServerConfig) -> str:
-    """The program of a server as it would be started; "" where there is none. Our own is always there."""
-    if server.command == OWN_COMMAND:
-        return f"{OWN_COMMAND} itself"
-    path = server.env.get("PATH") or board.environment.get("PATH", os.defpath)
-    folders = os.pathsep.join(str(board.place(folder)) for folder in path.split(os.pathsep) if folder)
-    command = Path(server.command).expanduser()
-    found = shutil.which(str(board.place(command)) if command.is_absolute() else str(command), path=folders)
-    return board.show(Path(found)) if found else ""
