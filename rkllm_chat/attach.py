@@ -17,6 +17,7 @@ from .events import Event, Notice
 
 if TYPE_CHECKING:
     from .desk import Desk
+    from .servers.toolbox import Toolbox as Box
 
 MENTION = re.compile(r"(?<!\S)@(\S+)")
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
@@ -68,8 +69,22 @@ async def fetch(desk: Desk, name: str) -> Attached:
 async def fetch_resource(desk: Desk, uri: str) -> Attached:
     if not desk.servers:
         raise UsageError("There are no servers to read a resource from.")
-    kind, text = await desk.servers.read_text(uri)
+    server = await find_owner(desk.servers, uri)
+    if server is None:
+        raise UsageError(f"No server lists {uri}.", "/resources shows what they have.")
+    kind, text = await desk.servers.read_text(uri, server)
     return Attached(uri, kind, len(text.encode("utf-8", errors="replace")), text)
+
+
+async def find_owner(box: Box, uri: str) -> str | None:
+    """The server that has named the resource, or a template that it may come from; no other is asked for it."""
+    for server, listed in await box.list_resources():
+        if str(listed.uri) == uri:
+            return server
+    for server, template in await box.list_templates():
+        if uri.startswith(template.uri_template.partition("{")[0]):
+            return server
+    return None
 
 
 def read_file(name: str) -> Attached:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -172,10 +173,13 @@ async def open_desk(
         return desk.backend if desk else await asyncio.shield(loading)
 
     asks = make_asks(settings, words, find_backend, person)
-    servers = make_box(state, asks, settings.servers) if settings.servers else None
+    servers: Box | None = None
     backend: Backend | None = None
     desk: Desk | None = None
     try:
+        if settings.servers:
+            await asyncio.to_thread(import_module, ".servers.toolbox", __package__)  # nearly a second; keys go on
+            servers = make_box(state, asks, settings.servers)
         opening = servers.open(FIRST_S if person else None) if servers else asyncio.sleep(0)
         loaded, _ = await asyncio.gather(loading, opening)
         backend = loaded
@@ -205,12 +209,16 @@ def make_asks(settings: Settings, words: Words, find_backend: FindBackend, perso
         return Asks()
 
     def on_change(server: str, what: str) -> None:
-        if what in ("open", "gone") and time.monotonic() - begun > FIRST_S:
+        is_news = what == "gone" or (what == "open" and server in awaited)
+        if what in ("open", "gone"):
+            (awaited.add if what == "gone" else awaited.discard)(server)
+        if is_news and time.monotonic() - begun > FIRST_S:
             person.news(words(f"servers.{what}", server=server))
 
     def on_log(server: str, level: str, text: str) -> None:
         person.news(words("servers.log", server=server, level=level, text=text))
 
+    awaited = {one.name for one in settings.servers if one.enabled}  # not those that the person opens himself
     begun = time.monotonic()
     sampler, elicit = Sampler(find_backend, settings, words, person.agree), Elicitation(person, words)
     return Asks(sampler, elicit, (Path.cwd(),), on_log, on_change, LogIn(person, words))

@@ -24,7 +24,7 @@ def bind_writing(screen: Screen) -> KeyBindings:
     keys = KeyBindings()
     wants_key = Condition(lambda: bool(screen.question and screen.question.keys))
     is_empty = Condition(lambda: not screen.buffer.text)
-    is_busy = Condition(lambda: screen.stop is not None and not screen.buffer.complete_state)
+    is_busy = Condition(lambda: screen.stop is not None and not screen.question and not screen.buffer.complete_state)
 
     @keys.add("enter", filter=~is_searching & ~wants_key)
     def _(_event: Event) -> None:

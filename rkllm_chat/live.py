@@ -27,6 +27,7 @@ from .events import (
 from .gauge import bar, seconds, thousands
 from .language import Words
 from .markdown import Growing
+from .markdown.cells import fold
 from .messages import ToolResult
 from .screen import Screen
 from .terminal import ANSWER_MARK, DIM, PLAIN, line_about, sketch_arguments, table_lines
@@ -117,7 +118,7 @@ class Live:
 
     def say(self, text: str) -> None:
         """A line of ours above everything."""
-        self._screen.above([self.dim(clean_line(text))])
+        self._screen.above([self.dim(line) for line in fold(clean_line(text), self._screen.width)])
 
     def _finish(self, event: Event) -> None:
         """An event that ends what was open, and has a line or lines of its own."""
@@ -131,7 +132,7 @@ class Live:
 
     def _lines_of(self, event: Event) -> Sequence[str]:
         if isinstance(event, Table):
-            return table_lines(event)
+            return table_lines(event, self._screen.width)
         if isinstance(event, Page):
             return clean(event.text).splitlines()
         line = line_about(event, self._words)
@@ -139,7 +140,8 @@ class Live:
             line += f" {sketch_arguments(event.call.arguments)}"
         elif isinstance(event, ToolFinished) and event.result.seconds:
             line = f"{line[:LONGEST_RESULT]} {seconds(event.result.seconds)}"
-        return [self.dim(line if len(line) <= LONGEST_RESULT + 20 else line[:LONGEST_RESULT] + "…")] if line else []
+        line = line if len(line) <= LONGEST_RESULT + 20 else line[:LONGEST_RESULT] + "…"
+        return [self.dim(part) for part in fold(line, self._screen.width)] if line else []
 
     def _say(self, text: str) -> None:
         if self._thinking:
@@ -211,7 +213,7 @@ class Live:
             else:
                 parts.append(f"{progress.progress:g}")
             parts.append(clean_line(progress.message))
-        return " ".join(parts)[: self._width]
+        return " ".join(parts)
 
     def _explain_wait(self) -> list[str]:
         """Why nothing is to be seen."""

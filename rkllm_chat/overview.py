@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from .bundled.board.gauges import read_npu, read_temperatures
+from .chat import Chat
 from .desk import Desk
 from .events import Event, TurnEnded
 from .gauge import Status
@@ -19,6 +20,7 @@ class Overview:
     def __init__(self) -> None:
         self.desk: Desk | None = None
         self._used_tokens = 0
+        self._seen: tuple[object, ...] = (0,)
         self._tokens_per_s = 0.0
         self._read_at = 0.0
         self._npu: int | None = None
@@ -28,11 +30,19 @@ class Overview:
         """Learns the size of the context and the speed of the model from what a turn cost."""
         if isinstance(event, TurnEnded) and event.usage:
             last = event.usage[-1]
+            if self.desk:
+                self._seen = outline(self.desk.chat)
             self._used_tokens = last.prompt_tokens + last.generated_tokens
             tokens, time_s = (
                 sum(getattr(one, key) for one in event.usage) for key in ("generated_tokens", "generate_s")
             )
             self._tokens_per_s = tokens / time_s if time_s else 0.0
+
+    def settle(self) -> None:
+        """Measures the context again where something else than a turn has changed the talk."""
+        chat = self.desk.chat if self.desk else None
+        if chat and self._seen != (seen := outline(chat)):
+            self._seen, self._used_tokens = seen, chat.count_tokens() if chat.history else 0
 
     def status(self) -> Status:
         desk = self.desk
@@ -62,3 +72,9 @@ class Overview:
         self._npu = max(npu.load) if npu and npu.load else None
         degrees = read_temperatures() if npu else {}
         self._celsius = max(degrees.values()) if degrees else None
+
+
+def outline(chat: Chat) -> tuple[object, ...]:
+    """What differs between two states of a talk whose prompts differ in size."""
+    shown = chat.history[chat.first_shown :]
+    return (len(shown), *shown[:1])

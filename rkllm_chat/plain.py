@@ -16,7 +16,8 @@ from typing import Any
 from typing_extensions import Self
 
 from .chat import Onward
-from .events import Event, Notice, Table
+from .clean import clean_line
+from .events import Event, Notice, Page, Table
 from .language import Words
 from .messages import Tool
 from .policy import Consent
@@ -34,7 +35,7 @@ class Plain:
     def __init__(self, words: Words, color: bool) -> None:
         self._terminal = Terminal(sys.stdout, sys.stdout, words, color)
         self._words = words
-        self._typed = b""
+        self._typed, self._prompt = b"", ""
         self._has_ended = False
         self._waiting: asyncio.Future[None] | None = None
 
@@ -71,7 +72,12 @@ class Plain:
         self._terminal.end_line()
 
     def show(self, event: Event) -> None:
+        """On lines of its own, and what is being asked stands below it again."""
+        if self._prompt:
+            sys.stdout.write("\n")
         self._terminal.show(event)
+        sys.stdout.write(self._prompt)
+        sys.stdout.flush()
 
     async def edit(self, text: str) -> str:
         return await self.read(PROMPT, text) or ""
@@ -82,8 +88,7 @@ class Plain:
             return await (await start(command)).wait()
 
     async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
-        for line in describe_call(tool, arguments, self._words):
-            self.tell(line)
+        self._terminal.show(Page("\n".join(describe_call(tool, arguments, self._words))))
         answer = await self.read(self._words("question.run") + " ", "")
         return "stop" if answer is None else CONSENTS.get(answer.lower(), "no")
 
@@ -114,13 +119,14 @@ class Plain:
         self._terminal.show(Table((), ((text,),)))
 
     def tell(self, text: str) -> None:
-        self._terminal.show(Notice(text))
+        self.show(Notice(text))
 
     news = tell
 
     async def _read(self, prompt: str) -> str | None:
         """A line without its white space; None at the end of the input. Raises KeyboardInterrupt for Ctrl+C."""
-        sys.stdout.write(prompt)
+        self._prompt = f"{clean_line(prompt)} "
+        sys.stdout.write(self._prompt)
         sys.stdout.flush()
         interrupted: list[bool] = []
 
@@ -136,6 +142,7 @@ class Plain:
                     self._waiting = loop.create_future()
                     await self._waiting
         finally:
+            self._prompt = ""
             loop.remove_reader(sys.stdin.fileno())
         if interrupted:
             raise KeyboardInterrupt

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .chat import Onward
-from .clean import clean, clean_line
+from .clean import clean_line, reveal
 from .language import Words
 from .messages import Tool
 from .policy import Consent
@@ -22,7 +22,7 @@ def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words) -> lis
     server = clean_line(tool.server)
     lines = [words("question.call", tool=clean_line(tool.name), server=server)]
     for name, value in arguments.items():
-        lines += indent(f"{clean_line(name)} = {write(value)}")
+        lines += indent(f"{reveal(clean_line(name))} = {write(value)}")
     if not tool.read_only:
         lines.append(f"  {words('question.not_read_only')}")
     return lines
@@ -31,8 +31,8 @@ def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words) -> lis
 def write(value: Any) -> str:
     """A value as JSON; a text of several lines as it is."""
     if isinstance(value, str) and "\n" in value:
-        return "\n" + clean(value)
-    return clean(json.dumps(value, ensure_ascii=False, default=str))
+        return "\n" + "\n".join(indent(reveal(value)))
+    return reveal(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def indent(text: str) -> list[str]:

@@ -66,11 +66,11 @@ async def chat(settings: Settings, state: Path, color: bool, source: Source) -> 
     words, overview = language.load(settings.language), Overview()
     async with AsyncExitStack() as stack:
         face = make_face(words, open_history(state), overview, color)
-        opening = asyncio.ensure_future(stack.enter_async_context(open_desk(settings, state, face, words)))
-        stack.push_async_callback(give_up, opening)
         async with face:
             face.show(Notice(words("repl.opening", version=__version__)))
             face.show(expect_load(settings, state))
+            opening = asyncio.ensure_future(stack.enter_async_context(open_desk(settings, state, face, words)))
+            stack.push_async_callback(give_up, opening)
             ready = asyncio.ensure_future(announce(opening, face, overview, source))
             ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits is told
             while (line := await face.line()) is not None:
@@ -151,7 +151,7 @@ async def stream_of(ready: asyncio.Future[Desk], line: str, words: Words) -> Asy
         await asyncio.wait([desk.switching])
     if desk.source and desk.source.has_changed():
         yield Notice(words("servers.changed"))
-    stream = commands.run(desk, line) if line.startswith("/") else say(desk, line)
+    stream = commands.run(desk, line) if commands.is_command(line) else say(desk, line.removeprefix("/"))
     async with aclosing(stream) as events:
         async for event in events:
             yield event
@@ -182,6 +182,7 @@ async def play(
     finally:
         showing.cancel()
         await asyncio.wait([showing])
+    overview.settle()
     if showing.cancelled():
         face.show(Notice(words("repl.stopped")))
     elif isinstance(error := showing.exception(), ChatError):

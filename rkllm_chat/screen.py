@@ -10,12 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
@@ -44,7 +41,8 @@ from prompt_toolkit.widgets import SearchToolbar
 from typing_extensions import Self
 
 from .keys import make_bindings
-from .shell import find_editor, start
+from .shell import edit_text, start
+from .typed import Question, is_written, mend
 
 PROMPT, QUEUE_PROMPT = "> ", "+ "
 MENU_ROWS = 8
@@ -60,17 +58,6 @@ BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 STYLE = Style.from_dict({"status": "", "suggestion": "fg:ansibrightblack"})
 
 
-@dataclass
-class Question:
-    """What stands in the place of the line: `keys` answer at once (key -> answer), without them a line is read."""
-
-    keys: Mapping[str, str]
-    prompt: str
-    answer: asyncio.Future[str | None]
-    choices: Sequence[str] = ()
-    draft: Document = field(default_factory=Document)
-
-
 class Screen:
     """Enter it, and a person can type. `tail` gives the lines that are still open, `status` the last line for a width.
 
@@ -84,7 +71,7 @@ class Screen:
         self.on_hint: Callable[[], None] = lambda: None
         self._completer = completer
         self._lines: deque[str] = deque()
-        self._more = asyncio.Event()
+        self._more, self._drawn = asyncio.Event(), asyncio.Event()
         self._has_left = self._is_hinted = self._is_waiting = False
         self._questions: deque[Question] = deque()
         self._last_key = self._answered = 0.0
@@ -96,6 +83,7 @@ class Screen:
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self.app.run_async(handle_sigint=True))
         self._running.add_done_callback(lambda _: self.leave())
+        await self._drawn.wait()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -182,6 +170,8 @@ class Screen:
                 await asyncio.sleep(0)
             question.draft, is_put = self.buffer.document, True
             self.buffer.reset(Document(default))
+            if question.choices and not default:
+                self.buffer.start_completion()
             self.refresh()
             return await question.answer
         finally:
@@ -211,17 +201,14 @@ class Screen:
         """The person leaves."""
         self._has_left = True
         self._more.set()
+        self._drawn.set()
         for question in self._questions:
             if not question.answer.done():
                 question.answer.set_result(None)
 
     async def edit(self, text: str) -> str:
         """The text as the person's editor leaves it; as it was where there is no editor."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "message.md"
-            path.write_text(text, encoding="utf-8")
-            code = await self.run([*find_editor(), str(path)])
-            return path.read_text(encoding="utf-8", errors="replace").strip("\n") if code == 0 else text
+        return await edit_text(text, self.run)
 
     async def run(self, command: Sequence[str] | str) -> int:
         """Gives the terminal to a command (a text is for the shell) until it ends; gives its exit code."""
@@ -233,7 +220,9 @@ class Screen:
                 except OSError as error:
                     print(f"{command}: {error.strerror}", file=sys.stderr)  # noqa: T201 - the terminal is its own now
                     return 127
-                return await child.wait()
+                code = await child.wait()
+                self.write_raw(" " * self.width + "\r\x1b[K")  # to a new line, if the cursor is not at the start of one
+                return code
         finally:
             held, self._away = self._away, None
             self.above(held)
@@ -242,16 +231,18 @@ class Screen:
 
     def enter(self) -> None:
         """Enter: the line, or the answer to a question."""
-        text = self.buffer.text
-        self._last_key = 0.0
-        if time.monotonic() - self._answered < STILL_S and not text:
+        text = mend(self.buffer.text)
+        is_behind_answer = time.monotonic() - self._answered < STILL_S
+        self._last_key = self._answered = 0.0
+        if is_behind_answer and not text:
             return
         if self.question:
             self._answer(text)
         elif text.endswith("\\") and self.buffer.document.is_cursor_at_the_end:
             self.buffer.delete_before_cursor(1)
             self.buffer.insert_text("\n")
-        elif text.strip():
+        elif is_written(text):
+            self.buffer.text = text
             self.buffer.append_to_history()
             self.buffer.reset()
             self._lines.append(text.strip())
@@ -260,6 +251,8 @@ class Screen:
 
     def interrupt(self) -> None:
         """Ctrl+C: ends a question, stops what runs, clears the line, hints, and leaves; the first that applies."""
+        if self._away is not None:
+            return  # it was for the program that has the terminal
         if self.question:
             self._answer(None)
         elif self.stop:
@@ -296,7 +289,9 @@ class Screen:
         now, before = time.monotonic(), self._last_key
         if key == "\x1b":
             self._answer(None)
-        elif now - before < STILL_S:
+        elif key.startswith("\x1b"):
+            return  # an arrow, a function key
+        elif now - before < STILL_S or len(key) > 1 or question.answer.done():
             self._last_key = now
             question.draft = Document(question.draft.text + key.replace("\r", ""))
         elif key.lower() in question.keys and (key != "\r" or now - self._answered >= STILL_S):
@@ -326,6 +321,8 @@ class Screen:
         return FuzzyWordCompleter(list(self.question.choices)) if self.question else self._completer
 
     def _wants_menu(self) -> bool:
+        if self.question:
+            return bool(self.question.choices)
         before = self.buffer.document.text_before_cursor
         return before.startswith("/") or "@" in before.rpartition(" ")[2]
 
@@ -333,7 +330,7 @@ class Screen:
         output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
         output.enable_cpr = False  # a serial console answers late or never, and we need no answer
         search = SearchToolbar()
-        control = BufferControl(self.buffer, search_buffer_control=search.control)
+        control = BufferControl(self.buffer, search_buffer_control=search.control, preview_search=True)
         line = Window(
             control, height=self._input_height, dont_extend_height=True, wrap_lines=True, get_line_prefix=self._prefix
         )
@@ -345,7 +342,7 @@ class Screen:
                 ConditionalContainer(tail, Condition(lambda: bool(self._open_lines()))),
                 FloatContainer(line, [menu]),
                 search,
-                ConditionalContainer(last, Condition(lambda: output.get_size().rows > 3)),
+                ConditionalContainer(last, Condition(self._has_status)),
             ]
         )
         app: Application[None] = Application(
@@ -359,6 +356,7 @@ class Screen:
         )
         app.ttimeoutlen = ESCAPE_S
         app.timeoutlen = ESCAPE_S
+        app.after_render += lambda _: self._drawn.set()
         app.key_processor.before_key_press += lambda _: self.note_key()
         app.key_processor.after_key_press += lambda _: self._be_patient(app)
         return app
@@ -384,7 +382,15 @@ class Screen:
         prompt = self.question.prompt if self.question else PROMPT if self._is_waiting else QUEUE_PROMPT
         return prompt if not number and not wraps else " " * min(len(prompt), 2)
 
+    def _has_status(self) -> bool:
+        """A low window has none, or gives its room to the menu."""
+        rows = self.app.output.get_size().rows
+        return rows > 3 and (rows > MENU_ROWS + 2 or not self._has_menu())
+
+    def _has_menu(self) -> bool:
+        return bool(self.buffer.complete_state) or (self._wants_menu() and not self.question)
+
     def _input_height(self) -> Dimension:
-        menu = bool(self.buffer.complete_state) or (self._wants_menu() and not self.question)
-        least = min(MENU_ROWS, max(1, self.app.output.get_size().rows - 4)) if menu else 1
+        menu = self._has_menu()
+        least = min(MENU_ROWS, max(1, self.app.output.get_size().rows - 2)) if menu else 1
         return Dimension(min=least, max=max(least, MOST_INPUT_ROWS))

@@ -13,11 +13,12 @@ from prompt_toolkit.history import History
 from typing_extensions import Self
 
 from .chat import Onward
-from .clean import clean_line
+from .clean import clean, clean_line
 from .events import Copied, Draft, Event, Shown
 from .gauge import status_line
 from .language import Words
 from .live import Live
+from .markdown.cells import chop_text, fold
 from .messages import Tool
 from .overview import Overview
 from .policy import Consent
@@ -25,6 +26,7 @@ from .questions import CONSENTS, ONWARDS, describe_call, read_onward
 from .screen import PROMPT, Screen
 from .shell import has_desktop, open_page
 
+MOST_ECHOED, MOST_ECHOED_LINES = 4000, 40
 LARGEST_COPY = 74_000
 """Bytes; terminals drop a longer one (xterm, tmux)."""
 
@@ -50,9 +52,22 @@ class Seat:
         """The next line, printed as it was typed; None when the person leaves."""
         line = await self.screen.line()
         if line is not None:
-            first, *rest = clean_lines(line)
-            self.screen.above([PROMPT + first, *(f"  {one}" for one in rest)])
+            self._print(PROMPT, self._echo(line))
         return line
+
+    def _echo(self, line: str) -> list[str]:
+        """A line as it was typed; of a very long one its beginning and how long it is."""
+        lines = clean(line[:MOST_ECHOED]).splitlines()
+        if len(line) <= MOST_ECHOED and len(lines) <= MOST_ECHOED_LINES:
+            return lines
+        values = {"lines": line.count("\n") + 1, "characters": len(line)}
+        return [*lines[:MOST_ECHOED_LINES], self._words("repl.long", **values)]
+
+    def _print(self, start: str, lines: Sequence[str]) -> None:
+        """Lines behind a start, broken where the terminal ends and indented as the first is."""
+        room = self.screen.width - len(start)
+        parts = [part for line in lines for part in chop_text(line, room)]
+        self.screen.above([f"{' ' * len(start) if i else start}{part}".rstrip() for i, part in enumerate(parts)])
 
     def leave(self) -> None:
         """Ends the waiting for a line."""
@@ -100,28 +115,41 @@ class Seat:
         return await self.screen.run(command)
 
     async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
-        self.screen.above(describe_call(tool, arguments, self._words))
-        consent: Consent = await self._choose(CONSENTS, "no", "stop", self._words("question.run") + " ")
+        for line in describe_call(tool, arguments, self._words):
+            text = line.lstrip()
+            self._print(line[: len(line) - len(text)], [text])
+        consent: Consent = await self._choose(CONSENTS, "no", "stop", self._words("question.run"))
         return consent
 
     async def at_limit(self, rounds: int) -> Onward:
-        answer = await self._choose(ONWARDS, "answer", "stop", self._words("question.onward", rounds=rounds) + " ")
+        answer = await self._choose(ONWARDS, "answer", "stop", self._words("question.onward", rounds=rounds))
         return read_onward(answer, rounds)
 
-    async def _choose(self, keys: Mapping[str, Any], default: str, leaving: str, prompt: str) -> Any:
+    async def _choose(self, keys: Mapping[str, Any], default: str, leaving: str, question: str) -> Any:
+        prompt = self._begin(question)
         answer = await self.screen.choose(keys, default, leaving, prompt)
-        self.screen.above([f"{prompt}{next((key for key, value in keys.items() if value == answer), '')}"])
+        self._say_answered(prompt, next((key for key, value in keys.items() if value == answer), ""))
         return answer
 
     async def agree(self, question: str) -> bool:
         first, _, prompt = question.rpartition("\n")
-        self.screen.above(clean_lines(first) if first else [])
+        self._print("", clean(first).splitlines())
         return bool(await self._choose({"y": "yes", "n": "no"}, "no", "no", prompt) == "yes")
 
     async def read(self, question: str, default: str, choices: Sequence[str] = ()) -> str | None:
-        answer = await self.screen.read(question, default, choices)
-        self.screen.above([f"{question}{clean_line(answer or '')}"])
+        prompt = self._begin(question)
+        answer = await self.screen.read(prompt, default, choices)
+        self._say_answered(prompt, clean_line(answer or ""))
         return answer
+
+    def _begin(self, question: str) -> str:
+        """Prints all lines of a question but the last, which stands before the answer."""
+        *lines, last = fold(clean_line(question), self.screen.width - 1)
+        self.screen.above(lines)
+        return f"{last} "
+
+    def _say_answered(self, prompt: str, answer: str) -> None:
+        self.screen.above(fold(f"{prompt}{answer}", self.screen.width))
 
     @property
     def can_open(self) -> bool:
@@ -137,8 +165,3 @@ class Seat:
         self.live.say(text)
 
     news = tell
-
-
-def clean_lines(text: str) -> list[str]:
-    """The lines of a text, made safe; one at least."""
-    return [clean_line(line) if line.strip() else "" for line in text.splitlines()] or [""]

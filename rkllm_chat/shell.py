@@ -1,4 +1,4 @@
-"""Starts other programs in the terminal of this one. It waits for none."""
+"""Starts other programs in the terminal of this one, and has a text edited by one of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 
 async def start(command: Sequence[str] | str) -> asyncio.subprocess.Process:
@@ -31,3 +33,12 @@ async def open_page(url: str) -> None:
     nowhere = asyncio.subprocess.DEVNULL
     opening = (sys.executable, "-m", "webbrowser", url)
     await asyncio.create_subprocess_exec(*opening, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+
+
+async def edit_text(text: str, run: Callable[[Sequence[str]], Awaitable[int]]) -> str:
+    """The text as the person's editor leaves it; as it was where the editor fails. `run` gives it the terminal."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "message.md"
+        path.write_text(text, encoding="utf-8")
+        code = await run([*find_editor(), str(path)])
+        return path.read_text(encoding="utf-8", errors="replace").strip("\n") if code == 0 else text

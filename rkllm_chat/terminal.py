@@ -31,6 +31,7 @@ ANSWER_MARK = "◆ "
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 LONGEST_LINE = 300
 LONGEST_ARGUMENTS = 60
+GAP, LEAST_CELL = "  ", 16
 FETCHED = ("", "read_resource", "completed")
 
 
@@ -130,15 +131,27 @@ def progress_line(event: ToolProgress, words: Words) -> str:
     return clean_line(words("terminal.progress", tool=event.tool, progress=done, message=event.message))
 
 
-def table_lines(table: Table) -> list[str]:
-    """The rows with their cells under each other, made safe."""
+def table_lines(table: Table, width: int = 0) -> list[str]:
+    """The rows with their cells under each other, made safe.
+
+    What does not fit into `width` (0: there is no limit) goes on under its last cell; where that has no room, the
+    cells follow each other as words do.
+    """
     from rich.cells import cell_len, set_cell_size
+
+    from .markdown.cells import fold
 
     rows = [[clean_line(cell) for cell in row] for row in (table.head, *table.rows) if row]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    room = width - sum(widths[:-1]) - len(GAP) * (len(widths) - 1) if width else sum(widths)
+    if room < min(LEAST_CELL, widths[-1]):
+        return [line for row in rows for line in fold(GAP.join(filter(None, row)), width)]
+    lines: list[str] = []
+    for row in rows:
+        start = "".join(set_cell_size(cell, size) + GAP for cell, size in zip(row, widths[:-1], strict=False))
+        first, *rest = fold(row[-1], room)
+        lines += [f"{start}{first}".rstrip(), *(" " * cell_len(start) + one for one in rest)]
+    return lines
 
 
 def sketch_arguments(arguments: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ FLOORS = {
     **dict.fromkeys(("backends", "servers", "discover", "configfile", "measured", "journal"), 2),
     **dict.fromkeys(("chat", "chosen", "compact", "attach", "rounds", "sampling"), 3),
     **dict.fromkeys(("elicitation", "loading", "desk", "sessions", "replay"), 3),
-    **dict.fromkeys(("terminal", "gauge", "questions", "live", "screen", "keys", "seat"), 4),
+    **dict.fromkeys(("terminal", "gauge", "questions", "live", "screen", "typed", "keys", "seat"), 4),
     **dict.fromkeys(("plain", "shell", "completion", "overview", "commands", "repl", "ask"), 4),
     **dict.fromkeys(("bundled", "doctor", "markdown"), 4),
     **dict.fromkeys(("entries",), 1),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from ..desk import Desk
 from ..events import Event, Notice
@@ -29,6 +30,8 @@ class Command:
     suggest: Suggest
 
 
+NEAR = 0.7
+SLASHES = ("/", "／")
 COMMANDS: dict[str, Command] = {}
 
 
@@ -49,21 +52,32 @@ def command(
     return enter
 
 
+def is_command(line: str) -> bool:
+    """Whether a line is for us: it begins with /, also with the wide one of an input method. Two begin a message."""
+    return line.startswith(SLASHES) and (len(line) < 3 or not line[1:].startswith(SLASHES))
+
+
 def run(desk: Desk, line: str) -> Stream:
-    """The stream of a line that begins with /; an unknown name is a notice."""
+    """The stream of a line that is for us; an unknown name is a notice."""
     name, _, argument = line.strip().partition(" ")
-    entry = COMMANDS.get(name.lower())
+    entry = find(name)
     return entry.run(desk, argument.strip()) if entry else unknown(desk, name)
 
 
 def leaves(line: str) -> bool:
     """Whether a line is the command that ends the chat; it need not wait for anything."""
-    entry = COMMANDS.get(line.strip().lower())
+    entry = find(line.strip())
     return entry is not None and entry.names[0] == "/quit"
 
 
+def find(name: str) -> Command | None:
+    return COMMANDS.get(f"/{name[1:]}".lower()) if name.startswith(SLASHES) else None
+
+
 async def unknown(desk: Desk, name: str) -> Stream:
-    yield Notice(desk.words("commands.unknown", name=name))
+    """Says which command is near the name, or how a message begins with a slash."""
+    near = get_close_matches(name.lower(), COMMANDS, 1, NEAR)
+    yield Notice(desk.words("commands.near" if near else "commands.unknown", name=name, near="".join(near)))
 
 
 from . import (  # noqa: E402 - they fill the table

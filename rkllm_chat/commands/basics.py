@@ -28,7 +28,8 @@ async def show_help(desk: Desk, argument: str) -> Stream:
         yield Notice(desk.words("commands.unknown", name=argument))
         return
     name = entry.names[0]
-    yield Notice(f"{name} {entry.usage}: {desk.words(f'commands.{name[1:]}')}")
+    usage = f"{name} {entry.usage}".rstrip()
+    yield Notice(f"{usage}: {desk.words(f'commands.{name[1:]}')}")
     yield Notice(desk.words("help.example", text=desk.words(f"examples.{name[1:]}")))
 
 

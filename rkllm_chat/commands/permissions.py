@@ -9,7 +9,11 @@ from ..desk import Desk
 from ..errors import UsageError
 from ..events import Table
 from ..names import shown_names
+from ..policy import matches
 from . import Stream, command
+
+WILD = frozenset("*?[")
+YES = "yes"
 
 
 async def suggest_rules(desk: Desk, typed: str) -> Sequence[str]:
@@ -24,12 +28,22 @@ async def suggest_rules(desk: Desk, typed: str) -> Sequence[str]:
 async def show_permissions(desk: Desk, argument: str) -> Stream:
     """The rules of this sitting; a pattern is that of a tool, `server__*`."""
     if argument:
-        change(desk, *argument.partition(" ")[::2])
+        word, _, pattern = argument.partition(" ")
+        if word == "allow" and WILD & set(pattern) and not await confirm(desk, pattern.strip()):
+            return
+        change(desk, word, pattern)
     policy = desk.chat.settings.policy
     rows: list[tuple[str, str]] = [(desk.words("permissions.mode"), policy.approve)]
     rows += [(desk.words("permissions.allow"), pattern) for pattern in policy.allow]
     rows += [(desk.words("permissions.deny"), pattern) for pattern in policy.deny]
     yield Table((), tuple(rows))
+
+
+async def confirm(desk: Desk, pattern: str) -> bool:
+    """Whether the person means a pattern that lets more than one tool run, also those that are yet to come."""
+    tools = [tool for tool in desk.toolbox.box.tools if matches(tool, (pattern,))]
+    question = desk.words("permissions.confirm", pattern=pattern, count=len(tools), word=YES)
+    return desk.person is not None and await desk.person.read(question, "") == YES
 
 
 def change(desk: Desk, word: str, pattern: str) -> None:

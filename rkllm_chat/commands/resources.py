@@ -120,6 +120,8 @@ def read_given(prompt: Prompt, words: Sequence[str]) -> dict[str, str]:
         if not equals or key not in known:
             hint = f"It takes {', '.join(known)}." if known else "It takes none."
             raise UsageError(f'"{word}" is no argument of {prompt.name}.', hint)
+        if key in given:
+            raise UsageError(f"{key} is given twice.", "Write it once.")
         given[key] = value
     return given
 

@@ -159,15 +159,21 @@ async def show_log(desk: Desk, name: str) -> Stream:
         yield Notice(desk.words("servers.no_log", server=name))
         return
     text = connection.log_file.read_text(encoding="utf-8", errors="replace")[-LOG_BYTES:]
-    yield Page(f"{connection.log_file}\n{text}")
+    yield Page(f"{shorten_home(connection.log_file)}\n{text}")
+
+
+def shorten_home(path: Path) -> str:
+    """A path below the home folder as people write it, with ~."""
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
 def find_server(desk: Desk, name: str) -> ServerConfig:
     """The server of a name. Raises ServerNotFoundError, which names those there are."""
     names = [server.name for server in desk.settings.servers]
     if name not in names:
-        hint = f"There are {', '.join(names)}." if names else "There are none."
-        raise ServerNotFoundError(f'There is no server "{name}".', hint, available=names)
+        hint = f"Configured are: {', '.join(names)}." if names else "None is configured."
+        what = f'There is no server "{name}".' if name else "Which server?"
+        raise ServerNotFoundError(what, hint, available=names)
     return desk.settings.servers[names.index(name)]
 
 

@@ -125,6 +125,9 @@ def read_arguments(text: str) -> dict[str, Any]:
         if bad := [name for name, equals, _ in words if not equals]:
             hint = 'Write name=value, or one JSON object {"name": ...}.'
             raise UsageError(f'"{clean_line(bad[0])}" is no argument.', hint)
+        names = [name for name, _, _ in words]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise UsageError(f"{clean_line(twice)} is given twice.", "Write it once.")
         return {name: value for name, _, value in words}
     try:
         value = json.loads(text)

@@ -86,6 +86,19 @@ def chop(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
     return lines
 
 
+def chop_text(text: str, width: int) -> list[str]:
+    """Plain text in lines of at most `width` cells, broken anywhere; tabs become spaces."""
+    return [paint(line) for line in chop(pieces_of([(text.expandtabs(4), "")]), max(2, width))]
+
+
+def fold(text: str, width: int) -> list[str]:
+    """Plain text in lines of at most `width` cells, broken between words where that is possible; at least one."""
+    flow = Flow(max(2, width))
+    flow.put(text)
+    flow.finish()
+    return [paint(line) for line in flow.lines] or [""]
+
+
 def paint(pieces: Iterable[Piece]) -> str:
     """The line for the terminal. Every style ends where it was begun, so a line needs no other."""
     painted = ""

@@ -174,9 +174,9 @@ class Toolbox:
         """Reads a resource; without a server, from the first that has it. Raises ChatError."""
         return await read_resource(self._some(server), uri)
 
-    async def read_text(self, uri: str) -> tuple[str, str]:
+    async def read_text(self, uri: str, server: str | None = None) -> tuple[str, str]:
         """The media type of a resource and what a model reads of it. Raises ChatError."""
-        found = await self.read_resource(uri)
+        found = await self.read_resource(uri, server)
         kind = next((part.mime_type for part in found.contents if part.mime_type), "text/plain")
         return kind, read_resource_text(found)
 
