@@ -24,6 +24,7 @@ from . import oneshot, parts, servers
 from .figures import COLUMNS, Figure, lay_out
 from .journal import journal_costs
 from .npu import npu_costs
+from .screen import first_prompt, streamed_token
 from .terminal import markdown_speed
 from .toolcommands import tool_commands
 
@@ -34,6 +35,8 @@ BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "llama": parts.llama_costs,
     "npu": npu_costs,
     "markdown": markdown_speed,
+    "first-prompt": first_prompt,
+    "streamed-token": streamed_token,
     "huge-result": servers.huge_result,
     "flood": servers.flood,
     "slow-starts": servers.slow_starts,

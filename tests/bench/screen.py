@@ -1,0 +1,76 @@
+"""What a person at a terminal pays: the first prompt, and each token that is shown. The program runs as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the stage lies there
+
+from stage import Screen
+
+from .figures import Figure, Goal
+
+REPLY = "Well met, you who read this. " * 120 + "\n\nThat was all."
+PIECE = 4
+
+
+@contextmanager
+def sit(arguments: Sequence[str]) -> Iterator[Screen]:
+    """The program on a terminal of 100 by 30, with a scripted model at hand."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "replies.json").write_text(json.dumps([REPLY]), encoding="utf-8")
+        screen = Screen(arguments, {**os.environ, "HOME": folder, "TERM": "xterm", "LANG": "C.UTF-8"}, Path(folder))
+        try:
+            yield screen
+        finally:
+            screen.close()
+
+
+def cpu_s(screen: Screen) -> float:
+    fields = Path(f"/proc/{screen.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mb(screen: Screen) -> float:
+    text = Path(f"/proc/{screen.process.pid}/status").read_text(encoding="utf-8")
+    found = re.search(r"VmRSS:\s+(\d+) kB", text)
+    assert found
+    return int(found[1]) / 1024
+
+
+def first_prompt() -> list[Figure]:
+    """CPU and memory when the first prompt can be typed at, and when model and servers are there."""
+    figures: list[Figure] = []
+    kinds = {"scripted, no servers": ["--model", "replies.json", "--no-servers"], "as it comes": []}
+    for name, arguments in kinds.items():
+        with sit(arguments) as screen:
+            screen.wait_until(lambda seen=screen: seen.lines()[-1:] == [">"], "the prompt")  # type: ignore[misc]
+            figures.append(Figure(f"first prompt, {name}: CPU", cpu_s(screen), "s", goal=Goal(0.5)))
+            figures.append(Figure(f"first prompt, {name}: memory", resident_mb(screen), "MB", goal=Goal(60)))
+            screen.wait_for("lists the commands")
+            figures.append(Figure(f"all is open, {name}: CPU", cpu_s(screen), "s"))
+            figures.append(Figure(f"all is open, {name}: memory", resident_mb(screen), "MB"))
+    return figures
+
+
+def streamed_token() -> list[Figure]:
+    """CPU and bytes of the terminal for each token of four characters that is shown while it streams."""
+    with sit(["--model", "replies.json", "--no-servers"]) as screen:
+        screen.wait_for("lists the commands")
+        before_s, before = cpu_s(screen), len(screen.bytes)
+        screen.type("go\r")
+        screen.wait_for("That was all.")
+        tokens = len(REPLY) / PIECE
+        spent_us = (cpu_s(screen) - before_s) / tokens * 1e6
+        sent = (len(screen.bytes) - before) / tokens
+    return [
+        Figure("a streamed token, at full speed: CPU", spent_us, "µs"),
+        Figure("a streamed token, at full speed: bytes", sent, "bytes", PIECE, "its own"),
+    ]
