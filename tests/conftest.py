@@ -49,6 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Rows(config))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", action="store_true", help="write the recorded sessions of tests/terminal anew")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what needs something that is not on this machine; `pytest_terminal_summary` says so."""

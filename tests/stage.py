@@ -31,6 +31,7 @@ from rkllm_chat.messages import Tool, ToolResult
 from rkllm_chat.rounds import OnProgress
 
 GREEDY = Generation(temperature=0, max_tokens=200)
+DIM = 2
 PROGRAM = [sys.executable, "-m", "rkllm_chat"]
 
 
@@ -94,6 +95,13 @@ async def collect(stream: AsyncGenerator[Event, None]) -> list[Event]:
     return events
 
 
+class Emulator(pyte.Screen):  # type: ignore[misc]
+    """A terminal in memory. It shows what is dim as grey, which pyte itself does not know."""
+
+    def select_graphic_rendition(self, *attributes: int, **more: Any) -> None:
+        super().select_graphic_rendition(*(90 if one == DIM else one for one in attributes), **more)
+
+
 class Screen:
     """The program on a pseudo terminal, with an emulator that says what a person would see."""
 
@@ -106,7 +114,7 @@ class Screen:
         command: Sequence[str] = PROGRAM,
     ) -> None:
         columns, rows = size
-        self.emulator = pyte.Screen(columns or 80, rows or 24)
+        self.emulator = Emulator(columns or 80, rows or 24)
         self.stream = pyte.ByteStream(self.emulator)
         self.bytes = b""
         ours, theirs = pty.openpty()
@@ -145,6 +153,10 @@ class Screen:
         """Reads until the screen shows the text; gives its lines."""
         return self.wait_until(lambda: any(text in line for line in self.emulator.display), repr(text), seconds)
 
+    def wait_for_end_of_line(self, text: str, seconds: float = 15) -> list[str]:
+        """Reads until a line of the screen ends in the text; gives its lines."""
+        return self.wait_until(lambda: any(line.endswith(text) for line in self.lines()), f"...{text!r}", seconds)
+
     def wait_for_prompt(self, seconds: float = 15) -> list[str]:
         """Reads until the program waits for a line and runs nothing; gives the screen's lines."""
         return self.wait_until(lambda: ">" in self.lines()[-2:], "an empty prompt", seconds)
@@ -152,17 +164,26 @@ class Screen:
     def wait_until(self, happened: Callable[[], bool], what: str, seconds: float = 15) -> list[str]:
         limit = time.monotonic() + seconds
         while not happened():
-            assert self._read(limit), f"{what} did not appear on:\n" + "\n".join(self.lines())
+            assert self.read_some(limit), f"{what} did not appear on:\n" + "\n".join(self.lines())
         return self.lines()
 
     def wait_for_end(self, seconds: float = 10) -> int:
         """Reads until the program has gone; gives its exit code."""
         limit = time.monotonic() + seconds
-        while self._read(limit):
+        while self.read_some(limit):
             pass
         return self.process.wait(timeout=5)
 
-    def _read(self, limit: float) -> bool:
+    def wait_for_rest(self, seconds: float, most: float = 10) -> None:
+        """Reads until the screen has looked the same for so long."""
+        limit, before, since = time.monotonic() + most, list[str](), time.monotonic()
+        while time.monotonic() < min(limit, since + seconds):
+            self.read_some(min(limit, since + seconds))
+            if before != self.emulator.display:
+                before, since = self.emulator.display, time.monotonic()
+
+    def read_some(self, limit: float) -> bool:
+        """Reads what comes next; False where nothing has come until `limit`, a time of the monotonic clock."""
         ready, _, _ = select.select([self.terminal], [], [], max(0.0, limit - time.monotonic()))
         if not ready:
             return False
