@@ -61,6 +61,24 @@ class Rkllm:
 
 
 @dataclass(frozen=True)
+class Openai:
+    """How a model behind a URL is used. `model` is its name there, "" the only one; `key_env` names the environment
+    variable with the key. `api`: "completions" sends prompts of ours, "chat" messages, "auto" what the service is for.
+
+    `template` is a row of TEMPLATES, a Jinja file, or "auto". `first_s` bounds the wait for the first word, `timeout_s`
+    that for each further one.
+    """
+
+    model: str = ""
+    key_env: str = ""
+    api: str = "auto"
+    template: str = "auto"
+    native_tools: bool = False
+    first_s: float = 600.0
+    timeout_s: float = 120.0
+
+
+@dataclass(frozen=True)
 class ServerConfig:
     """One MCP server: a command to start, or a URL. `source` is the file that names it.
 
@@ -110,34 +128,34 @@ class Settings:
     prompt_language: str = "auto"
     generation: Generation = field(default_factory=Generation)
     rkllm: Rkllm = field(default_factory=Rkllm)
+    openai: Openai = field(default_factory=Openai)
     policy: Policy = field(default_factory=Policy)
     servers: tuple[ServerConfig, ...] = ()
     session: str = ""
     written: frozenset[str] = field(default=frozenset(), compare=False)
 
 
-NOT_CHAT = ("generation", "rkllm", "policy", "servers", "written", "session")
+TABLES = {"generation": Generation, "rkllm": Rkllm, "openai": Openai, "policy": Policy}
+NOT_CHAT = (*TABLES, "servers", "written", "session")
 CHAT_KEYS = tuple(entry.name for entry in fields(Settings) if entry.name not in NOT_CHAT)
 
 
 def read_toml(text: str, source: str, environment: Mapping[str, str]) -> Settings:
     """The settings in a TOML file's text."""
     tables = expand(read_toml_tables(text, source), environment, source, "")
-    chat = take(Settings, tables.get("chat", {}), source, "chat", CHAT_KEYS)
-    generation = take(Generation, tables.get("generation", {}), source, "generation")
-    rkllm = take(Rkllm, tables.get("rkllm", {}), source, "rkllm")
-    policy = take(Policy, tables.get("policy", {}), source, "policy")
+    chat = take(Settings, join_urls(tables.get("chat", {})), source, "chat", CHAT_KEYS)
+    given = {name: take(kind, tables.get(name, {}), source, name) for name, kind in TABLES.items()}
     servers = tuple(make_server(table, place) for table, place in read_toml_entries(tables, source))
-    tables_of = {"generation": generation, "rkllm": rkllm, "policy": policy}
-    written = [*chat, *(f"{name}.{key}" for name, table in tables_of.items() for key in table)]
-    return Settings(
-        **chat,
-        generation=Generation(**generation),
-        rkllm=Rkllm(**rkllm),
-        policy=Policy(**policy),
-        servers=servers,
-        written=frozenset(written),
-    )
+    written = [*chat, *(f"{name}.{key}" for name, table in given.items() for key in table)]
+    parts: dict[str, Any] = {name: kind(**given[name]) for name, kind in TABLES.items()}
+    return Settings(**chat, **parts, servers=servers, written=frozenset(written))
+
+
+def join_urls(chat: Any) -> Any:
+    """The table with a list of models, which only URLs can be, written as one text."""
+    models = chat.get("model") if isinstance(chat, dict) else None
+    urls = isinstance(models, list) and all(isinstance(model, str) for model in models)
+    return {**chat, "model": " ".join(models or ())} if urls else chat
 
 
 def read_json(text: str, source: str, environment: Mapping[str, str]) -> Settings:
@@ -157,7 +175,7 @@ def make_server(table: Mapping[str, Any], place: str) -> ServerConfig:
 
 
 def take(
-    kind: type[Settings | Generation | Rkllm | Policy | OAuth],
+    kind: type[Settings | Generation | Rkllm | Openai | Policy | OAuth],
     table: Any,
     source: str,
     place: str,
@@ -180,23 +198,18 @@ def merge(near: Settings, far: Settings) -> Settings:
             server = replace(server, env=env, headers=headers)
         servers[server.name] = server
     written = {key.rpartition(".")[::2] for key in near.written}
-    chat, generation, rkllm, policy = (
-        {name: getattr(part, name) for table, name in written if table == wanted}
-        for part, wanted in (
-            (near, ""),
-            (near.generation, "generation"),
-            (near.rkllm, "rkllm"),
-            (near.policy, "policy"),
-        )
-    )
-    if "deny" in policy:  # what one file forbids, no other allows again
-        policy["deny"] = (*far.policy.deny, *near.policy.deny)
+
+    def written_in(part: Any, place: str) -> dict[str, Any]:
+        return {name: getattr(part, name) for table, name in written if table == place}
+
+    tables = {name: written_in(getattr(near, name), name) for name in TABLES}
+    if "deny" in tables["policy"]:  # what one file forbids, no other allows again
+        tables["policy"]["deny"] = (*far.policy.deny, *near.policy.deny)
+    parts = {name: replace(getattr(far, name), **table) for name, table in tables.items()}
     return replace(
         far,
-        **chat,
-        generation=replace(far.generation, **generation),
-        rkllm=replace(far.rkllm, **rkllm),
-        policy=replace(far.policy, **policy),
+        **written_in(near, ""),
+        **parts,
         servers=tuple(servers.values()),
         written=near.written | far.written,
     )

@@ -62,7 +62,7 @@ SERVER_DEFAULTS: Table = {
 }
 """What an entry means by what it does not say: the defaults of ServerConfig."""
 
-ROOT_TABLES = ("chat", "generation", "rkllm", "policy", "servers")
+ROOT_TABLES = ("chat", "generation", "rkllm", "openai", "policy", "servers")
 JSON_KEYS = {"serverUrl": "url", "type": "transport", "httpUrl": "url"}
 TRANSPORT_NAMES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
 

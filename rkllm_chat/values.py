@@ -106,6 +106,7 @@ def check_keys(table: Mapping[str, Any], known: tuple[str, ...], source: str, pl
 # What a number may be, both ends included.
 RANGES: dict[str, tuple[float, float]] = {
     "timeout_s": (0.001, 86_400),
+    "first_s": (0.001, 86_400),
     "connect_s": (0.001, 86_400),
     "ping_s": (0, 86_400),
     "idle_s": (0, 86_400),
@@ -124,6 +125,7 @@ RANGES: dict[str, tuple[float, float]] = {
 
 # What a text may be.
 CHOICES: dict[str, tuple[str, ...]] = {
+    "api": ("auto", "completions", "chat"),
     "approve": ("ask", "read-only", "all", "none"),
     "log_level": LOG_LEVELS,
     "history": ("auto", "client", "runtime"),
