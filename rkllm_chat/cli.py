@@ -149,8 +149,9 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-p", "--prompt", metavar="TEXT", help="one turn, then exit; - reads standard input")
     add("--output-format", choices=FORMS, default="text", help="how -p answers (default: text)")
-    add("--model", metavar="PATH", help="a .gguf or .rkllm file (default: the small model that ships)")
-    add("--backend", metavar="NAME", help="auto, rkllm, llama or scripted (default: auto)")
+    model = "a .gguf or .rkllm file, or the URL of an OpenAI-compatible service (default: the small model that ships)"
+    add("--model", metavar="PATH|URL", help=model)
+    add("--backend", metavar="NAME", help="auto, rkllm, llama, openai or scripted (default: auto)")
     add("--config", metavar="FILE", default="", help="read this configuration alone")
     add("--server", metavar="NAME", action="append", help="only these servers; may be repeated")
     add("--no-servers", action="store_true", help="no servers at all")

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from .backends import open_backend
+from .backends import choose, open_backend
 from .chat import Backend
 from .config import Settings
 from .events import Loading
@@ -56,4 +57,8 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
 
 
 def name_of(settings: Settings) -> str:
+    """The model's file, or what is behind a URL; nothing of it that may be secret."""
+    if choose(settings) == "openai":
+        url = urlsplit(next(iter(settings.model.split()), ""))
+        return url.fragment or settings.openai.model or url.hostname or ""
     return Path(settings.model).name or "tiny-tools.gguf"

@@ -157,6 +157,7 @@ def run() -> Iterator[Callable[[Coroutine[Any, Any, Result]], Result]]:
     """Runs coroutines on one loop."""
     loop = asyncio.new_event_loop()
     yield loop.run_until_complete
+    loop.run_until_complete(loop.shutdown_asyncgens())  # as asyncio.run does
     loop.close()
 
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 BACKENDS: dict[str, str] = {
     "rkllm": "rkllm:open_rkllm",
     "llama": "llama:open_llama",
+    "openai": "openai:open_openai",
     "scripted": "scripted:open_scripted",
 }
+SCHEMES = ("http://", "https://")
 ENDINGS = {".rkllm": "rkllm", ".json": "scripted", ".jsonl": "scripted"}
 
 
@@ -35,7 +37,9 @@ def open_backend(settings: Settings) -> Backend:
 
 
 def choose(settings: Settings) -> str:
-    """The backend by the ending of the model's name where the settings leave it open; llama.cpp for any other."""
+    """By the model's name, where the settings leave it open: a URL or the ending of a file; llama.cpp for any other."""
     if settings.backend != "auto":
         return settings.backend
+    if settings.model.lower().startswith(SCHEMES):
+        return "openai"
     return ENDINGS.get(Path(settings.model).suffix, "llama")

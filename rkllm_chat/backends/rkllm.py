@@ -279,7 +279,7 @@ class Rkllm:
             self._way.learn(usage.prompt_tokens)
         self._note(usage)
         if reply.stops.ending == "circle":
-            emit(Sentence("npu.circle"))
+            emit(Sentence("chat.circle"))
         emit(usage)
 
     def _note(self, usage: Usage) -> None:

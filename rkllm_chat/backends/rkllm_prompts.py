@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ..messages import Message, Tool
 from ..templates import Piece, opened_thought
+from .counts import Estimate
 from .tokens import PromptTokens
 
 Item = TypeVar("Item")
@@ -32,23 +33,6 @@ class Plan:
     clear: bool = False
     thought: str = ""
     tools: tuple[str, str] | None = None
-
-
-class Estimate:
-    """Guesses tokens from text: a third of the ASCII characters and each other one, mended by what was measured."""
-
-    def __init__(self) -> None:
-        self.factor = 1.0
-
-    def count(self, text: str) -> int:
-        return int(self._guess(text) * self.factor) + 1
-
-    def learn(self, text: str, tokens: int) -> None:
-        self.factor = min(3.0, max(0.3, tokens / self._guess(text)))
-
-    def _guess(self, text: str) -> float:
-        ascii_count = sum(character < "\x80" for character in text)
-        return max(1.0, ascii_count / 3 + len(text) - ascii_count)
 
 
 class Rendered:

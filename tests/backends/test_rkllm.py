@@ -239,7 +239,7 @@ def test_a_circle_is_ended(open_npu: Open, run: Callable[..., Any]) -> None:
 
     items = run(take())
     assert items[-1].hit_limit and items[-1].generated_tokens < 1000
-    assert [item.key for item in items if isinstance(item, Sentence)] == ["npu.circle"]
+    assert [item.key for item in items if isinstance(item, Sentence)] == ["chat.circle"]
 
 
 def test_characters_of_several_tokens_arrive_whole(open_npu: Open, run: Callable[..., Any]) -> None:

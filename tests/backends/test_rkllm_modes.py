@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from rkllm_chat import language
+from rkllm_chat.backends.counts import Estimate
 from rkllm_chat.backends.rkllm import Rkllm
 from rkllm_chat.backends.rkllm_cache import PromptCache
 from rkllm_chat.backends.rkllm_options import find_template
-from rkllm_chat.backends.rkllm_prompts import Estimate, Plan, Roles
+from rkllm_chat.backends.rkllm_prompts import Plan, Roles
 from rkllm_chat.backends.tokens import read_tokenizer
 from rkllm_chat.chat import Chat
 from rkllm_chat.config import Rkllm as RkllmSettings

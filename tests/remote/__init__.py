@@ -1,0 +1,1 @@
+"""Services that have a model: a real one, and one that misbehaves."""
