@@ -790,7 +790,7 @@ def test_the_report_names_nobody(report: str) -> None:
 def test_the_report_does_not_repeat_what_is_wrong_in_a_configuration(
     program: Run, folder: Path, environment: dict[str, str]
 ) -> None:
-    write(folder, "own.toml", '[[servers]]\nname = "x"\ncommand = "x"\ncwd = ["hush"]\n')
+    write(folder, "own.toml", '[chat]\nmax_steps = "hush"\n')
     arguments = ("--root", str(TREES / "laptop"), "--config", "own.toml")
     assert "hush" in program("doctor", *arguments, code=1).stdout
     assert environment["HOME"] not in (told := program("doctor", "--board-report", *arguments, code=1).stdout)

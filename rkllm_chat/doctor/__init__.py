@@ -1,7 +1,7 @@
 """`rkllm-chat doctor`: what this machine, its model and its configuration need. It reads files and writes none.
 
 CHECKS is what is looked at, in the order in which it is told; each looks for itself, so one that fails hides no other.
-It starts no program, loads no library and no model, and asks no server.
+It starts no program, loads no library and no model, and asks no MCP server; a service that has the model is asked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..clean import clean_line
 from ..config import Settings
 from ..discover import find_settings, places
 from ..errors import ConfigError, UsageError
-from . import machine, model, servers
+from . import machine, model, servers, service
 from .board import Board, Check, Line, State, run_check
 from .report import write_report
 
@@ -35,6 +35,7 @@ CHECKS: dict[str, Check] = {
     "nodes": machine.check_nodes,
     "library": model.check_library,
     "model": model.check_model,
+    "service": service.check_services,
     "context": model.check_context,
     "memory": model.check_memory,
     "domain": model.check_domain,
@@ -82,7 +83,9 @@ def make_parser() -> argparse.ArgumentParser:
     form.add_argument("--board-report", action="store_true", help="Markdown to send us, with what a run must tell")
     parser.add_argument("--root", metavar="DIR", default="/", help="look into DIR in place of / (files somebody sent)")
     parser.add_argument("--config", metavar="FILE", default="", help="read this configuration alone")
-    parser.add_argument("--model", metavar="PATH", help="a .rkllm or .gguf file (default: that of the configuration)")
+    parser.add_argument(
+        "--model", metavar="PATH|URL", help="a model's file or URL (default: that of the configuration)"
+    )
     return parser
 
 

@@ -1,0 +1,61 @@
+"""A model behind a URL as people meet it: in the chat, and in what the doctor says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from remote.service import REPLY, Service
+from stage import Screen
+
+Start = Callable[..., Service]
+
+
+def test_a_talk_at_the_terminal_goes_on_with_another_service(start: Start, open_screen: Callable[..., Screen]) -> None:
+    one, other = start(), start(names=["qwen3-other"])
+    screen = open_screen("--model", one.url, "--no-servers")
+    screen.wait_for_prompt()
+    screen.type("Hello!\r")
+    screen.wait_for(REPLY)
+    screen.wait_for_prompt()
+    screen.type(f"/model {other.url}\r")
+    screen.wait_for("qwen3-other")
+    screen.wait_for_prompt()
+    screen.type("And now?\r")
+    screen.wait_for("And now?")
+    screen.wait_for_prompt()
+    assert (len(one.asked), len(other.asked)) == (1, 1)
+    assert REPLY in other.asked[0].body["prompt"], "the talk stays"
+
+
+def test_a_service_that_goes_down_ends_a_turn_and_not_the_chat(
+    start: Start, open_screen: Callable[..., Screen]
+) -> None:
+    service = start()
+    screen = open_screen("--model", service.url, "--no-servers")
+    screen.wait_for_prompt()
+    service.mode = "cut"
+    screen.type("Hello!\r")
+    screen.wait_for("broke its answer off")
+    screen.wait_for_prompt()
+    service.mode = "ok"
+    screen.type("/retry\r")
+    screen.wait_for(REPLY)
+
+
+def test_the_doctor_says_whether_the_service_answers(start: Start, program: Callable[..., Any]) -> None:
+    service = start()
+
+    def ask(code: int) -> dict[str, Any]:
+        done = program("doctor", "--json", "--model", service.url, code=code)
+        lines = json.loads(done.stdout)["result"]["lines"]
+        return next(line for line in lines if line["name"] == "service")
+
+    told = ask(0)
+    assert told["state"] == "ok"
+    assert told["value"] == f"{service.url}: vLLM, model qwen3-small, 4096 tokens of context, prompts are ours"
+    assert not service.asked
+    service.hang_up()
+    told = ask(1)
+    assert told["state"] == "wrong" and "does not answer" in told["value"] and "running there" in told["advice"]
