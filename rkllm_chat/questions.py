@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from .chat import Onward
@@ -15,17 +18,50 @@ from .policy import Consent
 CONSENTS: Mapping[str, Consent] = {"y": "once", "a": "always", "n": "no", "q": "stop"}
 ONWARDS: Mapping[str, str] = {"c": "continue", "m": "more", "w": "answer", "s": "stop"}
 MORE = 4
+LONGEST_PATH = 4096
+DELETES = re.compile(r"delete|remove|drop|erase|destroy|overwrite|truncate|wipe|kill", re.IGNORECASE)
+PATH = re.compile(r"~?/|~$|\.\.(?:/|$)|[^\s:]*/\.\.(?:/|$)")
 
 
-def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words) -> list[str]:
-    """Server and tool, every argument in full, and what is notable about the tool."""
+def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path | None = None) -> list[str]:
+    """Server and tool, every argument in full, and what is notable: `folder` is the one that paths should lie in."""
     server = clean_line(tool.server)
     lines = [words("question.call", tool=clean_line(tool.name), server=server)]
     for name, value in arguments.items():
         lines += indent(f"{reveal(clean_line(name))} = {write(value)}")
-    if not tool.read_only:
-        lines.append(f"  {words('question.not_read_only')}")
-    return lines
+    return lines + [f"  {line}" for line in find_notable(tool, arguments, words, folder or Path.cwd())]
+
+
+def find_notable(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path) -> list[str]:
+    """What a person should see before he says yes: that it may change or delete things, or leaves the folder."""
+    notable = [] if tool.read_only else [words("question.not_read_only")]
+    if not tool.read_only and DELETES.search(tool.name):
+        notable.append(words("question.deletes"))
+    outside = dict.fromkeys(text for text in texts_in(arguments) if leads_out(text, folder))
+    return notable + [words("question.outside", path=reveal(clean_line(path))) for path in outside]
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts among arguments, however deep (the schema was checked, so it has an end)."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from texts_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_in(item)
+
+
+def leads_out(text: str, folder: Path) -> bool:
+    """Whether a text is a path that leaves the folder: absolute, of a home, or with `..` in it."""
+    if "\n" in text or len(text) > LONGEST_PATH or not PATH.match(text):
+        return False
+    try:
+        path = os.path.normpath(folder / Path(text).expanduser())
+    except RuntimeError:  # the home of a user that is not there
+        return True
+    return path != str(folder) and not path.startswith(f"{folder}{os.sep}".replace("//", "/"))
 
 
 def write(value: Any) -> str:
