@@ -29,7 +29,7 @@ from stage import PROGRAM
 TREES = Path(__file__).parent / "trees"
 BOARD_CONFIG = "home/mara/mcp_config.toml"
 MODEL = "/home/mara/models/Qwen3-1.7B-w8a8-rk3588.rkllm"
-OLD_MODEL = "/root/models/Qwen2.5-1.5B-Instruct_W8A8_g128_RK3588.rkllm"
+OLD_MODEL = "/models/Qwen2.5-1.5B-Instruct_W8A8_g128_RK3588.rkllm"
 NPU = "sys/class/devfreq/fdab0000.npu"
 VERSION = "sys/kernel/debug/rknpu/version"
 NODE = "dev/dri/renderD129"
