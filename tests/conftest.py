@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Coroutine, Iterator
 from functools import cache
@@ -27,6 +28,12 @@ from shell import Shell
 from stage import GREEDY, PROGRAM, Screen
 
 LIMIT_S = 30
+
+for number in (signal.SIGINT, signal.SIGHUP):
+    if (
+        signal.getsignal(number) == signal.SIG_IGN
+    ):  # a background job or nohup; every process of a test would inherit it
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 Result = TypeVar("Result")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

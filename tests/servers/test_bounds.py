@@ -24,6 +24,7 @@ TASK_ASKS = "test_tasks.py::test_who_is_asked_may_think_longer_than_a_call_may_t
 TASK_HANGS = "test_tasks.py::test_a_task_that_does_not_move_ends_at_the_limit_and_is_cancelled"
 RESTS = "test_watch.py::test_a_server_rests_when_nobody_needs_it_and_is_there_when_somebody_does"
 LEVEL = "test_logs.py::test_a_server_is_told_from_which_level_on_to_log"
+ONCE = "../test_oneshot_life.py::test_a_signal_while_the_sdk_waits_ends_the_command"
 CONVERSATION = "test_transports.py::test_one_conversation_goes_over_every_transport_in_both_eras"
 
 
@@ -322,6 +323,8 @@ BOUNDS = (
             ("WriteTap.send", "self._inner.send"),
         )
     ),
+    Bound("once.py", "Once.ask", ("client.session.send_request",), "Its own limit_s.", ONCE),
+    Bound("once.py", "Once.ask.send", ("client.session.send_request",), "The same.", ONCE),
     Bound("toolbox.py", "Toolbox._ask_each", ("asyncio.gather",), "Each question has its limit.", SILENT_PROCESS),
     Bound(
         "toolbox.py",
