@@ -72,7 +72,7 @@ ASKS = """
 INFO = {"name": "floor", "version": "1"}
 ask(1, "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": INFO})
 tell({"method": "notifications/initialized"})
-print(json.dumps(ask(2, "tools/call", {"name": "echo", "arguments": {"x": "1"}})), flush=True)
+print(json.dumps(ask(2, "tools/call", {"name": "echo", "arguments": {"x": "one"}})), flush=True)
 """
 BY_HAND = f"""
 import json, subprocess
@@ -107,17 +107,18 @@ from mcp import Client, StdioServerParameters
 async def main():
     entry = json.load(open("mcp.json"))["mcpServers"]["small"]
     async with Client(StdioServerParameters(command=entry["command"], args=entry["args"])) as client:
-        print((await client.call_tool("echo", {"x": "1"})).model_dump_json())
+        print((await client.call_tool("echo", {"x": "one"})).model_dump_json())
 asyncio.run(main())
 """
 # A program of others, where it is on the PATH: what it is given to call the tool.
 PEERS = {
-    "mcporter": ["--config", "mcp.json", "call", "small.echo", "x=1"],
+    "mcporter": ["--config", "mcp.json", "call", "small.echo", "x=one"],
     "mcp-inspector": [
         *("--cli", "--config", "mcp.json", "--server", "small"),
-        *("--method", "tools/call", "--tool-name", "echo", "--tool-arg", "x=1"),
+        *("--method", "tools/call", "--tool-name", "echo", "--tool-arg", "x=one"),
     ],
-    "mcp2cli": ["--mcp-stdio", f"{sys.executable} -I -S server.py", "echo", "--x", "1"],
+    "mcp-cli": ["--config", "mcp.json", "call-tool", "small:echo", "--args", '{"x": "one"}'],  # @wong2/mcp-cli
+    "mcp2cli": ["--mcp-stdio", f"{sys.executable} -I -S server.py", "echo", "--x", "one"],
 }
 
 
@@ -136,7 +137,7 @@ def one_shot_calls() -> list[Figure]:
 
 
 def measure(folder: Path) -> list[Figure]:
-    call = ["--args", '{"x": "1"}']
+    call = ["--args", '{"x": "one"}']
     ways = {
         "by hand": [sys.executable, "by_hand.py"],
         "call-tool": [*OURS, "call-tool", "small.echo", *call],
