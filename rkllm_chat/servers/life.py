@@ -211,8 +211,10 @@ class Life:
             await asyncio.wait([self._owner], timeout=CLOSE_S)
         self._lost.clear()
         self._ready, self.error, self._died_of_discover = asyncio.Event(), None, False
+        ready = self._ready
         self._owner = asyncio.create_task(self._own(), name=f"server {self.config.name}")
-        await self._ready.wait()
+        self._owner.add_done_callback(lambda _: ready.set())  # one that is cancelled before it begins sets nothing
+        await ready.wait()
 
     async def _own(self) -> None:
         """Enters the client, waits until it is to be left, leaves it."""

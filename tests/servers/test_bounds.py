@@ -134,7 +134,7 @@ BOUNDS = (
     Bound(
         "life.py",
         "Life._run_owner",
-        ("self._ready.wait",),
+        ("ready.wait",),
         "Set when the server is open and in any case when its owner ends, which connect_s sees to.",
         SILENT_PROCESS,
     ),

@@ -271,3 +271,15 @@ def test_closing_does_not_wait_for_a_server_that_is_still_starting(tmp_path: Pat
         return servers.tools == []
 
     assert asyncio.run(go())
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_closing_at_once_does_not_wait_for_a_start_that_never_began(steps: int, tmp_path: Path) -> None:
+    async def go() -> None:
+        servers = Toolbox([ServerConfig("silent", command="sleep", args=("60",), connect_s=50)], tmp_path / "logs")
+        opening = asyncio.create_task(servers.open())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await asyncio.wait_for(asyncio.gather(servers.aclose(), opening), 10)
+
+    asyncio.run(go())
