@@ -87,7 +87,7 @@ class Screen:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self.app.is_running:
+        if self.app.is_running and not self.app.is_done:  # it is done already where the terminal has gone
             self.app.exit()
         if self._running:
             await asyncio.wait([self._running])
