@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 
 from .errors import UsageError, ValidationError
+from .exact import exact_json
 from .faults import find_faults, is_fit, quote
-from .readings import exact_json, read_text
+from .readings import read_text
 from .schemas import all_kinds, child_of, choices_of, item_of, kind_of, leaves_of, property_names
 
 TYPE_CHECKING = False  # importing typing costs 2 ms

@@ -10,55 +10,18 @@ import json
 import re
 from math import isfinite
 
+from .exact import exact_json
 from .faults import is_fit, quote
 from .schemas import choices_of, describe, item_of, kind_of, leaves_of, same
 
 TYPE_CHECKING = False  # importing typing costs 2 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any, NoReturn
+    from typing import Any
 
 # Patterns are compiled when they are first needed: all of them together cost as much as half a call.
 INTEGER = r"[+-]?[0-9]+"
 NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
-HALF = r"\\u[dD][89a-fA-F]"
-
-
-def exact_json(text: str) -> Any:
-    """JSON with nothing lost on the way. Raises ValueError, one line, for text that is not JSON, and for what JSON
-    readers differ about: NaN, a number too large, a key that stands twice, half a surrogate pair."""
-    try:
-        value = json.loads(text, parse_constant=refuse, parse_float=finite, object_pairs_hook=unique)
-    except RecursionError:
-        raise ValueError("nested too deep") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    if re.search(HALF, text):
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise ValueError("half a surrogate pair is no character") from None
-    return value
-
-
-def refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
-
-
-def finite(text: str) -> float:
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(f"{text} is too large a number")
-    return number
-
-
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in value if names.count(name) > 1)
-        raise ValueError(f'the key "{twice}" stands twice in one object')
-    return value
 
 
 def read_text(text: str, schema: Any, root: Mapping[str, Any]) -> Any:

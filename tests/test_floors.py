@@ -13,7 +13,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A name is a file or a folder of the package; the number is its floor.
 FLOORS = {
     **dict.fromkeys(("messages", "events", "errors", "language"), 0),
-    **dict.fromkeys(("schemas", "faults", "readings", "flags"), 1),
+    **dict.fromkeys(("schemas", "faults", "exact", "readings", "flags"), 1),
     "toolcommands": 4,
     **dict.fromkeys(("reader", "formats", "scanner", "arguments", "templates", "prompt"), 1),
     **dict.fromkeys(("budget", "clean", "policy", "config", "values", "names", "records"), 1),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 
 from ..errors import UsageError
+from ..exact import exact_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,46 +66,24 @@ def decode(data: bytes, source: str) -> str:
 
 
 def parse(text: str, source: str) -> Any:
-    """The JSON value of a text, numbers exact as far as JSON's reader keeps them. Raises UsageError with the place."""
+    """The JSON value of a text. Raises UsageError with the place."""
     try:
-        value = json.loads(text, object_pairs_hook=refuse_twins, parse_constant=refuse, parse_float=read_float)
-        json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        near = text[max(0, error.pos - NEAR) : error.pos + NEAR]
-        raise UsageError(
-            f"{source} is not JSON: {error.msg} at {place}, near {near!r}." if near else f"{source} is empty.",
-            'Quote it for the shell: --args \'{"name": "value"}\'.',
-            line=error.lineno,
-            column=error.colno,
-            near=near,
-        ) from None
-    except RecursionError:
-        raise UsageError(f"{source} is nested too deep.") from None
-    except UnicodeEncodeError:
-        raise UsageError(f"{source} holds half a character.", "Write it whole, not as \\ud800.") from None
+        return exact_json(text)
     except ValueError as error:
-        raise UsageError(f"{source} is not JSON: {error}.") from None
-    return value
+        if not isinstance(error.__cause__, json.JSONDecodeError):
+            raise UsageError(f"{source} is not JSON: {error}.") from None
+        raise explain(error.__cause__, text, source) from None
 
 
-def refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
-
-
-def read_float(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {text} is too large")
-    return number
-
-
-def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        twin = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
-        raise ValueError(f'the key "{twin}" stands twice in one object')
-    return value
+def explain(error: json.JSONDecodeError, text: str, source: str) -> UsageError:
+    place, near = f"line {error.lineno}, column {error.colno}", text[max(0, error.pos - NEAR) : error.pos + NEAR]
+    return UsageError(
+        f"{source} is not JSON: {error.msg} at {place}, near {near!r}." if near else f"{source} is empty.",
+        'Quote it for the shell: --args \'{"name": "value"}\'.',
+        line=error.lineno,
+        column=error.colno,
+        near=near,
+    )
 
 
 def name_kind(value: Any) -> str:
