@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from .clean import clean
+from .clean import clean, clean_json
 from .config import Settings
 from .desk import Desk, open_desk
 from .errors import AuthError, ChatError
@@ -32,6 +32,7 @@ from .events import (
     Usage,
 )
 from .messages import ToolResult
+from .redact import Redactor
 from .terminal import Terminal
 
 TYPE_WORDS: dict[type, str] = {
@@ -47,15 +48,28 @@ TYPE_WORDS: dict[type, str] = {
 }
 
 
-async def ask(settings: Settings, line: str, form: str, state: Path) -> int:
-    """Asks and prints; gives the exit code. `form` is text, json or stream-json."""
+async def ask(
+    settings: Settings,
+    line: str,
+    form: str,
+    state: Path,
+    secrets: Redactor | None = None,
+    is_mended: bool = False,
+    exposed: Iterable[tuple[str, str]] = (),
+) -> int:
+    """Asks and prints; gives the exit code. `form` is text, json or stream-json. `is_mended`: the line held bytes
+    that are no text; `exposed` as for the chat."""
     show = {"text": show_text, "json": show_json, "stream-json": show_stream}[form]
     try:
-        async with open_desk(settings, state) as desk, aclosing(events_of(desk, line)) as events:
+        async with (
+            open_desk(settings, state, secrets=secrets) as desk,
+            aclosing(events_of(desk, line, is_mended)) as events,
+        ):
+            desk.said += [desk.words("repl.exposed", path=path, entry=key) for path, key in exposed]
             check_logins(desk)
             return await show(desk, events)
     except ChatError as error:
-        return fail(error, form)
+        return fail((secrets or Redactor()).mend(error), form)
     except asyncio.CancelledError:
         if form != "text":
             write_line({"ok": False, "error": {"type": "Interrupted", "message": "Interrupted.", "details": {}}})
@@ -69,8 +83,14 @@ def check_logins(desk: Desk) -> None:
             raise error
 
 
-async def events_of(desk: Desk, line: str) -> AsyncGenerator[Event, None]:
+async def events_of(desk: Desk, line: str, is_mended: bool) -> AsyncGenerator[Event, None]:
     """What failed at the start, then the turn, with what is to be said of its session."""
+    for path, name in desk.settings.ignored:
+        yield Notice(desk.words("trust.ignored", file=path, name=name))
+    for server in dict.fromkeys(tool.server for tool in desk.chat.held()):
+        yield Notice(desk.words("servers.held", server=server))
+    if is_mended:
+        yield Notice(desk.words("ask.mended"))
     for server, error in desk.failures.items():
         yield Notice(desk.words("repl.failed", server=server, error=error))
     async with aclosing(desk.chat.send(line)) as turn:
@@ -150,6 +170,6 @@ def fail(error: ChatError, form: str) -> int:
 
 def write_line(value: Any) -> None:
     """One JSON document on one line, in UTF-8 whatever the locale is; what UTF-8 cannot hold becomes "?"."""
-    line = json.dumps(value, ensure_ascii=False, default=str)
+    line = clean_json(json.dumps(value, ensure_ascii=False, default=str))
     sys.stdout.buffer.write(line.encode("utf-8", errors="replace") + b"\n")
     sys.stdout.buffer.flush()

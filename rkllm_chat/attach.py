@@ -1,4 +1,5 @@
-"""What a person says, with the files and resources that go with it. It is shown to the model as data, cut to fit.
+"""What a person says, with the files and resources that go with it. It is shown to the model as data; all of it
+together takes what the results of a reply may, a share of what is free.
 
 `@path` and `@URI` in a line mean a file of this machine and a resource of a server; `/resource` puts one in by hand.
 """
@@ -6,14 +7,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import ChatError, UsageError
-from .events import Event, Notice
+from .events import Event, Notice, Usage
+from .foreign import disarm, disarm_line, fence_of
+from .messages import Message
+from .window import share_of
 
 if TYPE_CHECKING:
     from .desk import Desk
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 MENTION = re.compile(r"(?<!\S)@(\S+)")
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 LARGEST_FILE = 4 << 20
+LARGEST_COUNTED = 16 << 10
+"""Bytes of an attachment that is counted while the line is still typed, again and again."""
 TRAILING = ".,;:!?)\"'」。、"
 
 
@@ -40,15 +46,40 @@ async def say(desk: Desk, line: str) -> AsyncGenerator[Event, None]:
     try:
         found = [await fetch(desk, name) for name in mentions(line)]
     except ChatError as error:
-        yield Notice(desk.words("attach.failed", reason=error.message))
+        yield Notice(desk.words("attach.failed", reason=error))
         return
     attached, desk.attached = [*desk.attached, *found], []
     for one in found:
         yield Notice(describe(desk, one))
-    text = "\n\n".join([line, *(frame(desk, one) for one in attached)])
+    text = join(desk, line, attached)
     async with aclosing(desk.chat.send(text)) as turn:
         async for event in turn:
             yield event
+
+
+def as_sent(desk: Desk, line: str) -> str | None:
+    """The text that `say` would send; None where what goes with it is not cheap to have. Raises UsageError."""
+    names = mentions(line)
+    small = all(one.size <= LARGEST_COUNTED for one in desk.attached)
+    if not small or any(URI.fullmatch(name) or not is_small(name) for name in names):
+        return None
+    return join(desk, line, [*desk.attached, *map(read_file, names)])
+
+
+def is_small(name: str) -> bool:
+    try:
+        return Path(name).expanduser().stat().st_size <= LARGEST_COUNTED
+    except OSError:
+        return False
+
+
+def join(desk: Desk, line: str, attached: Sequence[Attached]) -> str:
+    """The line and what goes with it; together that takes what the results of one reply may."""
+    if not attached:
+        return line
+    shares = share_of(desk.chat, Usage()).fit([Message("tool", one.text) for one in attached], 0)
+    framed = (frame(desk, one, share.text) for one, share in zip(attached, shares, strict=True))
+    return "\n\n".join([line, *framed])
 
 
 def mentions(line: str) -> list[str]:
@@ -98,7 +129,8 @@ def read_file(name: str) -> Attached:
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}.") from None
     if len(data) > LARGEST_FILE:
-        raise UsageError(f"{name} is larger than {LARGEST_FILE >> 20} MB.")
+        size = max(len(data), path.stat().st_size)
+        raise UsageError(f"{name} is {size} bytes long, a message holds {LARGEST_FILE}.", "Have a tool read it.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -115,8 +147,8 @@ def describe(desk: Desk, one: Attached) -> str:
     return desk.words("attach.file", name=one.name, size=one.size)
 
 
-def frame(desk: Desk, one: Attached) -> str:
-    """The text as the model is shown it: named, fenced, and no larger than a result may be."""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", one.text)), default=0))
-    text = desk.chat.cut(one.text)
-    return f"{desk.chat.prompt_words('prompt.attached', name=one.name, kind=one.kind)}\n{fence}\n{text}\n{fence}"
+def frame(desk: Desk, one: Attached, text: str) -> str:
+    """So much of its text as the model is shown of it: named and fenced."""
+    text = disarm(text)
+    mark, name, kind = fence_of(text), disarm_line(one.name), disarm_line(one.kind)
+    return f"{desk.chat.prompt_words('prompt.attached', name=name, kind=kind)}\n{mark}\n{text}\n{mark}"

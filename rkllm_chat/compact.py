@@ -1,7 +1,7 @@
 """The older part of a talk becomes a summary that the model writes itself. It prints nothing.
 
-The summary is asked for in a context of its own, so a talk that overflows can still be summed up; the history is
-touched only when the summary is there, whole.
+The summary is asked for behind the talk, of which the engine has read all; where that does not fit, in a context of its
+own, so a talk that overflows can still be summed up. The history is touched only when the summary is there, whole.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .chat import Chat
 from .events import Event, Notice, Reading, Sentence, Text, Usage
 from .messages import Message
 from .prompt import tool_text
-from .scanner import Scanner
+from .window import prompt_of, tools_beside
 
 KEPT_SHARE = 4
 SUMMARY_SHARE = 8
@@ -30,7 +30,7 @@ def older_messages(chat: Chat) -> list[Message]:
     limit = chat.backend.context_tokens // KEPT_SHARE
     kept = turns[-1] if turns else 0
     for start in reversed(turns):
-        if start and chat.backend.count_tokens(shown[start:]) <= limit:
+        if start and chat.backend.count_tokens(prompt_of(chat, shown[start:])[1:]) <= limit:
             kept = start
     return shown[:kept]
 
@@ -39,10 +39,11 @@ async def compact(chat: Chat, messages: int) -> AsyncGenerator[Event, None]:
     """Replaces so many messages, from the first one shown on, by their summary. Raises GenerationError."""
     start, older = chat.first_shown, chat.history[chat.first_shown : chat.first_shown + messages]
     before = chat.count_tokens()
-    ask = [Message("system", chat.prompt_words("compact.ask")), Message("user", read_transcript(chat, older))]
     most = min(chat.settings.generation.max_tokens, chat.backend.context_tokens // SUMMARY_SHARE)
-    scanner, said, usage = Scanner(), list[Text](), Usage()
-    async with aclosing(chat.backend.stream(ask, replace(chat.settings.generation, max_tokens=most))) as pieces:
+    ask = ask_for_summary(chat, older, most)
+    scanner, said, usage = chat.make_scanner(), list[Text](), Usage()
+    generation = replace(chat.settings.generation, max_tokens=most)
+    async with aclosing(chat.backend.stream(ask, generation, tools_beside(chat))) as pieces:
         async for piece in pieces:
             if isinstance(piece, str):
                 said += [event for event in scanner.feed(piece) if isinstance(event, Text)]
@@ -62,6 +63,15 @@ async def compact(chat: Chat, messages: int) -> AsyncGenerator[Event, None]:
     chat.history[start : start + messages] = remembered
     yield Notice(chat.words("compact.done", messages=messages, before=before, after=chat.count_tokens()))
     yield Text(summary)
+
+
+def ask_for_summary(chat: Chat, older: Sequence[Message], most: int) -> list[Message]:
+    """The prompt for a summary of at most so many tokens. Behind the talk it is of all of it, which does no harm."""
+    talk = prompt_of(chat)
+    behind = [*talk, Message("user", chat.prompt_words("compact.ask_behind"))]
+    if talk[-1].role == "assistant" and chat.backend.count_tokens(behind) + most <= chat.backend.context_tokens:
+        return behind
+    return [Message("system", chat.prompt_words("compact.ask")), Message("user", read_transcript(chat, older))]
 
 
 def read_transcript(chat: Chat, messages: Sequence[Message]) -> str:

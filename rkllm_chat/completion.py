@@ -108,7 +108,9 @@ def list_files(word: str) -> list[str]:
         return [
             f"{prefix}{one.name}{'/' if one.is_dir() else ''}"
             for one in entries
-            if " " not in one.name and (not one.name.startswith(".") or begun.startswith("."))
+            if one.name == clean_line(one.name)
+            and " " not in one.name
+            and (not one.name.startswith(".") or begun.startswith("."))
         ]
     except OSError:
         return []

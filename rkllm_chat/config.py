@@ -15,7 +15,7 @@ from .entries import read_json_entries, read_toml_entries, read_toml_tables
 from .errors import ConfigError
 from .oauth import OAuth, find_mistake
 from .policy import Policy
-from .values import check_values, expand
+from .values import check_values, expand, find_variables
 
 if TYPE_CHECKING:
     from .values import LogLevel
@@ -80,11 +80,15 @@ class Openai:
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """One MCP server: a command to start, or a URL. `source` is the file that names it.
+    """One MCP server: a command to start, or a URL. `source` is the file that names it; `is_project`: that file lies in
+    the current folder and may be anybody's, so the user is asked first.
 
     `timeout_s` bounds one call; `connect_s` the start. While nobody uses it, it is asked every `ping_s` whether it
     lives, and closed after `idle_s` until it is needed again; 0 is never. `log_level`: what it is to log from there on.
     `trust` "trusted" believes the server's annotations. What may hold secrets is left out of its `repr`.
+    `sandbox` "auto" is one where there can be one, but none for servers that ship; `write` what it may write there,
+    None what `args` and `env` name; `network` None: only where a package runner needs one. `allow_insecure` lets
+    headers go to another machine without TLS.
     """
 
     name: str
@@ -94,6 +98,7 @@ class ServerConfig:
     cwd: str = ""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    allow_insecure: bool = False
     oauth: OAuth = field(default_factory=OAuth)
     transport: str = ""
     timeout_s: float = 60.0
@@ -103,27 +108,40 @@ class ServerConfig:
     log_level: LogLevel = "warning"
     enabled: bool = True
     trust: str = "ask"
+    sandbox: str = "auto"
+    write: tuple[str, ...] | None = None
+    network: bool | None = None
     tools_allow: tuple[str, ...] = ()
     tools_deny: tuple[str, ...] = ()
     source: str = ""
+    is_project: bool = False
 
 
 @dataclass(frozen=True)
 class Settings:
     """Everything a sitting needs. `model` "" is the small model that ships; `context_tokens` 0 the model's own.
 
-    `language` "auto" is that of the locale.
-    `session` is a session to go on with: an id, or "newest"; it comes from the command line alone.
-    `written` names the keys that a file gives ("policy.approve"), so that a default somebody wrote wins too.
+    `language` "auto" is that of the locale, `tool_format` "auto" that of the model's family, else a row of FORMATS.
+    `tools_share`: how much of the window the tools may take at the beginning of a prompt, where the model's file does
+    not say another; where they do not fit there, they are listed in short. `constrained`: where the engine can be held
+    to a grammar while it writes a call, it is.
+    `prefill_ahead`: while nobody waits, the engine reads what it can of the next prompt. `keep_prefix`: what llama.cpp
+    made of system text and tools is kept in a file for the next start; the NPU has a setting of its own.
+    `session` is a session to go on with: an id, or "newest"; it comes from the command line alone. `keep_secrets` lets
+    what looks like a key into sessions and exports. `variables` are those that the files name, and what they hold.
+    `written` names the keys that a file gives ("policy.approve"), so that a default somebody wrote wins too; `ignored`
+    are (file, key) of what a project's file may not say.
     """
 
     model: str = ""
     backend: str = "auto"
     language: str = "auto"
     system: str = ""
-    tool_format: str = "json"
+    tool_format: str = "auto"
+    constrained: bool = True
     max_steps: int = 8
     context_tokens: int = 0
+    tools_share: float = 0.25
     thinking: str = "auto"
     prompt_language: str = "auto"
     generation: Generation = field(default_factory=Generation)
@@ -131,24 +149,32 @@ class Settings:
     openai: Openai = field(default_factory=Openai)
     policy: Policy = field(default_factory=Policy)
     servers: tuple[ServerConfig, ...] = ()
+    keep_secrets: bool = False
+    prefill_ahead: bool = True
+    keep_prefix: bool = True
     session: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
     written: frozenset[str] = field(default=frozenset(), compare=False)
+    ignored: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
 
 TABLES = {"generation": Generation, "rkllm": Rkllm, "openai": Openai, "policy": Policy}
-NOT_CHAT = (*TABLES, "servers", "written", "session")
+NOT_CHAT = (*TABLES, "servers", "variables", "written", "ignored", "session")
 CHAT_KEYS = tuple(entry.name for entry in fields(Settings) if entry.name not in NOT_CHAT)
 
 
 def read_toml(text: str, source: str, environment: Mapping[str, str]) -> Settings:
     """The settings in a TOML file's text."""
-    tables = expand(read_toml_tables(text, source), environment, source, "")
+    raw = read_toml_tables(text, source)
+    tables = expand(raw, environment, source, "")
     chat = take(Settings, join_urls(tables.get("chat", {})), source, "chat", CHAT_KEYS)
     given = {name: take(kind, tables.get(name, {}), source, name) for name, kind in TABLES.items()}
     servers = tuple(make_server(table, place) for table, place in read_toml_entries(tables, source))
     written = [*chat, *(f"{name}.{key}" for name, table in given.items() for key in table)]
     parts: dict[str, Any] = {name: kind(**given[name]) for name, kind in TABLES.items()}
-    return Settings(**chat, **parts, servers=servers, written=frozenset(written))
+    return Settings(
+        **chat, **parts, servers=servers, variables=find_variables(raw, environment), written=frozenset(written)
+    )
 
 
 def join_urls(chat: Any) -> Any:
@@ -161,7 +187,8 @@ def join_urls(chat: Any) -> Any:
 def read_json(text: str, source: str, environment: Mapping[str, str]) -> Settings:
     """The servers in a JSON file with the root key mcpServers."""
     found = read_json_entries(text, source)
-    return Settings(servers=tuple(make_server(expand(table, environment, source, at), at) for table, at in found))
+    servers = tuple(make_server(expand(table, environment, source, at), at) for table, at in found)
+    return Settings(servers=servers, variables=find_variables(found, environment))
 
 
 def make_server(table: Mapping[str, Any], place: str) -> ServerConfig:
@@ -211,5 +238,7 @@ def merge(near: Settings, far: Settings) -> Settings:
         **written_in(near, ""),
         **parts,
         servers=tuple(servers.values()),
+        variables={**far.variables, **near.variables},
         written=near.written | far.written,
+        ignored=(*far.ignored, *near.ignored),
     )

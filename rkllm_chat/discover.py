@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from . import places as files
 from .config import ServerConfig, Settings, merge, read_json, read_toml
+from .errors import ChatError
+from .policy import is_stricter
+from .trust import is_board
 
 MODEL_ENDINGS = (".gguf", ".rkllm")
 
@@ -30,8 +34,43 @@ def find_settings(named: str = "", environment: Mapping[str, str] = os.environ) 
         settings = Settings()
         for path in places(environment):
             if path.is_file():
-                settings = merge(near=read_settings(path, environment), far=settings)
+                near = read_settings(path, environment)
+                if files.is_project(str(path), environment):
+                    near = restrain(near, settings, str(path))
+                settings = merge(near=near, far=settings)
     return settings if settings.servers else replace(settings, servers=(BOARD,))
+
+
+def restrain(near: Settings, far: Settings, path: str) -> Settings:
+    """What a project's file may say. It raises no trust: it lets nothing run without a question, starts nothing that
+    the user has not accepted, loads no library, and gets no key sent to a model that it names itself."""
+    servers = tuple(replace(one, is_project=True) for one in near.servers)
+    raised = {one.name for one in servers if one.trust == "trusted" and not is_board(one)}
+    servers = tuple(replace(one, trust="ask") if one.name in raised else one for one in servers)
+    ignored = [f'servers "{name}" trust' for name in sorted(raised)]
+    unsaid = {
+        "policy.allow": bool(near.policy.allow),
+        "policy.approve": "policy.approve" in near.written and is_stricter(far.policy.approve, near.policy.approve),
+        "policy.max_calls": near.policy.max_calls > far.policy.max_calls,
+        "rkllm.library": bool(near.rkllm.library),
+        "openai.key_env": bool(near.openai.key_env),
+        "keep_secrets": near.keep_secrets,
+    }
+    denied = [key for key, is_so in unsaid.items() if is_so]
+    openai, written = near.openai, near.written.difference(denied)
+    if "://" in near.model:
+        openai, written = replace(openai, key_env=""), written | {"openai.key_env"}
+    told = tuple((path, key) for key in (*ignored, *denied))
+    return replace(near, servers=servers, openai=openai, written=written, ignored=told)
+
+
+def find_exposed(named: str = "", environment: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
+    """(file, key) of each secret that others can read in a file that `find_settings` reads. The value is not told."""
+    found: list[tuple[str, str]] = []
+    for path in when_changed(named, environment):
+        with suppress(ChatError, OSError):  # whoever reads the settings is told
+            found += [(path, key) for key in files.find_exposed(path)]
+    return found
 
 
 def places(environment: Mapping[str, str]) -> list[Path]:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .arguments import check, coerce
-from .clean import clean_line
+from .arguments import check
+from .clean import reveal, reveal_line
+from .coercion import coerce
 from .errors import ValidationError
 from .language import Words
 
@@ -54,7 +55,7 @@ class LogIn:
         person, words = self._person, self._words
         person.tell(words(f"login.{reason}", server=server))
         if reason != "unusable":
-            person.show_whole(clean_line(url))
+            person.show_whole(reveal_line(url))
         person.tell(words("login.open" if person.can_open else "login.paste"))
         question = words("login.question", server=server)
         answer = (await person.read(question, "") or "").strip()
@@ -74,9 +75,9 @@ class Elicitation:
     async def __call__(self, server: str, params: ElicitRequestParams) -> ElicitResult:
         from mcp_types import ElicitRequestURLParams, ElicitResult
 
-        self._person.tell(self._words("elicit.asks", server=server, message=clean_line(params.message)))
+        self._person.tell(self._words("elicit.asks", server=server, message=reveal_line(params.message)))
         if isinstance(params, ElicitRequestURLParams):
-            agreed = await self._person.agree(self._words("elicit.url", url=clean_line(params.url)))
+            agreed = await self._person.agree(self._words("elicit.url", url=reveal_line(params.url)))
             return ElicitResult(action="accept" if agreed else "decline")
         if wants_secret(params.requested_schema):
             self._person.tell(self._words("elicit.secret"))
@@ -117,10 +118,10 @@ def wants_secret(schema: Mapping[str, Any]) -> bool:
 
 def describe(name: str, field: Mapping[str, Any], needed: bool, words: Words) -> str:
     """A field in one line: title, description, choices, and whether it may be left empty."""
-    title = clean_line(str(field.get("title") or name))
-    about = f" ({clean_line(str(field['description']))})" if field.get("description") else ""
+    title = reveal_line(str(field.get("title") or name))
+    about = f" ({reveal_line(str(field['description']))})" if field.get("description") else ""
     choices = choices_of(field)
-    listed = f" [{', '.join(clean_line(shown) for shown in choices)}]" if choices else ""
+    listed = f" [{', '.join(reveal_line(shown) for shown in choices)}]" if choices else ""
     return f"{title}{about}{listed}{'' if needed else words('elicit.optional')}: "
 
 
@@ -137,12 +138,14 @@ def choices_of(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def default_of(field: Mapping[str, Any]) -> str:
+    """What Enter alone answers; nothing where the person could not see all of it."""
     default = field.get("default")
     if default is None:
         return ""
     if isinstance(default, bool):
         return "true" if default else "false"
-    return ", ".join(map(str, default)) if isinstance(default, list) else str(default)
+    text = ", ".join(map(str, default)) if isinstance(default, list) else str(default)
+    return text if text == reveal(text) else ""
 
 
 def read_field(name: str, answer: str, field: Mapping[str, Any]) -> Any:
@@ -151,7 +154,8 @@ def read_field(name: str, answer: str, field: Mapping[str, Any]) -> Any:
     if field.get("type") == "array":
         value: Any = [choices.get(part.strip().lower(), part.strip()) for part in answer.split(",") if part.strip()]
     elif field.get("type") == "boolean":
-        value = {"y": True, "yes": True, "n": False, "no": False}.get(answer.lower(), coerce(answer, field, {}))
+        value = {"y": True, "yes": True, "n": False, "no": False}.get(answer.lower(), coerce(answer, field, {})[0])
     else:
         value = choices.get(answer.lower(), answer)
-    return check({name: value}, {"type": "object", "properties": {name: dict(field)}})[name]
+    schema = {"type": "object", "properties": {name: dict(field)}, "required": [name]}
+    return check({name: value}, schema).arguments[name]

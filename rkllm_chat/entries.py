@@ -32,6 +32,7 @@ SERVER_TYPES = {
     "cwd": "str",
     "url": "str",
     "headers": "Mapping[str, str]",
+    "allow_insecure": "bool",
     "oauth": "OAuth",
     "transport": "str",
     "timeout_s": "float",
@@ -41,15 +42,19 @@ SERVER_TYPES = {
     "log_level": "LogLevel",
     "enabled": "bool",
     "trust": "str",
+    "sandbox": "str",
+    "write": "tuple[str, ...] | None",
+    "network": "bool | None",
     "tools_allow": "tuple[str, ...]",
     "tools_deny": "tuple[str, ...]",
 }
-"""The keys of an entry, and what they hold: the fields of ServerConfig but for `source`."""
+"""The keys of an entry, and what they hold: the fields of ServerConfig but for `source` and `is_project`."""
 
 SERVER_DEFAULTS: Table = {
     **{name: () if kind.startswith("tuple") else "" for name, kind in SERVER_TYPES.items()},
     "env": {},
     "headers": {},
+    "allow_insecure": False,
     "oauth": {},
     "timeout_s": 60.0,
     "connect_s": 30.0,
@@ -58,12 +63,18 @@ SERVER_DEFAULTS: Table = {
     "log_level": "warning",
     "enabled": True,
     "trust": "ask",
+    "sandbox": "auto",
+    "write": None,
+    "network": None,
     "source": "",
+    "is_project": False,
 }
 """What an entry means by what it does not say: the defaults of ServerConfig."""
 
 ROOT_TABLES = ("chat", "generation", "rkllm", "openai", "policy", "servers")
 JSON_KEYS = {"serverUrl": "url", "type": "transport", "httpUrl": "url"}
+SHARED_KEYS = ("sandbox", "network")
+"""Other programs have tables under these names, and mean something else."""
 TRANSPORT_NAMES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
 
 
@@ -111,6 +122,9 @@ def adopt(name: str, table: Any, source: str) -> Table:
         from .oauth import read_other_names
 
         table["oauth"] = read_other_names(oauth)
+    for key in SHARED_KEYS:
+        if isinstance(table.get(key), dict):
+            del table[key]
     return {**{key: value for key, value in table.items() if key in SERVER_TYPES}, "name": name}
 
 
@@ -138,6 +152,9 @@ def check_entry(table: Any, source: str, place: str) -> Table:
     if bool(command.strip()) == bool(url):
         wanted = "needs a command or a url" if not url else "has both a command and a url; keep one"
         raise ConfigError(f'{source}: server "{name}" {wanted}.', path=source)
+    if url and (no_use := [key for key in ("sandbox", "write", "network") if key in entry]):
+        hint = "It is for servers that are started by a command."
+        raise ConfigError(f"{source}: {place}.{no_use[0]} does nothing for a server behind a URL.", hint, path=source)
     if " " in command and "args" not in table:
         hint = "Write the words behind the first one in args; if it is one path with a blank, write args = []."
         raise ConfigError(f'{source}: the command of server "{name}" holds blanks.', hint, path=source)

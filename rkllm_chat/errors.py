@@ -99,3 +99,13 @@ class InterruptedByUserError(ChatError):
 
 class GenerationError(ChatError):
     type_word, exit_code = "ModelError", 1
+
+
+FULL_HINT = "Say less at once, start anew with /clear, or use fewer tools."
+
+
+def too_long(tokens: int, room: int) -> GenerationError:
+    """For a prompt that fits nowhere: what it needs and what there is, in the same words everywhere."""
+    return GenerationError(
+        f"The prompt is {tokens} tokens long, the context holds {room}.", FULL_HINT, needed=tokens, available=room
+    )

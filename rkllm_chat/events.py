@@ -12,7 +12,7 @@ from typing import Literal
 from .messages import ToolCall, ToolResult
 
 Reason = Literal["answered", "steps", "stopped", "length"]
-Fault = Literal["bad_json", "bad_xml", "truncated", "too_large"]
+Fault = Literal["bad_json", "bad_xml", "bad_python", "truncated", "too_large", "call_in_thinking"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,10 @@ class Thought:
 
 @dataclass(frozen=True)
 class CallFound:
-    """The model wrote a whole tool call."""
+    """The model wrote a whole tool call. `raw` is what it wrote, with the first call of a region for all of them."""
 
     call: ToolCall
+    raw: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from .schemas import (
     required_of,
     same,
     show,
+    spend,
     types_of,
 )
 
@@ -42,11 +43,14 @@ def find_faults(value: Any, schema: Any, root: Any, place: Place = (), via: Refe
     """All that is wrong with a value, each with its place from the outside in. `root` is what references lead into,
     `via` those that led here with this same value: one that leads back to itself says nothing more.
 
-    A hostile schema can take for ever: whoever calls this sets a limit.
+    A hostile schema can take for ever: whoever calls this sets a limit, or gives a Bounded root.
     """
+    spend(root)
     if schema is False:
         yield place, "must not be given"
     if not isinstance(schema, Mapping) or len(place) > DEEPEST:
+        return
+    if value is None and schema.get("nullable") is True and "enum" not in schema:  # OpenAPI 3.0, beside $ref or allOf
         return
     reference = schema.get("$ref")
     if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")) and reference not in via:
@@ -88,8 +92,9 @@ def check_type(_root: Any, value: Any, schema: Mapping[str, Any], place: Place, 
         yield place, f"must be {' or '.join(KIND_WORDS[kind] for kind in kinds)}, not {quote(value)}"
 
 
-def check_enum(_root: Any, value: Any, schema: Mapping[str, Any], place: Place, _via: References) -> Iterator[Fault]:
+def check_enum(root: Any, value: Any, schema: Mapping[str, Any], place: Place, _via: References) -> Iterator[Fault]:
     choices = schema["enum"]
+    spend(root, len(choices) if isinstance(choices, list) else 1)
     if isinstance(choices, list) and not any(same(value, choice) for choice in choices):
         yield place, f"must be {name_choices(choices)}, not {quote(value)}{nearest(value, choices)}"
 
@@ -100,11 +105,14 @@ def check_const(_root: Any, value: Any, schema: Mapping[str, Any], place: Place,
 
 
 def nearest(value: Any, choices: list[Any]) -> str:
+    """A question for the choice that was meant, as far as can be told; letters may differ in case."""
+    if not isinstance(value, str) or len(value) > LONGEST_VALUE:
+        return ""
     from difflib import get_close_matches
 
-    words = [choice for choice in choices if isinstance(choice, str)]
-    near = get_close_matches(value, words, n=1) if isinstance(value, str) else []
-    return f' (did you mean "{near[0]}"?)' if near else ""
+    words = {choice.casefold(): choice for choice in choices[:MOST_COMPARED] if isinstance(choice, str)}
+    near = get_close_matches(value.casefold(), words, n=1)
+    return f' (did you mean "{words[near[0]]}"?)' if near else ""
 
 
 def bound(word: str, fails: Callable[[Any, Any], bool], sentence: str) -> Check:
@@ -142,9 +150,9 @@ def is_multiple(value: Any, step: Any) -> bool:
         return True
 
 
-def check_pattern(_root: Any, value: Any, schema: Mapping[str, Any], place: Place, _via: References) -> Iterator[Fault]:
+def check_pattern(root: Any, value: Any, schema: Mapping[str, Any], place: Place, _via: References) -> Iterator[Fault]:
     pattern = schema["pattern"]
-    if isinstance(value, str) and isinstance(pattern, str) and not is_match(pattern, value):
+    if isinstance(value, str) and isinstance(pattern, str) and not is_match(pattern, value, root):
         yield place, f"must fit the pattern {pattern}, not {quote(value)}"
 
 
@@ -190,9 +198,11 @@ def check_properties(
 def check_further(root: Any, value: Any, schema: Mapping[str, Any], place: Place, _via: References) -> Iterator[Fault]:
     known, patterns = properties_of(schema), patterns_of(schema)
     for name, item in value.items() if isinstance(value, dict) else ():
-        if name in known or any(is_match(pattern, name) for pattern in patterns):
+        spend(root)
+        if name in known or any(is_match(pattern, name, root) for pattern in patterns):
             continue
         if schema["additionalProperties"] is False:
+            spend(root, len(known))
             yield (*place, name), f"is unknown{nearest(name, list(known))}"
         else:
             yield from find_faults(item, schema["additionalProperties"], root, (*place, name))
@@ -206,7 +216,7 @@ def patterns_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def check_patterns(root: Any, value: Any, schema: Mapping[str, Any], place: Place, _via: References) -> Iterator[Fault]:
     for name, item in value.items() if isinstance(value, dict) else ():
         for pattern, wanted in patterns_of(schema).items():
-            if is_match(pattern, name):
+            if is_match(pattern, name, root):
                 yield from find_faults(item, wanted, root, (*place, name))
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from .errors import ConfigError, ModelError, UsageError
 from .messages import Message
+from .private import NotOursError, make_folder, own
 from .records import Entry, Record, TurnDone, read, write
 
 ENDING = ".jsonl"
@@ -36,6 +37,8 @@ DEEPEST = 128
 QUOTED = re.compile(rb'"[^"\\]*(?:\\.?[^"\\]*)*"?', re.DOTALL)
 NEW = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
 OLD = os.O_RDWR | os.O_APPEND
+
+Hide = Callable[[str, str], str]
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,7 @@ class Shelf:
 
     def create(self, now: float) -> tuple[str, int]:
         """A new session's id and its open file, locked."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path.mkdir(mode=0o700, exist_ok=True)
+        make_folder(self.path)
         for step in range(1000):
             name = make_id(now, step)
             try:
@@ -143,7 +145,7 @@ class Shelf:
             except OSError as error:
                 raise ConfigError(f"{path} cannot be opened: {error.strerror}.", "No link is followed.") from None
         try:
-            own(file, path, stat.S_IFREG)
+            claim(file, path, stat.S_IFREG)
         except BaseException:
             os.close(file)
             raise
@@ -160,21 +162,25 @@ class Shelf:
             hint = "Sessions are kept in a folder of your own, not behind a link."
             raise ConfigError(f"{self.path} cannot be used: {error.strerror}.", hint) from None
         try:
-            own(folder, self.path, stat.S_IFDIR)
+            claim(folder, self.path, stat.S_IFDIR)
             yield folder
         finally:
             os.close(folder)
+
+
+def as_it_is(_member: str, text: str) -> str:
+    return text
 
 
 class Journal:
     """One session, growing. Its file is made with the first record; `name` is its id, "" until then.
 
     What cannot be written is held back and written before the next record; `say` is told once (the reason, or ""
-    when all is written again). `mask` are texts that are never written; it may grow.
+    when all is written again). `hide` gives what is written of a text, and is told the member that it is.
     """
 
-    def __init__(self, shelf: Shelf, say: Callable[[str], None], mask: tuple[str, ...] = ()) -> None:
-        self._shelf, self._say, self.mask = shelf, say, mask
+    def __init__(self, shelf: Shelf, say: Callable[[str], None], hide: Hide = as_it_is) -> None:
+        self._shelf, self._say, self._hide = shelf, say, hide
         self.name = ""
         self._file: int | None = None
         self._waiting: list[bytes] = []
@@ -229,12 +235,12 @@ class Journal:
             self._say(trouble)
 
     def _line(self, entry: Entry) -> bytes:
-        line = make_line(write(entry), self.mask)
+        line = make_line(write(entry), self._hide)
         record = entry.record
         if not fits(line) and isinstance(record, Message) and record.result:
             # the model has read `text`; the rest of what the server sent is not worth an unreadable line
             result = replace(record.result, text=record.text, structured=None, arguments={})
-            line = make_line(write(replace(entry, record=replace(record, result=result))), self.mask)
+            line = make_line(write(replace(entry, record=replace(record, result=result))), self._hide)
         return line
 
 
@@ -261,25 +267,24 @@ def append(file: int, line: bytes) -> None:
         raise OSError(f"only {written} of {len(line)} bytes could be written")
 
 
-def make_line(table: dict[str, Any], mask: tuple[str, ...]) -> bytes:
-    """Strict JSON on one line; what is to be masked, and what JSON or UTF-8 cannot hold, is replaced."""
-    text = json.dumps(strict(table, mask), ensure_ascii=False, separators=(",", ":"))
+def make_line(table: dict[str, Any], hide: Hide) -> bytes:
+    """Strict JSON on one line; what is to be hidden, and what JSON or UTF-8 cannot hold, is replaced."""
+    text = json.dumps(strict(table, hide), ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", errors="replace") + b"\n"
 
 
-def strict(value: Any, mask: tuple[str, ...], key: str = "", depth: int = 0) -> Any:
-    """A value as JSON has it: NaN and infinities as words, no masked text but in members that are words of ours."""
+def strict(value: Any, hide: Hide, key: str = "", depth: int = 0) -> Any:
+    """A value as JSON has it: NaN and infinities as words, nothing hidden in members that are words of ours."""
     if depth > DEEPEST:
         return "[too deep]"
     if isinstance(value, dict):
-        return {str(name): strict(item, mask, str(name), depth + 1) for name, item in value.items()}
+        return {str(name): strict(item, hide, str(name), depth + 1) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [strict(item, mask, key, depth + 1) for item in value]
+        return [strict(item, hide, key, depth + 1) for item in value]
     if isinstance(value, float) and not -1e308 < value < 1e308:
         return str(value)
     if isinstance(value, str) and key not in ("kind", "at", "role", "status", "reason"):
-        for secret in mask:
-            value = value.replace(secret, "[hidden]")
+        return hide(key, value)
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
@@ -331,13 +336,12 @@ def depth_of(line: bytes) -> int:
     return deepest
 
 
-def own(file: int, path: Path, kind: int) -> None:
+def claim(file: int, path: Path, kind: int) -> None:
     """Raises ConfigError unless an open file is of a kind and this user's; takes others' rights to it away."""
-    found = os.fstat(file)
-    if stat.S_IFMT(found.st_mode) != kind or found.st_uid != os.geteuid():
-        raise ConfigError(f"{path} is not a plain file or folder of yours.", "It is left alone.")
-    if found.st_mode & 0o077:
-        os.fchmod(file, stat.S_IMODE(found.st_mode) & 0o700)
+    try:
+        own(file, path, kind)
+    except NotOursError:
+        raise ConfigError(f"{path} is not a plain file or folder of yours.", "It is left alone.") from None
 
 
 def lock(file: int) -> bool:

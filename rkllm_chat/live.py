@@ -6,8 +6,8 @@ It knows no model and no server. Everything that others wrote is made safe befor
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .clean import clean, clean_line
@@ -56,10 +56,14 @@ class Thinking:
 
 
 class Live:
-    """Shows the events of one turn after another. `shows_thoughts`: whole, instead of one line with their length."""
+    """Shows the events of one turn after another. `shows_thoughts`: whole, instead of one line with their length.
+
+    `expect_s` says how long so many tokens are read, where the engine does not; 0.0 where nobody knows.
+    """
 
     def __init__(self, screen: Screen, words: Words, color: bool) -> None:
         self.shows_thoughts = False
+        self.expect_s: Callable[[int], float] = lambda _new: 0.0
         self._screen, self._words, self._color = screen, words, color
         self._answer: Growing | None = None
         self._is_begun = self._is_busy = False
@@ -85,11 +89,11 @@ class Live:
     def show(self, event: Event) -> None:
         match event:
             case Text(text):
-                self._say(clean(text))
+                self._say(text)
             case Thought(text):
-                self._think(clean(text))
+                self._think(text)
             case Reading():
-                self._reading = (event, time.monotonic())
+                self._reading = (self._timed(event), time.monotonic())
             case Loading():
                 self._loading = (event, time.monotonic())
             case ToolProgress():
@@ -229,6 +233,12 @@ class Live:
         if self._waiting is not None:
             return [self._words("live.waiting", time=seconds_since(self._waiting))]
         return []
+
+    def _timed(self, reading: Reading) -> Reading:
+        """With the speed that was learnt, while the engine does not know its own."""
+        if reading.tokens_per_s or reading.done or not (expected_s := self.expect_s(reading.total)):
+            return reading
+        return replace(reading, tokens_per_s=reading.total / expected_s)
 
     def _describe_loading(self, loading: Loading, begun: float) -> str:
         expected_s = loading.expected_s

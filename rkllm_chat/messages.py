@@ -79,8 +79,12 @@ class Message:
 
     A "tool" message carries the result of a call, or, with `result` None, a remark to the model about a
     call that could not be read. An "assistant" message carries all that was said, calls and thoughts included.
+    `more`: where `text` lacks some of the result, the arguments of the call of `more` that shows what comes next.
+    `tools`: how the tools are called that may help with what a user says, one line each, shown before it.
     """
 
     role: Role
     text: str
     result: ToolResult | None = None
+    more: Mapping[str, Any] | None = None
+    tools: tuple[str, ...] = ()

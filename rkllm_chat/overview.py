@@ -8,6 +8,7 @@ from .bundled.board.gauges import read_npu, read_temperatures
 from .chat import Chat
 from .desk import Desk
 from .events import Event, TurnEnded
+from .forecast import Forecast
 from .gauge import Status
 
 READ_S = 2.0
@@ -37,6 +38,8 @@ class Overview:
                 sum(getattr(one, key) for one in event.usage) for key in ("generated_tokens", "generate_s")
             )
             self._tokens_per_s = tokens / time_s if time_s else 0.0
+            if self.desk:
+                self.desk.learn_speed(event.usage)
 
     def settle(self) -> None:
         """Measures the context again where something else than a turn has changed the talk."""
@@ -44,7 +47,8 @@ class Overview:
         if chat and self._seen != (seen := outline(chat)):
             self._seen, self._used_tokens = seen, chat.count_tokens() if chat.history else 0
 
-    def status(self) -> Status:
+    def status(self, price: Forecast | None = None) -> Status:
+        """`price` is what the line that is typed would cost, where it is known."""
         desk = self.desk
         if desk is None:
             return Status()
@@ -60,7 +64,14 @@ class Overview:
             self._tokens_per_s,
             self._npu,
             self._celsius,
+            price,
         )
+
+    def expect_s(self, new: int) -> float:
+        """How long the engine may read so many new tokens of a prompt; 0.0 where nothing is known."""
+        if self.desk is None:
+            return 0.0
+        return self.desk.speed.expect(new, max(0, self._used_tokens - new))
 
     def _read_board(self) -> None:
         """The NPU's load and the warmest sensor, where there is an NPU."""
@@ -76,5 +87,5 @@ class Overview:
 
 def outline(chat: Chat) -> tuple[object, ...]:
     """What differs between two states of a talk whose prompts differ in size."""
-    shown = chat.history[chat.first_shown :]
+    shown = chat.shown
     return (len(shown), *shown[:1])

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 from .entries import SERVER_DEFAULTS, merge_entry, read_json_entries, read_toml_entries, read_toml_tables
 from .errors import ConfigError, ServerNotFoundError
-from .values import expand
+from .values import LARGEST_FILE, check_size, expand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 HOME_FILES = (".mcp.json", ".config/rkllm-chat/config.toml")
 FOLDER_FILES = (".claude/mcp.json", "mcp.json", "mcp_servers.json", "mcp_config.toml")
 CONFIG_VARIABLE = "RKLLM_CHAT_CONFIG"
+TRUST_VARIABLE = "RKLLM_CHAT_TRUST_PROJECT"
+"""Set: the files of every folder are the user's own, as on a machine that builds and nothing else."""
 LOGINS = "logins"
 """The folder of what is kept of them, beside that of the servers' logs."""
 BOARD: dict[str, Any] = {
@@ -64,6 +66,8 @@ def find_entries(named: str = "", environment: Mapping[str, str] = os.environ) -
     for path in paths:
         if alone or os.path.isfile(path):
             for table, place in read_entries(path):
+                if not alone and is_project(path, environment):
+                    table = own_nothing(table)
                 far = found.entries.pop(table["name"], None)
                 found.entries[table["name"]] = (merge_entry(table, far[0] if far else None), place)
     if not found.entries:
@@ -77,6 +81,17 @@ def list_places(environment: Mapping[str, str]) -> list[str]:
     return [*(os.path.join(home, name) for name in HOME_FILES), *FOLDER_FILES]
 
 
+def is_project(path: str, environment: Mapping[str, str]) -> bool:
+    """Whether a file belongs to a folder, whoever made that, and not to the user."""
+    return path in FOLDER_FILES and environment.get(TRUST_VARIABLE, "") in ("", "0")
+
+
+def own_nothing(table: dict[str, Any]) -> dict[str, Any]:
+    """An entry of a project's file, which cannot raise the trust in its server."""
+    lowered = {"trust": "ask"} if table.get("trust") == "trusted" else {}
+    return {**table, **lowered, "is_project": True}
+
+
 def read_entries(path: str) -> list[tuple[dict[str, Any], str]]:
     text = read_text(path)
     if path.endswith(".json"):
@@ -85,14 +100,36 @@ def read_entries(path: str) -> list[tuple[dict[str, Any], str]]:
 
 
 def read_text(path: str) -> str:
-    """A configuration file's text. Raises ConfigError."""
+    """A configuration file's text, of which no more is read than may be in it. Raises ConfigError."""
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
+        with open(path, "rb") as file:
+            check_owner(os.fstat(file.fileno()), path)
+            data = file.read(LARGEST_FILE + 1)
+        check_size(data, path)
+        return data.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}.", "Is the path right?", path=path) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 (byte {error.start}).", "Save it as UTF-8.", path=path) from None
+
+
+def check_owner(found: os.stat_result, path: str) -> None:
+    """Raises ConfigError for a file that others may write: what it names is started as this user."""
+    if found.st_uid not in (os.geteuid(), 0):
+        hint = f"What it names would be started as you. Make it yours: sudo chown $USER {path}"
+        raise ConfigError(f"{path} belongs to another user (number {found.st_uid}); it is not used.", hint, path=path)
+    if found.st_mode & 0o002:
+        hint = f"What it names would be started as you. Close it: chmod o-w {path}"
+        raise ConfigError(f"{path} can be written by everybody; it is not used.", hint, path=path)
+
+
+def find_exposed(path: str) -> list[str]:
+    """The keys of a file that hold a secret which others can read. Raises ConfigError."""
+    if not os.stat(path).st_mode & 0o044:
+        return []
+    from .redact import find_literals
+
+    return find_literals((place, entry) for entry, place in read_entries(path))
 
 
 def make_server(table: Mapping[str, Any], place: str, environment: Mapping[str, str] = os.environ) -> ServerConfig:

@@ -16,7 +16,7 @@ from typing import Any
 from typing_extensions import Self
 
 from .chat import Onward
-from .clean import clean_line
+from .clean import reveal_line
 from .events import Event, Notice, Page, Table
 from .language import Words
 from .messages import Tool
@@ -125,7 +125,7 @@ class Plain:
 
     async def _read(self, prompt: str) -> str | None:
         """A line without its white space; None at the end of the input. Raises KeyboardInterrupt for Ctrl+C."""
-        self._prompt = f"{clean_line(prompt)} "
+        self._prompt = f"{reveal_line(prompt)} "
         sys.stdout.write(self._prompt)
         sys.stdout.flush()
         interrupted: list[bool] = []

@@ -1,27 +1,23 @@
 """History and tools become what a backend is given. It is pure, and the result only ever grows at its end.
 
-The system text comes first and depends on the system words and the tools alone, so its bytes are the same from turn
-to turn and an engine's cache holds them. Each tool is listed in the form of the call that is to be written: measured
-with a small model, it then copies the parameter names instead of inventing them.
+The system text comes first and depends on the system words, the tools and their room alone, so its bytes are the same
+from turn to turn and an engine's cache holds them. What helps with one question only stands before that question.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from . import language
-from .arguments import branches_of
+from .catalogue import Catalogue, make_catalogue
+from .foreign import disarm, disarm_line, frame
 from .formats import FORMATS, Format
 from .language import Words
+from .memo import by_identity
 from .messages import Message, Tool
-from .names import shown_names
-from .schemas import properties_of, resolve
-
-LONGEST_DESCRIPTION = 160
-DEEPEST_SKETCH = 4
+from .names import DESCRIBE, MORE
 
 
 def compose(
@@ -30,99 +26,107 @@ def compose(
     words: Words | None = None,
     system: str = "",
     tool_format: str = "json",
+    catalogue: Catalogue | None = None,
 ) -> list[Message]:
     """The messages to send, with roles system, user and assistant only: every model family knows those three.
 
     Results of the calls of one reply come as one user message. `tool_format` is a row of FORMATS; `system` replaces
-    the first sentence of the system text.
+    the first sentence of the system text; `catalogue` is what it says of the tools, by default all of them in full.
     """
     words = words or language.load()
-    head = Message("system", system_text(tools, words, system, FORMATS[tool_format]))
+    form = FORMATS[tool_format]
+    catalogue = catalogue or make_catalogue(tools, words, form, 0, lambda _: 0)
     shown: list[Message] = []
     for of_tools, group in groupby(history, key=lambda message: message.role == "tool"):
         run = list(group)
-        shown += [tool_turn(run, words)] if of_tools else run
-    return [head, *shown]
+        if of_tools:
+            shown.append(tool_turn(run, words, form, words.code))
+        else:
+            shown += [with_forms(message, words) for message in run]
+    return [Message("system", system_text(catalogue, words, system, form)), *shown]
 
 
-def system_text(tools: Iterable[Tool], words: Words, system: str, form: Format) -> str:
+def system_text(catalogue: Catalogue, words: Words, system: str, form: Format) -> str:
     """The system message: who the model is, which tools there are, and how a call is written."""
     parts = [system or words("prompt.system")]
-    if listed := shown_names(tools):
-        lines = (list_tool(name, tool, form) for name, tool in listed.items())
-        parts.append("\n".join([words("prompt.tools"), *lines]))
+    if catalogue.lines:
+        parts.append(catalogue.text(words, form))
         parts.append(f"{words('prompt.call')}\n{form.example}")
     return "\n\n".join(parts)
 
 
-def list_tool(name: str, tool: Tool, form: Format) -> str:
-    """One line: `- Tide height at a harbour: {"name": "get_tide", "arguments": {"harbour": string}}`."""
-    about = first_line(tool.description).rstrip(".:。")
-    call = form.sketch(name, sketch_parameters(tool.schema))
-    return f"- {about}: {call}" if about else f"- {call}"
+def with_forms(message: Message, words: Words) -> Message:
+    """What a user says, below the tools that may help with it."""
+    if not message.tools:
+        return message
+    return replace(message, text="\n".join([words("prompt.may_help"), *message.tools, "", message.text]))
 
 
-def first_line(description: str) -> str:
-    """The first line of a description, at most LONGEST_DESCRIPTION characters of it."""
-    line = next(iter(description.strip().splitlines()), "").strip()
-    return line if len(line) <= LONGEST_DESCRIPTION else line[:LONGEST_DESCRIPTION] + "…"
+def compose_native(
+    history: Sequence[Message],
+    words: Words,
+    system: str = "",
+    tool_format: str = "json",
+    catalogue: Catalogue | None = None,
+) -> list[Message]:
+    """The same for an engine that has its own ways to be told of tools and results, whose roles stay.
+
+    Its tools stand at the beginning of what it makes of a prompt. So where they do not all fit there, it is given none
+    but `describe_tool`, which keeps its ways open and never changes; the `catalogue` and the forms for a question stand
+    in the text, as they do for every engine, and calls are read from the text.
+    """
+    form = FORMATS[tool_format]
+    head = Message("system", system_text(catalogue or Catalogue(), words, system, form))
+    return [head, *(with_forms(bare(one, teach([one], words, form)), words) for one in history)]
 
 
-def tool_turn(run: Sequence[Message], words: Words) -> Message:
-    """The results of one reply's calls, and remarks on calls that could not be read, as one message."""
-    parts = [tool_text(message, words) for message in run]
+@by_identity(most=1024)
+def tool_turn(run: Sequence[Message], words: Words, form: Format, _language: str) -> Message:
+    """The results of one reply's calls, and remarks on calls that could not be read, as one message.
+
+    `_language` is that of the words now: they may go on in another.
+    """
+    parts = [*(tool_text(message, words) for message in run), *teach(run, words, form)]
     if any(message.result for message in run):
         parts.append(words("prompt.answer"))
     return Message("user", "\n".join(parts))
 
 
 def tool_text(message: Message, words: Words) -> str:
+    """A result below a heading that names its tool, or a remark of ours as it is."""
     if message.result is None:
         return message.text
+    if is_description(message):
+        return message.text
     key = "prompt.result" if message.result.status == "completed" else "prompt.failed"
-    return f"{words(key, tool=message.result.tool)}\n{message.text}"
+    heading = words(key, tool=disarm_line(message.result.tool))
+    return f"{heading}\n{bare(message).text}" if is_correction(message) else frame(heading, message.text, words)
 
 
-def sketch_parameters(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Parameter name -> a sketch of its type; a trailing `?` in the name marks an optional one."""
-    required = required_of(schema)
-    return {
-        name if name in required else f"{name}?": sketch_type(child, schema)
-        for name, child in properties_of(schema).items()
-    }
+def teach(run: Iterable[Message], words: Words, form: Format) -> list[str]:
+    """How to read on where results were cut, by the first of them: the tool for that is not listed."""
+    cut = next((one.more for one in run if one.more), None)
+    return [words("prompt.read_on"), form.show(MORE, cut)] if cut else []
 
 
-def required_of(schema: Mapping[str, Any]) -> list[Any]:
-    required = schema.get("required")
-    return required if isinstance(required, list) else []
+def bare(message: Message, behind: Sequence[str] = ()) -> Message:
+    """A message for an engine with a way of its own to show results: without a frame, but no call can be copied.
+    `behind` are lines of ours."""
+    if message.result is None or is_description(message):
+        return message
+    foreign = message.result.text if is_correction(message) else message.text
+    return replace(message, text="\n".join([message.text.replace(foreign, disarm(foreign), 1), *behind]))
 
 
-def sketch_type(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
-    """`string`, `integer`, `"a" | "b"`, `[string]`, `{"x": number}`; `any` where the schema does not say."""
-    if not isinstance(schema, Mapping) or depth > DEEPEST_SKETCH:
-        return "any"
-    schema = resolve(schema, root)
-    if "const" in schema:
-        return json.dumps(schema["const"], ensure_ascii=False)
-    if isinstance(schema.get("enum"), list):
-        return " | ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
-    if branches := branches_of(schema):
-        sketches = dict.fromkeys(sketch_type(branch, root, depth + 1) for branch in branches)
-        return " | ".join(sketch for sketch in sketches if sketch != "null") or "null"
-    return sketch_plain(schema, root, depth)
+def is_description(message: Message) -> bool:
+    """Whether it says how tools are called, as the system text would: in our words, with what is foreign made safe."""
+    result = message.result
+    return result is not None and (result.server, result.tool, result.status) == ("", DESCRIBE, "completed")
 
 
-def sketch_plain(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> str:
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        return " | ".join(str(name) for name in kind if name != "null")
-    if kind == "array":
-        return f"[{sketch_type(schema.get('items'), root, depth + 1)}]"
-    if kind == "object" and (properties := properties_of(schema)):
-        required = required_of(schema)
-        inner = (
-            f'"{name}"{"" if name in required else "?"}: {sketch_type(child, root, depth + 1)}'
-            for name, child in properties.items()
-        )
-        return "{" + ", ".join(inner) + "}"
-    return str(kind) if kind else "any"
+def is_correction(message: Message) -> bool:
+    """Whether it shows a model how to write its call, around what was wrong; a result is at most cut."""
+    result = message.result
+    if result is None or message.more is not None:
+        return False
+    return result.text != message.text and result.text in message.text

@@ -10,35 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from .chat import Onward
-from .clean import clean_line, reveal
+from .clean import reveal, reveal_line
 from .language import Words
 from .messages import Tool
-from .policy import Consent
+from .policy import DELETES, Consent
 
 CONSENTS: Mapping[str, Consent] = {"y": "once", "a": "always", "n": "no", "q": "stop"}
 ONWARDS: Mapping[str, str] = {"c": "continue", "m": "more", "w": "answer", "s": "stop"}
 MORE = 4
 LONGEST_PATH = 4096
-DELETES = re.compile(r"delete|remove|drop|erase|destroy|overwrite|truncate|wipe|kill", re.IGNORECASE)
 PATH = re.compile(r"~?/|~$|\.\.(?:/|$)|[^\s:]*/\.\.(?:/|$)")
 
 
 def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path | None = None) -> list[str]:
     """Server and tool, every argument in full, and what is notable: `folder` is the one that paths should lie in."""
-    server = clean_line(tool.server)
-    lines = [words("question.call", tool=clean_line(tool.name), server=server)]
+    server = reveal_line(tool.server)
+    lines = [words("question.call", tool=reveal_line(tool.name), server=server)]
     for name, value in arguments.items():
-        lines += indent(f"{reveal(clean_line(name))} = {write(value)}")
+        lines += indent(f"{reveal_line(name)} = {write(value)}")
     return lines + [f"  {line}" for line in find_notable(tool, arguments, words, folder or Path.cwd())]
 
 
 def find_notable(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path) -> list[str]:
     """What a person should see before he says yes: that it may change or delete things, or leaves the folder."""
     notable = [] if tool.read_only else [words("question.not_read_only")]
-    if not tool.read_only and DELETES.search(tool.name):
+    if DELETES.search(tool.name):
         notable.append(words("question.deletes"))
     outside = dict.fromkeys(text for text in texts_in(arguments) if leads_out(text, folder))
-    return notable + [words("question.outside", path=reveal(clean_line(path))) for path in outside]
+    return notable + [words("question.outside", path=reveal_line(path)) for path in outside]
 
 
 def texts_in(value: Any) -> Iterator[str]:

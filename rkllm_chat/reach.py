@@ -13,6 +13,9 @@ from __future__ import annotations
 import time
 
 from .errors import ProtocolError, UsageError
+from .pins import Pins, read_told, refuse_held
+from .places import find_state
+from .trust import Accepted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from .config import ServerConfig
+    from .pins import Held
 
     Given = TypeVar("Given")
 
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
         def version(self) -> str: ...
         @property
         def last_words(self) -> str: ...
+        def explain_denial(self, text: str) -> str: ...
         def open(self) -> None: ...
         def offers(self, what: str) -> bool: ...
         def ask(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]: ...
@@ -111,6 +116,8 @@ class Opened:
     def __init__(self, server: ServerConfig, way: Way) -> None:
         self.server = server
         self.way = way
+        self._pins = Pins(Accepted(find_state()), server)
+        self._held: dict[str, Held] | None = None
 
     def _go(self, do: Callable[[Way], Given]) -> Given:
         """Does it, and once more the other way if the server turns out to speak as the small client does not."""
@@ -127,14 +134,27 @@ class Opened:
         """Waits until the server answers."""
         self._go(lambda way: way.open())
 
-    def list_tools(self) -> list[dict[str, Any]]:
-        """The tools that the configuration offers, in full, in the server's order; of two with one name the first."""
+    def list_all_tools(self) -> list[dict[str, Any]]:
+        """The tools that the server has, in full and in its order; of two with one name the first."""
         found: dict[str, dict[str, Any]] = {}
         for tool in self._list("tools/list", "tools"):
             name = tool.get("name")
-            if isinstance(name, str) and name and self._offers(name):
+            if isinstance(name, str) and name:
                 found.setdefault(name, tool)
         return list(found.values())
+
+    def list_tools(self) -> list[dict[str, Any]]:
+        """Those of them that the configuration offers, and that are as the user has accepted them, if he ever did."""
+        tools = self.list_all_tools()
+        self._held = self._pins.judge({tool["name"]: read_told(tool) for tool in tools})
+        return [tool for tool in tools if self._offers(tool["name"]) and tool["name"] not in self._held]
+
+    def check_held(self, name: str) -> None:
+        """Raises ProtocolError for a tool that has changed since the user accepted it, or came later."""
+        if self._held is None and self._pins.are_kept():
+            self.list_tools()
+        if self._held and name in self._held:
+            raise refuse_held(self.server.name, name, self._held[name])
 
     def _offers(self, name: str) -> bool:
         server = self.server
@@ -142,6 +162,7 @@ class Opened:
 
     def call_tool(self, name: str, arguments: dict[str, Any], limit_s: float | None = None) -> dict[str, Any]:
         """A tool's result as the server wrote it; `limit_s` is the server's `timeout_s` if it is not given."""
+        self.check_held(name)
         params = {"name": name, "arguments": arguments}
         return self._ask("tools/call", params, "call", limit_s)
 

@@ -6,11 +6,11 @@ reads it skips lines he cannot read and members he does not know. FORMAT is the 
 
 | kind    | members | written |
 |---------|---------|---------|
-| setup   | `format`, `program` (its version), `model`, `backend`, `template`, `context_tokens`, `folder` (the working folder), `prompt` (hash of the system message), `settings` (chat, generation, policy; nothing of servers), `tools` (list of `name`, `server`, `description`, `schema`, `read_only`, `idempotent`, `trusted`, `hash`), `copy_of` (a session, or "") | before the first message, and before a user's message when something of it has changed |
-| message | `role` (user, assistant, tool), `text`, `result` (null, or `server`, `tool`, `arguments`, `status`, `text`, `seconds`, `structured`) | when it enters the history; `text` is what the model reads |
+| setup   | `format`, `program` (its version), `model`, `backend`, `template`, `context_tokens`, `folder` (the working folder), `prompt` (hash of the system message), `settings` (chat, generation, policy; nothing of servers), `tools` (list of `name`, `server`, `description`, `schema`, `read_only`, `idempotent`, `trusted`, `hash`), `copy_of` (a session, or ""), `family`, `asks` (the form of calls that was asked for), `accepts` (the forms of the family) | before the first message, and before a user's message when something of it has changed |
+| message | `role` (user, assistant, tool), `text`, `result` (null, or `server`, `tool`, `arguments`, `status`, `text`, `seconds`, `structured`), `more` (null, or the arguments of a call that shows more of the result), `tools` (lines on tools that the model was shown before it) | when it enters the history; `text` is what the model reads |
 | usage   | `prompt_tokens`, `reused_tokens`, `prefilled_tokens`, `generated_tokens`, `prefill_s`, `generate_s`, `first_token_s`, `hit_limit` | behind each reply of the model; all zero when it was stopped or failed |
 | turn    | `reason` (answered, steps, stopped, length, failed), `error` | when a turn has ended; then the file is synced |
-| forgot  | `first_shown`, `turns` | the model is shown the history from message `first_shown` on: so many turns less than before |
+| forgot  | `first_shown`, `turns`, `kept` | the model is shown the first `kept` messages and those from `first_shown` on: so many turns less than before |
 | edit    | `start`, `stop`, `messages` (as in message) | messages `start` to `stop` of the history were replaced by these: none for what is undone, a summary for what is compacted |
 """  # noqa: E501
 
@@ -33,7 +33,10 @@ End = Literal[Reason, "failed"]
 
 @dataclass(frozen=True)
 class Setup:
-    """With what the talk goes on from here. `prompt` is a hash of the system message; `copy_of` names a session."""
+    """With what the talk goes on from here. `prompt` is a hash of the system message; `copy_of` names a session.
+
+    `family` is that of the model, `asks` the form in which calls were asked for, `accepts` the forms of the family.
+    """
 
     program: str = ""
     model: str = ""
@@ -45,6 +48,9 @@ class Setup:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tools: tuple[Tool, ...] = ()
     copy_of: str = ""
+    family: str = ""
+    asks: str = ""
+    accepts: tuple[str, ...] = ()
     format: int = FORMAT
 
 
@@ -58,10 +64,12 @@ class TurnDone:
 
 @dataclass(frozen=True)
 class Forgot:
-    """The model is shown the history from `first_shown` on, `turns` turns less than before."""
+    """The model is shown the first `kept` messages and the history from `first_shown` on, `turns` turns less than
+    before."""
 
     first_shown: int
     turns: int
+    kept: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,11 +105,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Talk:
-    """A talk rebuilt. `history` is what the chat remembers, shown to the model from `first_shown` on."""
+    """A talk rebuilt. `history` is what the chat remembers; the model is shown the first `kept` messages of it and
+    those from `first_shown` on."""
 
     history: tuple[Message, ...] = ()
     first_shown: int = 0
     setup: Setup | None = None
+    kept: int = 0
 
 
 def keep_nothing(_record: Record) -> None:
@@ -112,7 +122,7 @@ def rebuild(entries: Iterable[Entry]) -> Talk:
     """Plays the marks: what is left of the history, and the newest setup."""
     history: list[Message] = []
     setup: Setup | None = None
-    first_shown = 0
+    first_shown = kept = 0
     for entry in entries:
         match entry.record:
             case Setup() as newer:
@@ -121,12 +131,14 @@ def rebuild(entries: Iterable[Entry]) -> Talk:
                 history.append(message)
             case Edit(start, stop, messages):
                 history[start:stop] = messages
-                first_shown = min(first_shown, start)
-            case Forgot(first, _):
+                if start < first_shown + (not messages):  # taken back: what was left out may fit again
+                    first_shown = kept = 0
+            case Forgot(first, _, beginning):
                 first_shown = min(first, len(history))
+                kept = min(beginning, first_shown)
             case _:
                 pass
-    return Talk(tuple(history), first_shown, setup)
+    return Talk(tuple(history), first_shown, setup, kept)
 
 
 def find_undone(records: Sequence[Record]) -> set[int]:
@@ -190,6 +202,10 @@ def is_list(value: Any) -> bool:
     return isinstance(value, list)
 
 
+def is_texts(value: Any) -> bool:
+    return is_list(value) and all(isinstance(item, str) for item in value)
+
+
 READERS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any]]] = {
     "str": (lambda value: isinstance(value, str), str),
     "int": (is_count, int),
@@ -202,6 +218,7 @@ READERS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any]]] = {
     "Mapping[str, Any]": (lambda value: isinstance(value, dict), dict),
     "Mapping[str, Any] | None": (lambda value: value is None or isinstance(value, dict), lambda value: value),
     "ToolResult | None": (lambda _: True, lambda value: None if value is None else build(ToolResult, value)),
+    "tuple[str, ...]": (is_texts, tuple),
     "tuple[Message, ...]": (is_list, lambda value: tuple(build(Message, item) for item in value)),
     "tuple[Tool, ...]": (is_list, lambda value: tuple(build(Tool, item) for item in value)),
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from typing_extensions import Self
 
 from . import __version__, commands, language
+from .admission import Gate
 from .attach import say
 from .completion import LineCompleter
 from .config import Settings
@@ -26,6 +27,8 @@ from .events import Draft, Event, Leave, Notice
 from .language import Words
 from .loading import expect_load
 from .overview import Overview
+from .private import explain, make_folder, open_own
+from .redact import Redactor
 
 
 class Face(Sitter, Protocol):
@@ -58,18 +61,36 @@ class Face(Sitter, Protocol):
         ...
 
 
-async def chat(settings: Settings, state: Path, color: bool, source: Source) -> int:
+async def chat(
+    settings: Settings,
+    state: Path,
+    color: bool,
+    source: Source,
+    secrets: Redactor | None = None,
+    exposed: Iterable[tuple[str, str]] = (),
+) -> int:
     """Talks until the user leaves; gives the exit code. Raises ChatError when the model cannot be opened.
 
-    The prompt is there at once; model and servers come in behind it, and the first line waits for them.
+    The prompt is there at once; model and servers come in behind it, and the first line waits for them. `exposed` are
+    files and the keys in them that hold a secret which others can read.
     """
     words, overview = language.load(settings.language), Overview()
     async with AsyncExitStack() as stack:
-        face = make_face(words, open_history(state), overview, color)
+        history, trouble = open_history(state)
+        face = make_face(words, history, overview, color)
         async with face:
             face.show(Notice(words("repl.opening", version=__version__)))
+            for path, key in exposed:
+                face.show(Notice(words("repl.exposed", path=path, entry=key)))
+            if trouble:
+                face.show(Notice(words("repl.no_history", trouble=trouble)))
             face.show(expect_load(settings, state))
-            opening = asyncio.ensure_future(stack.enter_async_context(open_desk(settings, state, face, words)))
+            for path, name in settings.ignored:
+                face.show(Notice(words("trust.ignored", file=path, name=name)))
+            gate = Gate(state)
+            await gate.ask(settings.servers, face, words)
+            desk = open_desk(settings, state, face, words, gate, secrets)
+            opening = asyncio.ensure_future(stack.enter_async_context(desk))
             stack.push_async_callback(give_up, opening)
             ready = asyncio.ensure_future(announce(opening, face, overview, source))
             ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits is told
@@ -105,6 +126,7 @@ async def announce(opening: asyncio.Future[Desk], face: Face, overview: Overview
     overview.desk, desk.source = desk, source
     for line in welcome(desk):
         face.show(Notice(line))
+    desk.ahead.begin()
     return desk
 
 
@@ -114,15 +136,15 @@ async def give_up(opening: asyncio.Future[Desk]) -> None:
     await asyncio.wait([opening])
 
 
-def open_history(state: Path) -> FileHistory | InMemoryHistory:
-    """Lines typed before; in memory alone where the file cannot be written."""
+def open_history(state: Path) -> tuple[FileHistory | InMemoryHistory, str]:
+    """Lines typed before; in memory alone where the file cannot be written or is not ours, and why."""
     path = state / "history"
     try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-    except OSError:
-        return InMemoryHistory()
-    return FileHistory(str(path))
+        make_folder(state)
+        os.close(open_own(path))
+    except OSError as error:
+        return InMemoryHistory(), f"{path}: {explain(error)}"
+    return FileHistory(str(path)), ""
 
 
 def welcome(desk: Desk) -> list[str]:
@@ -152,9 +174,10 @@ async def stream_of(ready: asyncio.Future[Desk], line: str, words: Words) -> Asy
     if desk.source and desk.source.has_changed():
         yield Notice(words("servers.changed"))
     stream = commands.run(desk, line) if commands.is_command(line) else say(desk, line.removeprefix("/"))
-    async with aclosing(stream) as events:
-        async for event in events:
-            yield event
+    with desk.ahead.resting():
+        async with aclosing(stream) as events:
+            async for event in events:
+                yield event
 
 
 async def play(
@@ -186,7 +209,7 @@ async def play(
     if showing.cancelled():
         face.show(Notice(words("repl.stopped")))
     elif isinstance(error := showing.exception(), ChatError):
-        face.show(Notice(str(error)))
+        face.show(Notice(str(overview.desk.secrets.mend(error) if overview.desk else error)))
     elif error:
         raise error
     for draft in drafts:

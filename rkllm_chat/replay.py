@@ -16,14 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from . import language
-from .chat import Onward
+from .chat import Chat, Onward
 from .config import Generation, Settings
+from .describing import TOOL as DESCRIBE
 from .events import Usage
+from .families import AUTO
 from .formats import FORMATS
 from .journal import read_session
 from .messages import Message, Tool, ToolResult
+from .more import TOOL as MORE
 from .policy import Consent, Policy
-from .records import Edit, Entry, Record, Setup, TurnDone
+from .records import Edit, Entry, Forgot, Record, Setup, TurnDone
 from .rounds import OnProgress
 
 
@@ -38,6 +41,10 @@ class Replay:
         self.tools: Sequence[Tool] = list({tool.full_name: tool for setup in setups for tool in setup.tools}.values())
         self.steps = steps_of(records)
         self._limits = limits_of(records, self.setup)
+        self._forgets = forgets_of(records)
+        called = [record.result for record in records if isinstance(record, Message) and record.result]
+        names = {result.tool for result in called if not result.server}
+        self.tools = [*self.tools, *(tool for tool in (MORE, DESCRIBE) if tool.name in names)]
         self._replies: list[list[ToolResult]] = [[]]
         for record in records:
             if isinstance(record, Usage):
@@ -48,13 +55,16 @@ class Replay:
     def settings_of(self, settings: Settings) -> Settings:
         """The settings of the session, without servers."""
         kept = self.setup.settings
-        known = {"language": language.languages(), "tool_format": FORMATS, "max_steps": range(1, 1001)}
+        known = {"language": language.languages(), "tool_format": (AUTO, *FORMATS), "max_steps": range(1, 1001)}
         plain: dict[str, Any] = {key: kept[key] for key in known if kept.get(key) in known[key]}
         with suppress(TypeError, AttributeError, KeyError):  # a file that somebody wrote by hand
             generation = Generation(**kept.get("generation", {}))
             said = kept.get("policy", {})
             policy = Policy(said["approve"], tuple(said["allow"]), tuple(said["deny"]))
             settings = replace(settings, **plain, generation=generation, policy=policy)
+        share = kept.get("tools_share")
+        if isinstance(share, int | float) and 0 <= share <= 1:
+            settings = replace(settings, tools_share=share)
         context = settings.context_tokens or self.setup.context_tokens
         return replace(settings, servers=(), context_tokens=context, session="")
 
@@ -70,6 +80,10 @@ class Replay:
     async def at_limit(self, _rounds: int) -> Onward:
         """How it went on then."""
         return self._limits.pop(0) if self._limits else "stop"
+
+    def make_room(self, chat: Chat, next_tokens: int) -> Forgot | None:
+        """What was left out then."""
+        return self._forgets.pop((len(chat.prefix.reads), next_tokens > 0), None)
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], _on_progress: OnProgress) -> ToolResult:
         """What the tool gave then; of calls that ran side by side, the quicker one first."""
@@ -115,6 +129,17 @@ def steps_of(records: Sequence[Record]) -> list[tuple[Message, ...] | Edit]:
         elif isinstance(record, Message) and record.role != "tool":
             brought.append(record)
     return [step for step in steps if step]
+
+
+def forgets_of(records: Sequence[Record]) -> dict[tuple[int, bool], Forgot]:
+    """What was left out: behind so many replies, and whether at the end of a turn."""
+    forgets: dict[tuple[int, bool], Forgot] = {}
+    replies = 0
+    for record, following in zip(records, [*records[1:], None], strict=True):
+        replies += isinstance(record, Usage)
+        if isinstance(record, Forgot):
+            forgets[replies, isinstance(following, TurnDone)] = record
+    return forgets
 
 
 def limits_of(records: Sequence[Record], setup: Setup) -> list[Onward]:

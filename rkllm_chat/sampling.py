@@ -12,14 +12,17 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .chat import Backend, words_for
-from .clean import clean_line
+from .chat import Backend
+from .clean import reveal_line
 from .config import Settings
 from .events import CallFound, Text, Usage
+from .families import make_scanner
+from .hearing import find_cost
 from .language import Words
 from .messages import Message, Tool
 from .prompt import compose
-from .scanner import Scanner
+from .scanner import Invented, Scanner
+from .window import form_of, words_for
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageRequestParams, CreateMessageResult, CreateMessageResultWithTools
@@ -44,19 +47,21 @@ class Sampler:
             tools = [Tool(tool.name, tool.description or "", tool.input_schema) for tool in params.tools or ()]
             backend = await self._find_backend()
             words = words_for(backend, self._settings, self._words)
-            prompt = compose(read_messages(params.messages), tools, words, params.system_prompt or "")
+            form = form_of(backend, self._settings)
+            prompt = compose(read_messages(params.messages), tools, words, params.system_prompt or "", form)
             tokens = backend.count_tokens(prompt)
             if not await self._ask(self._describe(server, prompt[-1].text, tokens, params.max_tokens)):
                 return None
-            return await self._reply(backend, prompt, params.max_tokens, params.temperature)
+            scanner = make_scanner(form, backend.family.accepts, tools, words)
+            return await self._reply(backend, scanner, prompt, params.max_tokens, params.temperature)
 
     def _describe(self, server: str, text: str, tokens: int, most: int) -> str:
         seconds = f"{tokens / self._speed:.0f}" if self._speed else "?"
-        asked = clean_line(text)[:200]
+        asked = reveal_line(text)[:200]
         return self._words("ask.sample", server=server, text=asked, tokens=tokens, most=most, seconds=seconds)
 
     async def _reply(
-        self, backend: Backend, prompt: Sequence[Message], most: int, temperature: float | None
+        self, backend: Backend, scanner: Scanner, prompt: Sequence[Message], most: int, temperature: float | None
     ) -> CreateMessageResult | CreateMessageResultWithTools:
         generation = self._settings.generation
         generation = replace(
@@ -64,7 +69,7 @@ class Sampler:
             max_tokens=max(1, min(most, generation.max_tokens)),
             temperature=generation.temperature if temperature is None else temperature,
         )
-        scanner, usage = Scanner(), Usage()
+        usage = Usage()
         seen: list[Any] = []
         async with aclosing(backend.stream(prompt, generation)) as pieces:
             async for piece in pieces:
@@ -72,6 +77,9 @@ class Sampler:
                     usage = piece
                 elif isinstance(piece, str):
                     seen += scanner.feed(piece)
+                    if isinstance(seen[-1] if seen else None, Invented):
+                        usage = await find_cost(pieces)
+                        break
         seen += scanner.close()
         if usage.prefill_s and usage.prefilled_tokens:
             self._speed = usage.prefilled_tokens / usage.prefill_s
@@ -79,7 +87,7 @@ class Sampler:
 
 
 def read_messages(messages: Sequence[Any]) -> list[Message]:
-    """The server's messages as ours: their texts; results of tools as the user's words; the rest is left out."""
+    """The server's messages as ours: their texts; results of tools as the user's words; pictures and sound by name."""
     read: list[Message] = []
     for message in messages:
         blocks = message.content if isinstance(message.content, list) else [message.content]
@@ -89,9 +97,11 @@ def read_messages(messages: Sequence[Any]) -> list[Message]:
 
 
 def texts_of(block: Any) -> list[str]:
-    if hasattr(block, "text"):
-        return [block.text]
-    return [inner.text for inner in getattr(block, "content", ()) if hasattr(inner, "text")]
+    from .servers.content import read_block
+
+    if block.type == "tool_use":
+        return []
+    return [read_block(inner) for inner in (block.content if block.type == "tool_result" else [block])]
 
 
 def write_reply(model: str, seen: Sequence[Any], hit_limit: bool) -> CreateMessageResult | CreateMessageResultWithTools:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_STEPS = 32
+MOST_WORK = 10_000_000
+WORK_OF_A_STEP = 100
 DEEPEST = 8
 MOST_LEAVES = 64
 UNIONS = ("anyOf", "oneOf")
@@ -38,6 +40,31 @@ KIND_WORDS = {
     "object": "an object",
     "": "any value",
 }
+
+
+class TooCostlyError(Exception):
+    """A schema has taken more steps than it was given."""
+
+
+class Bounded(dict):  # type: ignore[type-arg]  # a dict[str, Any]; to say so needs typing
+    """A schema, as the root that references lead into, that may be read and judged by for so many steps.
+
+    Patterns that may take for ever are not tried then: they are assumed to match, or not to; `has_assumed` tells.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], steps: int) -> None:
+        super().__init__(schema)
+        self.steps = steps
+        self.assumed = True
+        self.has_assumed = False
+
+
+def spend(root: Any, steps: int = 1) -> None:
+    """Counts steps where the root is bounded. Raises TooCostlyError when there are none left."""
+    if isinstance(root, Bounded):
+        root.steps -= steps
+        if root.steps < 0:
+            raise TooCostlyError
 
 
 def resolve(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -71,6 +98,7 @@ def follow(reference: str, root: Any) -> Any:
 
 def whole(schema: Any, root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """The schema with its `$ref` followed and its `allOf` drawn into it."""
+    spend(root)
     if not isinstance(schema, Mapping):
         return {"enum": []} if schema is False else {}
     found = dict(resolve(schema, root))
@@ -105,9 +133,10 @@ def required_of(schema: Mapping[str, Any]) -> list[str]:
 
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
-    """The words under `type`; none where there is no `type`."""
+    """The words under `type`, and "null" where OpenAPI's `nullable` adds it; none where there is no `type`."""
     kind = schema.get("type")
-    return [word for word in (kind if isinstance(kind, list) else [kind]) if isinstance(word, str)]
+    words = [word for word in (kind if isinstance(kind, list) else [kind]) if isinstance(word, str)]
+    return [*words, "null"] if words and schema.get("nullable") is True and "null" not in words else words
 
 
 def leaves_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -186,17 +215,17 @@ def child_of(schema: Any, name: str, root: Mapping[str, Any], is_free: bool = Tr
         if kind_of(leaf) not in ("object", ""):
             continue
         child = properties_of(leaf).get(name)
-        child = further_of(leaf, name, is_free) if child is None else child
+        child = further_of(leaf, name, is_free, root) if child is None else child
         if child is not None and child is not False and child not in found:
             found.append(child)
     return {"anyOf": found} if len(found) > 1 else next(iter(found), None)
 
 
-def further_of(leaf: Mapping[str, Any], name: str, is_free: bool) -> Any:
+def further_of(leaf: Mapping[str, Any], name: str, is_free: bool, root: Mapping[str, Any]) -> Any:
     """The schema of a name that is not among the properties, where the object takes such names."""
     patterns = leaf.get("patternProperties")
     for pattern, schema in patterns.items() if isinstance(patterns, Mapping) else ():
-        if is_match(pattern, name):
+        if is_match(pattern, name, root):
             return schema
     if "additionalProperties" not in leaf and "properties" not in leaf and not patterns and is_free:
         return {}
@@ -204,12 +233,30 @@ def further_of(leaf: Mapping[str, Any], name: str, is_free: bool) -> Any:
     return {} if further is True else further if isinstance(further, Mapping) else None
 
 
-def is_match(pattern: Any, text: str) -> bool:
-    """Whether a pattern is found in a text. One that Python does not read is the server's business."""
+def is_match(pattern: Any, text: str, root: Any) -> bool:
+    """Whether a pattern is found in a text. One that Python does not read is the server's business, and so is one that
+    may take too long where the root is bounded."""
+    if isinstance(root, Bounded) and isinstance(pattern, str):
+        work = most_work(pattern, text)
+        if work > MOST_WORK:
+            root.has_assumed = True
+            return root.assumed
+        spend(root, work // WORK_OF_A_STEP)
     try:
         return bool(re.search(pattern, text))
     except (re.error, RecursionError, OverflowError, TypeError):
         return True
+
+
+def most_work(pattern: str, text: str) -> int:
+    """The most that a search can try: each part that may be repeated or left out, at each place of the text. Where a
+    group is repeated, there is no telling."""
+    plain = re.sub(r"\\.|\(\?[:=!]", "(", pattern, flags=re.DOTALL)
+    if re.search(r"\)[*+{]", plain):
+        return MOST_WORK + 1
+    loose = len(re.findall(r"[*+?{|]", plain))
+    work: int = max(len(text), 2) ** (min(loose, 24) + 1)
+    return work
 
 
 def item_of(leaf: Mapping[str, Any], index: int) -> Any:

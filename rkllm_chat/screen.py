@@ -41,13 +41,14 @@ from prompt_toolkit.widgets import SearchToolbar
 from typing_extensions import Self
 
 from .keys import make_bindings
+from .lens import Lens
+from .redraw import REDRAW_S, SteadyApplication
 from .shell import edit_text, start
 from .typed import Question, is_written, mend
 
 PROMPT, QUEUE_PROMPT = "> ", "+ "
 MENU_ROWS = 8
 MOST_INPUT_ROWS = 10
-REDRAW_S = 0.03
 TICK_S = 0.5
 ESCAPE_S = 0.1
 CHORD_S = 1.0
@@ -287,7 +288,7 @@ class Screen:
         question = self.question
         assert question
         now, before = time.monotonic(), self._last_key
-        if key == "\x1b":
+        if key in ("\x1b", "\x04"):
             self._answer(None)
         elif key.startswith("\x1b"):
             return  # an arrow, a function key
@@ -330,7 +331,7 @@ class Screen:
         output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
         output.enable_cpr = False  # a serial console answers late or never, and we need no answer
         search = SearchToolbar()
-        control = BufferControl(self.buffer, search_buffer_control=search.control, preview_search=True)
+        control = BufferControl(self.buffer, [Lens()], search_buffer_control=search.control, preview_search=True)
         line = Window(
             control, height=self._input_height, dont_extend_height=True, wrap_lines=True, get_line_prefix=self._prefix
         )
@@ -345,7 +346,7 @@ class Screen:
                 ConditionalContainer(last, Condition(self._has_status)),
             ]
         )
-        app: Application[None] = Application(
+        app = SteadyApplication(
             Layout(body, line),
             key_bindings=make_bindings(self),
             style=STYLE,

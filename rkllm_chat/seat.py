@@ -13,7 +13,7 @@ from prompt_toolkit.history import History
 from typing_extensions import Self
 
 from .chat import Onward
-from .clean import clean, clean_line
+from .clean import clean, clean_line, reveal, reveal_line
 from .events import Copied, Draft, Event, Shown
 from .gauge import status_line
 from .language import Words
@@ -22,6 +22,7 @@ from .markdown.cells import chop_text, fold
 from .messages import Tool
 from .overview import Overview
 from .policy import Consent
+from .price import Price
 from .questions import CONSENTS, ONWARDS, describe_call, read_onward
 from .screen import PROMPT, Screen
 from .shell import has_desktop, open_page
@@ -38,14 +39,23 @@ class Seat:
         self.screen = Screen(history, completer, color)
         self.live = Live(self.screen, words, color)
         self._words = words
-        self.screen.status = lambda width: self.live.dim(status_line(overview.status(), words, width))
+        self.live.expect_s = overview.expect_s
+        self._overview, self._price = overview, Price(self.screen.refresh)
+        self.screen.status = self._status
         self.screen.on_hint = lambda: self.live.say(words("repl.leave_hint"))
 
     async def __aenter__(self) -> Self:
         await self.screen.__aenter__()
         return self
 
+    def _status(self, width: int) -> str:
+        """The last line; while a message is typed, with what it would cost."""
+        is_idle = self.screen.stop is None and self.screen.question is None
+        price = self._price.look(self._overview.desk, self.screen.buffer.text if is_idle else "")
+        return self.live.dim(status_line(self._overview.status(price), self._words, width))
+
     async def __aexit__(self, *_: object) -> None:
+        self._price.close()
         await self.screen.__aexit__()
 
     async def line(self) -> str | None:
@@ -75,9 +85,13 @@ class Seat:
 
     @contextmanager
     def running(self, stop: Callable[[], object]) -> Iterator[None]:
-        """While something runs, Ctrl+C and Esc stop it; what was typed ahead comes back if they do."""
+        """While something runs, Ctrl+C and Esc stop it; what was typed ahead comes back if they do.
+
+        Once they have, Ctrl+C is for leaving, however long the stop may take.
+        """
 
         def stop_it() -> None:
+            self.screen.stop = None
             self.screen.take_back()
             stop()
 
@@ -133,18 +147,18 @@ class Seat:
 
     async def agree(self, question: str) -> bool:
         first, _, prompt = question.rpartition("\n")
-        self._print("", clean(first).splitlines())
+        self._print("", reveal(first).splitlines())
         return bool(await self._choose({"y": "yes", "n": "no"}, "no", "no", prompt) == "yes")
 
     async def read(self, question: str, default: str, choices: Sequence[str] = ()) -> str | None:
         prompt = self._begin(question)
-        answer = await self.screen.read(prompt, default, choices)
-        self._say_answered(prompt, clean_line(answer or ""))
+        answer = await self.screen.read(prompt, default, [one for one in choices if one == reveal(one)])
+        self._say_answered(prompt, reveal_line(answer or ""))
         return answer
 
     def _begin(self, question: str) -> str:
         """Prints all lines of a question but the last, which stands before the answer."""
-        *lines, last = fold(clean_line(question), self.screen.width - 1)
+        *lines, last = fold(reveal_line(question), self.screen.width - 1)
         self.screen.above(lines)
         return f"{last} "
 

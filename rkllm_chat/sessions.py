@@ -10,32 +10,32 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
 
 from . import __version__
 from .chat import Chat
-from .config import ServerConfig
+from .choosing import tools_share_of
 from .errors import ChatError
 from .events import CallFound, CallGarbled
-from .journal import Contents, Journal, Shelf, read_line
+from .families import make_scanner
+from .journal import Contents, Hide, Journal, Shelf, as_it_is, read_line, strict
 from .language import Words
 from .messages import NOTHING_SAID, Message
-from .prompt import compose
-from .records import Entry, Record, Setup, find_undone, hash_text, hash_tool, rebuild
+from .records import Entry, Record, Setup, Talk, find_undone, hash_text, hash_tool, read, rebuild, write
 from .rounds import first_remarks
-from .scanner import Scanner
+from .window import prompt_of
 
 NEWEST = "newest"
 MOST_SEARCHED = 500
 SETUP_LINE = b'{"kind":"setup",'
 LONGEST_TITLE = 60
-SHORTEST_SECRET = 8
 KEPT_SETTINGS = (
     "backend",
     "language",
     "tool_format",
+    "constrained",
     "max_steps",
     "context_tokens",
+    "tools_share",
     "thinking",
     "generation",
     "policy",
@@ -56,16 +56,17 @@ class Summary:
 class Sessions:
     """Keeps what the chat tells it. Without a shelf nothing is written; `say` is told what the user should know.
 
-    `entries` is all of the current session, `name` its id ("" as long as it has no file).
+    `entries` is all of the current session, `name` its id ("" as long as it has no file). `hide` gives what is written
+    of a text.
     """
 
-    def __init__(self, shelf: Shelf | None, chat: Chat, say: Callable[[str], None]) -> None:
+    def __init__(self, shelf: Shelf | None, chat: Chat, say: Callable[[str], None], hide: Hide = as_it_is) -> None:
         self.shelf, self._chat, self._say = shelf, chat, say
         self.entries: list[Entry] = []
         self._setup: Setup | None = None
         self._copy_of = ""
         self._ahead: list[Message] = []
-        self._mask = secrets_of(chat.settings.servers)
+        self._hide = hide
         self._journal = self._make_journal()
         chat.keep = self.keep
 
@@ -115,11 +116,10 @@ class Sessions:
             self._copy_of = name
         return lines + tell_faults(found, words)
 
-    def hide(self, servers: Iterable[ServerConfig]) -> None:
-        """Keeps the secrets of these servers out of the session, too."""
-        self._mask = tuple(dict.fromkeys((*secrets_of(servers), *self._mask)))
-        if self._journal:
-            self._journal.mask = self._mask
+    @property
+    def shown(self) -> list[Entry]:
+        """The records as they may leave the program."""
+        return [entry for one in self.entries if (entry := read(strict(write(one), self._hide)))]
 
     def keep(self, record: Record) -> None:
         """Takes a record down, and before a message of the user what has changed around the talk."""
@@ -143,7 +143,7 @@ class Sessions:
             self._journal.keep(record)
 
     def _make_journal(self) -> Journal | None:
-        return Journal(self.shelf, self._tell_trouble, self._mask) if self.shelf else None
+        return Journal(self.shelf, self._tell_trouble, self._hide) if self.shelf else None
 
     def _tell_trouble(self, trouble: str) -> None:
         words = self._chat.words
@@ -152,8 +152,8 @@ class Sessions:
     def _go_on(self, contents: Contents, name: str) -> list[str]:
         """The chat's history becomes that of the session."""
         talk = rebuild(contents.entries)
-        ahead = missing_answers(talk.history, self._chat)
-        self._chat.restore([*talk.history, *ahead], talk.first_shown)
+        ahead = missing_answers(talk, self._chat)
+        self._chat.restore([*talk.history, *ahead], talk.first_shown, talk.kept)
         self._set(contents.entries, talk.setup)
         self._ahead = ahead
         summary = summarise(name, contents.entries)
@@ -232,15 +232,17 @@ def describe(chat: Chat) -> Setup:
     """With what the chat goes on from here. Nothing of a server's configuration is in it: that may hold secrets."""
     settings, backend = chat.settings, chat.backend
     tools = tuple(chat.toolbox.tools)
-    kept = asdict(replace(settings, servers=(), language=chat.words.code))
-    system = compose(
-        (), () if backend.native_tools else tools, chat.prompt_words, settings.system, settings.tool_format
-    )
+    share = tools_share_of(backend, settings)
+    kept = asdict(replace(settings, servers=(), language=chat.words.code, tools_share=share))
+    system = prompt_of(chat, ())
     return Setup(
         program=__version__,
         model=backend.name,
         backend=type(backend).__name__.lower(),
         template=backend.template,
+        family=backend.family.name,
+        asks=chat.form,
+        accepts=backend.family.accepts,
         context_tokens=backend.context_tokens,
         folder=str(Path.cwd()),
         prompt=hash_text(system[0].text),
@@ -265,29 +267,14 @@ def tell_differences(then: Setup, now: Setup, words: Words) -> list[str]:
     return lines
 
 
-def missing_answers(history: Sequence[Message], chat: Chat) -> list[Message]:
+def missing_answers(talk: Talk, chat: Chat) -> list[Message]:
     """What a talk lacks that was killed in the middle of a turn: a reply, or what came of its calls."""
+    history, setup = talk.history, talk.setup or Setup()
     if not history or history[-1].role == "tool":
         return []
     if history[-1].role == "user":
         return [Message("assistant", NOTHING_SAID)]
-    scanner = Scanner()
+    scanner = make_scanner(setup.asks or chat.form, setup.accepts, setup.tools)
     seen = [*scanner.feed(history[-1].text), *scanner.close()]
     calls = [event for event in seen if isinstance(event, CallFound | CallGarbled)]
-    return first_remarks(calls, chat.settings, chat.prompt_words)
-
-
-def secrets_of(servers: Iterable[ServerConfig]) -> tuple[str, ...]:
-    """Values of the configuration that no session may hold, should a server repeat one: headers, env, and what a URL
-    carries.
-
-    Short values, paths and plain words of `env` stay: they are no secrets, and a talk is about them.
-    """
-    sent: set[str] = set()
-    given: set[str] = set()
-    for server in servers:
-        url = urlsplit(server.url)
-        sent |= {url.password or "", *(value for _, value in parse_qsl(url.query))}
-        sent |= {part for value in server.headers.values() for part in (value, value.rpartition(" ")[2])}
-        given |= {value for value in server.env.values() if value[:1] not in "/~." and not value.isalpha()}
-    return tuple(sorted((one for one in sent | given if len(one) >= SHORTEST_SECRET), key=len, reverse=True))
+    return first_remarks(calls, chat.prompt_words)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+
+from .isolated import run_module
 
 
 async def start(command: Sequence[str] | str) -> asyncio.subprocess.Process:
@@ -31,7 +32,7 @@ def has_desktop() -> bool:
 async def open_page(url: str) -> None:
     """Opens a page in the person's browser, apart from this terminal."""
     nowhere = asyncio.subprocess.DEVNULL
-    opening = (sys.executable, "-m", "webbrowser", url)
+    opening = run_module("webbrowser", url)
     await asyncio.create_subprocess_exec(*opening, stdin=nowhere, stdout=nowhere, stderr=nowhere)
 
 

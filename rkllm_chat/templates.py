@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -18,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+from .clean import fold
 from .errors import ModelError
 from .messages import Message
 
@@ -147,7 +147,8 @@ TEMPLATES: dict[str, Family] = {
             "user": ("<start_of_turn>user\n", "<end_of_turn>\n"),
             "assistant": ("<start_of_turn>model\n", "<end_of_turn>\n"),
         },
-        ends=("<end_of_turn>", "<eos>"),
+        # FunctionGemma ends its calls by opening their response, and would go on to invent it
+        ends=("<end_of_turn>", "<eos>", "<start_function_response>"),
         bos="<bos>",
     ),
     "phi3": Family(tagged("<|{}|>\n", "<|end|>\n"), ends=("<|end|>", "<|endoftext|>")),
@@ -204,7 +205,8 @@ def choose_template(name: str, model_file: str) -> Family | None:
 # What models take for control tokens. `<think>`, `<tool_call>` and our `[TOOL_CALL]` are words: talk is full of them.
 SHAPES = "|".join(
     (
-        r"<[|｜][^][<>\n]*[|｜]>",  # <|im_end|>, <｜User｜>; brackets inside would let it reach over [/INST]
+        # <|im_end|>, <｜User｜>; brackets inside would let it reach over [/INST], and "a <| f; x |> g" is a program
+        r"<[|｜](?!\s)[^][<>\n;,()=]*(?<!\s)[|｜]>",
         r"<[|｜][^][<>\s]+>|<[^][<>\s|｜]+[|｜]>",  # <|turn> and <turn|> of Gemma 4
         r"\[\|\w+\|\]",  # [|user|] of EXAONE
         r"</?(?:s|bos|eos|pad|unk|sop|eop|AI|用户|(?:start|end)_of_(?:turn|image))>",
@@ -214,16 +216,32 @@ SHAPES = "|".join(
 )
 
 
-def harmless(text: str, template: Template | None = None) -> str:
+_BRACKETS = re.compile("[<\\[\ufe47\ufe64\uff1c\uff3b]")  # all that NFKC makes < or [, with which each of them begins
+
+
+def harmless(
+    text: str, template: Template | None = None, is_live: Callable[[str], bool] = lambda _control: True
+) -> str:
     """The text with a blank in each control token, behind its first character, for a runtime that knows no pieces.
 
-    Broken is all that has one of SHAPES, and what the template knows beside. Nothing is ever taken away: what is left
-    could close up to a new one.
+    Broken is all that has one of SHAPES, and what the template knows beside, as far as it `is_live`. Nothing is ever
+    taken away: what is left could close up to a new one.
     """
-    return join_text([Piece(text, special=False)], template)
+    return join_text([Piece(text, special=False)], template, is_live) if _BRACKETS.search(text) else text
 
 
-def join_text(pieces: Iterable[Piece], template: Template | None = None) -> str:
+def harmless_value(value: Any) -> Any:
+    """A JSON value with all its texts and keys harmless."""
+    if isinstance(value, str):
+        return harmless(value)
+    if isinstance(value, Mapping):
+        return {harmless_value(key): harmless_value(item) for key, item in value.items()}
+    return [harmless_value(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def join_text(
+    pieces: Iterable[Piece], template: Template | None = None, is_live: Callable[[str], bool] = lambda _control: True
+) -> str:
     """The prompt as one string: special pieces as they are, plain ones harmless, also where one meets the other."""
     joined = join_pieces(pieces)
     text = "".join(piece.text for piece in joined)
@@ -232,31 +250,18 @@ def join_text(pieces: Iterable[Piece], template: Template | None = None) -> str:
     controls = template.controls if template else ()
     literals = sorted({fold(control)[0] for control in controls}, key=len, reverse=True)
     cuts: set[int] = set()
-    # a look ahead, because tokens may begin inside another
-    for match in re.finditer(f"(?=({'|'.join([*map(re.escape, literals), SHAPES])}))", folded):
+    # a look ahead, because tokens may begin inside another; in any case, because a tokenizer may lower it
+    pattern = re.compile(f"(?=({'|'.join([*map(re.escape, literals), SHAPES])}))", re.IGNORECASE)
+    for match in pattern.finditer(folded):
         start, last = places[match.start()], places[match.end(1) - 1]
+        if not is_live(text[start : last + 1]):
+            continue
         if is_plain[start]:
             cuts.add(start + 1)
         elif True in is_plain[start : last + 1]:
             cuts.add(is_plain.index(True, start))
     edges = [0, *sorted(cuts), len(text)]
     return " ".join(text[start:end] for start, end in pairwise(edges))
-
-
-def fold(text: str) -> tuple[str, Sequence[int]]:
-    """The text as a tokenizer may see it that normalises (NFKC, no invisible characters), and where each letter was.
-
-    Measured elsewhere: full-width and zero-width disguises pass a filter that looks at the text alone.
-    """
-    if text.isascii():
-        return text, range(len(text))
-    seen = [
-        (letter, place)
-        for place, written in enumerate(text)
-        if unicodedata.category(written) != "Cf"
-        for letter in unicodedata.normalize("NFKC", written)
-    ]
-    return "".join(letter for letter, _ in seen), [place for _, place in seen]
 
 
 def jinja_template(source: str, bos: str = "", eos: str = "", today: date | None = None) -> JinjaTemplate:

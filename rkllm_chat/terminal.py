@@ -50,7 +50,7 @@ class Terminal:
         self._words = words
         self._color = color
         self._mark = mark
-        self._space = ""
+        self._space = self._before = ""
         self._kind: type[Text] | type[Thought] | None = None
 
     def show(self, event: Event) -> None:
@@ -78,7 +78,7 @@ class Terminal:
         self._space = ""
 
     def _say(self, event: Text | Thought) -> None:
-        text = clean(event.text)
+        text, self._before = clean(event.text, self._before), (self._before + event.text)[-2:]
         if self._kind is not type(event):
             text = text.lstrip()
             if not text:

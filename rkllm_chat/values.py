@@ -48,7 +48,16 @@ def expand(value: Any, environment: Mapping[str, str], source: str, place: str, 
             raise ConfigError(f"{source}: {place} needs the variable {match[1]}, which is not set.", hint, path=source)
         return found
 
-    return re.sub(VARIABLE, fill, value) if "${" in value else value
+    if "${" not in value:
+        return value
+    end = value.rfind("}") + 1  # behind it none can end, and each that begins would be looked for to the end
+    return re.sub(VARIABLE, fill, value[:end]) + value[end:]
+
+
+def find_variables(value: Any, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that stand anywhere in a value, and what they hold."""
+    names = re.findall(r"\$\{(\w+)", str(value))
+    return {name: environment[name] for name in names if environment.get(name)}
 
 
 READERS: dict[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = {
@@ -95,12 +104,13 @@ def show(value: Any, kind: str, place: str) -> str:
 def check_keys(table: Mapping[str, Any], known: tuple[str, ...], source: str, place: str) -> None:
     for key in table:
         if key not in known:
+            import json
             from difflib import get_close_matches
 
             near = get_close_matches(key, known, n=1)
             hint = f'Did you mean "{near[0]}"?' if near else f"Known are {', '.join(known)}."
-            where = f"{place}.{key}" if place else key
-            raise ConfigError(f'{source}: unknown key "{where}".', hint, path=source)
+            where = json.dumps(f"{place}.{key}" if place else key, ensure_ascii=False)
+            raise ConfigError(f"{source}: unknown key {where}.", hint, path=source)
 
 
 # What a number may be, both ends included.
@@ -111,6 +121,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "ping_s": (0, 86_400),
     "idle_s": (0, 86_400),
     "max_steps": (1, 1000),
+    "max_calls": (1, 100_000),
+    "tools_share": (0, 1),
     "context_tokens": (0, 1_000_000),
     "max_tokens": (1, 1_000_000),
     "temperature": (0, 100),
@@ -130,6 +142,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "log_level": LOG_LEVELS,
     "history": ("auto", "client", "runtime"),
     "thinking": ("auto", "on", "off"),
+    "sandbox": ("auto", "on", "off"),
     "trust": ("off", "ask", "trusted"),
 }
 
@@ -163,16 +176,23 @@ def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def check_size(text: str, source: str) -> None:
-    if len(text) > LARGEST_FILE:
+def check_size(text: str | bytes, source: str) -> None:
+    data = text.encode(errors="replace") if isinstance(text, str) else text
+    if len(data) > LARGEST_FILE:
         raise ConfigError(f"{source}: larger than {LARGEST_FILE // 1024} KiB.", path=source)
+
+
+# A text that is not ended reaches to the end, so that each character is passed once; three quotes may be followed by
+# two more that belong to the text (TOML 1.0, String).
+VALUE_OR_COMMENT = r"""
+    "{3} (?:\\.|[^\\])*? (?:"{3,5}|\Z)  |  '{3} .*? (?:'{3,5}|\Z)  |  "(?:\\.|[^"\\\n])*"?  |  '[^'\n]*'?  |  \#[^\n]*
+"""
 
 
 def check_dots(text: str, source: str) -> None:
     """Bounds what tomllib is given: it takes 13.8 s for a dotted key of 40 kB (measured). Values are not looked at."""
     if text.count(".") <= MOST_DOTS:
         return
-    value_or_comment = r""""{3}(?:\\.|[^\\])*?"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*"""
-    bare = re.sub(value_or_comment, "x", text, flags=re.DOTALL)
+    bare = re.sub(VALUE_OR_COMMENT, "x", text, flags=re.DOTALL | re.VERBOSE)
     if any(part.count(".") > MOST_DOTS for part in re.split(r"[=,\[\]{}\n]", bare)):
         raise ConfigError(f"{source}: a key has more than {MOST_DOTS} dots.", path=source)

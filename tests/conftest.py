@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 from browser import BROWSER, find_browser
+from fuzzing import load_profile
 from real import REAL_SERVERS
 from rkllm_chat import config
 from rkllm_chat.backends import open_backend
@@ -22,10 +23,13 @@ from rkllm_chat.backends.llama import find_shipped_model
 from rkllm_chat.backends.rkllm import Rkllm
 from rkllm_chat.config import Generation, Settings
 from rkllm_chat.journal import Shelf
+from rkllm_chat.places import TRUST_VARIABLE
+from rkllm_chat.servers.programs import SANDBOX_VARIABLE
 from rkllm_runtime.build import build_runtime
 from rows import Rows
 from shell import Shell
 from stage import GREEDY, PROGRAM, Screen
+from targets import Targets
 
 LIMIT_S = 30
 
@@ -47,13 +51,20 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
         f"real MCP servers: .ci/real_servers DIR, then {REAL_SERVERS}=DIR",
         lambda: bool(os.environ.get(REAL_SERVERS)),
     ),
+    "sandbox": ("bubblewrap; ALLOW_NO_SANDBOX says to do without", lambda: not os.environ.get("ALLOW_NO_SANDBOX")),
+    "root": ("root, who alone can give a file away", lambda: os.geteuid() == 0),
     "browser": (f"a browser: install chromium, or {BROWSER}=PROGRAM", lambda: bool(find_browser())),
 }
 
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["LC_ALL"] = "C.UTF-8"  # what tests read is English wherever they run
+    os.environ[SANDBOX_VARIABLE] = (
+        "off"  # what servers of tests note in files is read; sandboxes have tests of their own
+    )
+    load_profile()
     config.pluginmanager.register(Rows(config))
+    config.pluginmanager.register(Targets(config))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -82,8 +93,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """A user of his own, with an empty home."""
     home = tmp_path / "home"
     home.mkdir()
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}
-    return {**kept, "HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm"}
+    inherited = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", SANDBOX_VARIABLE)
+    kept = {name: os.environ[name] for name in inherited if name in os.environ}
+    own = {"HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm"}
+    return {**kept, **own, TRUST_VARIABLE: "1"}  # what a test writes into its folder is its user's own
 
 
 @pytest.fixture

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from proofs import PROOFS
 from real import REAL_SERVERS
 from rkllm_chat.servers.transports import TRANSPORTS
 
@@ -22,34 +23,66 @@ NARROWING = ("deselect", "ignore", "ignore_glob", "lf")
 """Options of pytest that leave tests out before they are collected."""
 OURS = ("stdio", "SSE", "streamable HTTP", "WebSocket")
 OTHERS = ("stdio", "SSE", "streamable HTTP")
+CHANNELS = (
+    *("results", "resources", "prompts", "descriptions", "names", "titles", "server instructions", "errors", "stderr"),
+    *("elicitation", "model output", "arguments echoed"),
+)
+
+
+FAULT = r"test_faults_\w+\.py.*[\[-]"
+"""What stands before the row in the id of a test of a fault."""
 
 
 @dataclass(frozen=True)
 class Family:
     """Tests that share a line of the table. The group `row` of `pattern`, searched in a test's id, is its row.
 
-    `must` are the rows that have to be there whenever all tests of the folder `place` are chosen.
+    `must` are the rows that have to be there whenever all tests of the folder `place` are chosen. `proofs` names the
+    tests of a row by a part of their ids instead; such a test may prove other rows as well.
     """
 
     name: str
     place: str
-    pattern: str
+    pattern: str = ""
     must: tuple[str, ...] = ()
+    proofs: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+
+
+def proved(name: str, proofs: Mapping[str, Sequence[str]]) -> Family:
+    """Rows whose tests are listed one by one (proofs.py)."""
+    return Family(name, ".", must=tuple(proofs), proofs=proofs)
 
 
 def faults(first: int, last: int) -> Family:
     """Rows of the fault matrix by their numbers, as `fault` and `rows` write them into the ids (servers/faults.py)."""
     must = tuple(f"F{number:02}" for number in range(first, last + 1))
-    pattern = rf"test_faults_\w+\.py.*[\[-](?P<row>{'|'.join(must)}) "
+    pattern = rf"{FAULT}(?P<row>{'|'.join(must)}) "
     return Family(f"faults {must[0]} to {must[-1]}", "servers", pattern, must)
 
 
-# A test belongs to the first family whose pattern it has.
+KEPT = ("F55", "F59", "F60", "F83", "F93")
+"""Rows of the fault matrix about what is kept on disk and told in logs."""
+
+# A test belongs to the first family whose pattern it has, and to all that list it.
 FAMILIES = (
     faults(1, 47),
-    faults(68, 79),
+    Family("faults F54, F61, F62", "servers", rf"{FAULT}(?P<row>F54|F61|F62) ", ("F54", "F61", "F62")),
+    faults(68, 82),
     faults(84, 88),
+    Family(
+        "sandbox: faults without one and in one",
+        "servers",
+        r"test_sandbox\.py.*[\[-](?P<row>F\d+) ",
+        ("F46", "F47", "F64", "F92", "F93"),
+    ),
+    Family("secrets and files", "", r"^\S*tests/test_faults_\w+\.py.*[\[-](?P<row>F\d+) ", KEPT),
     Family("other faults", "servers", r"test_faults_\w+\.py.*[\[-](?P<row>F\d+) "),
+    Family(
+        "channels to the terminal, each with every sequence",
+        "terminal",
+        r"test_channels\.py::test_no_byte\w+\[(?P<row>[a-z ]+)-",
+        CHANNELS,
+    ),
     Family("results that are none", "servers", r"test_faults_results\.py.*[\[-](?P<row>\d+) "),
     Family(
         "transports: a real server in both eras",
@@ -72,6 +105,7 @@ FAMILIES = (
     Family("features: our servers", "servers", r"servers/test_features\.py::(?P<row>\w+)"),
     Family("features: what the eras do differently", "real", r"real/test_eras\.py::(?P<row>\w+)"),
     Family("features: the reference server", "real", r"real/test_everything\.py::(?P<row>\w+)"),
+    *(proved(name, proofs) for name, proofs in PROOFS.items()),
 )
 
 
@@ -86,18 +120,11 @@ class Rows:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Looks before any are deselected: a row that was not chosen has a test all the same."""
-        there = {place_of(item.nodeid, self._families) for item in items}
+        there = {place for item in items for place in places_of(item.nodeid, self._families)}
         for family in self._families:
             missing = [row for row in family.must if (family.name, row) not in there]
-            if missing and self._has_all_of(family.place):
+            if missing and collects_all(self._config, self._folder / family.place):
                 self._missing[family.name] = missing
-
-    def _has_all_of(self, place: str) -> bool:
-        """Whether this run collects all tests of a folder."""
-        if any(self._config.getoption(option, None) for option in NARROWING):
-            return False
-        here = self._config.invocation_params.dir
-        return any((self._folder / place).is_relative_to((here / argument).resolve()) for argument in self._config.args)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """The worst of a test's phases is its result."""
@@ -118,24 +145,37 @@ class Rows:
             terminalreporter.write_line(f"NO TEST of {name}: {', '.join(missing)}", red=True, bold=True)
 
 
-def place_of(nodeid: str, families: Iterable[Family]) -> tuple[str, str] | None:
-    """(family, row) of a test; None for a test of something else."""
+def collects_all(config: pytest.Config, folder: Path) -> bool:
+    """Whether a run collects all tests of a folder."""
+    if any(config.getoption(option, None) for option in NARROWING):
+        return False
+    here = config.invocation_params.dir
+    return any(folder.is_relative_to((here / argument).resolve()) for argument in config.args)
+
+
+def places_of(nodeid: str, families: Iterable[Family]) -> list[tuple[str, str]]:
+    """(family, row) for each row of which a test is one."""
+    places: list[tuple[str, str]] = []
+    has_pattern = False
     for family in families:
-        if found := re.search(family.pattern, nodeid):
-            return family.name, found["row"]
-    return None
+        if family.pattern and not has_pattern and (found := re.search(family.pattern, nodeid)):
+            has_pattern = True
+            places.append((family.name, found["row"]))
+        places += [(family.name, row) for row, tests in family.proofs.items() if any(one in nodeid for one in tests)]
+    return places
 
 
 def count(results: dict[str, str], families: Sequence[Family]) -> Iterable[str]:
     """A line for each family of which tests ran; the rows with a test that did not pass are named."""
-    places = {nodeid: place_of(nodeid, families) for nodeid in results}
+    places = {nodeid: places_of(nodeid, families) for nodeid in results}
     for family in families:
-        own = {nodeid: place[1] for nodeid, place in places.items() if place and place[0] == family.name}
+        own = [(nodeid, row) for nodeid, found in places.items() for name, row in found if name == family.name]
         if not own:
             continue
-        passed = sum(results[nodeid] == "passed" for nodeid in own)
-        line = f"{family.name:<50}{len(set(own.values())):>6}{len(own):>7}{passed:>8}"
+        tests = {nodeid for nodeid, _ in own}
+        passed = sum(results[nodeid] == "passed" for nodeid in tests)
+        line = f"{family.name:<50}{len({row for _, row in own}):>6}{len(tests):>7}{passed:>8}"
         for outcome in ("failed", "skipped"):
-            if named := sorted({row for nodeid, row in own.items() if results[nodeid] == outcome}):
+            if named := sorted({row for nodeid, row in own if results[nodeid] == outcome}):
                 line += f"  {outcome}: {', '.join(named)}"
         yield line

@@ -24,10 +24,10 @@ import pyte
 
 from rkllm_chat import language
 from rkllm_chat.backends.scripted import Reply, Scripted
-from rkllm_chat.chat import Approve, Chat, decline_all
+from rkllm_chat.chat import Approve, Backend, Chat, decline_all
 from rkllm_chat.config import Generation, Settings
 from rkllm_chat.events import Event, Text, Thought
-from rkllm_chat.messages import Tool, ToolResult
+from rkllm_chat.messages import Message, Tool, ToolResult
 from rkllm_chat.rounds import OnProgress
 
 GREEDY = Generation(temperature=0, max_tokens=200)
@@ -35,7 +35,7 @@ DIM = 2
 PROGRAM = [sys.executable, "-m", "rkllm_chat"]
 
 
-def call_text(name: str, **arguments: Any) -> str:
+def call_text(name: str, /, **arguments: Any) -> str:
     """A call as a model writes it."""
     body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     return f"[TOOL_CALL]\n{body}\n[END_TOOL_CALL]"
@@ -93,6 +93,17 @@ async def collect(stream: AsyncGenerator[Event, None]) -> list[Event]:
             else:
                 events.append(event)
     return events
+
+
+async def end_after(backend: Backend, prompt: Sequence[Message], pieces: int) -> list[Any]:
+    """Listens to so many pieces of a reply, asks the engine to end it, and gives all that came, also behind that."""
+    heard: list[Any] = []
+    async with aclosing(backend.stream(prompt, GREEDY)) as stream:
+        while sum(isinstance(item, str) for item in heard) < pieces:
+            heard.append(await anext(stream))
+        heard.append(await stream.asend(True))
+        heard += [item async for item in stream]
+    return heard
 
 
 class Emulator(pyte.Screen):  # type: ignore[misc]

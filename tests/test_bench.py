@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.__main__ import BENCHES, COUNTS, code_of
+from bench.card import BEGIN, CARD, why_not
 from bench.figures import Figure, Goal
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +44,35 @@ def test_all_are_listed_with_what_they_measure() -> None:
 
 def test_a_name_that_nothing_has_is_an_error_that_names_what_there_is() -> None:
     assert "slow-calls" in run("speed-of-light", code=2).stderr
+
+
+def test_the_short_form_runs_only_what_counts() -> None:
+    (figure,) = json.loads(run("--counts", "session", "--json").stdout)
+    assert (figure["unit"], figure["met"]) == ("bytes", True)
+    assert "overhead" in run("--list").stdout
+    assert "overhead" not in run("--counts", "--list").stdout
+    assert set(COUNTS) < set(BENCHES)
+
+
+def test_the_short_form_fails_where_a_count_misses_its_goal() -> None:
+    met, missed = Figure("x", 1.0, goal=Goal(1.0)), Figure("x", 1.1, goal=Goal(1.0))
+    assert code_of([met, Figure("x", 9.0)]) == 0
+    assert code_of([met, missed]) == 1
+
+
+def test_without_llama_cpps_own_program_the_row_says_why_it_is_empty() -> None:
+    row = Figure("speed", 29.0, "/s", None, "llama-bench", Goal(0.97, "ratio", least=True), "not measured: no cmake")
+    assert row.is_met is None
+    assert row.cells()[2:] == ("not measured: no cmake", "", "ratio >= 0.97", "")
+
+
+def test_the_card_has_the_table_and_a_reason_for_each_goal_that_is_missed() -> None:
+    head, _, written = CARD.read_text(encoding="utf-8").partition(BEGIN)
+    assert "--write" in head
+    lines = [line for line in written.splitlines() if line.endswith("  NO")]
+    assert "".join(written.splitlines()[-1 - len(lines) :]).count("- **") == len(lines)
+    assert "no reason is known" not in written
+    assert why_not([Figure("chat turn, x", 2.0, goal=Goal(1.0))], 0)[1].startswith("- **chat turn, x** (ours <= 1): ")
 
 
 @pytest.mark.parametrize(

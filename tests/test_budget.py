@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rkllm_chat.budget import cut_middle, next_turn
+from rkllm_chat.budget import LONGEST_TOKEN, cut_middle, turns_of
 from rkllm_chat.messages import Message
 
 
@@ -41,7 +41,20 @@ def test_cutting_ends_after_a_few_counts_whatever_the_limit(limit: int) -> None:
     assert len(counted) < 60
 
 
-def test_the_next_turn_begins_at_the_next_question() -> None:
+def test_a_turn_begins_at_each_question() -> None:
     roles = ("user", "assistant", "tool", "assistant", "user", "assistant")
     history = [Message(role, "") for role in roles]  # type: ignore[arg-type]  # roles come as texts
-    assert [next_turn(history, first) for first in range(len(roles))] == [4, 4, 4, 4, 4, 5]
+    assert turns_of(history) == [0, 4]
+
+
+def test_of_a_text_that_cannot_fit_only_what_may_fit_is_counted() -> None:
+    sizes: list[int] = []
+
+    def count(text: str) -> int:
+        sizes.append(len(text))
+        return len(text.split())
+
+    cut = cut_middle("word " * (1 << 20), 100, count)
+    assert count(cut) <= 100 and cut.startswith("word ") and cut.endswith("word ")
+    assert "of 5242880 characters left out" in cut
+    assert max(sizes) < 100 * LONGEST_TOKEN + 100

@@ -102,7 +102,7 @@ def test_a_garbled_call_is_told_back_and_not_run() -> None:
     assert box.called == [("depth", {})]
     remark = chat.history[2]
     assert remark.role == "tool" and remark.result is None
-    assert "cannot be read" in remark.text and "[TOOL_CALL]" in remark.text
+    assert "bad_json" in remark.text and "[TOOL_CALL]" in remark.text
 
 
 def test_a_reply_cut_inside_a_call_runs_nothing() -> None:
@@ -136,8 +136,8 @@ def test_arguments_are_coerced_to_the_schema_or_told_back() -> None:
     events = take_turn(make_chat(replies, box), "how deep?")
     assert box.called == [("depth", {"metres": 3})]
     assert statuses(events)[1:] == [
-        ("failed", "Argument \"metres\": 'three' is not of type 'integer'."),
-        ("failed", "'metres' is a required property."),
+        ("failed", 'Argument "metres" must be a whole number, not "three".'),
+        ("failed", 'Argument "metres" is required (a whole number).'),
     ]
 
 
@@ -193,6 +193,16 @@ def test_a_tool_that_is_always_allowed_is_asked_about_once() -> None:
     assert len(box.called) == 3
 
 
+def test_a_turn_has_a_limit_of_calls_and_the_next_turn_its_own() -> None:
+    box = Box({"depth": depth})
+    calls = [call_text("depth", at=1) + call_text("depth", at=2), call_text("depth", at=3), "Two.", call_text("depth")]
+    chat = make_chat([*calls, "One more."], box, policy=Policy("all", max_calls=2))
+    assert [status for status, _ in statuses(take_turn(chat, "how deep?"))] == ["completed", "completed", "declined"]
+    assert "No more tools can be called in this turn." in chat.history[-2].text
+    assert [status for status, _ in statuses(take_turn(chat, "and now?"))] == ["completed"]
+    assert len(box.called) == 3
+
+
 def test_stopping_at_a_question_runs_none_of_the_calls_and_ends_the_turn() -> None:
     async def approve(tool: Tool, _arguments: Mapping[str, Any]) -> Consent:
         return "once" if tool.name == "depth" else "stop"
@@ -221,7 +231,7 @@ def test_somebody_says_how_it_goes_on_after_the_last_round(onward: Onward, said:
         return onward if len(asked) == 1 else "stop"
 
     box = Box({"depth": depth})
-    chat = make_chat([call_text("depth")] * 4 + ["Four metres."], box, max_steps=2)
+    chat = make_chat([*(call_text("depth", at=number) for number in range(4)), "Four metres."], box, max_steps=2)
     chat.at_limit = at_limit
     events = take_turn(chat, "how deep?")
     assert asked[0] == 2 and len(box.called) == called
@@ -322,7 +332,7 @@ def test_walking_away_around_a_call_answers_it_as_stopped(kind: type[Event]) -> 
     asyncio.run(leave_at(chat, "go", kind))
     assert [message.role for message in chat.history] == ["user", "assistant", "tool"]
     assert chat.history[2].result is not None and chat.history[2].result.status == "stopped"
-    assert cancelled == ([True] if kind is ToolProgress else [])
+    assert cancelled == ([] if kind is CallFound else [True])  # it was to begin then; it runs while the model writes on
 
 
 def test_an_engine_that_fails_leaves_a_whole_history() -> None:
@@ -353,7 +363,7 @@ def test_a_long_result_is_cut_in_its_middle() -> None:
     take_turn(chat, "read")
     shown = chat.history[2]
     assert shown.text.startswith("begin ") and shown.text.endswith(" end") and "left out" in shown.text
-    assert chat.backend.count_tokens([shown]) <= 250
+    assert 250 < chat.backend.count_tokens([shown]) <= 375  # half of what is free
     assert shown.result is not None and len(shown.result.text) == 10_010
 
 
@@ -371,7 +381,7 @@ def test_walking_away_anywhere_leaves_a_whole_history_and_a_chat_that_goes_on() 
         assert chat.history[0] == Message("user", "go")
         assert sum(message.role == "tool" for message in chat.history) == len(calls)
         assert isinstance(chat.backend, Scripted)
-        del chat.backend.replies[len(chat.backend.prompts) : -1]
+        del chat.backend.replies[chat.backend.played : -1]
         assert take_turn(chat, "and now?")[0] == Text("Again.")
         if ended:
             break

@@ -51,6 +51,7 @@ def test_a_whole_toml_file_is_read() -> None:
         [chat]
         model = "m.gguf"
         max_steps = 3
+        constrained = false
         [generation]
         temperature = 0
         max_tokens = 50
@@ -66,6 +67,9 @@ def test_a_whole_toml_file_is_read() -> None:
         timeout_s = 5
         enabled = false
         trust = "trusted"
+        sandbox = "on"
+        write = ["notes"]
+        network = true
         tools_allow = ["get_*"]
         [[servers]]
         name = "far"
@@ -82,6 +86,9 @@ def test_a_whole_toml_file_is_read() -> None:
         timeout_s=5.0,
         enabled=False,
         trust="trusted",
+        sandbox="on",
+        write=("notes",),
+        network=True,
         tools_allow=("get_*",),
         source="here.toml",
     )
@@ -89,6 +96,7 @@ def test_a_whole_toml_file_is_read() -> None:
     assert from_toml(text) == Settings(
         model="m.gguf",
         max_steps=3,
+        constrained=False,
         generation=Generation(temperature=0.0, max_tokens=50),
         policy=Policy("read-only", deny=("disk__*",)),
         servers=(sea, ServerConfig("far", url=url, headers=headers, transport="http", source="here.toml")),
@@ -111,6 +119,8 @@ def test_a_file_that_says_nothing_gives_the_defaults(text: str) -> None:
         ({"transport": "stdio"}, {"type": "stdio"}),
         ({"transport": "streamable-http"}, {"transport": "http"}),
         ({"enabled": False}, {"disabled": True}),
+        ({"sandbox": "on", "write": [], "network": False}, {"sandbox": "on", "write": [], "network": False}),
+        ({}, {"sandbox": {"filesystem": {}}, "network": {"allowed": []}}),
         ({"headers": {"A": "${KEY}"}, "args": ["${NO:-x}"]}, {"headers": {"A": "secret"}, "args": ["x"]}),
     ],
 )
@@ -147,6 +157,14 @@ BAD_SERVERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "command as a list": ({"command": ["npx"]}, ("servers[0].command", "a text")),
     "words in the command": ({"command": "npx -y x"}, ('"sea"', "holds blanks", "args")),
     "trust of its own": ({"trust": "always"}, ("servers[0].trust", '"always"', "off, ask, trusted")),
+    "a sandbox of its own": ({"sandbox": "yes"}, ("servers[0].sandbox", '"yes"', "auto, on, off")),
+    "a sandbox as true": ({"sandbox": True}, ("servers[0].sandbox", "a text")),
+    "write as a text": ({"write": "notes"}, ("servers[0].write", "a list of texts", "'notes'")),
+    "network as a text": ({"network": "no"}, ("servers[0].network", "true or false", "'no'")),
+    "a sandbox for a URL": (
+        {"command": None, "url": "https://a.example/", "network": False},
+        ("servers[0].network", "behind a URL", "started by a command"),
+    ),
     "timeout 0": ({"timeout_s": 0}, ("servers[0].timeout_s", "86400")),
     "timeout -1": ({"timeout_s": -1}, ("servers[0].timeout_s", "86400")),
     "timeout 1e99": ({"timeout_s": 1e99}, ("servers[0].timeout_s", "86400")),
@@ -362,7 +380,9 @@ def test_a_command_with_a_blank_in_its_path_can_be_written_with_empty_args() -> 
 
 
 def test_the_tables_of_an_entry_agree_with_the_server_they_become() -> None:
-    types = {entry.name: str(entry.type) for entry in fields(ServerConfig) if entry.name != "source"}
+    types = {
+        entry.name: str(entry.type) for entry in fields(ServerConfig) if entry.name not in ("source", "is_project")
+    }
     assert types == SERVER_TYPES
     assert {**vars(ServerConfig("")), "oauth": {}} == SERVER_DEFAULTS
 

@@ -97,6 +97,7 @@ ok    context         4096 tokens asked for; the file's own limit shows when it 
 ok    memory          14.7 GB free of 16.5 GB; the model needs about 470 MB
 ok    tokenizer       /home/mara/models/tokenizer.json; the package tokenizers of that machine was not asked for
 ok    template        chatml, by the model's name
+ok    calls           asked for as hermes, by the family qwen3
 ok    NPU             1000 MHz, performance
 ok    DDR             2112 MHz, performance
 ok    CPU             policy0 1800 MHz performance, policy4 2400 MHz performance, policy6 2400 MHz performance
@@ -142,6 +143,7 @@ def test_an_old_driver_and_slow_governors_are_told_with_what_to_do(program: Run)
             " It comes with the original model.",
         ),
         ("template", "ok", "chatml, by the model's name", ""),
+        ("calls", "ok", "asked for as hermes, by the family qwen2.5", ""),
         ("NPU", "look", "300 MHz, rknpu_ondemand", f"{slower} /{NPU}/governor"),
         ("DDR", "look", "528 MHz, dmc_ondemand", f"{slower} /sys/class/devfreq/dmc/governor"),
         (
@@ -167,9 +169,9 @@ def test_a_laptop_has_no_lines_of_an_npu(program: Run) -> None:
 ok    configuration  no file: everything by default
 ok    platform       x86_64, no Rockchip NPU: models run through llama.cpp
 ok    kernel         6.12.48+deb13-amd64
-ok    model          tiny-tools.gguf, 4.2 MB
+ok    model          tiny-tools.gguf, 5.5 MB
 ok    context        the default; the model has 2048
-ok    memory         11.3 GB free of 16.5 GB; the model needs about 4.2 MB
+ok    memory         11.3 GB free of 16.5 GB; the model needs about 5.5 MB
 ok    temperature    x86-pkg-temp 52 °C
 ok    server board   rkllm-chat itself
 """
@@ -575,7 +577,7 @@ def test_an_npu_model_is_wrong_on_a_laptop(tmp_path: Path, ask: Ask) -> None:
 
 def test_the_model_that_ships_is_to_be_looked_at_on_a_board(board: Path, ask: Ask) -> None:
     state, value, advice = ask(board)["model"]
-    assert (state, value) == ("look", "tiny-tools.gguf, 4.2 MB: the small one that ships, which runs on the CPU")
+    assert (state, value) == ("look", "tiny-tools.gguf, 5.5 MB: the small one that ships, which runs on the CPU")
     assert ".rkllm" in advice
 
 
@@ -654,6 +656,23 @@ def test_the_template_must_be_known(board: Path, ask: Ask) -> None:
         write(board, "own.toml", f'[chat]\nmodel = "/m/known-rk3588.rkllm"\n[rkllm]\ntemplate = "{template}"\n')
         told = ask(board, "--config", str(board / "own.toml"), code=int(state == "wrong"))
         assert told["template"][:2] == (state, value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "value"),
+    [
+        ("", "asked for as json, by the family unknown"),
+        ('[rkllm]\ntemplate = "/m/own.jinja"\n', "asked for as hermes, by the family hermes"),
+        ('tool_format = "xml"\n', "asked for as xml, as set"),
+        ("[rkllm]\nnative_tools = true\n", "in the model's own way"),
+    ],
+)
+def test_how_calls_are_asked_for_is_told(lines: str, value: str, board: Path, ask: Ask) -> None:
+    write(board, "m/some-rk3588.rkllm", "x")
+    write(board, "m/own.jinja", "{% if tools %}<tool_call>{% endif %}")
+    write(board, "own.toml", f'[chat]\nmodel = "/m/some-rk3588.rkllm"\n{lines}')
+    code = int("template" not in lines and "native" not in lines)  # the name does not tell the template
+    assert ask(board, "--config", str(board / "own.toml"), code=code)["calls"] == ("ok", value, "")
 
 
 def test_the_package_tokenizers_is_asked_for_on_this_machine(environment: dict[str, str], tmp_path: Path) -> None:
@@ -775,7 +794,7 @@ def report(board: Path, program: Run, environment: dict[str, str], tmp_path: Pat
 def test_the_report_has_every_line_and_every_open_question(report: str) -> None:
     rows = re.findall(r"^\| (ok|look|wrong) \| ([^|]*) \|", report, flags=re.MULTILINE)
     assert [name for _, name in rows][:6] == ["configuration", "platform", "kernel", "driver", "nodes", "library"]
-    assert ("wrong", "server notes") in rows and len(rows) == 18
+    assert ("wrong", "server notes") in rows and len(rows) == 19
     assert re.findall(r"^### \((.)\)", report, flags=re.MULTILINE) == list("abcdefghij") == list(QUESTIONS)
     assert report.count("\nAnswer:\n") == report.count("\nLook for: ") == 10
 

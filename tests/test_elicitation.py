@@ -90,8 +90,8 @@ def test_what_does_not_fit_is_asked_again_and_at_last_given_up() -> None:
     number = {"type": "integer", "minimum": 1}
     assert ask(person, {"crew": number}, ("crew",)).content == {"crew": 7}
     assert [line for line in person.heard if line.startswith("Argument")] == [
-        "Argument \"crew\": 'many' is not of type 'integer'.",
-        'Argument "crew": 0 is less than the minimum of 1.',
+        'Argument "crew" must be a whole number, not "many".',
+        'Argument "crew" must be at least 1, not 0.',
     ]
     assert ask(Person(["a", "b", "c"]), {"crew": number}, ("crew",)).action == "cancel"
 
@@ -147,3 +147,21 @@ def test_a_page_of_a_login_is_shown_whole_and_opened_only_when_the_person_says_s
     person = Person(lines, can_open=can_open)
     assert asyncio.run(LogIn(person, language.load())("harbour", "https://login/", "first")) == answer
     assert person.heard == [FIRST, "WHOLE https://login/", *heard]
+
+
+def test_a_default_that_is_not_seen_whole_is_none() -> None:
+    """Enter alone would send it."""
+    person = Person(["", ""])
+    fields = {"to": {"type": "string", "default": "anna\u200b\U000e0041"}, "from": {"type": "string", "default": "Ken"}}
+    ask(person, fields)
+    assert [line for line in person.heard if line.startswith(("to", "from"))] == [
+        "to, may be left empty: ",
+        "from, may be left empty: Ken",
+    ]
+
+
+def test_a_question_is_shown_with_all_that_hides_in_it() -> None:
+    params = ElicitRequestFormParams(mode="form", message="Who\u202e comes\U000e0041?", requested_schema={})
+    person = Person(agrees=False)
+    asyncio.run(Elicitation(person, language.load())("harbour", params))
+    assert person.heard[0] == r"[MCP: Server 'harbour' asks: Who\u202e comes\U000e0041?]"

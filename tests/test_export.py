@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from browser import BROWSER, Page, open_browser
+from fuzzing import examples
 from rkllm_chat import language
 from rkllm_chat.clean import UNSAFE
 from rkllm_chat.events import Usage
@@ -185,7 +186,7 @@ def test_the_page_shows_the_talk_with_its_calls_folded() -> None:
     assert [kind for kind, _ in folds] == ["thought", "call completed", "call failed", "call failed"]
     assert "<strong>2.4 m</strong>" in page and "<h4>Head</h4>" in page and '<ol start="3">' in page
     assert '<html lang="en">' in page and "<title>How high is the tide? *really*</title>" in page
-    assert "The context is full: the oldest 1 turns are no longer shown to the model." in tags.text
+    assert "The context is full: older turns are no longer shown to the model (1)." in tags.text
     assert "Stopped before its end." in tags.text
     cost = "Read 240 tokens (360 more were held), wrote 60 (10.0 per second). Model 9.0 s, tools 0.8 s."
     assert cost in tags.text
@@ -249,7 +250,7 @@ ATTRIBUTES = {
 
 
 @given(st.lists(st.sampled_from(HOSTILE) | st.text(max_size=60), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_nothing_that_was_said_becomes_a_tag_or_an_attribute(texts: list[str]) -> None:
     page = exported("html", hostile_talk(tuple(texts)))
     tags = Tags(page)

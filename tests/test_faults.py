@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from rkllm_chat.faults import find_faults
+from fuzzing import examples
+from rkllm_chat.faults import find_faults, is_fit
+from rkllm_chat.schemas import Bounded, TooCostlyError, leaves_of
 
 NAMES = st.sampled_from(["a", "b", "cc"])
 NUMBERS = st.sampled_from([-1, 0, 1, 2, 3, 0.5, 1.0, 2.5, 10**20])
@@ -72,7 +74,7 @@ SCHEMAS = st.recursive(st.booleans() | keywords(st.booleans()), keywords, max_le
 LEAVES = st.booleans() | st.fixed_dictionaries({"type": KINDS})
 
 
-@settings(deadline=None, max_examples=600)
+@settings(max_examples=examples(600))
 @given(schema=SCHEMAS, one=LEAVES, two=LEAVES, value=VALUES)
 def test_a_value_is_faulty_exactly_when_jsonschema_says_so(schema: Any, one: Any, two: Any, value: Any) -> None:
     root = {"$defs": {"one": one, "two": two}, "properties": {"x": schema}}
@@ -86,6 +88,8 @@ def test_a_value_is_faulty_exactly_when_jsonschema_says_so(schema: Any, one: Any
         ({"type": "integer"}, "3", (), 'must be a whole number, not "3"'),
         ({"type": ["integer", "null"]}, 2.5, (), "must be a whole number or null, not 2.5"),
         ({"enum": ["red", "green"]}, "gren", (), 'must be one of red, green, not "gren" (did you mean "green"?)'),
+        ({"enum": ["red", "green"]}, "RED", (), 'must be one of red, green, not "RED" (did you mean "red"?)'),
+        ({"type": "integer", "nullable": True}, "x", (), 'must be a whole number or null, not "x"'),
         ({"const": 3}, 4, (), "must be 3, not 4"),
         ({"minimum": 1}, 0, (), "must be at least 1, not 0"),
         ({"maximum": 1.5}, 2, (), "must be at most 1.5, not 2"),
@@ -173,3 +177,47 @@ def test_a_deep_value_under_a_recursive_union_is_judged_at_once() -> None:
         sentence
         == 'must be a whole number, or a list of (a whole number, or a list of (a whole number, or a list)), not "leaf"'
     )
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "integer", "nullable": True}, {"allOf": [{"type": "integer"}], "nullable": True}]
+)
+def test_null_fits_where_openapi_allows_it(schema: Any) -> None:
+    assert is_fit(None, schema, schema)
+    assert not is_fit(None, {**schema, "nullable": False}, schema)
+
+
+def test_a_bounded_schema_is_read_and_judged_for_so_many_steps() -> None:
+    schema = {"allOf": [{"$ref": "#"}] * 100, "items": {"type": "integer"}}
+    with pytest.raises(TooCostlyError):
+        leaves_of(schema, Bounded(schema, 10_000))
+    numbers = {"items": {"type": "integer"}}
+    assert is_fit([1] * 99, numbers, Bounded(numbers, 100))
+    with pytest.raises(TooCostlyError):
+        is_fit([1] * 100, numbers, Bounded(numbers, 100))
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "(a|aa)+$", "(?:a*)*b", "a*a*a*a*a*a*b", "(?P<x>a+){9}b"])
+def test_a_pattern_that_may_take_for_ever_is_assumed_to_match_or_not_to(pattern: str) -> None:
+    schema = Bounded({"pattern": pattern}, 100)
+    assert is_fit("a" * 60 + "!", schema, schema) and schema.has_assumed
+    schema.assumed = False
+    assert not is_fit("a" * 60 + "!", schema, schema)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^[a-z0-9-]+$", "a-name" * 20),
+        (r"^\d{4}-\d{2}-\d{2}$", "2026-11-20"),
+        (r"^[^@\s]+@[^@\s]+\.[a-z]+$", "someone@example.org"),
+        (r"^(\+\d{1,3} )?\d+$", "+49 123456"),
+        (r"^(?:north|south)$", "south"),
+        (r"\)+\*", ")*"),
+    ],
+)
+def test_a_common_pattern_is_tried(pattern: str, text: str) -> None:
+    schema = Bounded({"pattern": pattern}, 100_000)
+    assert is_fit(text, schema, schema)
+    assert not is_fit("?", schema, schema)
+    assert not schema.has_assumed

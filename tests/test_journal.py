@@ -13,16 +13,31 @@ from typing import Any
 
 import pytest
 
-from bench.journal import kill_writer
+from bench.journal import losses_of
 from rkllm_chat.errors import ConfigError, UsageError
 from rkllm_chat.events import Usage
 from rkllm_chat.journal import DEEPEST, Journal, Shelf, make_id
 from rkllm_chat.messages import Message, Tool, ToolResult
 from rkllm_chat.records import Edit, Forgot, Record, Setup, TurnDone, rebuild
+from targets import Tell
 
 RESULT = ToolResult("box", "depth", {"at": "Husum", "metres": [1, 2.5]}, "completed", "2 m", 0.25, {"depth": 2})
 RECORDS: tuple[Record, ...] = (
-    Setup("0.1", "a.gguf", "llama", "gguf:12", 4096, "/home/anna", "ab", {"max_steps": 8}, (Tool("depth", "Deep?"),)),
+    Setup(
+        "0.1",
+        "a.gguf",
+        "llama",
+        "gguf:12",
+        4096,
+        "/home/anna",
+        "ab",
+        {"max_steps": 8},
+        (Tool("depth", "Deep?"),),
+        "",
+        "qwen3",
+        "hermes",
+        ("hermes",),
+    ),
     Message("user", "深さは?\u2028 \u2029\x85 and\x0b more"),
     Message("assistant", "[TOOL_CALL]…"),
     Usage(10, 4, 6, 7, 0.1, 0.2, 0.15, hit_limit=True),
@@ -190,12 +205,12 @@ def test_a_result_too_large_for_a_line_keeps_what_the_model_read(shelf: Shelf, s
     assert records_of(shelf, name) == [Message("tool", "short", ToolResult("s", "t", {}, "completed", "short"))]
 
 
-def test_masked_texts_are_never_written(shelf: Shelf, said: list[str]) -> None:
-    journal = Journal(shelf, said.append, mask=('se"cret-4711', "assistant"))
+def test_what_is_to_be_hidden_is_never_written(shelf: Shelf, said: list[str]) -> None:
+    journal = Journal(shelf, said.append, lambda _, text: text.replace('se"cret-4711', "[redacted]"))
     journal.keep(Message("assistant", 'the assistant says se"cret-4711 twice: se"cret-4711'))
     journal.close()
     assert b"4711" not in file_of(shelf, journal.name).read_bytes()
-    assert records_of(shelf, journal.name) == [Message("assistant", "the [hidden] says [hidden] twice: [hidden]")]
+    assert records_of(shelf, journal.name) == [Message("assistant", "the assistant says [redacted] twice: [redacted]")]
 
 
 def test_one_program_writes_a_session_at_a_time(shelf: Shelf, said: list[str]) -> None:
@@ -277,12 +292,11 @@ def test_a_full_disk_is_told_once_and_nothing_is_missing_when_there_is_space_aga
     assert shelf.read(name).damaged == 0
 
 
-def test_a_killed_writer_loses_at_most_the_record_it_was_at(shelf: Shelf) -> None:
-    name = ""
-    for number in range(12):
-        loss = kill_writer(shelf.path, name, wait_s=number / 1000)
-        assert (loss.lost, loss.damaged) == (0, 0)  # what was said to be written is there
-        name = "" if number % 3 == 2 else loss.name
+def test_a_killed_writer_loses_at_most_the_record_it_was_at(shelf: Shelf, figure: Tell) -> None:
+    losses = losses_of(shelf.path, 200)
+    figure(9, max(loss.lost for loss in losses), of=len(losses))
+    assert {(loss.lost, loss.damaged) for loss in losses} == {(0, 0)}  # what was said to be written is there
+    assert len({loss.name for loss in losses}) == 100
 
 
 def test_ids_sort_by_their_age_and_never_meet(shelf: Shelf, said: list[str]) -> None:
@@ -320,3 +334,11 @@ def test_marks_are_played_when_a_talk_is_rebuilt(shelf: Shelf, said: list[str]) 
     talk = rebuild(shelf.read(write_all(shelf, records, said)).entries)
     assert talk.history == (Message("user", "short"), four)
     assert talk.first_shown == 0
+
+
+def test_a_file_too_large_to_be_a_session_is_not_read(shelf: Shelf) -> None:
+    shelf.path.mkdir(parents=True)
+    with file_of(shelf, "261120-ab12").open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(ConfigError, match="is too large to be read"):
+        shelf.read("261120-ab12")

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from fuzzing import examples
 from rkllm_chat.clean import UNSAFE
 from rkllm_chat.markdown import Growing
 
@@ -20,8 +21,20 @@ MARKS = ("*", "**", "***", "_", "__", "`", "``", "```", "~~~", "~~", "[", "](", 
 STARTS = ("\n- ", "\n1. ", "\n> ", "\n# ", "\n  * ", "\n    ", "\n```py\n", "<", ">", "---", "===", ":", "!")
 SYNTAX = (*MARKS, *STARTS, " ", "  ", "    ", "\t", "\n", "\n\n", "\r\n", "\r")
 TABLES = ("\n|ab|cd|\n|-|:-:|\n", "|", "|ef|gh|\n", "\n| ")
-WORDS = ("word", "if", "日本語", "。」", "「", "é", "e\u0301", "👨\u200d👩\u200d👧", "❤\ufe0f", "\u200d", "a" * 30)
-UNSAFE_WORDS = ("\x1b[31m", "\x1b]8;;u\x07", "\x07", "\x0c", "\x9b1m", "\u202e", "\ud800", "&#8238;", "&#27;")
+WORDS = ("word", "if", "日本語", "。」", "「", "é", "e\u0301", "👨\u200d👩\u200d👧", "❤\ufe0f", "\u0301", "a" * 30)
+UNSAFE_WORDS = (
+    "\x1b[31m",
+    "\x1b]8;;u\x07",
+    "\x07",
+    "\x0c",
+    "\x9b1m",
+    "\u202e",
+    "\u200d",
+    "\ufe0f",
+    "\ud800",
+    "&#8238;",
+    "&#27;",
+)
 texts = st.lists(st.sampled_from((*SYNTAX, *WORDS)), max_size=60).map("".join)
 tables = st.lists(st.sampled_from((*SYNTAX, *WORDS, *TABLES)), max_size=60).map("".join)
 anything = st.lists(st.sampled_from((*SYNTAX, *TABLES, *UNSAFE_WORDS)) | st.text(), max_size=40).map("".join)
@@ -75,6 +88,7 @@ def letters(text: str) -> str:
 @given(anything, widths, st.booleans(), st.lists(st.integers(1, 30)))
 @example("\r\n" * 3 + "a\r", 20, True, [1] * 7)
 @example("word " * 100 + "**bold** " * 20, 20, True, [4] * 300)
+@example("a👨\u200d👩\u200d👧❤\ufe0f\u200d🔥 b\u200d", 20, True, [1] * 12)
 def test_how_the_text_is_cut_shows_nowhere(text: str, width: int, color: bool, cuts: list[int]) -> None:
     whole = lines_of(text, width, color)
     assert lines_of(text, width, color, cuts) == whole
@@ -120,7 +134,7 @@ def test_a_resize_at_any_moment_loses_nothing(text: str, old: int, new: int, at:
 
 
 @given(tables, widths, st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_a_look_at_the_tail_changes_nothing(text: str, width: int, color: bool) -> None:
     growing = Growing(width, color)
     lines: list[str] = []

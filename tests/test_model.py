@@ -7,21 +7,30 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from altered import with_text
 from rkllm_chat import language
 from rkllm_chat.backends.llama import Llama
 from rkllm_chat.chat import Chat, decline_all
-from rkllm_chat.config import ServerConfig, Settings
+from rkllm_chat.choosing import catalogue_of
+from rkllm_chat.config import Generation, ServerConfig, Settings, read_toml
 from rkllm_chat.discover import BOARD
 from rkllm_chat.events import CallFound, CallsDetected, Event, Reading, Text, ToolFinished, ToolStarted, TurnEnded
-from rkllm_chat.messages import Tool, ToolCall, ToolResult
+from rkllm_chat.formats import FORMATS
+from rkllm_chat.messages import Message, ToolCall, ToolResult
+from rkllm_chat.names import shown_names
 from rkllm_chat.policy import Policy
-from rkllm_chat.prompt import compose
+from rkllm_chat.prefix import find_loss
 from rkllm_chat.servers.toolbox import Toolbox
+from rkllm_chat.sessions import describe
+from rkllm_chat.sketch import list_tool
+from rkllm_chat.window import prompt_of
 from stage import collect
 
 pytestmark = pytest.mark.model
@@ -153,6 +162,68 @@ def test_a_talk_of_several_turns_prefills_only_what_is_new(board: Sitting) -> No
     assert sum(one.prefilled_tokens for one in usage[1:]) < usage[-1].prompt_tokens
 
 
+def test_in_a_talk_of_six_turns_nothing_that_was_read_or_said_is_read_again(board: Sitting) -> None:
+    chat = board.new_chat()
+    lines = ["What is 12 * 34?", "Hello!", "Read notes.txt", "How hot is the CPU?", "Thank you!", "Calculate 7 + 15"]
+    ends = [board.ask(line, chat)[-1] for line in lines]
+    usage = [one for end in ends if isinstance(end, TurnEnded) for one in end.usage]
+    assert sum(message.role == "tool" for message in chat.history) == 4 and len(usage) == 10
+    for before, after in pairwise(usage):
+        assert after.reused_tokens == before.prompt_tokens + before.generated_tokens
+        assert after.prefilled_tokens == after.prompt_tokens - after.reused_tokens < before.prompt_tokens
+    assert [find_loss(chat.prefix.reads, index) for index in range(10)] == [("first",)] + [()] * 9
+
+
+TEN_LINES = (
+    *("What time is it in Rome?", "What is 12 * 34?", "Calculate 7 + 15", "What is 6 * 7?", "What is 8 * 8?"),
+    *("Calculate 2 + 2", "What is 9 * 9?", "Calculate 9 + 1", "What is 5 * 5?", "Calculate 3 + 4"),
+)
+
+
+def test_ten_turns_with_tools_prefill_what_is_new_and_no_more(board: Sitting) -> None:
+    chat = board.new_chat()
+    chat.settings = replace(
+        chat.settings, generation=Generation(temperature=0, max_tokens=60)
+    )  # so that all of it fits
+    ends = [board.ask(line, chat)[-1] for line in TEN_LINES]
+    usage = [one for end in ends if isinstance(end, TurnEnded) for one in end.usage]
+    assert sum(message.result is not None for message in chat.history) == 10 and len(usage) == 20
+    new, held = 0, usage[0].reused_tokens
+    for one in usage:
+        new += one.prompt_tokens - held
+        held = one.prompt_tokens + one.generated_tokens
+    assert new <= sum(one.prefilled_tokens for one in usage) <= 1.05 * new
+    assert sum(one.prompt_tokens for one in usage) > 10 * new
+
+
+def test_a_reply_in_tokens_that_its_text_would_not_have_is_not_read_again(board: Sitting) -> None:
+    chat = board.new_chat()
+    hot = Generation(temperature=3.0, top_k=0, top_p=1.0, min_p=0.0, seed=1, max_tokens=40)
+    chat.settings = replace(chat.settings, generation=hot)
+    ends = [board.ask(line, chat)[-1] for line in ("Hello!", "Thank you!", "Who are you?")]
+    usage = [one for end in ends if isinstance(end, TurnEnded) for one in end.usage]
+    for before, after in pairwise(usage):
+        said = before.generated_tokens - before.hit_limit  # nothing was asked of the last one before a limit
+        assert after.reused_tokens == before.prompt_tokens + said
+    assert len(usage) >= 3
+
+
+def test_an_engine_that_was_asked_something_else_is_named(board: Sitting) -> None:
+    chat = board.new_chat()
+    for line in ("Hello!", "Thank you!", "Who are you?"):
+        board.ask(line, chat)
+    assert [find_loss(chat.prefix.reads, index) for index in range(3)] == [("first",), (), ()]
+    other = [Message("system", "Other."), Message("user", "Hello!")]
+    board.loop.run_until_complete(drain(board.backend.stream(other, chat.settings.generation)))
+    board.ask("What can you do?", chat)
+    assert find_loss(chat.prefix.reads, 3) == ("engine",)
+
+
+async def drain(pieces: AsyncGenerator[object, None]) -> None:
+    async for _ in pieces:
+        pass
+
+
 def test_a_server_of_ones_own_is_called_with_a_tool_never_seen(shipped_model: Path, tmp_path: Path) -> None:
     (tmp_path / "harbour.py").write_text(HARBOUR, encoding="utf-8")
     config = ServerConfig("harbour", command=sys.executable, args=(str(tmp_path / "harbour.py"),))
@@ -182,13 +253,38 @@ server.run("stdio")
 '''
 
 
+@pytest.mark.parametrize(
+    ("asked", "written", "share"),
+    [
+        ("0", "", 0),
+        ("0", "[chat]\ntools_share = 0.9", 0.9),
+        ("1", "", 1),
+        ("-0.1", "", 0.25),
+        ("nan", "", 0.25),
+        ("none", "", 0.25),
+    ],
+)
+def test_a_file_says_how_its_model_is_told_of_tools_unless_a_configuration_does(
+    asked: str, written: str, share: float, shipped_model: Path, board: Sitting, tmp_path: Path
+) -> None:
+    path = tmp_path / "asking.gguf"
+    path.write_bytes(with_text(shipped_model.read_bytes(), "rkllm_chat.tools_share", asked))
+    backend = Llama(path, 0)
+    chat = Chat(backend, board.servers, read_toml(written, "a test", {}), language.load(), decline_all)
+    events = board.ask("What time is it in Tokyo?", chat)
+    board.loop.run_until_complete(backend.aclose())
+    assert isinstance(events[-1], TurnEnded)
+    assert describe(chat).settings["tools_share"] == share
+    assert catalogue_of(chat).level == ("full" if share else "servers")
+    assert bool(chat.history[0].tools) == (not share), "how tools are called that may help stands with the question"
+
+
 def test_the_model_was_trained_with_the_prompt_of_today(board: Sitting) -> None:
-    tools: list[Tool] = list(board.servers.tools)
-    system = compose([], tools)[0].text
+    tools, chat = list(board.servers.tools), board.new_chat()
+    lines = tuple(list_tool(name, tool, FORMATS[chat.form]) for name, tool in shown_names(tools).items())
+    prompt = "\n".join(message.text for message in prompt_of(chat, [Message("user", "", tools=lines)]))
     trained = board.backend.metadata["tiny_tools.prompt_sha256"]
-    assert trained == hashlib.sha256(system.encode()).hexdigest(), (
-        "prompt.py or the board changed: train the model again"
-    )
+    assert trained == hashlib.sha256(prompt.encode()).hexdigest(), "the prompt or the board changed: train it again"
 
 
 def test_a_fresh_user_gets_the_model_and_the_board_from_an_empty_folder(program: Run) -> None:

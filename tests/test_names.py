@@ -28,12 +28,51 @@ def test_the_order_of_the_shown_names_does_not_depend_on_the_order_of_the_tools(
     assert list(shown_names(TOOLS)) == list(shown_names(TOOLS[::-1]))
 
 
-@pytest.mark.parametrize("name", ["sea__get_tide", "sea.get_tide", "sea/get_tide", "sea_get_tide", "get_tide"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sea__get_tide",
+        "sea.get_tide",
+        "sea/get_tide",
+        "sea:get_tide",
+        "sea_get_tide",
+        "get_tide",
+        "functions.get_tide",
+        "tools.get_tide",
+        "functions.sea__get_tide",
+        "tools.sea/get_tide",
+        " get_tide\n",
+        '"get_tide"',
+        "`sea.get_tide`",
+        "'functions.get_tide' ",
+        "“get_tide”",
+    ],
+)
 def test_every_accepted_spelling_means_the_tool(name: str) -> None:
     assert find_tools(name, TOOLS) == [TIDE]
 
 
-@pytest.mark.parametrize("name", ["", "tide", "GET_TIDE", "sea", "sea-get_tide", "land__get_tide", "get_tide "])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " ",
+        '""',
+        "tide",
+        "GET_TIDE",
+        "get_tides",
+        "get tide",
+        "sea",
+        "sea-get_tide",
+        "land__get_tide",
+        "get_tide()",
+        "functions.",
+        "functions",
+        "functions.functions.get_tide",
+        "get_tide.functions",
+        "function.get_tide",
+    ],
+)
 def test_anything_else_means_no_tool(name: str) -> None:
     assert find_tools(name, TOOLS) == []
 
@@ -66,9 +105,50 @@ def test_no_tool_vanishes_when_a_bare_name_equals_a_full_name() -> None:
     assert sorted(tool.full_name for tool in shown_names(tools).values()) == ["a__b", "c__b", "x__a__b"]
 
 
-def test_the_nearest_names_are_shown_names_and_at_most_three() -> None:
-    tools = [Tool(f"get_tide_{i}", server="sea") for i in range(5)]
+def test_a_server_may_be_called_tools_and_a_tool_begin_with_functions() -> None:
+    ours, theirs = Tool("x", server="tools"), Tool("x", server="other")
+    odd = Tool("functions.x", server="other")
+    assert find_tools("tools.x", [theirs, ours]) == [ours]
+    assert find_tools("functions.x", [theirs, odd]) == [odd]
+    assert find_tools("functions.x", [theirs, ours]) == [theirs, ours]
+
+
+def test_a_name_as_it_stands_wins_over_the_same_without_what_is_around_it() -> None:
+    quoted, plain = Tool('"x"', server="a"), Tool("x", server="a")
+    assert find_tools('"x"', [plain, quoted]) == [quoted]
+    assert find_tools("'x'", [plain, quoted]) == [plain]
+
+
+BOARD = [
+    Tool(name, server="board")
+    for name in ("get_time", "get_temperature", "get_memory", "get_disk", "calculate", "list_files", "read_file")
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("get_tim", "get_time"),
+        ("Get_Time", "get_time"),
+        ("time", "get_time"),
+        ("current_time", "get_time"),
+        ("board__get_tim", "get_time"),
+        ("'calc'", "calculate"),
+        ("readFile", "read_file"),
+        ("delete_file", "list_files"),
+    ],
+)
+def test_the_nearest_name_comes_first(name: str, first: str) -> None:
+    assert nearest_names(name, BOARD)[0] == first
+
+
+@pytest.mark.parametrize("name", ["", "zzz", "weather", "send_email", "x" * 100_000])
+def test_where_nothing_is_near_nothing_is_named(name: str) -> None:
+    assert nearest_names(name, BOARD) == []
+
+
+def test_the_nearest_names_are_shown_names_and_at_most_eight() -> None:
+    tools = [Tool(f"get_tide_{i}", server=server) for i in range(6) for server in ("sea", "lake")]
     near = nearest_names("get_tide", tools)
-    assert len(near) == 3
+    assert len(near) == 8
     assert set(near) <= set(shown_names(tools))
-    assert nearest_names("zzz", tools) == []

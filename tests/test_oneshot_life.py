@@ -202,7 +202,7 @@ def test_secrets_come_out_nowhere(how: str, when: str, shell: Shell) -> None:
         if not document["ok"]:
             assert "plain-words" not in json.dumps(document)
         elif line[0] == "call-tool" and when == "tools/call":  # a result is the user's own, but for what is a secret
-            assert document["result"]["content"][0]["text"] == "[hidden] [hidden] plain-words"
+            assert document["result"]["content"][0]["text"] == "[redacted] [redacted] plain-words"
 
 
 def test_secrets_do_not_stand_in_the_process_list(shell: Shell) -> None:

@@ -93,7 +93,7 @@ def test_a_server_on_the_command_line_needs_no_configuration(shell: Shell) -> No
     shell.environment |= {"TOKEN_VALUE": "abc-123-secret"}
     program = f"{sys.executable} -c 'import os, sys; sys.exit(os.environ[\"GIVEN\"])'"
     error = shell.error("list-tools", "--stdio", program, "--env", "GIVEN=${TOKEN_VALUE}")
-    assert error["details"]["stderr"] == "[hidden]"
+    assert error["details"]["stderr"] == "[redacted]"
     with open_site("ok") as site:
         line = ["call-tool", "echo", "--url", site.url, "--header", "Authorization: Bearer ${TOKEN_VALUE}"]
         assert text_of(shell.result(*line)) == "echo is done"
@@ -117,13 +117,14 @@ def test_toml_and_json_are_joined_and_the_nearer_wins(shell: Shell) -> None:
 def test_list_servers_starts_none_and_shows_no_value(shell: Shell) -> None:
     shell.add_chaos(env={"API_TOKEN": "secret-one"})
     shell.add("site", url="https://user:secret-two@example.org/mcp?key=secret-three", headers={"X-Key": "secret-four"})
-    shell.add("off", command="x", env={"MISSING": "${NO_SUCH}"}, disabled=True)
+    shell.add("off", command="x", env={"MISSING": "${NO_SUCH}"}, disabled=True, sandbox="on", write=["notes"])
     document = shell.run("list-servers")
-    assert "secret" not in json.dumps(document)
+    assert "secret-" not in json.dumps(document)
     chaos, site, off = document["result"]
     assert (chaos["transport"], chaos["env"]) == ("stdio", ["API_TOKEN", "PYTHONPATH"])
     assert (site["transport"], site["url"], site["headers"]) == ("http", "https://example.org/mcp", ["X-Key"])
     assert (off["enabled"], off["source"]) == (False, "mcp.json")
+    assert (off["sandbox"], off["write"], chaos["sandbox"]) == ("on", ["notes"], "auto")
     assert shell.events("start") == []
 
 

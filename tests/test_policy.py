@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rkllm_chat.messages import Tool
-from rkllm_chat.policy import Decision, Mode, Policy, decide
+from rkllm_chat.policy import Decision, Mode, Policy, decide, is_stricter
 
 WRITES = Tool("write_file", server="disk")
 READS = Tool("read_file", server="disk", read_only=True)
@@ -58,3 +58,22 @@ def test_a_pattern_that_names_another_tool_changes_nothing(pattern: str) -> None
 def test_deny_is_stronger_than_everything() -> None:
     assert decide(READS_TRUSTED, Policy("all", allow=("*",), deny=("disk__read_*",))) == "refuse"
     assert decide(WRITES_TRUSTED, Policy("all", allow=("*",), deny=("disk__read_*",))) == "run"
+
+
+@pytest.mark.parametrize("name", ["delete_file", "removeUser", "drop-table", "wipe"])
+def test_no_claim_to_read_only_lets_a_tool_run_whose_name_says_that_it_deletes(name: str) -> None:
+    tool = Tool(name, server="disk", read_only=True, trusted=True)
+    assert decide(tool, Policy()) == decide(tool, Policy("read-only")) == "ask"
+    assert decide(READS_TRUSTED, Policy()) == "run"
+    assert decide(tool, Policy(allow=("disk__*",))) == "run"  # the user himself may say so
+
+
+def test_the_limit_of_calls_comes_behind_deny_and_before_everything_else() -> None:
+    policy = Policy("all", allow=("*",), deny=("write_*",), max_calls=3)
+    assert [decide(READS, policy, called) for called in (0, 2, 3, 4)] == ["run", "run", "spent", "spent"]
+    assert decide(WRITES, policy, 3) == "refuse"
+
+
+def test_modes_are_known_by_how_much_they_let_run() -> None:
+    assert is_stricter("none", "ask") and is_stricter("ask", "read-only") and is_stricter("read-only", "all")
+    assert not is_stricter("ask", "ask") and not is_stricter("all", "none")

@@ -8,7 +8,10 @@ import pytest
 
 from rkllm_chat.formats import FORMATS
 from rkllm_chat.messages import Message, Tool, ToolResult
-from rkllm_chat.prompt import LONGEST_DESCRIPTION, compose, sketch_parameters
+from rkllm_chat.prompt import compose
+from rkllm_chat.shapes import Shapes
+from rkllm_chat.sketch import LONGEST_DESCRIPTION
+from rkllm_chat.slim import slim
 
 TIDE = Tool(
     "get_tide",
@@ -99,18 +102,22 @@ def test_the_xml_form_lists_and_shows_xml() -> None:
     assert listed.endswith(FORMATS["xml"].example)
 
 
-def test_a_long_description_is_cut_at_its_first_line_and_length() -> None:
-    tool = Tool("f", "a" * (LONGEST_DESCRIPTION + 1) + "\nmore", {})
-    listed = compose([], [tool])[0].text.splitlines()[3]
-    assert listed == f'- {"a" * LONGEST_DESCRIPTION}…: {{"name": "f", "arguments": {{}}}}'
+def test_of_a_long_description_the_sentences_that_fit_are_listed() -> None:
+    def about(description: str) -> str:
+        listed = compose([], [Tool("f", description, {})])[0].text.splitlines()[3]
+        return listed.removeprefix("- ").removesuffix(': {"name": "f", "arguments": {}}')
+
+    assert about("a" * LONGEST_DESCRIPTION + "\nmore") == "a" * LONGEST_DESCRIPTION
+    assert about("a" * (LONGEST_DESCRIPTION + 1) + "\nmore") == "a" * (LONGEST_DESCRIPTION - 1) + "…"
+    assert about(f"Reads it, e.g. A. Says it. {'B' * LONGEST_DESCRIPTION}") == "Reads it, e.g. A. Says it"
 
 
 @pytest.mark.parametrize(
     ("child", "sketch"),
     [
         ({"type": "string"}, "string"),
-        ({"type": ["integer", "null"]}, "integer"),
-        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer"),
+        ({"type": ["integer", "null"]}, "integer | null"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer | null"),
         ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "integer | string"),
         ({"anyOf": [{"type": "null"}]}, "null"),
         ({"enum": ["low", "高"]}, '"low" | "高"'),
@@ -130,13 +137,13 @@ def test_a_long_description_is_cut_at_its_first_line_and_length() -> None:
 )
 def test_a_type_is_sketched_in_a_word_or_two(child: Any, sketch: str) -> None:
     schema = {"properties": {"x": child}, "required": ["x"], "$defs": {"level": {"enum": ["low", "high"]}}}
-    assert sketch_parameters(schema) == {"x": sketch}
+    assert Shapes(slim(schema)).parameters() == {"x": sketch}
 
 
 def test_a_schema_that_holds_itself_is_sketched_to_a_depth() -> None:
     node = {"$ref": "#/$defs/node"}
     schema = {"properties": {"x": node}, "$defs": {"node": {"type": "array", "items": node}}}
-    assert sketch_parameters(schema) == {"x?": "[[[[[any]]]]]"}
+    assert Shapes(slim(schema)).parameters() == {"x?": "[[[[[any]]]]]"}
 
 
 @pytest.mark.parametrize(

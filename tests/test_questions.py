@@ -35,7 +35,12 @@ def test_a_call_is_shown_in_full() -> None:
 @pytest.mark.parametrize("name", ["delete_file", "removeUser", "drop-table", "Overwrite"])
 def test_a_tool_whose_name_says_that_it_deletes_is_notable(name: str) -> None:
     assert "  ! its name says that it deletes or overwrites" in describe(Tool(name, server="disk"))
-    assert describe(Tool(name, server="disk", read_only=True)) == [f"disk wants to run {name}"]
+    assert describe(Tool("list_files", server="disk", read_only=True)) == ["disk wants to run list_files"]
+
+
+def test_a_claim_to_read_only_hides_no_name_that_deletes() -> None:
+    lines = describe(Tool("delete_file", server="disk", read_only=True))
+    assert lines == ["disk wants to run delete_file", "  ! its name says that it deletes or overwrites"]
 
 
 @pytest.mark.parametrize(
@@ -55,3 +60,17 @@ def test_a_path_that_leaves_the_folder_is_notable(path: str) -> None:
 )
 def test_what_stays_in_the_folder_or_is_no_path_is_not(text: str) -> None:
     assert not any("outside" in line for line in describe(Tool("read", server="disk", read_only=True), text=text))
+
+
+def test_what_hides_is_seen_in_every_part_of_a_call() -> None:
+    """Names as well: `act` and `act` with a selector behind it look the same."""
+    tool = Tool("act\ufe0f", server="disk\u200b", read_only=True)
+    told = describe(tool, **{"path\u2060": "/tmp/❤️", "text": "a\U000e0041\nb\u202e"})
+    assert told == [
+        r"disk\u200b wants to run act\ufe0f",
+        r'  path\u2060 = "/tmp/❤\ufe0f"',
+        "  text = ",
+        r"    a\U000e0041",
+        r"    b\u202e",
+        r"  ! /tmp/❤\ufe0f lies outside of this folder",
+    ]

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from rkllm_chat.reader import EndOfTextError, Reader, Reading, TooLongError, partial_suffix
+from rkllm_chat.markers import Markers
+from rkllm_chat.reader import EndOfTextError, Reader, Reading, TooLongError
 
 
 def read(
     generator: Callable[[Reader], Reading[object]], pieces: Iterable[str], limit: int = 1000
 ) -> tuple[object, str]:
     """What a generator returns when it is fed these pieces, and what is left unread."""
-    reader = Reader(limit)
+    reader = Reader(limit, longest_head=limit)
     running = generator(reader)
     try:
         for piece in pieces:
@@ -82,4 +83,4 @@ def test_what_is_unread_comes_first_again() -> None:
     ("text", "kept"), [("ab[TOOL", 5), ("[", 1), ("[TOOL_CALL]", 0), ("x", 0), ("", 0), ("[[TO", 3), ("<thin", 5)]
 )
 def test_the_end_that_may_be_a_marker_is_kept_back(text: str, kept: int) -> None:
-    assert partial_suffix(text, ("[TOOL_CALL]", "<think>")) == kept
+    assert Markers(("[TOOL_CALL]", "<think>")).count_held(text, 0) == kept

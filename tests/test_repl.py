@@ -240,7 +240,7 @@ def test_a_server_asks_its_user_in_the_middle_of_a_call(open_screen: OpenScreen,
     screen.type("y\r")
     screen.wait_for("Metres:")
     screen.type("long\r")
-    screen.wait_for("'long' is not of type 'integer'")
+    screen.wait_for('must be a whole number, not "long"')
     screen.type("12\r")
     screen.wait_for("◆ Booked.")
     screen.wait_for_prompt()

@@ -20,7 +20,7 @@ from rkllm_chat.events import Event, Notice, ToolFinished, ToolProgress
 from rkllm_chat.journal import Shelf
 from rkllm_chat.messages import Tool, ToolResult
 from rkllm_chat.policy import Consent
-from rkllm_chat.records import Entry
+from rkllm_chat.records import Entry, Setup
 from rkllm_chat.replay import Replay
 from rkllm_chat.rounds import OnProgress
 from rkllm_chat.sessions import Sessions
@@ -54,7 +54,8 @@ def play(entries: list[Entry], lines: tuple[str, ...]) -> list[Event]:
     settings = replay.settings_of(make_chat([]).settings)
     backend = Scripted(replies_of(entries), replay.setup.context_tokens)
     words = language.load(settings.language)
-    chat = Chat(backend, replay, settings, words, replay.approve, at_limit=replay.at_limit)
+    chat = Chat(backend, replay, settings, words, replay.approve, at_limit=replay.at_limit, starts_early=False)
+    chat.make_room = replay.make_room
     return turns(chat, *lines)
 
 
@@ -76,8 +77,28 @@ def test_a_session_played_again_gives_the_same_events(shelf: Shelf) -> None:
     events = turns(chat, *lines)
     sessions.close()
     name = shelf.ids()[0]
-    assert any(isinstance(event, Notice) and "oldest" in event.text for event in events)
+    assert any(isinstance(event, Notice) and "older turns" in event.text for event in events)
     assert play(list(shelf.read(name).entries), lines) == events
+
+
+def test_a_session_in_which_the_model_paged_gives_the_same_events(shelf: Shelf) -> None:
+    async def log() -> str:
+        return "".join(f"{number:04} calm\n" for number in range(4000))
+
+    page = call_text("more", handle="r1", search="2345")
+    chat = make_chat([call_text("log"), page, "Calm."], Box({"log": log}))
+    sessions = Sessions(shelf, chat, print)
+    events = turns(chat, "How was it?")
+    sessions.close()
+    entries = list(shelf.read(sessions.name).entries)
+    results = [event.result for event in events if isinstance(event, ToolFinished)]
+    assert [result.tool for result in results] == ["log", "more"] and "2345 calm" in results[1].text
+    assert play(entries, ("How was it?",)) == events
+    cut_less = [
+        replace(one, record=replace(one.record, context_tokens=99_999)) if isinstance(one.record, Setup) else one
+        for one in entries
+    ]
+    assert play(cut_less, ("How was it?",)) == events
 
 
 class Timed(Box):

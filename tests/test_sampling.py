@@ -8,9 +8,11 @@ from mcp_types import (
     CreateMessageRequestParams,
     CreateMessageResult,
     CreateMessageResultWithTools,
+    ImageContent,
     SamplingMessage,
     TextContent,
     Tool,
+    ToolResultContent,
     ToolUseContent,
 )
 
@@ -18,6 +20,8 @@ from rkllm_chat import language
 from rkllm_chat.backends.scripted import Scripted
 from rkllm_chat.chat import Backend
 from rkllm_chat.config import Settings
+from rkllm_chat.families import Family
+from rkllm_chat.formats import FORMATS
 from rkllm_chat.sampling import Sampler
 from stage import call_text
 
@@ -82,3 +86,25 @@ def test_tools_of_the_server_are_offered_and_its_calls_given_back() -> None:
         ToolUseContent(type="tool_use", id="call-0", name="get_tide", input={"harbour": "Husum"}),
     ]
     assert "get_tide" in backend.prompts[0][0].text
+
+
+def test_tools_are_offered_in_the_form_of_the_family() -> None:
+    call = '<tool_call name="get_tide">\n<argument name="harbour">Husum</argument>\n</tool_call>'
+    backend = Scripted([call], family=Family("in-xml", asks="xml"))
+    tool = Tool(name="get_tide", description="Tide height.", input_schema={"type": "object"})
+    reply, _ = sample(backend, ASKED.model_copy(update={"tools": [tool], "max_tokens": 100}))
+    assert isinstance(reply, CreateMessageResultWithTools)
+    assert reply.content == [ToolUseContent(type="tool_use", id="call-0", name="get_tide", input={"harbour": "Husum"})]
+    assert backend.prompts[0][0].text.endswith(FORMATS["xml"].example)
+
+
+def test_what_the_model_cannot_see_is_named() -> None:
+    backend = Scripted(["A boat."])
+    picture = ImageContent(type="image", data="aGVsbG8=", mime_type="image/png")
+    told = ToolResultContent(
+        type="tool_result", tool_use_id="1", content=[TextContent(type="text", text="Low"), picture]
+    )
+    asked = SamplingMessage(role="user", content=[TextContent(type="text", text="What is this?"), picture, told])
+    sample(backend, CreateMessageRequestParams(messages=[asked], max_tokens=5))
+    named = "[image/png, 5 bytes, not shown]"
+    assert backend.prompts[0][-1].text == f"What is this?\n{named}\nLow\n{named}"

@@ -258,7 +258,7 @@ def test_no_secret_of_the_configuration_is_in_a_session(
     (path,) = shelf.path.iterdir()
     written = path.read_text("utf-8")
     assert "0815" not in written
-    assert "it is [hidden] in /srv/harbour" in written and '"name":"tell"' in written
+    assert "it is [redacted] in /srv/harbour" in written and '"name":"tell"' in written
 
 
 def test_another_model_and_other_tools_are_told(program: Run, script: Script, shelf: Shelf) -> None:

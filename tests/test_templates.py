@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuzzing import examples
 from rkllm_chat.errors import ModelError
 from rkllm_chat.messages import Message
 from rkllm_chat.templates import (
@@ -25,7 +26,7 @@ from rkllm_chat.templates import (
     render_chatml,
 )
 
-light = settings(max_examples=200, derandomize=True, deadline=None)
+light = settings(max_examples=examples(200))
 
 TALK = [
     Message("system", "Be brief."),

@@ -58,12 +58,14 @@ SIGNS = {"+": 4, "-": 4, "*": 4, "/": 3, "**": 0.4, "%": 0.4, "×": 0.4, "÷": 0
 
 @dataclass(frozen=True)
 class Question:
-    """What a user says, and the call that is right for it; `tool` is None where no tool fits."""
+    """What a user says, and the call that is right for it; `tool` is None where no tool fits. `style` is how the values
+    are told, for figures: named, unnamed or in words of the call."""
 
     said: str
     tool: str | None
     arguments: Mapping[str, Any]
-    japanese: bool = False
+    language: str = "en"
+    style: str = ""
 
 
 def board_question(tool: str, random: Random, held_out: bool) -> Question:
@@ -80,7 +82,7 @@ def board_question(tool: str, random: Random, held_out: bool) -> Question:
     if tool == "get_time" and not arguments:
         arguments = {"place": PLACE_UNSAID}
     if japanese:
-        return Question(dress_japanese(said, random), tool, arguments, True)
+        return Question(dress_japanese(said, random), tool, arguments, "ja")
     capital = 0.0 if core.startswith("{") else 0.6
     return Question(dress(said, mood, random, capital), tool, arguments)
 

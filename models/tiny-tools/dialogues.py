@@ -3,200 +3,313 @@
 The words of the prompt come from `rkllm_chat`, the descriptions from its board server; nothing is copied here.
 """
 
-import asyncio
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
+from functools import cached_property
 from random import Random
 
+from board_list import board_tools
 from board_questions import Question, board_question
 from board_results import board_result
-from random_tools import Drawn, draw_tool, draw_tools, random_question, random_result
-from rkllm_chat.bundled.board.server import build_server
-from rkllm_chat.formats import show_json
-from rkllm_chat.messages import Message, Tool, ToolResult
+from catalogued import Index, Level, Telling, catalogue_at, draw_level, lines_of
+from exchanges import Exchange, Step, Told, answer_with
+from invented import Made, invent_server, is_apart
+from misfits import misfit, things_of
+from rkllm_chat.messages import Message, Tool
 from rkllm_chat.prompt import compose
 from rkllm_chat.templates import Piece, render_chatml
-from talk import JAPANESE_REFUSAL, REFUSAL, hopeless, small_talk
+from saying import draw_language
+from talk import REFUSALS, small_talk
+from turns import ask_again, ask_corrected, ask_in_chain, ask_item, ask_long, ask_two
 from vocabulary import place, word
+from written import Item, written_server
 
-CALL_ONLY_SHARE = 0.6
-LEAD, JAPANESE_LEAD = "Here it is:\n", "結果はこちらです。\n"
-
-# The system message of the whole board list that the shipped model was trained with; export.py stores it in the GGUF.
-PROMPT_SHA256 = "b762fe4466801a5f87c92b2faba428183fdf4ba3439a712ce0bf85957475683f"
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One question about a list of tools: the call that is right (None: no call) and what is answered in the end."""
-
-    tools: tuple[Tool, ...]
-    question: Question
-    result: str
-    worked: bool
-    answer: str
+CALL_ONLY_SHARE = 0.5
+LIKE_TALKS = 5
+"""How many conversations more begin with the same lines on tools."""
+MISRANKED_SHARE, GO_ON_SHARE = 0.12, 0.35
+FORMS = {"json": 5, "hermes": 2.5, "xml": 2.5}
+SIZES = ([1, 2, 3, 4, 5, 6, 8, 10, 12], [5, 8, 9, 9, 8, 7, 5, 2, 2])
+TURNS = ([1, 2, 3, 4, 6, 10, 20], [12, 4, 2, 1, 0.5, 0.25, 0.12])
+# What has most to copy is hardest, and asked for more often.
+ASKED_OFTEN = {"read_file": 4, "list_files": 2, "calculate": 2}
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A list of tools, and what makes one more question about it."""
+    """A list of tools, the form that calls are asked for in, and what people know of each tool.
 
-    tools: tuple[Tool, ...]
-    ask: Callable[[Random, bool], Sample]
+    `board` are tools of the board, `items` all others, `missing` those that are not in the list.
+    """
 
+    board: tuple[Tool, ...]
+    items: tuple[Item, ...]
+    missing: tuple[Item, ...] = ()
+    form: str = "json"
+    level: Level = "full"
 
-@cache
-def board_tools() -> tuple[Tool, ...]:
-    """The tools of the board server as it lists them."""
-    listed = asyncio.run(build_server(Path()).list_tools())
-    return tuple(Tool(tool.name, tool.description or "", tool.input_schema, "board") for tool in listed)
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        return (*self.board, *(one.tool for one in self.items))
 
+    @cached_property
+    def head(self) -> Message:
+        """The system message; composed once, as disarming a long list takes a while."""
+        return compose([], (), tool_format=self.form, catalogue=catalogue_at(self.level, self.tools, self.form))[0]
 
-def board_prompt_sha256() -> str:
-    """The fingerprint of the system message that the chat composes for the whole board list now."""
-    return hashlib.sha256(compose([], board_tools())[0].text.encode("utf-8")).hexdigest()
+    @cached_property
+    def lines(self) -> dict[str, str]:
+        return lines_of(self.tools, self.form)
 
+    @cached_property
+    def index(self) -> Index:
+        return Index(self.tools)
 
-def draw_scene(random: Random, held_out: bool = False) -> Scene:
-    """A list of tools, half of the time the board's, whole or in part."""
-    makers = [whole_board, board_and_more, part_of_board, only_random_tools, no_tools]
-    make = random.choices(makers, [32, 9, 11, 46, 2])[0]
-    return make(random, held_out)
-
-
-def whole_board(_random: Random, _held_out: bool) -> Scene:
-    return scene_of(board_tools(), [])
-
-
-def board_and_more(random: Random, held_out: bool) -> Scene:
-    """The board's tools beside those of a server of somebody's own, which is listed before or behind."""
-    server = word(random)
-    own = [replace(one, tool=replace(one.tool, server=server)) for one in draw_tools(random, held_out)[:3]]
-    return scene_of(board_tools(), own)
+    def pieces(self, history: Sequence[Message]) -> list[Piece]:
+        """The prompt as the chat writes it, up to the answer that the model is to give next."""
+        return render_chatml([self.head, *compose(history, (), tool_format=self.form)[1:]])
 
 
-def part_of_board(random: Random, held_out: bool) -> Scene:
+def draw_scene(random: Random, held_out: bool = False, most_tools: int = 12) -> Scene:
+    """A list of tools: the board's, servers made up or written by hand, or several servers."""
+    makers = [whole_board, part_of_board, invented_only, written_only, mixed, no_tools]
+    make = random.choices(makers, [10, 10, 38, 26, 14, 2])[0]
+    size = min(most_tools, random.choices(*SIZES)[0])
+    scene = make(random, size, held_out)
+    scene = replace(scene, items=unlike(scene.items, scene.board))
+    scene = replace(scene, missing=tuple(one for one in scene.missing if not could_be(one, scene.items)))
+    scene = replace(scene, form="json" if scene.board and random.random() < 0.7 else draw_form(random))
+    return replace(scene, level=draw_level(scene.tools, random))
+
+
+def draw_form(random: Random) -> str:
+    return random.choices(list(FORMS), list(FORMS.values()))[0]
+
+
+def whole_board(random: Random, _size: int, held_out: bool) -> Scene:
+    """All tools of the board, now and then beside those of another server."""
+    more = invent_server(random, random.randint(1, 3), held_out) if random.random() < 0.3 else []
+    return Scene(board_tools(), tuple(more))
+
+
+def part_of_board(random: Random, size: int, held_out: bool) -> Scene:
     """Some tools of the board, in another order (the order follows the servers' names), at times beside others."""
-    chosen = random.sample(board_tools(), random.randint(1, len(board_tools())))
+    chosen = random.sample(board_tools(), random.randint(1, min(size, len(board_tools()))))
     renamed = [Tool(tool.name, tool.description, tool.schema, word(random)) for tool in chosen]
-    return scene_of(renamed, draw_tools(random, held_out)[:3] if random.random() < 0.4 else [])
+    more = invent_server(random, 3, held_out) if random.random() < 0.4 else []
+    return Scene(tuple(renamed), tuple(more))
 
 
-def only_random_tools(random: Random, held_out: bool) -> Scene:
-    return scene_of([], draw_tools(random, held_out))
+def invented_only(random: Random, size: int, held_out: bool) -> Scene:
+    drawn = invent_server(random, size + 1, held_out)
+    return Scene((), tuple(drawn[:size]), tuple(drawn[size:]))
 
 
-# What has most to copy is hardest, and asked for more often.
-ASKED_OFTEN = {"read_file": 5, "list_files": 2, "calculate": 2}
+def written_only(random: Random, size: int, held_out: bool) -> Scene:
+    drawn = written_server(random, size + 1, held_out)
+    return Scene((), tuple(drawn[:size]), tuple(drawn[size:]))
 
 
-def no_tools(_random: Random, _held_out: bool) -> Scene:
-    return scene_of([], [])
+def mixed(random: Random, size: int, held_out: bool) -> Scene:
+    """Tools of several servers."""
+    items: list[Item] = []
+    while len(items) < size:
+        make = random.choice([invent_server, written_server])
+        items += make(random, random.randint(1, max(1, size - len(items))), held_out)
+    return Scene((), tuple(items[:size]))
 
 
-def scene_of(board: Sequence[Tool], drawn: Sequence[Drawn]) -> Scene:
-    tools = (*board, *(one.tool for one in drawn))
-
-    def ask(random: Random, held_out: bool) -> Sample:
-        kind = random.random()
-        if kind < 0.1:
-            return chat(tools, random, held_out)
-        if kind < 0.24 or not tools:
-            return refuse(tools, drawn, random, held_out)
-        if drawn and (not board or random.random() < 0.5):
-            return ask_random(tools, random.choice(drawn), random, held_out)
-        weights = [ASKED_OFTEN.get(tool.name, 1) for tool in board]
-        return ask_board(tools, random.choices(board, weights)[0].name, random, held_out)
-
-    return Scene(tools, ask)
+def no_tools(_random: Random, _size: int, _held_out: bool) -> Scene:
+    return Scene((), ())
 
 
-def ask_board(tools: tuple[Tool, ...], tool: str, random: Random, held_out: bool) -> Sample:
+def unlike(items: Sequence[Item], board: Sequence[Tool]) -> tuple[Item, ...]:
+    """Those whose names are their own, and which are about other things than the tools of other servers."""
+    kept: list[Item] = []
+    for one in items:
+        others = [tool for tool in (*board, *(item.tool for item in kept)) if tool.server != one.tool.server]
+        names = {tool.name for tool in (*board, *(item.tool for item in kept))}
+        if one.tool.name not in names and "tide" not in one.tool.name and not things_of(others) & things_of([one.tool]):
+            kept.append(one)
+    return tuple(kept)
+
+
+def could_be(missing: Item, items: Sequence[Item]) -> bool:
+    """Whether a request for a tool that is not in the list could mean one that is."""
+    if not isinstance(missing, Made):
+        return False
+    thing = missing.noun.english.split()[-1]
+    near = [one.verb.key for one in items if isinstance(one, Made) and one.noun.english.split()[-1] == thing]
+    return not is_apart(missing.verb.key, near)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An exchange, and what a next question may go on from."""
+
+    exchange: Exchange
+    item: Item | None = None
+    question: Question | None = None
+
+
+Ask = Callable[[Scene, Random, bool], Turn]
+
+
+def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None = None) -> Turn:
+    """One more question about the tools of a scene."""
+    if before and before.item and before.question and random.random() < 0.2:
+        again = ask_again(before.item, before.question, random, held_out)
+        if again:
+            return Turn(again[1], before.item, again[0])
+    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.1}
+    if scene.board:
+        kinds[ask_board] = 0.7 * len(scene.board) / len(scene.tools)
+    if scene.items:
+        kinds |= {ask_one: 0.62 * len(scene.items) / len(scene.tools), two: 0.12, chain: 0.09, corrected: 0.03}
+    ask = random.choices(list(kinds), list(kinds.values()))[0]
+    return ask(scene, random, held_out)
+
+
+def ask_one(scene: Scene, random: Random, held_out: bool) -> Turn:
+    item = random.choice(scene.items)
+    question, exchange = ask_item(item, random, draw_language(random), held_out)
+    return Turn(exchange, item, question)
+
+
+def two(scene: Scene, random: Random, held_out: bool) -> Turn:
+    return Turn(ask_two(scene.items, random, draw_language(random), held_out))
+
+
+def chain(scene: Scene, random: Random, held_out: bool) -> Turn:
+    exchange = ask_in_chain(scene.items, random, draw_language(random), held_out)
+    return Turn(exchange) if exchange else two(scene, random, held_out)
+
+
+def corrected(scene: Scene, random: Random, held_out: bool) -> Turn:
+    exchange = ask_corrected(random.choice(scene.items), scene.tools, random, draw_language(random), held_out)
+    return Turn(exchange) if exchange else ask_one(scene, random, held_out)
+
+
+def ask_board(scene: Scene, random: Random, held_out: bool) -> Turn:
+    weights = [ASKED_OFTEN.get(tool.name, 1) for tool in scene.board]
+    return ask_board_tool(random.choices(scene.board, weights)[0].name, random, held_out)
+
+
+def ask_board_tool(tool: str, random: Random, held_out: bool) -> Turn:
     question = board_question(tool, random, held_out)
     text, worked = board_result(tool, question.arguments, random)
-    return Sample(tools, question, text, worked, answer_with(text, question))
+    step = Step(((tool, question.arguments),), (Told(text, worked),))
+    exchange = Exchange(question.said, (step,), answer_with([text], question.language), question.language, "board")
+    return Turn(exchange, None, question)
 
 
-def ask_random(tools: tuple[Tool, ...], drawn: Drawn, random: Random, held_out: bool) -> Sample:
-    question = random_question(drawn, random, held_out)
-    text, worked = random_result(drawn, dict(question.arguments), random)
-    return Sample(tools, question, text, worked, answer_with(text, question))
-
-
-def answer_with(result: str, question: Question) -> str:
-    """The result whole, behind a short lead where it has several lines or the question was Japanese."""
-    if question.japanese:
-        return JAPANESE_LEAD + result
-    return LEAD + result if "\n" in result else result
-
-
-def chat(tools: tuple[Tool, ...], random: Random, held_out: bool) -> Sample:
+def talk(_scene: Scene, random: Random, held_out: bool) -> Turn:
     said, answer = small_talk(random, held_out)
-    return Sample(tools, Question(said, None, {}), "", True, answer)
+    return Turn(Exchange(said, (), answer, kind="talk"))
 
 
-def refuse(tools: tuple[Tool, ...], drawn: Sequence[Drawn], random: Random, held_out: bool) -> Sample:
+def refuse(scene: Scene, random: Random, held_out: bool) -> Turn:
     """A request that none of the tools fits: something else altogether, or a tool that is not in this list."""
-    names = {tool.name for tool in tools}
-    things = {part for one in drawn for part in one.thing.split()}
-    missing = [tool.name for tool in board_tools() if tool.name not in names]
-    while True:
-        said, japanese = misfit(missing, bool(drawn), random, held_out)
-        if not any(thing in said.lower() for thing in things):
-            answer = JAPANESE_REFUSAL if japanese else REFUSAL
-            return Sample(tools, Question(said, None, {}, japanese), "", True, answer)
+    question = misfit(scene.tools, scene.missing, random, held_out)
+    return Turn(Exchange(question.said, (), REFUSALS[question.language], question.language, "refusal"))
 
 
-def misfit(missing: Sequence[str], beside_random: bool, random: Random, held_out: bool) -> tuple[str, bool]:
-    kind = random.random()
-    if missing and kind < 0.35:
-        question = board_question(random.choice(missing), random, held_out)
-    elif kind < (0.7 if beside_random else 0.55):
-        question = random_question(draw_tool(random, held_out), random, held_out)
-    else:
-        said, answer = hopeless(random, held_out)
-        return said, answer == JAPANESE_REFUSAL
-    return question.said, question.japanese
-
-
-def follow_up(tools: tuple[Tool, ...], before: Sample, random: Random) -> Sample | None:
+def follow_up(before: Turn, random: Random) -> Turn | None:
     """ "And in Oslo?" behind a question for the time, now and then."""
-    if before.question.tool != "get_time" or before.question.japanese or random.random() < 0.6:
+    question = before.question
+    if not question or question.tool != "get_time" or question.language != "en" or random.random() < 0.6:
         return None
     value = place(random)
     said = random.choice(["and in {}?", "And in {}?", "what about {}?", "And {}?", "and {}", "How about {}?", "in {}?"])
-    question = Question(said.format(value), "get_time", {"place": value})
-    text, worked = board_result("get_time", question.arguments, random)
-    return Sample(tools, question, text, worked, answer_with(text, question))
+    again = Question(said.format(value), "get_time", {"place": value})
+    text, worked = board_result("get_time", again.arguments, random)
+    step = Step((("get_time", again.arguments),), (Told(text, worked),))
+    return Turn(Exchange(again.said, (step,), answer_with([text], "en"), kind="board"), None, again)
 
 
-def conversation(scene: Scene, random: Random) -> list[Message]:
-    """One to four questions one after the other, as the history of the chat keeps them."""
-    history: list[Message] = []
-    sample: Sample | None = None
-    for _ in range(random.choices([1, 2, 3, 4], [12, 3, 1.5, 0.7])[0]):
-        sample = (follow_up(scene.tools, sample, random) if sample else None) or scene.ask(random, False)
-        history += turn_of(sample)
-    # Which tool to call is harder to learn than copying its result: many talks end with the call, so more fit a row.
-    ends_with_call = random.random() < CALL_ONLY_SHARE and len(history) > 2 and history[-2].role == "tool"
-    return history[:-2] if ends_with_call else history
+def draw_turns(scene: Scene, random: Random, held_out: bool) -> list[Exchange]:
+    """What is asked and answered in one conversation."""
+    if scene.items and random.random() < 0.02:
+        return ask_long(random.choice(scene.items), random, draw_language(random), held_out)
+    turns: list[Turn] = []
+    for _ in range(random.choices(*TURNS)[0]):
+        last = turns[-1] if turns else None
+        follow = follow_up(last, random) if last and scene.board else None
+        turns.append(follow or draw_turn(scene, random, held_out, last))
+    return [turn.exchange for turn in turns]
 
 
-def turn_of(sample: Sample) -> list[Message]:
-    """What one sample adds to the history: the question, the call and its result if there is one, the answer."""
-    question = sample.question
-    asked, answered = Message("user", question.said), Message("assistant", sample.answer)
-    if question.tool is None:
-        return [asked, answered]
-    status = "completed" if sample.worked else "failed"
-    result = ToolResult("", question.tool, question.arguments, status, sample.result)
-    call = Message("assistant", show_json(question.tool, question.arguments))
-    return [asked, call, Message("tool", sample.result, result), answered]
+Messages = list[tuple[Message, str]]
+Talk = list[tuple[Exchange, Messages]]
+"""Exchanges with their messages, and a label for each reply, "" for what is not to be learnt."""
+Conversation = tuple[list[Message], list[str]]
+"""A history, and the labels of its replies."""
 
 
-def pieces_of(history: Sequence[Message], tools: Sequence[Tool]) -> list[Piece]:
-    """The prompt as the chat writes it, up to the answer that the model is to give next."""
-    return render_chatml(compose(history, tools))
+def tell(scene: Scene, turns: Sequence[Exchange], random: Random) -> Talk:
+    """Each exchange with its messages, and, where the list is a catalogue, with what is told and asked of tools."""
+    telling = None if scene.level == "full" else Telling(scene.lines, scene.index, scene.level != "servers", random)
+    told: Talk = []
+    for turn in turns:
+        helped, lines = telling.tell(turn) if telling else (turn, ())
+        told.append((helped, with_lines(helped, lines, scene)))
+    return told
+
+
+def with_lines(exchange: Exchange, lines: tuple[str, ...], scene: Scene) -> Messages:
+    (asked, label), *rest = exchange.messages(scene.tools, scene.form)
+    return [(replace(asked, tools=lines), label), *rest]
+
+
+def conversation(scene: Scene, random: Random, held_out: bool = False) -> Conversation:
+    return cut_short(tell(scene, draw_turns(scene, random, held_out), random), random)
+
+
+def like_conversations(scene: Scene, random: Random, held_out: bool = False) -> list[Conversation]:
+    return [cut_short(talk, random) for talk in like_talks(scene, random, held_out)]
+
+
+def cut_short(talk: Talk, random: Random) -> Conversation:
+    """A call is harder to learn than copying its result: many talks end with the call, so more fit a row."""
+    said = [one for _, messages in talk for one in messages]
+    if random.random() < CALL_ONLY_SHARE and len(said) > 2 and said[-2][0].role == "tool":
+        while said[-1][0].role != "assistant" or (len(said) > 1 and said[-2][0].role == "tool"):
+            said.pop()
+    return [message for message, _ in said], [label for message, label in said if message.role == "assistant"]
+
+
+def like_talks(scene: Scene, random: Random, held_out: bool = False) -> list[Talk]:
+    """A talk, and others that begin with the same lines on tools, which need be computed only once."""
+    talk = tell(scene, draw_turns(scene, random, held_out), random)
+    lines = talk[0][1][0][0].tools
+    part = told_part(scene, lines)
+    return [talk, *(like_talk(scene, part, lines, random, held_out) for _ in range(LIKE_TALKS if part.tools else 0))]
+
+
+def told_part(scene: Scene, lines: Sequence[str]) -> Scene:
+    """The tools of a scene that were told of."""
+    told = {name for name, line in scene.lines.items() if line in lines} if lines else set()
+    items = tuple(one for one in scene.items if one.tool.name in told)
+    return replace(scene, board=tuple(one for one in scene.board if one.name in told), items=items)
+
+
+def like_talk(scene: Scene, part: Scene, lines: tuple[str, ...], random: Random, held_out: bool) -> Talk:
+    """A question with these lines beside it, mostly for the tool that stands first, as the ranking finds most; at times
+    more behind it."""
+    turn = draw_turn(part, random, held_out)
+    while not is_likely(turn.exchange, scene, lines[0]) and random.random() > MISRANKED_SHARE:
+        turn = draw_turn(part, random, held_out)
+    talk = [(turn.exchange, with_lines(turn.exchange, lines, scene))]
+    telling = Telling(scene.lines, scene.index, scene.level != "servers", random)
+    telling.told |= set(lines)
+    while random.random() < GO_ON_SHARE:
+        turn = draw_turn(scene, random, held_out, turn)
+        helped, more = telling.tell(turn.exchange)
+        talk.append((helped, with_lines(helped, more, scene)))
+    return talk
+
+
+def is_likely(exchange: Exchange, scene: Scene, line: str) -> bool:
+    """Whether it calls the tool of this line, or none."""
+    called = [scene.lines.get(name) for step in exchange.steps for name, _ in step.calls]
+    return line in called or not called

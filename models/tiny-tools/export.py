@@ -4,13 +4,14 @@ Matrices become Q8_0, norms stay float32; llama.cpp then gives the tokens that P
 """
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 import gguf
 import numpy as np
 import torch
 
-from dialogues import PROMPT_SHA256, board_prompt_sha256
+from board_list import PROMPT_SHA256, board_prompt_sha256
 from network import Shape
 from tokenizer import CONTROLS, END, PAD, START, merges_of
 
@@ -21,7 +22,9 @@ CHAT_TEMPLATE = (
 BLOCK_NAMES = {
     "attention_norm": "attn_norm",
     "query": "attn_q",
+    "query_norm": "attn_q_norm",
     "key": "attn_k",
+    "key_norm": "attn_k_norm",
     "value": "attn_v",
     "output": "attn_output",
     "inner_norm": "ffn_norm",
@@ -38,18 +41,23 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
     if board_prompt_sha256() != PROMPT_SHA256:
-        raise SystemExit("The chat's prompt is not the one in dialogues.PROMPT_SHA256: train again, then set it.")
+        raise SystemExit("The prompt of the chat is not the one of board_list.PROMPT_SHA256: train again, then set it.")
     export(options.folder, options.out)
 
 
 def export(folder: Path, out: Path) -> None:
     """Reads `model.pt` and `tokenizer.json` in `folder`; writes the GGUF in one go."""
     state = torch.load(folder / "model.pt", map_location="cpu")
-    writer = gguf.GGUFWriter(str(out), "llama")
-    add_description(writer, state["tokens"])
-    add_shape(writer, Shape(**state["shape"]))
-    add_tokenizer(writer, folder / "tokenizer.json")
-    for name, tensor in state["weights"].items():
+    write_gguf(state["weights"], Shape(**state["shape"]), folder / "tokenizer.json", out, state["tokens"])
+
+
+def write_gguf(weights: Mapping[str, torch.Tensor], shape: Shape, tokenizer: Path, out: Path, tokens: int) -> None:
+    """Writes a GGUF of the architecture `qwen3`; `tokens` is how many the training has seen."""
+    writer = gguf.GGUFWriter(str(out), "qwen3")
+    add_description(writer, tokens)
+    add_shape(writer, shape)
+    add_tokenizer(writer, tokenizer)
+    for name, tensor in weights.items():
         add_tensor(writer, gguf_name(name), tensor.float().numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -62,11 +70,12 @@ def add_description(writer: gguf.GGUFWriter, tokens: int) -> None:
     writer.add_description("A very small model that calls tools; trained from nothing on synthetic dialogues.")
     writer.add_author("rkllm_chat")
     writer.add_license("mit")
-    writer.add_languages(["en", "ja"])
+    writer.add_languages(["en", "ja", "zh"])
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
     writer.add_float32("general.sampling.temp", 0.0)  # it has one right thing to say
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     writer.add_string("rkllm_chat.prompt_language", "en")  # of the words around calls and results
+    writer.add_float32("rkllm_chat.tools_share", 0.0)  # the tools that may help stand beside the question
     writer.add_string("tiny_tools.prompt_sha256", PROMPT_SHA256)
     writer.add_uint64("tiny_tools.training_tokens", tokens)
 
@@ -79,6 +88,8 @@ def add_shape(writer: gguf.GGUFWriter, shape: Shape) -> None:
     writer.add_head_count(shape.heads)
     writer.add_head_count_kv(shape.heads)
     writer.add_layer_norm_rms_eps(shape.norm_epsilon)
+    writer.add_key_length(shape.head_width)
+    writer.add_value_length(shape.head_width)
     writer.add_rope_dimension_count(shape.head_width)
     writer.add_rope_freq_base(shape.rope_base)
     writer.add_vocab_size(shape.vocabulary)

@@ -7,9 +7,11 @@ It knows no tool; requests for tools that are missing from a list come from the 
 
 from random import Random
 
-from vocabulary import JAPANESE_PLACES, fresh, japanese_name, name, number, pick, place, quoted, word
+from values import a_person, a_place
+from vocabulary import fresh, japanese_name, number, pick, quoted, word
 
 REFUSAL, JAPANESE_REFUSAL = "I have no tool for that.", "そのためのツールがありません。"
+REFUSALS = {"en": REFUSAL, "ja": JAPANESE_REFUSAL, "zh": "没有适合的工具。"}
 
 SMALL_TALK: dict[str, str] = {
     "Hello! How can I help you?": (
@@ -84,7 +86,27 @@ SMALL_TALK: dict[str, str] = {
         "元気ですか|お元気ですか|調子はどう|調子はどうですか|元気|ご機嫌いかがですか|最近どう|今日の調子はどう|"
         "体調はどうですか"
     ),
+    "你好！有什么可以帮你？": (
+        "你好|您好|早上好|晚上好|下午好|嗨|你好啊|大家好|早安|哈喽|你好，很高兴认识你|很高兴认识你|又见面了|你好呀|早"
+    ),
+    "我是tiny-tools，一个会调用工具的小模型。": (
+        "你是谁|你叫什么名字|你是什么|请介绍一下自己|你的名字是什么|你是机器人吗|你是什么模型|介绍一下你自己|"
+        "你是人吗|怎么称呼你|你叫什么|你是AI吗"
+    ),
+    "我可以调用列表里的工具，并告诉你结果。": (
+        "你能做什么|你会什么|你可以帮我做什么|帮助|怎么用|你有哪些工具|有什么功能|我可以问你什么|帮帮我|你能帮我吗|"
+        "能做些什么|说说你会做什么"
+    ),
+    "不客气。": "谢谢|谢谢你|非常感谢|多谢|太感谢了|谢啦|感谢|好的，谢谢|谢谢你的帮助|辛苦了|做得好|太好了，谢谢",
+    "再见！": "再见|拜拜|晚安|回头见|明天见|我走了|下次见|先这样|再会|好的，再见|下线了",
+    "我很好，谢谢。": "你好吗|你怎么样|最近好吗|今天怎么样|还好吗|过得怎么样|你今天好吗|最近怎么样|一切都好吗",
 }
+CHINESE_QUESTIONS = (
+    "预订去{place}的机票|订{number}个{word}|放点音乐|翻译{word}|写一首诗|给{name}打电话|给{name}发邮件|{place}的天气怎么样|"
+    "怎么去{place}|{word}是什么|{name}是谁|买{word}|点{number}个披萨|订{place}的酒店|画一幅画|唱首歌|{word}的新闻|"
+    "{name}的电话是多少|{number}点叫醒我|打开{word}|关掉{word}|做饭|{place}有多少人口|{word}多少钱|我饿了|讲个故事|"
+    "叫一辆出租车|明天有什么安排|搜索{word}|{word}在哪里买|把{word}打开|{name}多大了|{place}最好的{word}"
+).split("|")
 
 VERBS = (
     "book|order|buy|sell|play|translate|write|draw|paint|sing|cook|send|call|invite|build|repair|clean|wash|"
@@ -144,27 +166,27 @@ def small_talk(random: Random, held_out: bool) -> tuple[str, str]:
     """What is said and what is answered."""
     said = pick([line for lines in SMALL_TALK.values() for line in lines.split("|")], random, held_out)
     answer = next(answer for answer, lines in SMALL_TALK.items() if said in lines.split("|"))
-    return dress(said, random, japanese=is_japanese(answer)), answer
+    return dress(said, random, japanese=is_east_asian(answer)), answer
 
 
 def hopeless(random: Random, held_out: bool) -> tuple[str, str]:
-    """A request that no tool of ours fits, and the refusal."""
-    japanese = random.random() < 0.2
-    if japanese:
-        core = pick(JAPANESE_QUESTIONS, random, held_out)
+    """A request that no tool of ours fits, and its language."""
+    language = random.choices(["en", "ja", "zh"], [7, 2, 1.5])[0]
+    if language != "en":
+        core = pick(JAPANESE_QUESTIONS if language == "ja" else CHINESE_QUESTIONS, random, held_out)
     elif random.random() < 0.5:
         core = pick(QUESTIONS, random, held_out)
     else:
         pair = fresh(lambda source: f"{source.choice(VERBS)} {source.choice(OBJECTS)}", random, held_out)
         core = random.choice(OPENERS) + pair + random.choice(TAILS)
-    return dress(fill(core, random, japanese), random, japanese), JAPANESE_REFUSAL if japanese else REFUSAL
+    return dress(fill(core, random, language), random, language != "en"), language
 
 
-def fill(core: str, random: Random, japanese: bool) -> str:
+def fill(core: str, random: Random, language: str) -> str:
     values = {
-        "place": random.choice(JAPANESE_PLACES) if japanese else place(random),
-        "name": japanese_name(random) if japanese else name(random),
-        "word": japanese_name(random) if japanese and random.random() < 0.6 else word(random),
+        "place": a_place(random, language),
+        "name": a_person(random, language),
+        "word": japanese_name(random) if language == "ja" and random.random() < 0.6 else word(random),
         "number": number(random),
         "quoted": quoted(word(random), random),
     }
@@ -180,5 +202,5 @@ def dress(said: str, random: Random, japanese: bool) -> str:
     return said + random.choice(["", "", "", ".", "!", "?"])
 
 
-def is_japanese(text: str) -> bool:
+def is_east_asian(text: str) -> bool:
     return any("\u3040" <= letter <= "\u9fff" for letter in text)

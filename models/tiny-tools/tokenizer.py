@@ -7,6 +7,7 @@ same pieces wherever it stands; llama.cpp with the pre-tokenizer `gpt-2` gives e
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
@@ -60,16 +61,15 @@ class Encoder:
         plain = (token for token in tokens if token not in self.controls.values())
         return decode_bytes("".join(self.tokenizer.id_to_token(token) for token in plain))
 
-    def answers(self, tokens: Sequence[int]) -> list[bool]:
-        """For each token, whether it belongs to what the assistant says; the closing control token does."""
-        inside, marks, opening = False, [], [self.controls[START], *self.assistant]
+    def replies(self, tokens: Sequence[int]) -> list[tuple[int, int]]:
+        """Where each reply of the assistant begins and ends, its closing control token included."""
+        opening, end = [self.controls[START], *self.assistant], self.controls[END]
+        found = []
         for index, token in enumerate(tokens):
-            marks.append(inside)
-            if inside:
-                inside = token != self.controls[END]
-            else:
-                inside = list(tokens[index + 1 - len(opening) : index + 1]) == opening
-        return marks
+            start = index + len(opening)
+            if token == opening[0] and list(tokens[index:start]) == opening and end in tokens[start:]:
+                found.append((start, tokens.index(end, start) + 1))
+        return found
 
     def system_length(self, tokens: Sequence[int]) -> int:
         """The length of the system message with its closing token and the line break behind it."""
@@ -82,6 +82,7 @@ def decode_bytes(text: str) -> str:
     return bytes(table[letter] for letter in text if letter in table).decode("utf-8", errors="replace")
 
 
+@cache
 def byte_letters() -> dict[int, str]:
     """Byte -> the printable letter that stands for it, as in GPT-2."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]

@@ -1,12 +1,16 @@
-"""Trains tiny-tools from nothing: `python models/tiny-tools/train.py --minutes 75 --out DIR`.
+"""Trains tiny-tools: `python models/tiny-tools/train.py --out DIR`. Stop it at any time; the same line goes on.
 
-The end is kept by the clock: the learning rate falls to zero when the time is over, however busy the machine is.
-DIR gets `tokenizer.json`, `model.pt` (every few minutes and at the end) and lines of progress on standard output.
+DIR gets `tokenizer.json`, `state.pt` (all that is needed to go on, every few minutes and at the end), `model.pt` (the
+averaged weights, for export.py) and `log.jsonl`: losses, and now and then the figures of quick.py. How far training is
+counts in tokens, not by the clock: level rates until `--decay-from` of `--tokens`, then straight down to zero; both
+may be others at each start.
 """
 
 import argparse
-import multiprocessing
+import json
+import signal
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -17,18 +21,23 @@ import numpy as np
 import torch
 import torch.nn.functional as functional
 from torch import Tensor
+from torch.optim import AdamW
 
-from dialogues import conversation, draw_scene, pieces_of
+from batches import FIRST_LESSON, LAST_LESSON, Batches
+from dialogues import conversation, draw_scene
 from muon import Muon
-from network import Network, Shape
-from rows import ANSWER_WEIGHT, copying_row, make_row, repeating_row
+from network import Network, Shape, visible
+from quick import quick_figures
+from rows import ANSWER_WEIGHT, TOOL_WEIGHT
 from tokenizer import Encoder, train_tokenizer
 
-OTHER_SHARE = 0.25
+OTHER_SHARE = 0.15
 """How many tokens outside answers are guessed at all: logits are a sixth of the work."""
-MATRIX_RATE, OTHER_RATE = 0.012, 2e-3
-WARM_UNTIL, FULL_UNTIL = 0.01, 0.1
-FIRST_LESSON, LAST_LESSON, COPYING_UNTIL = 4, 32, 0.15
+RATES = {"matrices": 0.006, "embedding": 1e-3, "norms": 5e-3}
+WARM_TOKENS = 200_000
+COPYING_UNTIL = 0.03
+"""The share of all tokens at which pure copying ends at the latest."""
+AVERAGE = 0.998
 SIZE_STEP = 256
 """The number of guessed tokens is a multiple of this: each new matrix size costs oneDNN time and memory."""
 
@@ -36,31 +45,43 @@ SIZE_STEP = 256
 def main() -> None:
     options = read_options()
     options.out.mkdir(parents=True, exist_ok=True)
+    warnings.filterwarnings("ignore", message=".*Mismatch dtype.*")
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     path = options.out / "tokenizer.json"
     if not path.exists():
         train_tokenizer(texts(Random(options.seed), options.texts), options.vocabulary).save(str(path))
-    shape = Shape(options.vocabulary, options.width, options.layers, options.heads, options.inner)
-    network = Network(shape)
-    if options.start:
-        network.load_state_dict(torch.load(options.start)["weights"])
-    print(f"{sum(part.numel() for part in network.parameters()):,} parameters, {shape}", flush=True)
-    train(network, options)
+    training = Training(Shape(options.vocabulary, options.width, options.layers, options.heads, options.inner), options)
+    if (options.out / "state.pt").exists():
+        training.restore(torch.load(options.out / "state.pt", map_location=options.device))
+    print(f"{sum(part.numel() for part in training.network.parameters()):,} parameters, {training.network.shape}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        training.run()
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on")
+    finally:
+        training.save()
+        training.batches.stop()
 
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=75)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--start", type=Path, help="weights to go on from, instead of nothing")
-    for name, value in (("width", 224), ("layers", 6), ("heads", 7), ("inner", 576), ("vocabulary", 1536)):
+    parser.add_argument("--tokens", type=float, default=60e6, help="how many tokens there will be in all")
+    parser.add_argument("--minutes", type=float, default=0, help="stop after so many; 0: when all tokens are seen")
+    for name, value in (("width", 256), ("layers", 7), ("heads", 4), ("inner", 512), ("vocabulary", 2048)):
         parser.add_argument(f"--{name}", type=int, default=value)
-    for name, value in (("length", 1024), ("batch", 4), ("threads", 2), ("seed", 1), ("texts", 20000)):
+    for name, value in (("length", 1024), ("batch", 4), ("threads", 2), ("workers", 1), ("seed", 1), ("texts", 20000)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--decay-from", type=float, default=0.4, help="the share of all tokens with level rates")
     parser.add_argument("--rate", type=float, default=1.0, help="a factor on the learning rates")
-    parser.add_argument("--repeating", type=float, default=0.05, help="share of rows that only say things again")
+    parser.add_argument("--repeating", type=float, default=0.07, help="share of rows that only say things again")
+    parser.add_argument("--long", type=float, default=0.12, help="share of batches with rows of twice the length")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--compile", action="store_true", help="a seventh faster, after minutes of compiling")
     parser.add_argument("--save-minutes", type=float, default=5)
+    parser.add_argument("--figure-minutes", type=float, default=30)
     return parser.parse_args()
 
 
@@ -68,74 +89,136 @@ def texts(random: Random, count: int) -> Iterator[str]:
     """What the tokenizer learns from: whole prompts, so that frequent words of the prompt become one piece."""
     for _ in range(count // 4):
         scene = draw_scene(random)
-        yield from (piece.text for piece in pieces_of(conversation(scene, random), scene.tools))
+        yield from (piece.text for piece in scene.pieces(conversation(scene, random)[0]))
         for _ in range(2):
-            yield from (message.text for message in conversation(scene, random))
+            yield from (message.text for message in conversation(scene, random)[0])
 
 
-def train(network: Network, options: argparse.Namespace) -> None:
-    """Steps until the time is over."""
-    matrices = [part for name, part in network.named_parameters() if part.ndim == 2 and "embedding" not in name]
-    others = [part for name, part in network.named_parameters() if part.ndim != 2 or "embedding" in name]
-    optimizers = [Muon(matrices), torch.optim.AdamW(others, betas=(0.9, 0.98), weight_decay=0.0)]
-    batches = Batches(options)
-    begun = saved = shown = time.monotonic()
-    step = seen = 0
-    sums = np.zeros(3)
-    if options.start:
-        batches.lesson.value = 0
-    while (done := (time.monotonic() - begun) / (60 * options.minutes)) < 1:
-        batch = batches.next()
-        set_rates(optimizers, done, options.rate)
-        sums += descend(network, optimizers, batch)
-        step, seen = step + 1, seen + int((batch["segments"] >= 0).sum())
-        if time.monotonic() - shown > 20:
-            minutes = (time.monotonic() - begun) / 60
-            loss, right = sums[0] / sums[2], sums[1] / sums[2]
-            rate = seen / (60 * minutes)
-            batches.lesson.value = next_lesson(batches.lesson.value, right, done)
-            print(f"{minutes:6.1f} min  step {step}  {seen / 1e6:.2f} M tokens  {rate:,.0f}/s  "
-                  f"answers: loss {loss:.4f}, right {right:.4f}", flush=True)  # fmt: skip
-            sums, shown = np.zeros(3), time.monotonic()
-        if time.monotonic() - saved > 60 * options.save_minutes:
-            save(network, options, step, seen)
-            saved = time.monotonic()
-    batches.stop()
-    save(network, options, step, seen)
+class Training:
+    """A network on its way, with all that must be kept to go on: optimizers, the average, the lesson, the count."""
+
+    def __init__(self, shape: Shape, options: argparse.Namespace) -> None:
+        self.options = options
+        self.network = Network(shape).to(options.device)
+        self.average = {name: part.detach().clone() for name, part in self.network.state_dict().items()}
+        parts = list(self.network.named_parameters())
+        matrices = [part for name, part in parts if part.ndim == 2 and "embedding" not in name]
+        others = [self.network.embedding.weight], [part for _, part in parts if part.ndim == 1]
+        self.optimizers = [Muon(matrices), *(AdamW(some, betas=(0.9, 0.98), weight_decay=0) for some in others)]
+        self.seen, self.step, self.lesson, self.minutes = 0, 0, FIRST_LESSON, 0.0
+        if options.compile:
+            for block in self.network.blocks:
+                block.compile(dynamic=False)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.network.load_state_dict(state["weights"])
+        self.average = state["average"]
+        for optimizer, kept in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(kept)
+        self.seen, self.step, self.lesson, self.minutes = (
+            state[name] for name in ("seen", "step", "lesson", "minutes")
+        )
+
+    def save(self) -> None:
+        shape = asdict(self.network.shape)
+        counts = {"seen": self.seen, "step": self.step, "lesson": self.lesson, "minutes": self.minutes}
+        optimizers = [optimizer.state_dict() for optimizer in self.optimizers]
+        state = {"weights": self.network.state_dict(), "average": self.average, "optimizers": optimizers, **counts}
+        write(state, self.options.out / "state.pt")
+        average = {name: part.cpu() for name, part in self.average.items()}
+        write({"weights": average, "shape": shape, "tokens": self.seen}, self.options.out / "model.pt")
+
+    def run(self) -> None:
+        """Steps until all tokens are seen or the time is over."""
+        self.batches = Batches(self.options, self.seen, self.lesson)
+        begun, before = time.monotonic(), self.minutes
+        shown = saved = measured = begun
+        sums = np.zeros(5)
+        while (done := self.seen / self.options.tokens) < 1:
+            batch = {name: part.to(self.options.device) for name, part in self.batches.next().items()}
+            self.set_rates(done)
+            sums += self.descend(batch)
+            now = time.monotonic()
+            self.minutes = before + (now - begun) / 60
+            if now - shown > 30:
+                self.tell(sums)
+                self.move_on(sums[1] / sums[2], done)
+                sums, shown = np.zeros(5), now
+            if now - saved > 60 * self.options.save_minutes:
+                self.save()
+                saved = now
+            if now - measured > 60 * self.options.figure_minutes:
+                self.measure()
+                measured = time.monotonic()
+            if 0 < self.options.minutes < (now - begun) / 60:
+                return
+        self.measure()
+
+    def move_on(self, right: float, done: float) -> None:
+        """On to the next lesson when this one is learnt."""
+        if self.lesson and (done > COPYING_UNTIL or (self.lesson >= LAST_LESSON and right > 0.9)):
+            self.lesson = 0
+        elif self.lesson and right > 0.8:
+            self.lesson = min(LAST_LESSON, 2 * self.lesson)
+        self.batches.set_lesson(self.lesson)
+
+    def set_rates(self, done: float) -> None:
+        factor = self.options.rate * min(
+            1.0, self.seen / WARM_TOKENS + 0.01, (1 - done) / (1 - self.options.decay_from)
+        )
+        for optimizer, rate in zip(self.optimizers, RATES.values(), strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * factor
+
+    def descend(self, batch: dict[str, Tensor]) -> np.ndarray:
+        """One step; gives answers' summed loss, right guesses and number, and these two for first pieces of names."""
+        # The token behind the end of one conversation opens the next: it belongs to no one's past.
+        weights = batch["weights"][:, 1:] * same_talk(batch["segments"])
+        chosen = choose(weights.flatten())
+        targets, weights = batch["tokens"][:, 1:].flatten()[chosen], weights.flatten()[chosen]
+        with torch.autocast(self.options.device, dtype=torch.bfloat16):
+            seen = visible(batch["segments"], batch["parents"])
+            states = self.network(batch["tokens"], batch["positions"], seen)
+            logits = self.network.logits(states[:, :-1].flatten(0, 1)[chosen]).float()
+        losses = functional.cross_entropy(logits, targets, reduction="none")
+        ((losses * weights).sum() / weights.sum()).backward()
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            for name, part in self.network.state_dict().items():
+                self.average[name].lerp_(part, 1 - min(AVERAGE, self.step / (self.step + 10)))
+        self.step, self.seen = self.step + 1, self.seen + int((batch["segments"] >= 0).sum())
+        answers = weights >= ANSWER_WEIGHT
+        right = (logits.argmax(-1) == targets) & answers
+        kinds = (answers, weights == TOOL_WEIGHT)
+        counts = (count for kind in kinds for count in ((right & kind).sum(), kind.sum()))
+        return np.array([float(losses.detach()[answers].sum()), *map(int, counts)])
+
+    def tell(self, sums: np.ndarray) -> None:
+        loss, right, names = sums[0] / sums[2], sums[1] / sums[2], sums[3] / max(1, sums[4])
+        self.log(loss=round(loss, 4), right=round(right, 4), names=round(names, 4), copying=self.lesson)
+
+    def measure(self) -> None:
+        """Figures of the averaged weights on what training never saw."""
+        current = {name: part.clone() for name, part in self.network.state_dict().items()}
+        self.network.load_state_dict(self.average)
+        figures = quick_figures(self.network, Encoder(self.options.out / "tokenizer.json"), 48, self.options.device)
+        self.network.load_state_dict(current)
+        self.log(figures=figures)
+
+    def log(self, **values: Any) -> None:
+        """A line of what is known now, in the file and on standard output."""
+        line = {"minutes": round(self.minutes, 1), "step": self.step, "tokens": self.seen, **values}
+        with (self.options.out / "log.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        print(json.dumps(line), flush=True)
 
 
-def next_lesson(phrases: int, right: float, done: float) -> int:
-    """How many random phrases the network copies now; 0 for talk, when it copies well or the time is over."""
-    if phrases == 0 or done > COPYING_UNTIL or (phrases >= LAST_LESSON and right > 0.9):
-        return 0
-    return 2 * phrases if right > 0.8 and phrases < LAST_LESSON else phrases
-
-
-def set_rates(optimizers: list[torch.optim.Optimizer], done: float, whole: float) -> None:
-    """Up in the first hundredth of the time, level, then straight down to zero."""
-    factor = whole * min(1.0, done / WARM_UNTIL + 0.01, (1 - done) / (1 - FULL_UNTIL))
-    for optimizer, rate in zip(optimizers, (MATRIX_RATE, OTHER_RATE), strict=True):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * factor
-
-
-def descend(network: Network, optimizers: list[torch.optim.Optimizer], batch: dict[str, Tensor]) -> np.ndarray:
-    """One step; gives summed loss, right guesses and number of the answer tokens."""
-    # The token behind the end of one conversation opens the next: it belongs to no one's past.
-    weights = batch["weights"][:, 1:] * same_talk(batch["segments"])
-    chosen = choose(weights.flatten())
-    targets, weights = batch["tokens"][:, 1:].flatten()[chosen], weights.flatten()[chosen]
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        states = network(batch["tokens"], batch["positions"], visible(batch["segments"]))
-        logits = network.logits(states[:, :-1].flatten(0, 1)[chosen]).float()
-    losses = functional.cross_entropy(logits, targets, reduction="none")
-    ((losses * weights).sum() / weights.sum()).backward()
-    for optimizer in optimizers:
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-    answers = weights >= ANSWER_WEIGHT
-    right = (logits.argmax(-1) == targets) & answers
-    return np.array([float(losses.detach()[answers].sum()), int(right.sum()), int(answers.sum())])
+def write(state: dict[str, Any], path: Path) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    torch.save(state, partial)
+    partial.replace(path)
 
 
 def choose(weights: Tensor) -> Tensor:
@@ -144,64 +227,12 @@ def choose(weights: Tensor) -> Tensor:
     order = is_answer * 2 + (weights > 0) * torch.rand_like(weights)
     answers, others = int(is_answer.sum()), int(((weights > 0) & ~is_answer).sum())
     count = answers + int(others * OTHER_SHARE)
-    return order.topk(count - count % SIZE_STEP).indices
-
-
-def visible(segments: Tensor) -> Tensor:
-    """(rows, length, length): true where a token may look at an earlier one of its talk or of the system prompt."""
-    queries, keys = segments[:, :, None], segments[:, None, :]
-    length = segments.shape[1]
-    before = torch.ones(length, length, dtype=torch.bool).tril()
-    alone = torch.eye(length, dtype=torch.bool)
-    return before & ((queries == keys) & (queries >= 0) | (keys == 0) & (queries >= 0)) | alone
+    return order.topk(max(SIZE_STEP, count - count % SIZE_STEP)).indices
 
 
 def same_talk(segments: Tensor) -> Tensor:
     """For each token but the first, whether it and the one before are of one conversation; padding is of none."""
     return (segments[:, 1:] == segments[:, :-1]) & (segments[:, 1:] >= 0)
-
-
-def save(network: Network, options: argparse.Namespace, step: int, seen: int) -> None:
-    state = {"weights": network.state_dict(), "shape": asdict(network.shape), "steps": step, "tokens": seen}
-    partial = options.out / "model.pt.partial"
-    torch.save(state, partial)
-    partial.replace(options.out / "model.pt")
-
-
-class Batches:
-    """Batches made by one worker process; `lesson` is how many phrases to copy, 0 for talk."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.queue, self.lesson = context.Queue(6), context.Value("i", FIRST_LESSON)
-        arguments = (self.queue, self.lesson, options)
-        self.worker = context.Process(target=make_batches, args=arguments, daemon=True)
-        self.worker.start()
-
-    def next(self) -> dict[str, Tensor]:
-        arrays: dict[str, np.ndarray] = self.queue.get(timeout=120)
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-    def stop(self) -> None:
-        self.worker.terminate()
-
-
-def make_batches(queue: Any, lesson: Any, options: argparse.Namespace) -> None:
-    """Fills the queue for ever; lessons in copying have shorter rows, and as many tokens."""
-    encoder, random = Encoder(options.out / "tokenizer.json"), Random(options.seed + 1)
-    while True:
-        if lesson.value:
-            length, count = options.length // 4, options.batch * 4
-            rows = [copying_row(random, length, options.vocabulary, lesson.value) for _ in range(count)]
-        else:
-            rows = [
-                repeating_row(random, options.length, options.vocabulary)
-                if random.random() < options.repeating
-                else make_row(encoder, random, options.length)
-                for _ in range(options.batch)
-            ]
-        names = ("tokens", "positions", "segments", "weights")
-        queue.put({name: np.stack([getattr(row, name) for row in rows]) for name in names})
 
 
 if __name__ == "__main__":

@@ -21,11 +21,13 @@ from typing import Any
 import anyio
 
 from ..config import Generation, Settings
-from ..errors import ChatError, ConfigError, GenerationError, ModelError
+from ..errors import ChatError, ConfigError, GenerationError, ModelError, too_long
 from ..events import Reading, Sentence, Usage
+from ..families import find_family
+from ..grammar import CallGrammar
 from ..messages import Message, Tool
 from .openai_addresses import read_addresses, read_secret
-from .openai_answers import FULL_HINT, BusyError, Chunk, UnreachableError, number_at, read_chunk
+from .openai_answers import BusyError, Chunk, UnreachableError, number_at, read_chunk
 from .openai_reply import Reply
 from .openai_requests import Request, sampling_of, write_chat, write_completion, write_native
 from .openai_service import Service
@@ -47,6 +49,8 @@ class Openai:
     """A model behind one URL or several. `name` is the model's; `context_tokens` what each of the services holds."""
 
     prompt_language = ""
+    tools_share: float | None = None
+    constrains = False
 
     def __init__(self, services: Sequence[Service], settings: Settings) -> None:
         self.services = services
@@ -57,25 +61,34 @@ class Openai:
         self.name = PurePosixPath(facts[0].model).name
         self.template = facts[0].writes
         self.native_tools = settings.openai.native_tools
+        family = find_family([facts[0].model], facts[0].source)
+        # a native call comes as one in the seed form (see show_call), and a remark on one says it in that form
+        self.family = replace(family, asks="json") if self.native_tools else family
         self._options = settings.openai
         self._thinking = {"on": True, "off": False}.get(settings.thinking)
         self._tools: Sequence[Tool] = ()
 
     async def stream(
-        self, prompt: Sequence[Message], generation: Generation, tools: Sequence[Tool] = ()
-    ) -> AsyncGenerator[Item, None]:
+        self,
+        prompt: Sequence[Message],
+        generation: Generation,
+        tools: Sequence[Tool] = (),
+        _grammar: CallGrammar | None = None,
+    ) -> AsyncGenerator[Item, bool | None]:
         """Pieces of the reply as they come, then its Usage; Readings while it reads, a Sentence before a wait.
 
         Raises GenerationError, or AuthError where the key is not taken. Closing the stream closes the request.
         """
         self._tools = tools or self._tools
+        enough = asyncio.Event()
         for attempt in range(TRIES):
             troubles: list[GenerationError] = []
             for service in self._in_order(prompt):
                 try:
-                    async with aclosing(self._write(service, prompt, generation, tools)) as pieces:
+                    async with aclosing(self._write(service, prompt, generation, tools, enough)) as pieces:
                         async for piece in pieces:
-                            yield piece
+                            if (yield piece):
+                                enough.set()
                     return
                 except (UnreachableError, BusyError) as error:
                     service.note_failure(error.wait_s if isinstance(error, BusyError) else None)
@@ -86,10 +99,22 @@ class Openai:
             yield Sentence("remote.busy", {"seconds": f"{wait_s:.0f}"})
             await asyncio.sleep(wait_s)
 
+    async def prefill(self, _prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
+        """Asks for nothing: a service may want money for it, and others wait there."""
+        return 0
+
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """How many tokens the prompt is: what services told of its beginning, and an estimate for the rest."""
         service = next(service for service in self.services if service.facts)
         return service.counts.count(self._request(service, prompt, self._tools).text)
+
+    def count_held(self, prompt: Sequence[Message]) -> int | None:
+        """How much of the prompt was sent before, where the service that is asked next tells what it had cached."""
+        service = self._in_order(prompt)[0]
+        if not service.facts or service.caches is None:
+            return None
+        beginning = service.counts.beginning(self._request(service, prompt, self._tools).text)
+        return service.counts.count(beginning) if service.caches and beginning else 0
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -114,7 +139,12 @@ class Openai:
         return write_chat(prompt, service.facts.kind, self._thinking)
 
     async def _write(
-        self, service: Service, prompt: Sequence[Message], generation: Generation, tools: Sequence[Tool]
+        self,
+        service: Service,
+        prompt: Sequence[Message],
+        generation: Generation,
+        tools: Sequence[Tool],
+        enough: asyncio.Event,
     ) -> AsyncGenerator[Item, None]:
         """One reply of one service. Raises UnreachableError and BusyError only if nothing of the reply has come."""
         with service.at_work():
@@ -127,7 +157,7 @@ class Openai:
             body = self._body(service, request, generation, reply.room)
             async with (
                 service.send(request.path, body) as data,
-                aclosing(self._listen(service, data, reply)) as pieces,
+                aclosing(self._listen(service, data, reply, enough)) as pieces,
             ):
                 async for piece in pieces:
                     yield piece
@@ -145,8 +175,7 @@ class Openai:
             tokens, is_exact = (tokens, False) if counted is None else (counted, True)
         room = min(generation.max_tokens, self.context_tokens - tokens)
         if room <= 0 and is_exact:
-            need = f"The prompt is {tokens} tokens long, the context holds {self.context_tokens}."
-            raise GenerationError(need, FULL_HINT)
+            raise too_long(tokens, self.context_tokens)
         # an estimate turns nobody away: the service knows better
         return Reply(request, tokens, room if room > 0 else generation.max_tokens, Stops(request.ends))
 
@@ -163,16 +192,16 @@ class Openai:
         }
 
     async def _listen(
-        self, service: Service, data: AsyncGenerator[str, None], reply: Reply
+        self, service: Service, data: AsyncGenerator[str, None], reply: Reply, enough: asyncio.Event
     ) -> AsyncGenerator[Item, None]:
-        """The pieces of a reply until it is over, each waited for no longer than it may take."""
+        """The pieces of a reply until it is over or `enough`, each waited for no longer than it may take."""
         async with aclosing(read_chunks(service, data)) as chunks:
             while (chunk := await self._next(service, chunks, reply)) is not None:
                 if chunk.progress:
                     yield read_progress(chunk, time.monotonic() - reply.begun)
                 if shown := reply.take(chunk):
                     yield shown
-                if reply.is_over:
+                if reply.is_over or enough.is_set():
                     break
         if reply.stops.ending == "circle":
             yield Sentence("chat.circle")
@@ -203,6 +232,8 @@ class Openai:
     async def _account(self, service: Service, reply: Reply) -> Usage:
         """What the reply cost; what the service told or counts is remembered."""
         text = reply.request.text
+        if reply.cached_told is not None:
+            service.caches = reply.cached_told > 0 or not service.counts.beginning(text)
         if reply.prompt_told is not None:
             service.counts.note(text, reply.prompt_told)
         elif not service.counts.is_known(text) and (counted := await service.count(text)):

@@ -15,13 +15,13 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..errors import AuthError, ChatError, GenerationError
+from ..errors import FULL_HINT, AuthError, ChatError, GenerationError
+from ..redact import HIDDEN
 
 LONGEST_SAYING = 300
 LONGEST_LIST = 20
 PAGES = ("<!doctype", "<html", "<?xml")
 ADDRESS_HINT = "Is it the right address? It usually ends in /v1."
-FULL_HINT = "Start anew with /clear, or use fewer tools."
 
 
 class UnreachableError(GenerationError):
@@ -80,7 +80,7 @@ class Speaker:
     def clean(self, text: str) -> str:
         """What it said, on one line, cut, without the key."""
         shown = " ".join(text.split())
-        shown = shown.replace(self.secret, "***") if self.secret else shown
+        shown = shown.replace(self.secret, HIDDEN) if self.secret else shown
         return shown if len(shown) <= LONGEST_SAYING else shown[:LONGEST_SAYING] + "…"
 
 

@@ -86,7 +86,7 @@ class Reply:
 
     def usage(self) -> Usage:
         """The service's own figures where it gives them, else what was counted and timed here."""
-        prompt, cached = self.prompt_told, self._cached
+        prompt, cached = self.prompt_told, self.cached_told or 0
         prompt = self.prompt_tokens if prompt is None else prompt
         first, last = self.first or time.monotonic(), self.last or time.monotonic()
         prefill_ms, generate_ms = (number_at(self.told, "timings", f"{what}_ms") for what in ("prompt", "predicted"))
@@ -105,7 +105,7 @@ class Reply:
     def prompt_told(self) -> int | None:
         told = number_at(self.told, "usage", "prompt_tokens")
         new = number_at(self.told, "timings", "prompt_n")
-        return self._cached + new if told is None and new is not None else told
+        return (self.cached_told or 0) + new if told is None and new is not None else told
 
     @property
     def generated(self) -> int:
@@ -114,6 +114,6 @@ class Reply:
         return self.pieces if told is None else told
 
     @property
-    def _cached(self) -> int:
+    def cached_told(self) -> int | None:
         cached = number_at(self.told, "usage", "prompt_tokens_details", "cached_tokens")
-        return (number_at(self.told, "timings", "cache_n") or 0) if cached is None else cached
+        return number_at(self.told, "timings", "cache_n") if cached is None else cached

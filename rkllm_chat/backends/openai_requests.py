@@ -18,7 +18,8 @@ from ..formats import CLOSE, OPEN
 from ..messages import Message, Tool
 from ..names import shown_names
 from ..scanner import Scanner
-from ..templates import Template, harmless, join_text, opened_thought
+from ..slim import slim
+from ..templates import Template, harmless, harmless_value, join_text, opened_thought
 
 LLAMA_OPTIONS = {"top_k": "top_k", "min_p": "min_p", "repeat_penalty": "repeat_penalty"}
 WIRE_NAME = re.compile(r"[^A-Za-z0-9_-]")
@@ -88,8 +89,8 @@ def write_native(prompt: Sequence[Message], tools: Sequence[Tool], kind: Kind, t
             "type": "function",
             "function": {
                 "name": wire,
-                "description": tool.description,
-                "parameters": {"type": "object", "properties": {}, **tool.schema},
+                "description": harmless(tool.description),
+                "parameters": {"type": "object", "properties": {}, **harmless_value(slim(tool.schema))},
             },
         }
         for wire, (_, tool) in shown.items()
@@ -134,7 +135,7 @@ def native_messages(prompt: Sequence[Message]) -> list[dict[str, Any]]:
                 "type": "function",
                 "function": {
                     "name": wire_name(call.name),
-                    "arguments": json.dumps(call.arguments, ensure_ascii=False),
+                    "arguments": json.dumps(harmless_value(call.arguments), ensure_ascii=False),
                 },
             }
             for number, call in enumerate(calls)

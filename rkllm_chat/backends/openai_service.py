@@ -61,7 +61,7 @@ class Facts:
     """What a service says of itself. `model` is the name it goes by there; `context_tokens` 0 where it does not say.
 
     `template` None: it has to write the prompts itself. `bos`: what it puts before a prompt of ours. `writes`: the name
-    of the template, as other backends name theirs.
+    of the template, as other backends name theirs; `source` the text of the model's own, where the service shows it.
     """
 
     kind: Kind
@@ -71,13 +71,15 @@ class Facts:
     template: Template | None = None
     bos: str = ""
     writes: str = "messages"
+    source: str = ""
 
 
 @dataclass(eq=False)
 class Service:
     """A service at `url`, which ends in /v1. `wanted` is the name of the model, "" for the only one there is.
 
-    `outstanding` counts its requests under way; after a failure it rests until `rests_until` (monotonic).
+    `outstanding` counts its requests under way; after a failure it rests until `rests_until` (monotonic). `caches`: it
+    keeps what it has read, None while it has not told.
     """
 
     url: str
@@ -89,6 +91,7 @@ class Service:
     failures: int = 0
     rests_until: float = 0.0
     speed: float = 0.0
+    caches: bool | None = None
     counts: Counts = field(default_factory=Counts, repr=False)
     _client: httpx2.AsyncClient | None = field(default=None, repr=False)
     _names: tuple[str, ...] = ()
@@ -155,7 +158,8 @@ class Service:
             context = read_ollama_context(self._try(client, "POST", f"{self.root}/api/show", {"model": model}))
         writes, template = self._find_template(KINDS[program], model, props)
         bos = self._find_bos(client, KINDS[program], model, template, props)
-        return Facts(KINDS[program], program, model, context, template, bos, writes)
+        source = text_at(props, "chat_template")
+        return Facts(KINDS[program], program, model, context, template, bos, writes, source)
 
     def _choose(self, entries: list[Any]) -> Any:
         """The entry of the wanted model: by its name, without its tag or its folder, or the only one."""

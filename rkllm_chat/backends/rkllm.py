@@ -18,27 +18,32 @@ from typing import Any
 
 from ..config import Generation, Settings
 from ..discover import state_folder
-from ..errors import GenerationError, ModelError
+from ..errors import GenerationError, ModelError, too_long
 from ..events import Reading, Sentence, Usage
+from ..families import find_family
+from ..grammar import CallGrammar
 from ..messages import Message, Tool
 from ..templates import Template, join_text
-from .push import Emit, stream_pushed
+from .beginnings import Beginnings
+from .push import Ahead, Emit, stream_pushed
 from .rkllm_abi import find_library, read_release
-from .rkllm_cache import PromptCache
 from .rkllm_layouts import RELEASES
 from .rkllm_link import StoppedError
-from .rkllm_options import check_release, choose_history, find_template, fixed_options, sampling_of
+from .rkllm_options import check_release, choose_history, find_template, fixed_options, read_source, sampling_of
 from .rkllm_prompts import Plan, Rendered, Roles
 from .rkllm_runtime import Runtime, Start
 from .stops import Stops
 from .tokens import PromptTokens, read_tokenizer
 
 CONTEXT_TOKENS = 4096
+THOUGHT = "<think>\n"
 
 Item = str | Usage | Sentence | Reading
 
 LEAST_READ = 32
 """Fewer tokens than this say nothing about the speed of reading."""
+FEWEST_AHEAD = 16
+"""Fewer tokens are not worth a run of their own, which writes one token for nothing."""
 
 log = logging.getLogger(__name__)
 
@@ -99,10 +104,13 @@ class Rkllm:
     """
 
     prompt_language = ""
+    tools_share: float | None = None
+    constrains = False
 
     def __init__(self, settings: Settings, library: Path, model: Path) -> None:
         self.name = model.name
         self.template = Path(settings.rkllm.template).name
+        self.family = find_family([model.stem], read_source(settings.rkllm.template))
         self.context_tokens = settings.context_tokens or CONTEXT_TOKENS
         self.native_tools = settings.rkllm.native_tools
         self._thinking = settings.thinking != "off"
@@ -113,7 +121,8 @@ class Rkllm:
         by_roles = self.native_tools or settings.rkllm.template == "runtime"
         if by_roles:
             self._ends: Sequence[str] = ()
-            self._way: Rendered | Roles = Roles(native=self.native_tools)
+            opens_thought = self.family.opens_thought and self._thinking
+            self._way: Rendered | Roles = Roles(self.native_tools, THOUGHT if opens_thought else "")
         else:
             template = find_template(settings, model)
             self._ends = template.ends
@@ -132,7 +141,9 @@ class Rkllm:
         self._uses_lora = bool(settings.rkllm.lora)
         self._runtime = self._load(start, settings, family)
         keeps = settings.rkllm.prompt_cache and self.history == "client" and isinstance(self._way, Rendered)
-        self._cache = PromptCache(state_folder() / "prompt-caches", model, self._runtime.release) if keeps else None
+        maker = f"rkllm {self._runtime.release} {self.context_tokens} {settings.rkllm.lora} {settings.rkllm.lora_scale}"
+        self._files = Beginnings(state_folder() / "prompt-caches", model, maker) if keeps else None
+        self._ahead: Ahead | None = None
         self._warmed: str | list[int] = ""
         self._held_tokens, self._speed = 0, 0.0
 
@@ -161,13 +172,17 @@ class Rkllm:
         return Rendered(
             lambda messages: template(messages, thinking),
             lambda pieces: join_text(pieces, template),
-            PromptTokens(encode) if encode else None,
+            PromptTokens(encode, template) if encode else None,
             only_new=self.history == "runtime",
         )
 
-    async def stream(
-        self, prompt: Sequence[Message], generation: Generation, tools: Sequence[Tool] = ()
-    ) -> AsyncGenerator[Item, None]:
+    def stream(
+        self,
+        prompt: Sequence[Message],
+        generation: Generation,
+        tools: Sequence[Tool] = (),
+        _grammar: CallGrammar | None = None,
+    ) -> AsyncGenerator[Item, bool | None]:
         """Pieces of the reply as they are written, then its Usage; a Sentence where something takes its time.
 
         Raises GenerationError when the runtime fails. Closing the stream asks the runtime to end; it cannot while it
@@ -180,13 +195,39 @@ class Rkllm:
             except StoppedError:
                 return
 
-        async with aclosing(stream_pushed(work, self._thread, on_stop=self._runtime.wake)) as pushed:
-            async for item in pushed:
-                yield item
+        ahead = self._ahead or Ahead(prompt)
+        first = [Sentence("npu.waiting")] if self._ahead else []
+        return stream_pushed(work, self._thread, lambda: self._halt(ahead), first)
+
+    async def prefill(self, prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
+        """Has the runtime read of a prompt what stays whatever a user says next, where it reuses beginnings.
+
+        Gives how many tokens it evaluated. It cannot be ended in the middle: a stream that comes meanwhile waits for
+        it, since it needs the same; cancelling it leaves the runtime to end it alone. Raises GenerationError.
+        """
+        ahead = self._ahead = Ahead(prompt)
+
+        def work(_emit: Emit[Item], _stop: Event) -> None:
+            try:
+                ahead.evaluated = self._read_ahead(ahead)
+            except StoppedError:
+                return
+
+        try:
+            async with aclosing(stream_pushed(work, self._thread, on_stop=lambda: self._halt(ahead))) as pushed:
+                async for _ in pushed:
+                    pass
+        finally:
+            self._ahead = None
+        return ahead.evaluated
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """How many tokens the prompt is; without a tokenizer an estimate that learns from the runtime's figures."""
         return self._way.count(prompt)
+
+    def count_held(self, prompt: Sequence[Message]) -> int | None:
+        """How many tokens of the prompt the runtime holds; releases that reuse nothing hold nothing."""
+        return 0 if self.history == "whole" else self._way.count_held(prompt)
 
     async def aclose(self) -> None:
         """Ends the worker. Streams must be closed before."""
@@ -207,39 +248,85 @@ class Rkllm:
         plan = self._way.plan(prompt, tools)
         room = min(generation.max_tokens, self.context_tokens - plan.tokens)
         if room <= 0:
-            need = f"The prompt is {plan.tokens} tokens long, the context holds {self.context_tokens}."
-            raise GenerationError(need, "Start anew with /clear, or use fewer tools.")
+            raise too_long(plan.tokens, self.context_tokens)
         if plan.clear and self._runtime.family != "C":
             self._runtime.ask("clear")
         if plan.tools:
             self._runtime.ask("set_tools", system=plan.tools[0], tools=plan.tools[1], tag="tool_response")
-        if self._cache:
-            self._warm(self._cache, prompt, stopping)
+        self._warm(prompt, stopping)
         if plan.thought:
             emit(plan.thought)
         self._take(Reply(plan, room, Stops(self._ends)), generation, emit, stopping)
 
-    def _warm(self, cache: PromptCache, prompt: Sequence[Message], stopping: Event) -> None:
-        """Brings the prompt's beginning into the runtime from a file, or evaluates it and writes the file."""
-        assert isinstance(self._way, Rendered)
-        beginning = self._way.beginning(prompt)
+    def _halt(self, ahead: Ahead) -> None:
+        ahead.aborted.set()
+        self._runtime.wake()
+
+    def _read_ahead(self, ahead: Ahead) -> int:
+        """On the thread that talks to the worker; gives how many tokens were evaluated."""
+        way = self._way
+        if not (isinstance(way, Rendered) and self.history == "client" and self._runtime.is_ready):
+            return 0
+        lasting = way.lasting(ahead.prompt)
+        tokens = way.count_new(lasting)
+        if ahead.is_ended or not FEWEST_AHEAD <= tokens < self.context_tokens:
+            return 0
+        evaluated = self._warm(ahead.prompt, ahead.aborted)
+        if lasting != self._warmed:
+            evaluated += self._evaluate(lasting, ahead.aborted, tokens) or 0
+        if self._runtime.is_ready and not ahead.is_ended:
+            way.was_read(lasting)
+            self._held_tokens = len(lasting) if isinstance(lasting, list) else tokens
+        return evaluated
+
+    def _evaluate(self, beginning: str | list[int], stopping: Event, tokens: int, save_cache: str = "") -> int | None:
+        """Has the runtime hold a prompt's beginning, of which so many tokens are new, as far as we know.
+
+        Gives how many it evaluated, None if it was stopped.
+        """
+        done = self._runtime.run(
+            len(beginning),
+            lambda *_: True,
+            stopping,
+            prompt=beginning,
+            lora=self._uses_lora,
+            max_new_tokens=1,
+            save_cache=save_cache,
+        )
+        return None if done is None or stopping.is_set() else int(done["figures"].get("prefill_tokens", tokens))
+
+    def _warm(self, prompt: Sequence[Message], stopping: Event) -> int:
+        """Brings the prompt's beginning into the runtime from a file, or evaluates it and writes the file.
+
+        Gives how many tokens were evaluated.
+        """
+        if self._files is None:
+            return 0
+        way = self._way
+        assert isinstance(way, Rendered)
+        beginning, evaluated = way.beginning(prompt), 0
         if beginning == self._warmed:
-            return
-        path = cache.path_of(beginning)
+            return 0
+
+        def write(path: Path) -> bool:
+            nonlocal evaluated
+            tokens = self._evaluate(beginning, stopping, way.count_new(beginning), str(path))
+            evaluated = tokens or 0
+            return tokens is not None
+
+        path = self._files.find(beginning)
         try:
-            if path.exists():
+            if path:
                 self._runtime.ask("load_cache", path=str(path))
             else:
-                save = str(cache.begin(path))
-                self._runtime.run(
-                    len(beginning), lambda *_: True, stopping, prompt=beginning, max_new_tokens=1, save_cache=save
-                )
-                cache.keep(path)
-            self._warmed = beginning
+                self._files.save(beginning, write)
+            self._warmed = "" if stopping.is_set() else beginning
         except GenerationError as error:  # it only saves time; the talk goes on without
             log.warning("prompt cache %s: %s", path, error)
-            path.unlink(missing_ok=True)
-            self._cache = None
+            if path:
+                self._files.remove(path)
+            self._files = None
+        return evaluated
 
     def _take(self, reply: Reply, generation: Generation, emit: Emit[Item], stopping: Event) -> None:
         """Runs a planned reply to its end."""

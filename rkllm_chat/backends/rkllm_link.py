@@ -10,12 +10,14 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Any
+
+from ..isolated import run_module
+from ..private import make_folder, open_own
 
 SEND_S = 10.0
 END_S = 3.0
@@ -43,9 +45,9 @@ class Link:
         self._commands, theirs = socket.socketpair()
         self._commands.settimeout(SEND_S)
         results, out = os.pipe()
-        with theirs, log.open("ab") as printed:
+        with theirs, open(open_own(log), "ab") as printed:  # noqa: PTH123  # a descriptor
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "rkllm_chat.backends.rkllm_worker", str(theirs.fileno()), str(out)],
+                run_module("rkllm_chat.backends.rkllm_worker", str(theirs.fileno()), str(out)),
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
@@ -152,7 +154,7 @@ def environment() -> dict[str, str]:
 
 def open_log(log: Path) -> int:
     """Makes room for the log; gives where the new part will begin."""
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(log.parent)
     if log.exists() and log.stat().st_size > LARGEST_LOG:
         log.replace(log.with_suffix(".old.log"))
     return log.stat().st_size if log.exists() else 0

@@ -99,9 +99,14 @@ def find_template(settings: Settings, model: Path) -> Template:
     found = choose_template(named, model.name)
     if found:
         return found
-    path = Path(named).expanduser()
-    if path.is_file():
-        return jinja_template(path.read_text(encoding="utf-8"), today=date.today())
+    if source := read_source(named):
+        return jinja_template(source, today=date.today())
     what = f'There is no template "{named}"' if named != "auto" else f"The name {model.name} does not tell its template"
     rows = ", ".join(TEMPLATES)
     raise ConfigError(f"{what}.", f"Set template under [rkllm]: {rows}, a Jinja file, or runtime.")
+
+
+def read_source(named: str) -> str:
+    """The text of a template that is a Jinja file; "" for any other."""
+    path = Path(named).expanduser()
+    return path.read_text(encoding="utf-8") if named not in TEMPLATES and path.is_file() else ""

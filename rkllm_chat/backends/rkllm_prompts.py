@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
+from ..errors import ModelError
 from ..messages import Message, Tool
-from ..templates import Piece, opened_thought
+from ..slim import slim
+from ..templates import Piece, harmless, harmless_value, opened_thought
 from .counts import Estimate
-from .tokens import PromptTokens
-
-Item = TypeVar("Item")
+from .tokens import PromptTokens, common
 
 
 @dataclass(frozen=True)
@@ -70,13 +69,39 @@ class Rendered:
         pieces = self._template(prompt)
         return self._count(self._tokens.of(pieces) if self._tokens else self._join(pieces))
 
+    def count_held(self, prompt: Sequence[Message]) -> int | None:
+        """How many tokens of a prompt the runtime holds; None where it has read something and nobody knows what."""
+        pieces = self._template(prompt)
+        whole: Any = self._tokens.of(pieces) if self._tokens else self._join(pieces)
+        if not self._held:
+            return None if self._asked else 0
+        same = len(common(list(whole), list(self._held)))
+        if self._only_new and same < len(self._held):
+            return 0
+        return self._count(whole[:same]) if same else 0
+
     def beginning(self, prompt: Sequence[Message]) -> str | list[int]:
         """What stays the same whatever is said: the prompt up to its first user message."""
-        system = [message for message in prompt[:1] if message.role == "system"]
-        one, other = (self._template([*system, Message("user", text)]) for text in ("a", "b"))
+        return self.lasting([message for message in prompt[:1] if message.role == "system"])
+
+    def lasting(self, messages: Sequence[Message]) -> str | list[int]:
+        """What stays of messages whatever a user says next; nothing where no user may speak."""
+        try:
+            one, other = (self._template([*messages, Message("user", text)]) for text in "ab")
+        except ModelError:
+            return ""
         if self._tokens:
             return common(self._tokens.of(one), self._tokens.of(other))
         return "".join(common(list(self._join(one)), list(self._join(other))))
+
+    def count_new(self, whole: str | list[int]) -> int:
+        """How many tokens of it the runtime does not hold, as far as that is known."""
+        same = len(common(list(whole), list(self._held))) if type(whole) is type(self._held) else 0
+        return self._count(whole[same:]) if same < len(whole) else 0
+
+    def was_read(self, whole: str | list[int]) -> None:
+        """Notes what the runtime holds after it has read this."""
+        self._held = whole
 
     def answered(self, plan: Plan, text: str, ids: Sequence[int], whole: bool) -> None:
         """Notes what the runtime holds after a run; `whole`: the reply ended by itself."""
@@ -93,7 +118,7 @@ class Rendered:
 
     def forget(self) -> None:
         """The runtime holds nothing any more."""
-        self._held = ""
+        self._held = self._asked = ""
 
     def _count(self, whole: str | list[int]) -> int:
         return self._estimate.count(whole) if isinstance(whole, str) else len(whole)
@@ -102,18 +127,22 @@ class Rendered:
 class Roles:
     """The runtime's own template: it is sent the newest turn with its role and keeps the rest (keep_history 1).
 
+    It takes text, in which control tokens of others are made harmless.
+
     With `native`, tools go through rkllm_set_function_tools; that needs the runtime's template and excludes ours,
     because a template set by us switches its tools off (rkllm.h from 1.2.1 on). Results are one JSON array then.
+    `thought` is what that template has written of each reply, as far as can be known: a thought that it opens.
     """
 
-    def __init__(self, native: bool) -> None:
-        self._native = native
+    def __init__(self, native: bool, thought: str = "") -> None:
+        self._native, self._thought = native, thought
         self._estimate = Estimate()
         self._held: list[Message] = []
         self._asked: list[Message] = []
         self._set: tuple[str, str] | None = None
 
     def plan(self, prompt: Sequence[Message], tools: Sequence[Tool]) -> Plan:
+        prompt = [replace(message, text=harmless(message.text)) for message in prompt]
         system = prompt[0].text if prompt and prompt[0].role == "system" else ""
         wanted = (system, describe(tools)) if self._native and tools else None
         self._asked = list(prompt)
@@ -123,14 +152,20 @@ class Roles:
         role, text = self._say(news, first=not fits, with_system=wanted is None)
         changed = wanted if wanted != self._set else None
         self._set = wanted
-        return Plan(text, self.count(prompt), role, keep_history=True, clear=not fits, tools=changed)
+        thought = self._thought
+        return Plan(text, self.count(prompt), role, keep_history=True, clear=not fits, thought=thought, tools=changed)
 
     def count(self, prompt: Sequence[Message]) -> int:
         return sum(self._estimate.count(message.text) + 8 for message in prompt)
 
-    def answered(self, _plan: Plan, text: str, _ids: Sequence[int], whole: bool) -> None:
+    def count_held(self, prompt: Sequence[Message]) -> int:
+        """About how many tokens of a prompt the runtime holds: all that was said, or nothing."""
+        safe = [replace(message, text=harmless(message.text)) for message in prompt]
+        return self.count(self._held) if self._held and safe[: len(self._held)] == self._held else 0
+
+    def answered(self, plan: Plan, text: str, _ids: Sequence[int], whole: bool) -> None:
         """Notes what the runtime holds after a run."""
-        self._held = [*self._asked, Message("assistant", text)] if whole else []
+        self._held = [*self._asked, Message("assistant", harmless(plan.thought + text))] if whole else []
 
     def learn(self, tokens: int) -> None:
         """What the runtime counted for the last prompt, its own template included."""
@@ -151,17 +186,13 @@ class Roles:
         return "user", "\n\n".join([*(head if with_system else []), *record, last.text])
 
 
-def common(one: list[Item], other: list[Item]) -> list[Item]:
-    """The beginning that two lists share."""
-    return one[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))]
-
-
 def describe(tools: Sequence[Tool]) -> str:
-    """The tools as the JSON array that rkllm_set_function_tools takes (the form of OpenAI's API)."""
+    """The tools as the JSON array that rkllm_set_function_tools takes (the form of OpenAI's API), made harmless."""
     functions = [
-        {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)} for tool in tools
+        {"name": tool.name, "description": tool.description, "parameters": slim(tool.schema)} for tool in tools
     ]
-    return json.dumps([{"type": "function", "function": function} for function in functions], ensure_ascii=False)
+    written = [{"type": "function", "function": function} for function in harmless_value(functions)]
+    return json.dumps(written, ensure_ascii=False)
 
 
 def result_value(text: str) -> Any:

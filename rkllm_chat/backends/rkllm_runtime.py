@@ -12,21 +12,20 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from ..errors import ChatError, GenerationError, ModelError
+from ..errors import FULL_HINT, ChatError, GenerationError, ModelError
 from .rkllm_link import Link, StoppedError, WorkerDiedError
 
 SECONDS_PER_TOKEN = 0.1
 """Published: 0.03 s a token for a prompt of 8k tokens (1.7B on RK3588); larger models and a hot board take longer."""
 BYTES_PER_SECOND = 20e6
 ABORT_S = 0.5
-SMALLEST_CONTEXT = 32
 
 # What the library prints -> what it means and what to try. {0}, {1}: what the brackets caught.
 SAYINGS = (
     (r"max_context\[(\d+)\] must be less than the model's max_context_limit\[(\d+)\]",
      "The model was converted for at most {1} tokens of context, {0} were asked for.", "Use --context {1}."),
     (r"length of prompt is greater than max context \(prompt: (\d+) tokens, max context: (\d+)\)",
-     "The prompt is {0} tokens long, the context holds {1}.", "Start anew with /clear, or use fewer tools."),
+     "The prompt is {0} tokens long, the context holds {1}.", FULL_HINT),
     (r"invalid (?:rknn llm model magic|magic characters)",
      "The file is no .rkllm model that this release reads.", "Was it downloaded to its end, and converted for it?"),
     (r"target_platform does not match",
@@ -97,6 +96,11 @@ class Runtime:
         self._link = link
         self.release, self.family = result["done"]["release"], result["done"]["family"]
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it would run at once: a worker is there, and nothing is read that was given up."""
+        return self._link is not None and not self._unfinished
+
     def prepare(self, options: Mapping[str, Any], stopping: Event) -> Generator[str, None, None]:
         """Makes it ready for a run; says what takes time: "waiting", "restarted", "reloaded" (words to be said)."""
         if self._link and self._unfinished:
@@ -105,6 +109,7 @@ class Runtime:
         if self._link and self._options == dict(options):
             return
         yield "reloaded" if self._link else "restarted"
+        self._on_loss()
         self.load(options, stopping)
 
     def run(

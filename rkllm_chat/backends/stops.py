@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from ..reader import partial_suffix
+from ..markers import Markers
 
 WINDOW = 1200
 LONGEST_UNIT = 100
@@ -22,7 +22,7 @@ class Stops:
     """Feed it a reply; it gives back what may be shown. `ending`: "said" after an end text, "circle" in a circle."""
 
     def __init__(self, ends: Sequence[str]) -> None:
-        self._ends = tuple(filter(None, ends))
+        self._ends = Markers(tuple(filter(None, ends)))
         self._held = ""
         self._tail = ""
         self._unchecked = 0
@@ -33,9 +33,8 @@ class Stops:
         if self.ending:
             return ""
         self._held += text
-        found = [at for end in self._ends if (at := self._held.find(end)) >= 0]
-        doubtful = partial_suffix(self._held, self._ends) if self._ends else 0
-        cut = min(found) if found else len(self._held) - doubtful
+        found = self._ends.pattern.search(self._held)
+        cut = found.start() if found else len(self._held) - self._ends.count_held(self._held, 0)
         if found:
             self.ending = "said"
         shown, self._held = self._held[:cut], self._held[cut:]

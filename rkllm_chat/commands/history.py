@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import aclosing
 
+from ..catalogue import Catalogue
+from ..choosing import catalogue_of, measure
 from ..clean import clean_line
 from ..compact import compact, older_messages, read_transcript
 from ..desk import Desk
 from ..errors import UsageError
-from ..events import Copied, Draft, Notice, Page, Table
-from ..gauge import bar, seconds, thousands
+from ..events import Copied, Draft, Event, Notice, Page, Table
+from ..forecast import survey
+from ..gauge import bar, price_forms, rate, seconds, thousands
 from ..language import Words
-from ..messages import Message, ToolResult
+from ..messages import Message, Tool, ToolResult
+from ..prefix import Read, find_loss
 from ..prompt import compose
 from ..terminal import sketch_arguments
 from . import Stream, command
 
 LONGEST_LINE = 60
+MOST_READS = 20
 
 
 @command("/history", usage="[NUMBER]")
@@ -85,7 +90,8 @@ def take_back(desk: Desk) -> str:
         raise UsageError("Nothing has been said yet.")
     text = history[last].text
     del history[last:]
-    desk.chat.first_shown = min(desk.chat.first_shown, last)
+    if last <= desk.chat.first_shown:  # what was left out may fit again
+        desk.chat.first_shown = desk.chat.kept = 0
     return text
 
 
@@ -99,9 +105,20 @@ async def copy(desk: Desk, _argument: str) -> Stream:
     yield Notice(desk.words("history.copied", size=len(answer)))
 
 
-@command("/context")
-async def show_context(desk: Desk, _argument: str) -> Stream:
-    """What fills the window: system text, the tools of each server, what was said, results."""
+async def suggest_context(_desk: Desk, _typed: str) -> Sequence[str]:
+    return ["cache"]
+
+
+@command("/context", usage="[cache]", suggest=suggest_context)
+async def show_context(desk: Desk, argument: str) -> Stream:
+    """What fills the window: system text, the tools of each server, what was said, results; or what was read anew."""
+    if argument == "cache":
+        yield describe_cache(desk.chat.prefix.reads, desk.words)
+        if ahead := desk.chat.prefix.ahead:
+            yield Notice(desk.words("cache.ahead", tokens=thousands(ahead)))
+        return
+    if argument:
+        raise UsageError(f'"{argument}" is not cache.', "/context shows what fills the context.")
     whole = desk.backend.context_tokens
     used = desk.chat.count_tokens()
     rows = [
@@ -109,31 +126,78 @@ async def show_context(desk: Desk, _argument: str) -> Stream:
         for name, tokens in [*measure_parts(desk), (desk.words("context.all"), used)]
     ]
     yield Table((), tuple(rows))
-    left_out = desk.chat.first_shown
+    left_out = desk.chat.first_shown - desk.chat.kept
     if left_out:
         yield Notice(desk.words("context.left_out", messages=left_out))
+    for line in describe_next(desk):
+        yield Notice(line)
+
+
+def describe_next(desk: Desk) -> list[str]:
+    """What the next message costs beside its own text, and how fast this machine reads there."""
+    words, speed, ground = desk.words, desk.speed, survey(desk.chat)
+    forecast = ground.foresee(ground.frame, speed)
+    lines = [f"{words('context.next')}: {price_forms(forecast, words)[0]}"]
+    if forecast.cached is not None and (tokens_per_s := speed.tokens_per_s(forecast.cached)):
+        values = {"tokens": rate(tokens_per_s), "held": f"{forecast.cached:,}", "count": len(speed.samples)}
+        lines.append(words("context.speed", **values))
+    return lines
 
 
 def measure_parts(desk: Desk) -> list[tuple[str, int]]:
     """Name -> tokens. Parts are measured by themselves, so their sum is the whole but for a few tokens of template."""
-    words, backend, settings = desk.words, desk.backend, desk.chat.settings
-    asked = desk.chat.prompt_words
+    words, chat = desk.words, desk.chat
 
     def count(messages: Sequence[Message]) -> int:
-        return backend.count_tokens(messages) if messages else 0
+        return desk.backend.count_tokens(messages) if messages else 0
 
-    tools = desk.toolbox.tools
-    plain = count(compose([], [], asked, settings.system, settings.tool_format))
-    parts = [(words("context.system"), plain)]
-    for server in dict.fromkeys(tool.server for tool in tools):
-        own = [tool for tool in tools if tool.server == server]
-        tokens = count(compose([], own, asked, settings.system, settings.tool_format)) - plain
-        parts.append((words("context.tools", server=server or "-"), tokens))
-    shown = desk.chat.history[desk.chat.first_shown :]
+    shown = chat.shown
+    parts = measure_beginning(desk)
+    if told := [line for one in shown for line in one.tools]:
+        parts.append((words("context.forms"), measure(chat, "\n".join(told))))
     parts.append((words("context.said"), count([one for one in shown if one.role != "tool"])))
     results = [Message("user", one.text) for one in shown if one.role == "tool"]
     parts.append((words("context.results"), count(results)))
     return parts
+
+
+def measure_beginning(desk: Desk) -> list[tuple[str, int]]:
+    """The system text and what it says of tools: of each server's where they are told in full, else of all."""
+    words, chat, catalogue = desk.words, desk.chat, catalogue_of(desk.chat)
+    asked, system, form = chat.prompt_words, chat.settings.system, chat.form
+
+    def count(catalogue: Catalogue | None, tools: Sequence[Tool] = ()) -> int:
+        return desk.backend.count_tokens(compose([], tools, asked, system, form, catalogue))
+
+    plain = count(Catalogue())
+    parts = [(words("context.system"), plain)]
+    if not catalogue.is_full:
+        return [*parts, (words("context.catalogue"), count(catalogue) - plain)]
+    tools = desk.toolbox.tools
+    for server in dict.fromkeys(tool.server for tool in tools):
+        own = [tool for tool in tools if tool.server == server]
+        parts.append((words("context.tools", server=server or "-"), count(None, own) - plain))
+    return parts
+
+
+def describe_cache(reads: Sequence[Read], words: Words) -> Event:
+    """Of the newest prompts how much the engine had still read, and what kept it from more."""
+    if not reads:
+        return Notice(words("cache.none"))
+    rows = [cache_row(reads, index, words) for index in range(max(0, len(reads) - MOST_READS), len(reads))]
+    return Table(
+        tuple(words(f"cache.{key}") for key in ("reply", "prompt", "reused", "new", "time", "why")), tuple(rows)
+    )
+
+
+def cache_row(reads: Sequence[Read], index: int, words: Words) -> tuple[str, ...]:
+    usage, parting = reads[index].usage, reads[index].parting
+    numbers = (usage.prompt_tokens, usage.reused_tokens, usage.prefilled_tokens)
+    cells = (*map(thousands, numbers), seconds(usage.prefill_s)) if usage.prompt_tokens else ("-",) * 4
+    why = ", ".join(words(f"cache.{cause}") for cause in find_loss(reads, index))
+    if parting.was or parting.now:
+        why += words("cache.place", was=shorten(parting.was), now=shorten(parting.now))
+    return (str(index + 1), *cells, why)
 
 
 @command("/usage")
@@ -155,7 +219,7 @@ async def show_usage(desk: Desk, _argument: str) -> Stream:
 
 
 def describe_speed(tokens: int, time_s: float, words: Words) -> str:
-    return f"{seconds(time_s)}, {words('status.speed', tokens=f'{tokens / time_s:.3g}')}" if time_s else ""
+    return f"{seconds(time_s)}, {words('status.speed', tokens=rate(tokens / time_s))}" if time_s else ""
 
 
 async def suggest_compact(_desk: Desk, _typed: str) -> Sequence[str]:

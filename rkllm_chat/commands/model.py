@@ -11,6 +11,7 @@ from ..desk import Desk
 from ..discover import find_models
 from ..errors import UsageError
 from ..events import Notice, Page, Shown, Table
+from ..families import choose_forms
 from ..loading import expect_load
 from . import Stream, command
 
@@ -25,6 +26,7 @@ async def choose_model(desk: Desk, argument: str) -> Stream:
     if not argument:
         rows = [("*" if path.name == desk.backend.name else "", str(path)) for path in find_models(desk.settings.model)]
         yield Notice(desk.words("model.now", model=desk.backend.name, context=desk.backend.context_tokens))
+        yield Notice(describe_forms(desk))
         yield Table((), tuple(rows)) if rows else Notice(desk.words("model.none"))
         return
     model = find_model(desk, argument)
@@ -32,6 +34,15 @@ async def choose_model(desk: Desk, argument: str) -> Stream:
     yield expect_load(settings, desk.state)
     await desk.switch_model(settings)
     yield Notice(desk.words("model.now", model=desk.backend.name, context=desk.backend.context_tokens))
+    yield Notice(describe_forms(desk))
+
+
+def describe_forms(desk: Desk) -> str:
+    """What family the model is of, how it is asked for calls, and how else it may write them."""
+    family, asks = desk.backend.family, desk.chat.form
+    rows = (form.name for form in choose_forms(asks, family.accepts) if form.name != asks)
+    key = "model.native" if desk.backend.native_tools else "model.forms"
+    return desk.words(key, family=family.name, asks=asks, accepts=", ".join(rows))
 
 
 def find_model(desk: Desk, name: str) -> str:

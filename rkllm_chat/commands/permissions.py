@@ -10,6 +10,7 @@ from ..errors import UsageError
 from ..events import Table
 from ..names import shown_names
 from ..policy import matches
+from ..trust import Accepted
 from . import Stream, command
 
 WILD = frozenset("*?[")
@@ -26,7 +27,7 @@ async def suggest_rules(desk: Desk, typed: str) -> Sequence[str]:
 
 @command("/permissions", usage="[allow|deny|forget PATTERN]", suggest=suggest_rules)
 async def show_permissions(desk: Desk, argument: str) -> Stream:
-    """The rules of this sitting; a pattern is that of a tool, `server__*`."""
+    """The rules that hold; a pattern is that of a tool, `server__*`. What is changed here is kept for this folder."""
     if argument:
         word, _, pattern = argument.partition(" ")
         if word == "allow" and WILD & set(pattern) and not await confirm(desk, pattern.strip()):
@@ -60,3 +61,14 @@ def change(desk: Desk, word: str, pattern: str) -> None:
         deny=(*deny, pattern) if word == "deny" else deny,
     )
     desk.chat.settings = replace(desk.chat.settings, policy=policy)
+    keep(desk.gate.accepted, word, pattern)
+
+
+def keep(accepted: Accepted, word: str, pattern: str) -> None:
+    """Remembers a change for the next time in this folder."""
+    before = accepted.read_rules()
+    rules = {kind: [one for one in kept if one != pattern] for kind, kept in before.items()}
+    if word in rules:
+        rules[word].append(pattern)
+    if rules != before:
+        accepted.write_rules(rules)

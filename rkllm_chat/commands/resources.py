@@ -8,9 +8,11 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from .. import attach
+from ..clean import reveal
 from ..desk import Desk
 from ..errors import ChatError, UsageError
 from ..events import Notice, Page, Table
+from ..foreign import disarm
 from ..messages import Message
 from . import Stream, command
 
@@ -92,8 +94,8 @@ async def send_prompt(desk: Desk, argument: str) -> Stream:
         return
     answer = await servers_of(desk).get_prompt(server, prompt.name, given)
     yield Notice(desk.words("prompts.using", name=prompt.name, server=server))
-    messages = [Message(one.role, text_of(one.content)) for one in answer.messages]
-    yield Page("\n".join(f"{one.role}: {one.text}" for one in messages))
+    messages = [Message(one.role, disarm(text_of(one.content))) for one in answer.messages]
+    yield Page(reveal("\n".join(f"{one.role}: {text_of(one.content)}" for one in answer.messages)))
     if desk.person is None or not await desk.person.agree(desk.words("prompts.send")):
         return
     async with aclosing(desk.chat.answer(messages)) as turn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,8 +17,10 @@ from ..errors import ServerNotFoundError, UsageError
 from ..events import Notice, Page, Table
 from ..language import Words
 from ..names import find_tools, shown_names
+from ..places import is_project
 from . import Stream, command
 from .auth import show_auth
+from .review import review
 
 if TYPE_CHECKING:
     from ..servers.connection import Connection
@@ -55,8 +58,10 @@ async def list_servers(desk: Desk, _rest: str) -> Stream:
     rows: list[tuple[str, ...]] = []
     for server in desk.settings.servers:
         connection = connections.get(server.name)
-        state = words(f"state.{connection.state if connection else 'off'}")
-        rows.append((server.name, state, describe(connection, words) if connection else "", server.source))
+        refused = None if connection else desk.failures.get(server.name)
+        state = words(f"state.{connection.state if connection else 'unasked' if refused else 'off'}")
+        about = describe(connection, words) if connection else refused.message if refused else ""
+        rows.append((server.name, state, about, server.source))
     yield Table((), tuple(rows))
     for connection in connections.values():
         for tool, why in connection.hidden.items():
@@ -70,7 +75,31 @@ def describe(connection: Connection, words: Words) -> str:
         return connection.error.message
     tools = words("status.tools", count=len(connection.tools))
     version = f", MCP {connection.protocol_version}" if connection.is_open else ""
-    return f"{tools}{version}" if connection.is_ready else ""
+    return f"{tools}{version}{describe_sandbox(connection, words)}" if connection.is_ready else ""
+
+
+def describe_sandbox(connection: Connection, words: Words) -> str:
+    sandbox = connection.sandbox
+    if sandbox is None:
+        return ""
+    kind = "missing" if sandbox.missing else "network" if sandbox.has_network else "closed"
+    return f", {words(f'sandbox.{kind}')}"
+
+
+async def show_status(desk: Desk, _rest: str) -> Stream:
+    """The list, and what each sandbox lets in."""
+    async for event in list_servers(desk, ""):
+        yield event
+    words = desk.words
+    for name, connection in (desk.servers.connections if desk.servers else {}).items():
+        if (sandbox := connection.sandbox) is None:
+            continue
+        if sandbox.missing:
+            yield Notice(words("sandbox.why", server=name, reason=sandbox.missing))
+            continue
+        reads, writes = (", ".join(map(str, paths)) for paths in (sandbox.reads, ("/tmp", *sandbox.writes)))
+        network = words("sandbox.let_out" if sandbox.has_network else "sandbox.kept_in")
+        yield Notice(words("sandbox.lets", server=name, network=network, reads=reads or "-", writes=writes))
 
 
 async def restart(desk: Desk, name: str) -> Stream:
@@ -83,6 +112,7 @@ async def restart(desk: Desk, name: str) -> Stream:
 
 
 async def enable(desk: Desk, name: str) -> Stream:
+    desk.gate.reconsider()
     await desk.apply_servers(switched(desk, name, is_on=True))
     async for event in list_servers(desk, ""):
         yield event
@@ -108,7 +138,10 @@ async def add(desk: Desk, rest: str) -> Stream:
     entry = configfile.entry_of(server)
     configfile.add(configfile.plan_addition(entry, server.name))
     yield Notice(desk.words("servers.added", server=server.name, path=configfile.CONFIG))
-    await desk.apply_servers((*desk.settings.servers, replace(server, source=str(configfile.CONFIG))))
+    path = str(configfile.CONFIG)
+    server = replace(server, source=path, is_project=is_project(path, os.environ))
+    desk.gate.accepted.accept(server)
+    await desk.apply_servers((*desk.settings.servers, server))
     async for event in list_servers(desk, ""):
         yield event
 
@@ -138,6 +171,8 @@ async def remove(desk: Desk, name: str) -> Stream:
 async def reload(desk: Desk, _rest: str) -> Stream:
     """Reads the configuration again; the servers that it changes are opened and closed, the others run on."""
     touched = await desk.reload()
+    for path, name in desk.settings.ignored:
+        yield Notice(desk.words("trust.ignored", file=path, name=name))
     yield Notice(desk.words("servers.reloaded", names=", ".join(touched) or "-"))
     async for event in list_servers(desk, ""):
         yield event
@@ -179,7 +214,7 @@ def find_server(desk: Desk, name: str) -> ServerConfig:
 
 ACTIONS: dict[str, Callable[[Desk, str], Stream]] = {
     "list": list_servers,
-    "status": list_servers,
+    "status": show_status,
     "restart": restart,
     "add": add,
     "remove": remove,
@@ -189,4 +224,5 @@ ACTIONS: dict[str, Callable[[Desk, str], Stream]] = {
     "schema": show_schema,
     "log": show_log,
     "auth": show_auth,
+    "review": review,
 }

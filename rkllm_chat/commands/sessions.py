@@ -75,7 +75,7 @@ async def resume(desk: Desk, argument: str) -> AsyncGenerator[Event, None]:
 @command("/export", usage="[md|html|json] [PATH]", suggest=suggest_forms)
 async def write_out(desk: Desk, argument: str) -> AsyncGenerator[Event, None]:
     """Writes the talk into a file of this folder; the path's ending tells the form, too. Nothing is written over."""
-    words, told = desk.words, desk.sessions.entries
+    words, told = desk.words, desk.sessions.shown
     form, path = choose_export(argument, desk.sessions.name or "talk")
     if not told:
         yield Notice(words("commands.nothing_said"))

@@ -9,49 +9,104 @@ from contextlib import aclosing
 from typing import Any
 
 from ..arguments import check
+from ..catalogue import line_about
+from ..choosing import catalogue_of, measure
 from ..clean import clean_line
 from ..desk import Desk
-from ..errors import UsageError
+from ..errors import ConfigError, UsageError
 from ..events import Notice, Page, Table, ToolStarted
 from ..formats import FORMATS
-from ..messages import Message, Tool, ToolCall
+from ..gauge import seconds
+from ..messages import Tool, ToolCall
 from ..names import find_tools, nearest_names, shown_names
-from ..prompt import first_line, list_tool
-from ..rounds import Run, run_side_by_side
+from ..private import explain
+from ..rounds import Run, Runs
+from ..sketch import first_line, list_tool
+from ..speed import Speed
 from . import Stream, command
 
 
 async def suggest_tools(desk: Desk, _typed: str) -> Sequence[str]:
     connections = desk.servers.connections if desk.servers else ()
-    return ["on", "off", "all", "none", *connections, *shown_names(desk.toolbox.box.tools)]
+    return ["on", "off", "all", "none", "forget", *connections, *shown_names(desk.toolbox.box.tools)]
 
 
-@command("/tools", usage="[[on|off] all|none|1,3,5-8|SERVER|TOOL ...]", suggest=suggest_tools)
+@command("/tools", usage="[[on|off] all|none|1,3,5-8|SERVER|TOOL ... | forget]", suggest=suggest_tools)
 async def show_tools(desk: Desk, argument: str) -> Stream:
     """Without words the list; with words only those tools are on, or some are switched on or off."""
+    if argument == "forget":
+        yield Notice(forget_served(desk))
+        return
     tools = shown_names(desk.toolbox.box.tools)
     if not tools:
         yield Notice(desk.words("commands.no_tools"))
         return
     if argument:
         choose_tools(desk, tools, argument.replace(",", " ").split())
-    prices = {name: price(desk, name, tool) for name, tool in tools.items()}
+    forms = {name: measure(desk.chat, list_tool(name, tool, FORMATS[desk.chat.form])) for name, tool in tools.items()}
+    speed = desk.speed
+    prices = {name: price_of(desk, name, tool, forms[name], speed) for name, tool in tools.items()}
     rows = [
         (
             str(number),
             " " if tool.full_name in desk.toolbox.off else "x",
             tool.server,
             name,
-            str(prices[name]),
+            *prices[name].values(),
             first_line(tool.description),
         )
         for number, (name, tool) in enumerate(tools.items(), 1)
     ]
-    head = tuple(desk.words(f"tools.{key}") for key in ("number", "on", "server", "name", "tokens", "about"))
+    price = next(iter(prices.values()))
+    head = tuple(desk.words(f"tools.{key}") for key in ("number", "on", "server", "name", *price, "about"))
     yield Table(head, tuple(rows))
     on = [name for name, tool in tools.items() if tool.full_name not in desk.toolbox.off]
-    tokens = sum(prices[name] for name in on)
-    yield Notice(desk.words("tools.sum", on=len(on), all=len(tools), tokens=tokens))
+    yield Notice(sum_up(desk, len(on), len(tools), sum(forms[name] for name in on), speed))
+
+
+def price_of(desk: Desk, name: str, tool: Tool, form_tokens: int, speed: Speed) -> dict[str, str]:
+    """What a tool costs in full, in tokens and, where the engine's speed is known, in seconds; and what in short, where
+    it is only listed at the beginning."""
+    time_s = speed.expect(form_tokens)
+    listed = price_listed(desk, name, tool)
+    return {
+        "tokens": str(form_tokens),
+        **({"time": seconds(time_s)} if time_s else {}),
+        **({} if listed is None else {"listed": str(listed)}),
+    }
+
+
+def price_listed(desk: Desk, name: str, tool: Tool) -> int | None:
+    """How many tokens of the catalogue are a tool's own; None where it is told in full."""
+    match catalogue_of(desk.chat).level:
+        case "full":
+            return None
+        case "about":
+            return measure(desk.chat, line_about(name, tool))
+        case "names":
+            return measure(desk.chat, f"{name}, ")
+        case "servers":
+            return 0
+
+
+def sum_up(desk: Desk, on: int, every: int, form_tokens: int, speed: Speed) -> str:
+    """Which of the two prices is paid by every prompt, and which only by what a question needs."""
+    words, catalogue = desk.words, catalogue_of(desk.chat)
+    tokens = form_tokens if catalogue.is_full else catalogue.tokens
+    time_s = speed.expect(tokens)
+    time = words("tools.paid", time=seconds(time_s)) if time_s else ""
+    if catalogue.is_full:
+        return words("tools.sum", on=on, all=every, tokens=tokens, time=time)
+    level = words(f"tools.levels_{catalogue.level}")
+    return words("tools.short", on=on, all=every, full=form_tokens, level=level, tokens=tokens, time=time)
+
+
+def forget_served(desk: Desk) -> str:
+    """Forgets how often the tools have served. Raises ConfigError where that stays on the disk."""
+    try:
+        return desk.words("tools.forgotten", count=desk.chat.served.forget())
+    except OSError as error:
+        raise ConfigError(f"What was counted of the tools cannot be taken away: {explain(error)}.") from None
 
 
 def choose_tools(desk: Desk, tools: Mapping[str, Tool], words: list[str]) -> None:
@@ -81,12 +136,6 @@ def select(tools: Mapping[str, Tool], word: str) -> list[Tool]:
     return found
 
 
-def price(desk: Desk, name: str, tool: Tool) -> int:
-    """How many tokens a tool costs in the prompt."""
-    line = list_tool(name, tool, FORMATS[desk.settings.tool_format])
-    return desk.backend.count_tokens([Message("user", line)]) - desk.backend.count_tokens([Message("user", "")])
-
-
 async def suggest_call(desk: Desk, typed: str) -> Sequence[str]:
     name, blank, _ = typed.partition(" ")
     tools = find_tools(name, desk.toolbox.box.tools)
@@ -105,14 +154,15 @@ async def call_tool(desk: Desk, argument: str) -> Stream:
         near = ", ".join(tool.full_name for tool in tools) or ", ".join(nearest_names(name, listed))
         raise UsageError(f'There is no tool "{name}".', f"Did you mean {near}?" if near else "/tools lists them.")
     tool = tools[0]
-    call = ToolCall(tool.full_name, check(read_arguments(rest.strip()), tool.schema))
-    remarks = [Message("tool", "")]
+    call = ToolCall(tool.full_name, check(read_arguments(rest.strip()), tool.schema).arguments)
     yield ToolStarted(tool.server, tool.name, call)
-    async with aclosing(run_side_by_side([Run(0, tool, call)], desk.toolbox, remarks)) as happened:
-        async for event in happened:
-            yield event
-    if remarks[0].text:
-        yield Page(remarks[0].text)
+    async with aclosing(Runs()) as runs:
+        runs.start(Run(0, tool, call), desk.toolbox)
+        async with aclosing(runs.watch()) as happened:
+            async for event in happened:
+                yield event
+    if runs.done[0].text:
+        yield Page(runs.done[0].text)
 
 
 def read_arguments(text: str) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ..clean import clean_line
+from ..clean import clean_json, clean_line
 from ..config import Settings
 from ..discover import find_settings, places
 from ..errors import ConfigError, UsageError
+from ..redact import Redactor
 from . import machine, model, servers, service
 from .board import Board, Check, Line, State, run_check
 from .report import write_report
@@ -29,6 +30,7 @@ STATES: tuple[State, ...] = ("ok", "look", "wrong")  # from the best to the wors
 
 CHECKS: dict[str, Check] = {
     "configuration": model.check_configuration,
+    "user": machine.check_user,
     "platform": machine.check_platform,
     "kernel": machine.check_kernel,
     "driver": machine.check_driver,
@@ -41,11 +43,13 @@ CHECKS: dict[str, Check] = {
     "domain": model.check_domain,
     "tokenizer": model.check_tokenizer,
     "template": model.check_template,
+    "calls": model.check_calls,
     "NPU": machine.check_npu,
     "DDR": machine.check_ddr,
     "CPU": machine.check_cpus,
     "temperature": machine.check_temperature,
     "servers": servers.check_servers,
+    "sandbox": servers.check_sandbox,
 }
 
 
@@ -59,7 +63,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
             raise
         write_json({"ok": False, "error": {"type": error.type_word, "message": str(error), "details": {}}})
         return error.exit_code
-    lines = [line for name, check in CHECKS.items() for line in run_check(name, check, board)]
+    lines = look(board, environment)
     worst = max((line.state for line in lines), key=STATES.index)
     if options.json:
         write_json({"ok": True, "result": {"lines": [asdict(line) for line in lines], "state": worst}})
@@ -73,7 +77,15 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
 def describe(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
     """The same as text, for a face of this program. Raises UsageError."""
     board = find_board(make_parser().parse_args(arguments), environment)
-    return show([line for name, check in CHECKS.items() for line in run_check(name, check, board)])
+    return show(look(board, environment))
+
+
+def look(board: Board, environment: Mapping[str, str]) -> list[Line]:
+    """What all checks found, without secrets of the configuration."""
+    secrets = Redactor()
+    secrets.learn_settings(board.settings, environment)
+    found = [line for name, check in CHECKS.items() for line in run_check(name, check, board)]
+    return [replace(line, value=secrets.hide_all(line.value), advice=secrets.hide_all(line.advice)) for line in found]
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -123,7 +135,7 @@ def show(lines: Sequence[Line]) -> str:
 
 
 def write_json(value: Any) -> None:
-    write(json.dumps(value, ensure_ascii=False) + "\n")
+    write(clean_json(json.dumps(value, ensure_ascii=False)) + "\n")
 
 
 def write(text: str) -> None:

@@ -65,6 +65,13 @@ def check_platform(board: Board) -> Iterator[Line]:
         yield Line("platform", "ok", value)
 
 
+def check_user(board: Board) -> Iterator[Line]:
+    """Root is told where it is this machine that is looked at, and not the files of another."""
+    if board.is_here and os.geteuid() == 0:
+        advice = "What servers, tools and ! commands do is done as root: take a user of your own, who may use the NPU."
+        yield Line("user", "look", "root", advice)
+
+
 def check_kernel(board: Board) -> Iterator[Line]:
     release = board.read("proc/sys/kernel/osrelease")
     if not find_soc(board) or release.startswith(VENDOR_KERNELS):

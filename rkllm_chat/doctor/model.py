@@ -18,6 +18,9 @@ from ..backends import choose
 from ..backends.rkllm import CONTEXT_TOKENS
 from ..backends.rkllm_abi import LIBRARY, PLACES, find_library, read_release
 from ..backends.rkllm_layouts import RELEASES
+from ..backends.rkllm_options import read_source
+from ..families import AUTO, find_family
+from ..places import find_exposed
 from ..templates import TEMPLATES, choose_template
 from .board import Board, Line, size_text
 from .machine import find_soc
@@ -42,6 +45,10 @@ def check_configuration(board: Board) -> Iterator[Line]:
         yield Line("configuration", "wrong", board.trouble, "The rest is looked at as if there were no configuration.")
     else:
         yield Line("configuration", "ok", ", ".join(board.found) or "no file: everything by default")
+        for path in board.found if board.is_here else ():
+            for key in find_exposed(path):
+                advice = f"Write ${{NAME}} for an environment variable, or close the file: chmod 600 {path}"
+                yield Line("configuration", "look", f"{path} holds a secret that others can read: {key}", advice)
 
 
 def check_library(board: Board) -> Iterator[Line]:
@@ -282,3 +289,15 @@ def check_template(board: Board) -> Iterator[Line]:
         value = f"there is none called {options.template}" if named else "the model's name does not tell it"
         advice = f"Set template under [rkllm]: {', '.join(TEMPLATES)}, a Jinja file, or runtime."
         yield Line("template", "wrong", value, advice)
+
+
+def check_calls(board: Board) -> Iterator[Line]:
+    """How a model of the NPU is asked for its calls. What a GGUF is asked for depends on what is in it, too."""
+    model, options = find_model(board), board.settings.rkllm
+    if not model or not model.is_for_npu:
+        return
+    source = str(board.place(options.template)) if options.template else ""
+    family = find_family([model.path.stem], read_source(source))
+    asked = board.settings.tool_format
+    how = f"{family.asks}, by the family {family.name}" if asked == AUTO else f"{asked}, as set"
+    yield Line("calls", "ok", "in the model's own way" if options.native_tools else f"asked for as {how}")

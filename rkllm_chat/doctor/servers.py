@@ -10,8 +10,8 @@ from pathlib import Path
 from ..bundled.claude.search import find_claude
 from ..config import ServerConfig
 from ..errors import StartError
-from ..servers.programs import OWN_COMMAND, make_environment
-from .board import Board, Line
+from ..servers.programs import OWN_COMMAND, make_environment, wants_sandbox
+from .board import Board, Line, State
 
 KEY_OPTION = "--key-env"
 
@@ -32,6 +32,18 @@ def check_servers(board: Board) -> Iterator[Line]:
         else:
             advice = "Is it installed and on the PATH? A relative path counts from the current folder."
             yield Line(name, "wrong", f"the command {server.command} cannot be found", advice)
+
+
+def check_sandbox(board: Board) -> Iterator[Line]:
+    """Whether there is what sandboxes are made of, where a server is to be in one. Nothing is started to try it."""
+    wanting = [one for one in board.settings.servers if one.enabled and one.command and wants_sandbox(one)]
+    if not board.is_here or not wanting:
+        return
+    if found := shutil.which("bwrap"):
+        yield Line("sandbox", "ok", f"bubblewrap is {found}; /mcp status says what it lets in")
+    else:
+        state: State = "wrong" if any(one.sandbox == "on" for one in wanting) else "look"
+        yield Line("sandbox", state, "bubblewrap is not installed: servers run without one", "apt install bubblewrap")
 
 
 def check_own(board: Board, server: ServerConfig, name: str) -> Line:

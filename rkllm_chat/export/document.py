@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from ..clean import clean_json
 from ..language import Words
 from ..records import Entry, write
 from .turns import Called, Forgotten, Part, Said, Shortened, Thinking, Told, Turn, Unreadable
@@ -25,7 +26,7 @@ def write_json(told: Told, _words: Words) -> str:
     kept = {key: value for key, value in setup.items() if key not in ("kind", "at")}
     turns = [describe(turn, told) for turn in told.turns]
     document = {"session": told.name, "title": told.title, "setup": kept, "turns": turns}
-    return json.dumps(document, ensure_ascii=False, indent=2, default=str) + "\n"
+    return clean_json(json.dumps(document, ensure_ascii=False, indent=2, default=str)) + "\n"
 
 
 def describe(turn: Turn, told: Told) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from ..clean import clean_line
 from ..events import CallFound, CallGarbled, Text, Thought, Usage
+from ..families import make_scanner
 from ..messages import Message, ToolResult
 from ..records import Edit, End, Entry, Forgot, Setup, TurnDone, find_undone
-from ..scanner import Scanner
+from ..scanner import Invented
 
 LONGEST_TITLE = 80
 
@@ -69,7 +70,7 @@ class Turn:
     """What the user said and all until the next time; `at` in seconds since 1970, `seconds` as long as it took.
 
     `costs`: what each reply of the model cost, in order. `tools_s`: how long its tools took; those of one reply ran
-    side by side, so the longest of them counts.
+    side by side, so the longest of them counts. `told`: lines on tools that the model was shown with what was asked.
     """
 
     asked: str = ""
@@ -80,6 +81,7 @@ class Turn:
     tools_s: float = 0.0
     reason: End | None = None
     error: str = ""
+    told: tuple[str, ...] = ()
 
     @property
     def results(self) -> list[ToolResult]:
@@ -136,8 +138,8 @@ class Teller:
         match entry.record:
             case Setup() as setup:
                 self.setup = setup
-            case Message("user", text):
-                self.turns.append(Turn(text, entry.at))
+            case Message("user", text, tools=told):
+                self.turns.append(Turn(text, entry.at, told=told))
                 self._waiting = []
             case Message("assistant", text):
                 self._take_reply(text)
@@ -148,7 +150,7 @@ class Teller:
             case TurnDone(reason, error):
                 self._turn.reason, self._turn.error = reason, error
                 self._turn.seconds = max(0.0, entry.at - self._turn.at)
-            case Forgot(_, turns):
+            case Forgot(turns=turns):
                 self._turn.parts.append(Forgotten(turns))
             case Edit(_, _, messages) if messages:
                 self._turn.parts.append(Shortened("\n\n".join(message.text for message in messages)))
@@ -163,10 +165,11 @@ class Teller:
 
     def _take_reply(self, text: str) -> None:
         parts = self._turn.parts
-        scanner = Scanner()
+        scanner = make_scanner(self.setup.asks or "json", self.setup.accepts, self.setup.tools)
         self._waiting, self._slowest = [], 0.0
         for event in (*scanner.feed(text), *scanner.close()):
             last = parts[-1] if parts else None
+            event = Text(event.text) if isinstance(event, Invented) else event  # an old session may hold some
             match event:
                 case Text(piece) if isinstance(last, Said):
                     parts[-1] = Said(last.text + piece)

@@ -33,11 +33,13 @@ class Growing:
         self._part = ""
         self._is_long = False  # the line has begun to be shown
         self._return = ""  # a CR whose LF may come with the next piece
+        self._before = ""
 
     def feed(self, text: str) -> list[str]:
         text = self._return + text
         self._return = "\r" if text.endswith("\r") else ""
-        text = clean(text.removesuffix("\r"))
+        whole = text.removesuffix("\r")
+        text, self._before = clean(whole, self._before), (self._before + whole)[-2:]
         while text:
             text = self._take(text)
         return self._finished()

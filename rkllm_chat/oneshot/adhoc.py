@@ -17,10 +17,14 @@ SOURCE = "command line"
 
 
 def make_entry(options: Options) -> dict[str, Any]:
-    """The entry that the options mean; `${VAR}` in them is expanded later, as in a file."""
+    """The entry that the options mean; `${VAR}` in them is expanded later, as in a file.
+
+    Whoever writes headers beside an http URL means them to go there.
+    """
     if options.url is not None:
         headers = dict(split(pair, ":", "--header") for pair in options.header)
-        return check_entry({"name": "url", "url": options.url, "headers": headers}, SOURCE, SOURCE)
+        entry = {"name": "url", "url": options.url, "headers": headers, "allow_insecure": True}
+        return check_entry(entry, SOURCE, SOURCE)
     try:
         words = shlex.split(options.stdio)
     except ValueError as error:

@@ -6,7 +6,8 @@ To add one: a function, a row here, and one in `options.py`.
 from __future__ import annotations
 
 from ..errors import ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
-from ..places import Found, find_entries, make_server
+from ..places import Found, find_entries, find_state, make_server
+from ..trust import Accepted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def call_tool(options: Options, sitting: Sitting) -> Any:
     sitting.phase = "call"
     result = opened.call_tool(name, arguments)
     if result.get("isError"):
-        raise explain_failure(server, name, result)
+        raise explain_failure(opened, name, result)
     if options.output_dir is not None:
         from .files import put_into_files
 
@@ -64,6 +65,7 @@ def check_call(opened: Opened, sitting: Sitting, name: str, arguments: dict[str,
         return
     server = opened.server.name
     if name not in tools:
+        opened.check_held(name)
         from difflib import get_close_matches
 
         near = get_close_matches(name, list(tools), n=3, cutoff=0.4)
@@ -99,7 +101,7 @@ def misfit(name: str, faults: list[Fault], arguments: dict[str, Any], schema: An
     )
 
 
-def explain_failure(server: ServerConfig, name: str, result: dict[str, Any]) -> ToolError:
+def explain_failure(opened: Opened, name: str, result: dict[str, Any]) -> ToolError:
     """The error that a tool's own answer is."""
     from .values import read_texts
 
@@ -107,7 +109,8 @@ def explain_failure(server: ServerConfig, name: str, result: dict[str, Any]) -> 
     content, structured = result.get("content"), result.get("structuredContent")
     return ToolError(
         f'The tool "{name}" failed: {said}',
-        server=server.name,
+        opened.way.explain_denial(said),
+        server=opened.server.name,
         tool=name,
         content=content,
         structuredContent=structured,
@@ -135,6 +138,9 @@ def describe_server(table: dict[str, Any]) -> dict[str, Any]:
         "url": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if url else None,
         "env": sorted(table.get("env", ())) or None,
         "headers": sorted(table.get("headers", ())) or None,
+        "sandbox": table.get("sandbox", "auto") if "command" in table else None,
+        "write": table.get("write"),
+        "network": table.get("network"),
         "enabled": table.get("enabled", True),
         "source": table["source"],
     }
@@ -256,6 +262,7 @@ def prepare(found: Found, name: str, options: Options, sitting: Sitting) -> Serv
     sitting.chosen = server, entry
     if not server.enabled or server.trust == "off":
         raise UsageError(f'The server "{name}" is switched off in {server.source}.', "Enable it there.", server=name)
+    Accepted(find_state()).check_start(server)
     if options.timeout is not None:
         limits: Any = server
         limits.timeout_s = limits.connect_s = options.timeout

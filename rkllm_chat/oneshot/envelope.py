@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..errors import ChatError
-    from .secrets import Secrets
+    from ..redact import Redactor
 
 HELP = "help"
 STANDARD_OUTPUT = 1
 
 
-def failure(error: ChatError, secrets: Secrets) -> dict[str, Any]:
-    """The document of an error, in which no value of the server's env and headers stands."""
+def failure(error: ChatError, secrets: Redactor) -> dict[str, Any]:
+    """The document of an error, in which no secret stands."""
     from ..clean import clean
 
     details = {key: value for key, value in error.details.items() if value is not None}
@@ -27,9 +27,18 @@ def failure(error: ChatError, secrets: Secrets) -> dict[str, Any]:
     return {"ok": False, "error": secrets.hide_all({"type": error.type_word, "message": message, "details": details})}
 
 
+def printable(text: str) -> str:
+    """A JSON document that steers no terminal; what does stands in it as `\\uXXXX`, which means the same."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    from ..clean import clean_json
+
+    return clean_json(text)
+
+
 def write(document: dict[str, Any]) -> bool:
     """Writes it to standard output; whether it got there. A help text is written as it is."""
-    text = document[HELP] if HELP in document else json.dumps(document, ensure_ascii=False, default=str)
+    text = document[HELP] if HELP in document else printable(json.dumps(document, ensure_ascii=False, default=str))
     data = memoryview(f"{text}\n".encode("utf-8", errors="replace"))
     try:
         os.set_blocking(STANDARD_OUTPUT, True)

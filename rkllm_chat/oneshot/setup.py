@@ -34,7 +34,8 @@ MCP tools are called from the shell, in this folder. Each command prints one JSO
 Look at a tool's inputSchema in list-tools before the first call. On an error read details: `available` and `closest`
 name what there is, `path` and `expected` what is wrong in the arguments. Large arguments: --args @FILE, or --args - for
 standard input. Images and other data: --output-dir FOLDER. The servers are configured in mcp_servers.json; write
-${NAME} there for a secret, and set NAME in the environment.
+${NAME} there for a secret, and set NAME in the environment. A server that was added there is started once its user has
+accepted it with rkllm-chat trust NAME, at a terminal.
 """
 FILES = {
     "mcp_servers.json": CONFIGURATION,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..config import ServerConfig
     from ..reach import Opened
-    from .secrets import Secrets
+    from ..redact import Redactor
 
 SCHEMA_S = 2.0
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -46,11 +46,11 @@ class Sitting:
         self.wants_meta = self.is_verbose = False
 
     @property
-    def secrets(self) -> Secrets:
+    def secrets(self) -> Redactor:
         """What must not come out."""
-        from .secrets import Secrets
+        from ..redact import Redactor
 
-        return Secrets(*self.chosen, os.environ) if self.chosen else Secrets()
+        return Redactor(*self.chosen, os.environ) if self.chosen else Redactor()
 
     def open(self, server: ServerConfig) -> Opened:
         """Starts or reaches the server. A signal that comes between its start and our knowing of it waits."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..redact import Redactor
+
 if TYPE_CHECKING:
     from mcp_types import (
         CreateMessageRequestParams,
@@ -36,13 +38,14 @@ class Asks:
     """`sample` answers with the chat's own model, None declines. `elicit` fills a form or shows a URL.
 
     `roots` are the folders a server may be told of. `on_log`: server, level ("warning" and above), text.
-    `on_change`: server, and what changed: "tools", "resources", "prompts", "gone", "open", or the URI of a resource
-    that was subscribed to.
+    `on_change`: server, and what changed: "tools", "resources", "prompts", "gone", "open", "bare" (it runs
+    without a sandbox, since there can be none), "held" (tools that the user has to accept first), or the URI of a
+    resource that was subscribed to.
 
     `log_in`: server, the URL to visit, and why: "first", "again" (the last login is over), "more" (it allows too
     little), "damaged" (what was kept of it), "unusable" (what was given last time). It gives the address where the
     visit ended, or "" to give up; it is cancelled once the browser has come by itself. One login is open at a time,
-    and for `login_s` seconds.
+    and for `login_s` seconds. `secrets` learns those of the servers and their logins.
     """
 
     sample: Sample | None = None
@@ -52,4 +55,5 @@ class Asks:
     on_change: Callable[[str, str], None] = ignore
     log_in: LogIn | None = None
     login_s: float = 300.0
+    secrets: Redactor = field(default_factory=Redactor, compare=False)
     one_login: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False)

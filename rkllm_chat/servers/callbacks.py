@@ -80,7 +80,7 @@ class Answers:
     async def take_log(self, params: Any) -> None:
         """All of it goes into the server's log file, what is worth a look also to whoever sits there."""
         data = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False)
-        text = clean_line(data)
+        text = self._asks.secrets.hide_all(clean_line(data))
         self._write_log(f"[{params.level}] {text}")
         if params.level in SHOWN_LEVELS and self._pace.allows():
             self._asks.on_log(self._server, str(params.level), text)

@@ -11,7 +11,7 @@ import math
 import time
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,7 +20,7 @@ import httpx2
 
 from ..config import ServerConfig
 from ..errors import ChatError
-from .addresses import is_loopback
+from .addresses import is_loopback, judge_peer
 from .lines import LONGEST, MB
 
 if TYPE_CHECKING:
@@ -58,9 +58,11 @@ class Watcher(Protocol):
 
 
 class Caller(httpx2.AsyncClient):
-    """An HTTP client for one server; its headers go to that server's origin alone."""
+    """An HTTP client for one server; its headers go to that server's origin alone. `is_out`: see `judge_peer`."""
 
-    def __init__(self, server: ServerConfig, watcher: Watcher, login: Login | None = None) -> None:
+    def __init__(
+        self, server: ServerConfig, watcher: Watcher, login: Login | None = None, is_out: bool = False
+    ) -> None:
         read_s = max(server.timeout_s, server.connect_s) + SPARE_S
         super().__init__(
             headers={**server.headers, "accept-encoding": "gzip"},
@@ -69,6 +71,7 @@ class Caller(httpx2.AsyncClient):
             verify=httpx2.create_ssl_context(),
             trust_env=not is_loopback(server.url),  # which is its proxies
         )
+        self._server, self._is_out = server, is_out
         self._watcher, self._login = watcher, login
         self._streams: deque[float] = deque(maxlen=MOST_STREAMS)
 
@@ -122,7 +125,18 @@ class Caller(httpx2.AsyncClient):
     async def _send_judged(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         if self._login:
             self._watcher.problem = ""  # a 401 that a login has mended
+        request.extensions["trace"] = self._look_at_peer
         return await self._judge(await super().send(request, **options))
+
+    async def _look_at_peer(self, event: str, info: Mapping[str, Any]) -> None:
+        """Each new connection, before anything is sent on it (httpx, Extensions, "trace")."""
+        if event == "connection.connect_tcp.complete":
+            stream = info["return_value"]
+            try:
+                judge_peer(self._server, str(stream.get_extra_info("server_addr")[0]), self._is_out)
+            except ChatError:
+                await stream.aclose()
+                raise
 
     async def _say_goodbye(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """The end of a session is told, and not waited for."""

@@ -13,12 +13,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..errors import ConnectError, ProtocolError, TimeLimitError, UsageError, ValidationError
 from ..messages import Tool
+from ..pins import refuse_held
 from ..values import LOG_LEVELS
 from .callbacks import visit_pages
 from .life import LIST_S, Life
 from .lines import find_half_key
 from .progress import OnProgress, Patience, Reports
+from .sandbox import Sandbox
 from .tasks import Begun, Handle, ModernTask, OlderTask, Task, begin
+from .traffic import log_fault
 from .trouble import explain_call
 
 Result = TypeVar("Result")
@@ -27,6 +30,20 @@ Send = Callable[[Client], Awaitable[Result]]
 
 class Connection(Life):
     """Open it, use it, close it. What is asked of a server that is down starts it first."""
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """That of its process, or why it has none; None where none is wanted."""
+        return getattr(self._transport, "sandbox", None)
+
+    def explain_denial(self, text: str) -> str:
+        """Why its sandbox made it complain in such a text, "" if it did not."""
+        return self._transport.explain_denial(text) if self._transport else ""
+
+    def _tell_open(self) -> None:
+        super()._tell_open()
+        if self.sandbox and self.sandbox.missing:
+            self.asks.on_change(self.config.name, "bare")
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress, meant: Tool | None = None
@@ -92,7 +109,8 @@ class Connection(Life):
         except TimeoutError as error:
             if client := self._client:
                 self._checking = asyncio.create_task(self._check_alive(client))
-            raise explain_call(self.config.name, error, patience.limit_s, self._transport) from error
+            explained = explain_call(self.config.name, error, patience.limit_s, self._transport)
+            raise log_fault(explained, self.asks.secrets) from error
         finally:
             if client := self._client:
                 self.run_errand(task.cancel(client))
@@ -115,6 +133,7 @@ class Connection(Life):
             raise
         except BaseException as error:  # the SDK raises groups of anything
             explained = explain_call(self.config.name, error, limit_s, self._transport)
+            explained = log_fault(explained, self.asks.secrets)
             if isinstance(explained, ConnectError):
                 await self._let_go()
             elif isinstance(explained, TimeLimitError):
@@ -123,6 +142,8 @@ class Connection(Life):
 
     def _check_unchanged(self, name: str, meant: Tool | None) -> None:
         """Raises ProtocolError if the tool is another one than the one that was meant, or is gone."""
+        if name in self.why_held:
+            raise refuse_held(self.config.name, name, self.why_held[name])
         now = next((tool for tool in self.tools if tool.name == name), None)
         if meant is not None and now != meant:
             what = "is gone" if now is None else "has changed"

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..config import ServerConfig
 from ..errors import AuthError
+from ..private import make_folder
 
 LOCK_S = 30.0
 LOOK_AGAIN_S = 0.05
@@ -67,6 +68,12 @@ class Kept(BaseModel):
     @property
     def refresh(self) -> str:
         return (self.tokens.refresh_token or "") if self.tokens else ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What of it must be told nobody."""
+        client = self.client.client_secret if self.client else None
+        return (self.access, self.refresh, client or "")
 
     @property
     def is_stale(self) -> bool:
@@ -152,7 +159,7 @@ class CredentialFile:
             self._memory = kept.model_copy()
             return
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._folder)
             with self._open_folder() as folder:
                 self._write(folder, kept.model_dump_json(exclude_none=True).encode())
         except OSError as error:

@@ -32,7 +32,7 @@ from mcp_types import (
 
 from ..config import ServerConfig
 from ..errors import ChatError, ConnectError
-from .addresses import check_address, show_url
+from .addresses import check_address, check_headers, show_url
 from .caller import Caller, has_same_origin
 from .clock import Clock
 from .exchange import UNUSABLE_CODE
@@ -72,7 +72,8 @@ class Web(Transport):
         self._runner: asyncio.Task[None] | None = None
 
     async def _open(self) -> None:
-        await check_address(self.server)
+        check_headers(self.server)
+        self._is_out = await check_address(self.server)
         self._runner = asyncio.create_task(self._run(), name=f"{self.server.name} over HTTP")
         await self._connected.wait()
         if self._refusal:
@@ -117,7 +118,7 @@ class Web(Transport):
         clock = self.login.clock if self.login else Clock()
         try:
             with clock.limit(CONNECT_S) as self._limit:
-                async with Caller(self.server, self, self.login) as caller:
+                async with Caller(self.server, self, self.login, self._is_out) as caller:
                     return await (self._speak_sse(caller) if way == "sse" else self._speak_http(caller, is_last))
             raise TimeoutError("it is silent")
         except Exception as error:

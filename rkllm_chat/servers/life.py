@@ -12,7 +12,7 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,16 +24,17 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from .. import __version__
 from ..config import ServerConfig
 from ..errors import ChatError, ConnectError
-from ..messages import Tool
 from .asks import Asks
 from .backoff import Backoff
 from .callbacks import Answers
 from .listening import Followed, listen
 from .listing import has_resources, list_tools
 from .login import Login
+from .offer import Offer
 from .progress import Reports
 from .tap import Tap
 from .tasks import Tasks
+from .traffic import log_fault, log_start, log_stop
 from .transports import open_transport
 from .trouble import CLOSED, CLOSED_CODE, explain_call, explain_start, first_line
 from .watch import Use, is_alive, wait_until_idle, wait_until_silent
@@ -49,28 +50,23 @@ log = logging.getLogger(__name__)
 State = Literal["closed", "starting", "open", "idle", "failed"]
 
 
-class Life:
-    """Opened, restarted and closed by whoever has it. `tools` are those of its last start; `error`: why it is not open.
+class Life(Offer):
+    """Opened, restarted and closed by whoever has it. `error`: why it is not open.
 
-    `has_resources`: there is something to read, or a template for it. `hidden`: what the server has and nobody can
-    call -> why, a key of the language table "hidden".
-
+    `has_resources`: there is something to read, or a template for it.
     `source` is given instead of a transport where the server lives in this process (an `MCPServer`).
     """
 
     def __init__(self, config: ServerConfig, log_file: Path, asks: Asks | None = None, source: Any = None) -> None:
-        self.config = config
+        super().__init__(config)
         self.log_file = log_file
-        self.tools: list[Tool] = []
         self.has_resources = False
-        self.hidden: Mapping[str, str] = {}
         self.error: ChatError | None = None
         self.asks = asks or Asks()
         self.login = Login(config, None, self.asks)
         self.log_level = config.log_level
         self._source = source
         self._use = Use()
-        self._as_tasks: frozenset[str] = frozenset()
         self._listeners: dict[str, Reports] = {}
         self._errands: set[asyncio.Task[None]] = set()
         self._lost = asyncio.Event()
@@ -230,6 +226,7 @@ class Life:
                         self.run_errand(self.send_level(client))
                         await self._subscribe(client, self._followed.uris)
                     limit.deadline, self._client, opened, self._was_open = math.inf, client, True, True
+                    log_start(self.config.name, time.monotonic() - begun, client.protocol_version, len(self.tools))
                     self._tell_open()
                     self._ready.set()
                     await self._live(client, tap)
@@ -241,8 +238,10 @@ class Life:
             self._fail(error, opened, tap)
         finally:
             self._client = None
-            if opened and not self._is_idle:
-                self._backoff.died(time.monotonic(), time.monotonic() - begun)
+            if opened:
+                log_stop(self.config.name, lasted_s := time.monotonic() - begun, self._is_idle)
+                if not self._is_idle:
+                    self._backoff.died(time.monotonic(), lasted_s)
             self._ready.set()
 
     def _tell_open(self) -> None:
@@ -345,13 +344,14 @@ class Life:
 
     async def _list(self, client: Client, fresh: bool = False) -> None:
         self._listed = time.monotonic()
-        listed = await list_tools(client, self.config, fresh)
-        self.tools, self.hidden, self._as_tasks = listed.tools, listed.hidden, listed.as_tasks
+        if self.take(await list_tools(client, self.config, fresh)):
+            self.asks.on_change(self.config.name, "held")
         self.has_resources = await has_resources(client)
 
     def _open_tap(self) -> Tap:
         self._transport = open_transport(self.config, self.log_file)
-        self._transport.login = self.login
+        self._transport.login, self._transport.roots = self.login, tuple(map(str, self.asks.roots))
+        self._transport.secrets = self.asks.secrets
         return Tap(self._transport)
 
     def _make_client(self, tap: Tap | None) -> Client:
@@ -374,10 +374,10 @@ class Life:
         self._is_idle = False
         name, config = self.config.name, self.config
         if opened:
-            self.error = explain_call(name, error, config.timeout_s, self._transport)
+            self.error = log_fault(explain_call(name, error, config.timeout_s, self._transport), self.asks.secrets)
             self.asks.on_change(name, "gone")
             return
-        self.error = explain_start(name, error, config.connect_s, self._transport)
+        self.error = log_fault(explain_start(name, error, config.connect_s, self._transport), self.asks.secrets)
         died = tap is not None and tap.ended.is_set() and tap.asked == {"server/discover"}
         self._died_of_discover = died and not self._was_open
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from mcp import Client
@@ -14,6 +14,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..config import ServerConfig
 from ..messages import Tool
+from ..pins import read_told
+
+if TYPE_CHECKING:
+    from ..pins import Told
 
 LIST_S = 10.0
 MOST_PAGES = 50
@@ -45,11 +49,15 @@ async def list_all(fetch: Fetch, key: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class Listing:
-    """The tools that can be called; which of them as tasks only; and those that cannot -> why (in words: "hidden")."""
+    """The tools that can be called; which of them as tasks only; and those that cannot -> why (in words: "hidden").
+
+    `told` is what each says of itself, also those that the configuration does not offer.
+    """
 
     tools: list[Tool]
     as_tasks: frozenset[str] = frozenset()
     hidden: Mapping[str, str] = field(default_factory=dict[str, str])
+    told: Mapping[str, Told] = field(default_factory=dict[str, "Told"])
 
 
 async def list_tools(client: Client, config: ServerConfig, fresh: bool = False) -> Listing:
@@ -58,14 +66,21 @@ async def list_tools(client: Client, config: ServerConfig, fresh: bool = False) 
         return Listing([])
     mode: Literal["refresh", "use"] = "refresh" if fresh else "use"
     entries = await list_all(lambda cursor: client.list_tools(cursor=cursor, cache_mode=mode), "tools")
-    offered: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     for entry in entries:
-        if offers(config, entry.name):
-            offered.setdefault(entry.name, entry)
+        known.setdefault(entry.name, entry)
+    offered = {name: entry for name, entry in known.items() if offers(config, name)}
     as_tasks = frozenset(name for name, entry in offered.items() if needs_task(client, entry))
     hidden = {} if can_run_tasks(client) else dict.fromkeys(sorted(as_tasks), "task")
     tools = [read_tool(entry, config) for name, entry in offered.items() if name not in hidden]
-    return Listing(tools, as_tasks - hidden.keys(), hidden)
+    return Listing(tools, as_tasks - hidden.keys(), hidden, {name: tell(entry) for name, entry in known.items()})
+
+
+def tell(entry: Any) -> Told:
+    """What an entry says of its tool, in the words of the protocol."""
+    hints = entry.annotations.model_dump(by_alias=True) if entry.annotations else None
+    words = {"name": entry.name, "title": entry.title, "description": entry.description, "annotations": hints}
+    return read_told({**words, "inputSchema": entry.input_schema, "outputSchema": entry.output_schema})
 
 
 async def has_resources(client: Client) -> bool:
@@ -84,7 +99,7 @@ async def has_resources(client: Client) -> bool:
 
 def read_tool(entry: Any, config: ServerConfig) -> Tool:
     hints = entry.annotations or ToolAnnotations()
-    read_only = bool(hints.read_only_hint)
+    read_only = bool(hints.read_only_hint) and not hints.destructive_hint  # of two claims the worse
     return Tool(
         name=entry.name,
         description=entry.description or entry.title or "",

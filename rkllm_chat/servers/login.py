@@ -55,6 +55,7 @@ class Login:
         self.clock = clock or Clock()
         self._server, self._asks = server, asks
         self._file = CredentialFile(folder, server)
+        asks.secrets.learn_server(server)
         self._kept: Kept | None = None
         self._lock = asyncio.Lock()
         self._has_header = "authorization" in {name.lower() for name in server.headers}
@@ -91,6 +92,7 @@ class Login:
         if self._has_header:
             return ""
         self._kept = self._kept or self._file.read()
+        self._asks.secrets.add(*self._kept.secrets)
         if self._kept.access:
             request.headers["authorization"] = f"Bearer {self._kept.access}"
         return self._kept.access
@@ -257,6 +259,7 @@ class Login:
             kept.server = show_url(self._server.url)
             remember(provider, self._server.oauth, kept)
         self._kept = kept
+        self._asks.secrets.add(*kept.secrets)
         self._file.write(kept)
 
     def _begin(self) -> str:

@@ -15,6 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ..arguments import without_patterns
+from ..pins import cut_description
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,6 @@ LISTS = {
 }
 KINDS = ("complete", "input_required", "task")
 LONGEST_NAME = 256
-LONGEST_DESCRIPTION = 10_000
 MOST_ENTRIES = 1000
 MOST_BLOCKS = 1000
 BARE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
@@ -105,8 +105,8 @@ def tame(entry: dict[str, Any]) -> dict[str, Any]:
     tamed = dict(entry)
     if schema := entry.get("outputSchema"):
         tamed["outputSchema"] = without_patterns(schema)
-    if len(description := entry.get("description") or "") > LONGEST_DESCRIPTION:
-        tamed["description"] = f"{description[:LONGEST_DESCRIPTION]}…"
+    if description := entry.get("description"):
+        tamed["description"] = cut_description(description)
     return tamed
 
 

@@ -82,6 +82,10 @@ class Once:
     def version(self) -> str:
         return self._connection.protocol_version
 
+    def explain_denial(self, text: str) -> str:
+        """Whether the server's sandbox is why it complains in a text, and what allows it; else ""."""
+        return self._connection.explain_denial(text)
+
     def open(self) -> None:
         if self._is_open:
             return

@@ -17,22 +17,23 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .programs import GUARD, MARK
+from .programs import GUARD, MARK, Start, read_exit
 
 
 class Process:
     """A running command. `stdin`, `stdout` and `stderr` are descriptors of its pipes, and do not block.
 
     `death` is one that becomes readable when it ends. It stays a zombie until `close`, so that its number means no
-    other process. Raises OSError if it cannot be started.
+    other process. In a sandbox `pid` is the sandbox's. Raises OSError if it cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], cwd: str | None) -> None:
+    def __init__(self, start: Start) -> None:
         name, value = MARK, secrets.token_hex(8)
+        self._is_enclosed = start.is_enclosed
         self._mark = f"{name}={value}".encode()
         self._guard = start_guard(f"{name}={value}")
         try:
-            self._child = start_server(command, {**environment, name: value}, cwd)
+            self._child = start_server(start.command, {**start.environment, name: value}, start.folder)
         except BaseException:
             self._end_guard()
             raise
@@ -54,15 +55,17 @@ class Process:
         status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if status is None:
             return None
-        return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+        code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+        return read_exit(code) if self._is_enclosed else code
 
     def living(self) -> list[int]:
         """Its processes that run: of its group, or with its mark."""
         return find_living(self.pid, self._mark)
 
     def send(self, number: signal.Signals) -> bool:
-        """Signals all that live; whether there were any."""
-        return send_all(self.pid, self._mark, number)
+        """Signals all that live; whether there were any. A sandbox would end at once, and everything in it."""
+        spared = self.pid if self._is_enclosed and number != signal.SIGKILL else 0
+        return send_all(self.pid, self._mark, number, spared)
 
     def close(self) -> None:
         """Lets go of everything; it and its group have been ended."""
@@ -106,11 +109,12 @@ def start_guard(mark: str) -> subprocess.Popen[bytes]:
     )
 
 
-def send_all(group: int, mark: bytes, number: signal.Signals) -> bool:
-    """Signals all that live of a group or with a mark; whether there were any."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)  # at once, so that none escapes by forking
-    living = find_living(group, mark)
+def send_all(group: int, mark: bytes, number: signal.Signals, spared: int = 0) -> bool:
+    """Signals all that live of a group or with a mark, but for one; whether there were any."""
+    if not spared:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)  # at once, so that none escapes by forking
+    living = [pid for pid in find_living(group, mark) if pid != spared]
     for pid in living:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from mcp_types import Resource, ResourceTemplate
 
 from ..messages import Tool
 
-MOST_SHOWN = 50
 
-
+@lru_cache
 def resource_tools(trusted: bool) -> tuple[Tool, Tool]:
     """`list_resources` and `read_resource`, without a server; `trusted` if all servers with resources are."""
     uri = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
@@ -26,6 +26,4 @@ def describe_resources(
     """One line each: URI and what it is."""
     lines = [f"{one.uri}: {one.title or one.description or one.name}" for _, one in resources]
     lines += [f"{one.uri_template}: {one.title or one.description or one.name}" for _, one in templates]
-    if len(lines) > MOST_SHOWN:
-        lines[MOST_SHOWN:] = [f"... and {len(lines) - MOST_SHOWN} more"]
     return "\n".join(lines) or "There are no resources."

@@ -22,12 +22,13 @@ from ..config import ServerConfig
 from ..errors import ConnectError
 from .lines import MB, MOST_DISCARDED, Lines
 from .processes import Process
-from .programs import describe_exit, find_command, find_folder, make_environment
+from .programs import describe_exit, find_command, find_folder, plan_start
 from .transport import Transport
 
 READ_SIZE = 1 << 18
 MOST_UNWRITTEN = 32 * MB
 MOST_DRAINED = 4 * MB
+PLAN_S = 20.0
 EXIT_S = 0.1
 FLUSH_S = 0.3
 GRACE_S = 1.0
@@ -42,8 +43,7 @@ class Stdio(Transport):
     def __init__(self, server: ServerConfig, log: Path) -> None:
         super().__init__(server, log)
         self.kind = "stdio"
-        self._command = find_command(server)
-        self._cwd = find_folder(server)
+        find_command(server), find_folder(server)
         self._unwritten = bytearray()
         self._is_started = False
         self._written = self._heard = 0
@@ -57,14 +57,23 @@ class Stdio(Transport):
         self._loop = asyncio.get_running_loop()
         self._lines = Lines(self._exchange.take_line, self._exchange.refuse_line)
         try:
-            self._process = Process(self._command, make_environment(os.environ, self.server.env), self._cwd)
+            start = await asyncio.wait_for(asyncio.to_thread(plan_start, self.server, self.roots), PLAN_S)
+            self.sandbox = start.sandbox
+            self._process = Process(start)
         except OSError as error:
-            reason = f'Server "{self.server.name}": {self._command[0]} cannot be started: {error.strerror}.'
+            reason = f'Server "{self.server.name}": {self.server.command} cannot be started: {error.strerror}.'
             raise ConnectError(reason, server=self.server.name) from error
         self._is_started = True
         self._loop.add_reader(self._process.stdout, self._read_output)
         self._loop.add_reader(self._process.stderr, self._read_errors)
         self._loop.add_reader(self._process.death, self._note_exit)
+
+    def explain_denial(self, text: str) -> str:
+        if self.sandbox is None or not self._is_started or self._over.is_set():
+            return ""
+        outermost = self._process.pid  # bubblewrap's first process has our network
+        inner = [pid for pid in self._process.living() if pid != outermost]
+        return self.sandbox.explain_denial(inner, text)
 
     def _read_output(self) -> int:
         data = self._read(self._process.stdout, self._fade)

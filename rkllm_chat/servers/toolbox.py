@@ -31,6 +31,8 @@ from typing_extensions import Self
 from ..config import ServerConfig
 from ..errors import ChatError, ServerNotFoundError, ToolNotFoundError
 from ..messages import Status, Tool, ToolResult
+from ..pins import Pins
+from ..trust import Accepted, is_wanted
 from .asks import Asks, ignore
 from .connection import Connection
 from .content import read_resource_text, read_result
@@ -38,6 +40,7 @@ from .login import Login
 from .progress import OnProgress
 from .requests import complete, get_prompt, list_prompts, list_resources, list_templates, read_resource, subscribe
 from .resources import describe_resources, resource_tools
+from .traffic import log_call
 
 Item = TypeVar("Item")
 
@@ -45,13 +48,15 @@ Item = TypeVar("Item")
 class Toolbox:
     """The enabled servers of a configuration. `connections` has each by its name.
 
-    Beside the folder of the logs, in `logins`, is kept what servers gave for a login; without one, nothing is kept.
+    Beside the folder of the logs is kept what servers gave for a login and what the user has accepted of them; without
+    one, nothing is kept.
     """
 
     def __init__(
         self, configs: Iterable[ServerConfig], log_folder: Path | None = None, asks: Asks | None = None
     ) -> None:
         self._logins = log_folder.with_name("logins") if log_folder else None
+        self._accepted = Accepted(str(log_folder.parent) if log_folder else None)
         self._logs = log_folder or Path(gettempdir()) / "rkllm-chat-logs"
         self._asks = asks or Asks()
         self.connections = {config.name: self._connect(config) for config in configs if is_wanted(config)}
@@ -94,6 +99,11 @@ class Toolbox:
         found = [tool for connection in self.connections.values() for tool in connection.tools]
         offering = [one for one in self.connections.values() if one.has_resources]
         return [*found, *(resource_tools(all(one.config.trust == "trusted" for one in offering)) if offering else ())]
+
+    @property
+    def held(self) -> Sequence[Tool]:
+        """The tools that nobody can call until the user has accepted how they have changed."""
+        return [tool for connection in self.connections.values() for tool in connection.held]
 
     @property
     def failures(self) -> dict[str, ChatError]:
@@ -139,15 +149,22 @@ class Toolbox:
 
         def result(status: Status, text: str, structured: Any = None) -> ToolResult:
             seconds = round(time.monotonic() - begun, 3)
-            return ToolResult(tool.server, tool.name, dict(arguments), status, text, seconds, structured)
+            done = ToolResult(tool.server, tool.name, dict(arguments), status, text, seconds, structured)
+            log_call(done)
+            return done
 
         try:
             if not tool.server:
                 return result("completed", await self._call_local(tool.name, arguments))
-            answer = await self._find(tool.server).call(tool.name, arguments, on_progress, tool)
+            connection = self._find(tool.server)
+            answer = await connection.call(tool.name, arguments, on_progress, tool)
         except ChatError as error:
             return result("failed", error.message)
-        return result("failed" if answer.is_error else "completed", read_result(answer), answer.structured_content)
+        text = read_result(answer)
+        if not answer.is_error:
+            return result("completed", text, answer.structured_content)
+        told = " ".join(filter(None, (text, connection.explain_denial(text))))
+        return result("failed", told, answer.structured_content)
 
     async def execute_tool(self, server: str, tool: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:
         """Calls a tool and gives what the server gave. Raises ChatError."""
@@ -219,6 +236,7 @@ class Toolbox:
     def _connect(self, config: ServerConfig) -> Connection:
         connection = Connection(config, self._logs / f"{config.name}.log", self._asks)
         connection.login = Login(config, self._logins, self._asks)
+        connection.pins = Pins(self._accepted, config)
         return connection
 
     async def _ask_each(
@@ -243,7 +261,3 @@ class Toolbox:
             hint = f"There are {', '.join(names)}." if names else "There are none."
             raise ServerNotFoundError(f'There is no server "{server}".', hint, available=names)
         return self.connections[server]
-
-
-def is_wanted(config: ServerConfig) -> bool:
-    return config.enabled and config.trust != "off"

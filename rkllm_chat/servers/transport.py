@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
@@ -17,11 +18,15 @@ from mcp.shared.message import SessionMessage
 from typing_extensions import Self
 
 from ..config import ServerConfig
+from ..redact import Redactor
 from .exchange import Exchange
 from .serverlog import ServerLog
 
 if TYPE_CHECKING:
     from .login import Login
+    from .sandbox import Sandbox
+
+log = logging.getLogger(__name__)
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Streams = tuple[Incoming, "Outgoing"]
@@ -33,7 +38,8 @@ class Transport(AbstractAsyncContextManager[Streams], ABC):
     `mode` is how `mcp.Client` is to begin, `kind` the row of TRANSPORTS that it is, once that is known. `ended` says
     why the connection ended, in words that follow "it" ("exited with 3"); `exit_code` is the process's, negative for a
     signal. `problem` is what the last HTTP answer had below the protocol ("HTTP 401 Unauthorized"), `challenge` its
-    WWW-Authenticate. All are empty while there is nothing to tell. `login` is used by those that speak HTTP.
+    WWW-Authenticate. All are empty while there is nothing to tell. `login` is used by those that speak HTTP, `sandbox`
+    by those that start a process, which may read `roots`. What is in `secrets` comes into no log.
     """
 
     def __init__(self, server: ServerConfig, log: Path) -> None:
@@ -45,6 +51,9 @@ class Transport(AbstractAsyncContextManager[Streams], ABC):
         self.problem = ""
         self.challenge = ""
         self.login: Login | None = None
+        self.sandbox: Sandbox | None = None
+        self.roots: tuple[str, ...] = ()
+        self.secrets = Redactor(server)
         self._log_path = log
 
     @property
@@ -52,12 +61,18 @@ class Transport(AbstractAsyncContextManager[Streams], ABC):
         """The last that the server wrote to its standard error."""
         return self._log.said
 
+    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - what is reached over a network has no sandbox of ours
+        """Whether the sandbox is why the server complains, in a sentence that says what allows it; else ""."""
+        return ""
+
     def write_log(self, line: str) -> None:
         """Adds a line to the server's own log file."""
         self._log.write(f"{line}\n".encode(errors="replace"))
 
     async def __aenter__(self) -> Streams:
-        self._log = ServerLog(self._log_path)
+        self._log = ServerLog(self._log_path, self.secrets)
+        if self._log.trouble:
+            log.warning("The log of a server cannot be written: %s", self._log.trouble)
         self._exchange = Exchange(self._log, self._put)
         try:
             await self._open()

@@ -10,6 +10,7 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from ..clean import clean_line
 from ..errors import ChatError, ConnectError, ProtocolError, TimeLimitError
+from ..redact import Redactor
 
 TIMEOUT_CODE = -32001
 CLOSED_CODE = -32000
@@ -28,16 +29,17 @@ def explain_call(name: str, error: BaseException, limit_s: float, transport: obj
             f'Server "{name}" did not answer within {limit_s:g} s.', "Raise its timeout_s.", server=name, phase="call"
         )
     if is_gone(leaf):
-        return ConnectError(f'Server "{name}" has gone away{ending(transport)}.{last_words(transport)}', server=name)
+        text = f'Server "{name}" has gone away{ending(transport)}.{last_words(transport)}'
+        return ConnectError(text, sandbox_hint(transport), server=name)
     if isinstance(leaf, MCPError):
-        said = shorten(leaf.message)
+        said = shorten(hide(leaf.message, transport))
         return ProtocolError(
             f'Server "{name}" answered with error {leaf.code}{problem(transport)}: {said}', server=name, code=leaf.code
         )
     if is_misfit(leaf):
-        text = f'Server "{name}" gave a result that does not fit what it promised: {first_line(leaf)}'
+        text = f'Server "{name}" gave a result that does not fit what it promised: {first_line(leaf, transport)}'
         return ProtocolError(text, server=name)
-    return ProtocolError(f'Server "{name}" broke the protocol: {first_line(leaf)}', server=name)
+    return ProtocolError(f'Server "{name}" broke the protocol: {first_line(leaf, transport)}', server=name)
 
 
 def explain_start(name: str, error: BaseException, limit_s: float, transport: object) -> ChatError:
@@ -50,8 +52,9 @@ def explain_start(name: str, error: BaseException, limit_s: float, transport: ob
         text = f'Server "{name}" did not start within {limit_s:g} s{problem(transport)}.{words}'
         return TimeLimitError(text, "Raise its connect_s.", server=name, phase="start")
     if is_gone(leaf):
-        return ConnectError(f'Server "{name}" ended before it answered{ending(transport)}.{words}', server=name)
-    said = shorten(leaf.message) if isinstance(leaf, MCPError) else first_line(leaf)
+        text = f'Server "{name}" ended before it answered{ending(transport)}.{words}'
+        return ConnectError(text, sandbox_hint(transport), server=name)
+    said = shorten(hide(leaf.message, transport)) if isinstance(leaf, MCPError) else first_line(leaf, transport)
     return ConnectError(f'Server "{name}" cannot be opened{problem(transport)}: {said}.{words}', server=name)
 
 
@@ -92,6 +95,12 @@ def problem(transport: object) -> str:
     return f" ({said})" if isinstance(said, str) and said else ""
 
 
+def sandbox_hint(transport: object) -> str:
+    """What a server that has died could not reach, where it was in a sandbox."""
+    sandbox = getattr(transport, "sandbox", None)
+    return sandbox.hint if sandbox else ""
+
+
 def last_words(transport: object) -> str:
     """The last lines of what the server wrote to its standard error as a sentence, where it has one."""
     heard = getattr(transport, "said", b"")
@@ -112,7 +121,13 @@ def first_leaf(error: BaseException) -> BaseException:
     return error
 
 
-def first_line(error: BaseException) -> str:
+def hide(text: str, transport: object) -> str:
+    """A text without secrets: before it is cut, as half of one would not be known."""
+    secrets = getattr(transport, "secrets", None)
+    return secrets.hide_all(text) if isinstance(secrets, Redactor) else text
+
+
+def first_line(error: BaseException, transport: object = None) -> str:
     """An error in one line; of a failed validation, where and what."""
     if "Unsupported protocol version" in str(error):
         return shorten(f"{error} (known here: {', '.join(KNOWN_PROTOCOL_VERSIONS)})")
@@ -120,4 +135,4 @@ def first_line(error: BaseException) -> str:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"][-2:])
         return shorten(f"{place}: {first['msg']}")
-    return shorten((str(error).strip() or type(error).__name__).splitlines()[0])
+    return shorten(hide(str(error).strip() or type(error).__name__, transport).splitlines()[0])

@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from mcp.shared.message import SessionMessage
 from websockets.asyncio.client import ClientConnection, connect
@@ -18,7 +21,7 @@ from websockets.typing import Subprotocol
 
 from ..config import ServerConfig
 from ..errors import ConnectError
-from .addresses import check_address, is_loopback, show_url
+from .addresses import check_address, check_headers, is_loopback, judge_peer, show_url
 from .lines import LONGEST, MB
 from .transport import Transport
 
@@ -40,6 +43,18 @@ class NoRedirect(connect):
         return exc
 
 
+class Judged(ClientConnection):
+    """A connection whose other end is looked at before anything is said."""
+
+    def __init__(self, judge: Callable[[str], None], *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._judge = judge
+
+    async def handshake(self, *arguments: Any, **options: Any) -> None:
+        self._judge(str(self.remote_address[0]))
+        await super().handshake(*arguments, **options)
+
+
 class WebSocket(Transport):
     """Raises ConnectError if the server cannot be reached or does not speak the subprotocol."""
 
@@ -51,9 +66,10 @@ class WebSocket(Transport):
         self._tasks: list[asyncio.Task[None]] = []
 
     async def _open(self) -> None:
-        await check_address(self.server)
+        check_headers(self.server)
+        is_out = await check_address(self.server)
         try:
-            connection = self._connection = await self._connect()
+            connection = self._connection = await self._connect(is_out)
         except (OSError, WebSocketException, asyncio.TimeoutError) as error:
             if isinstance(error, InvalidStatus):
                 self._note_status(error)
@@ -66,12 +82,14 @@ class WebSocket(Transport):
         url = show_url(self.server.url)
         return ConnectError(f'Server "{self.server.name}": {url} {reason}.', server=self.server.name, url=url)
 
-    async def _connect(self) -> ClientConnection:
+    async def _connect(self, is_out: bool) -> ClientConnection:
+        judge = partial(judge_peer, self.server, is_out=is_out)
         return await NoRedirect(
             self.server.url,
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             additional_headers=dict(self.server.headers),
             proxy=None if is_loopback(self.server.url) else True,
+            create_connection=cast("type[ClientConnection]", partial(Judged, judge)),
             max_size=LONGEST,
             open_timeout=OPEN_S,
             ping_interval=PING_S,

@@ -35,9 +35,13 @@ def remember(path: str, tools: Sequence[Mapping[str, Any]]) -> None:
     data = json.dumps(kept, ensure_ascii=False).encode("utf-8", errors="replace")
     if len(data) > LARGEST or read_bytes(path) == data:
         return
+    from pathlib import Path
+
+    from ..private import make_folder
+
     draft = f"{path}.{os.getpid()}"
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        make_folder(Path(path).parent)
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "wb") as opened:
             opened.write(data)

@@ -35,6 +35,7 @@ def call(target: str, words: Sequence[str], options: Options, course: Course) ->
     tools = opened.list_tools()
     course.listed.append((found.get(server_name)[0], tools))
     course.phase = "arguments"
+    opened.check_held(name)
     tool = find_tool(name, tools, server_name)
     schema = tool["inputSchema"] if isinstance(tool.get("inputSchema"), dict) else {}
     with schema_limit():
@@ -51,7 +52,7 @@ def call(target: str, words: Sequence[str], options: Options, course: Course) ->
     course.phase = "call"
     result = opened.call_tool(name, arguments)
     if result.get("isError"):
-        raise explain_failure(opened.server, name, result)
+        raise explain_failure(opened, name, result)
     return show(course.secrets.hide(result), name, options)
 
 

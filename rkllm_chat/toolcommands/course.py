@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 
 from ..errors import ChatError, InterruptedByUserError
-from ..oneshot.envelope import HELP, failure, write
+from ..oneshot.envelope import HELP, failure, printable, write
 from ..oneshot.sitting import Sitting, Stopped, explain_fault, ignore_signals, listen_for_signals
 from .options import no_options, parse
 
@@ -113,7 +113,7 @@ def tell(error: ChatError, options: Options, course: Course) -> str:
 
     document = json.dumps(failure(error, course.secrets), ensure_ascii=False, default=str)
     if options.output == "json":
-        return document
+        return printable(document)
     from .outputs import to_yaml
 
     return to_yaml(json.loads(document))

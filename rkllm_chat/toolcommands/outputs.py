@@ -35,7 +35,9 @@ def has_bytes(result: Mapping[str, Any]) -> bool:
 
 
 def as_json(result: Mapping[str, Any]) -> str:
-    return json.dumps({"ok": True, "result": result}, ensure_ascii=False)
+    from ..oneshot.envelope import printable
+
+    return printable(json.dumps({"ok": True, "result": result}, ensure_ascii=False))
 
 
 def as_yaml(result: Mapping[str, Any]) -> str:
@@ -76,7 +78,16 @@ def yaml_scalar(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if isinstance(value, float):  # YAML 1.1 takes 1e-07 for a text
         return re.sub(EXPONENT, r"\1.0e", text)
-    return re.sub(UNPRINTABLE, lambda match: f"\\u{ord(match[0]):04x}", text)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    from ..clean import UNSEEN
+
+    return re.sub(UNPRINTABLE, write_escape, UNSEEN.sub(write_escape, text))
+
+
+def write_escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def as_text(result: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         def tell(self, message: dict[str, Any]) -> None: ...
         def exchange(self, talk: Talk, phase: str, limit_s: float) -> None: ...
         def last_words(self) -> str: ...
+        def explain_denial(self, text: str) -> str: ...
         def close(self, is_patient: bool = True) -> None: ...
 
 
@@ -66,6 +67,10 @@ class Client:
     @property
     def last_words(self) -> str:
         return self._channel.last_words()
+
+    def explain_denial(self, text: str) -> str:
+        """Whether the server's sandbox is why it complains in a text, and what allows it; else ""."""
+        return self._channel.explain_denial(text)
 
     def open(self) -> None:
         """Agrees on the protocol. A server that does not know `initialize` is asked in the stateless form."""

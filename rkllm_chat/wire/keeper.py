@@ -22,6 +22,7 @@ import struct
 import time
 
 from ..errors import ChatError
+from ..redact import keep_end
 from .program import Program, list_inheritable, start
 
 TYPE_CHECKING = False
@@ -114,7 +115,7 @@ class Keeper:
             if program.stdout in ready:
                 self._take_output()
             if program.stderr in ready:
-                self._said = (self._said + (read(program.stderr) or b""))[-LAST_WORDS:]
+                self._said = keep_end(self._said + (read(program.stderr) or b""), LAST_WORDS)
             if program.stdin in ready:
                 self._flush(program.stdin, self._to_server)
             if self._client and self._client.fileno() in ready:
@@ -218,7 +219,7 @@ class Keeper:
         poll = select.poll()
         poll.register(program.death, select.POLLIN)
         poll.poll(100)
-        self._said = (self._said + (read(program.stderr) or b""))[-LAST_WORDS:]
+        self._said = keep_end(self._said + (read(program.stderr) or b""), LAST_WORDS)
         words = self._said.decode("utf-8", errors="replace").strip()
         if self._client:
             self._client.setblocking(True)

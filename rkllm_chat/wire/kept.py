@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from ..errors import ConnectError, UsageError
-from ..servers.programs import make_environment
+from ..servers.programs import SANDBOX_VARIABLE, make_environment
 from .keeper import fork_keeper, short_path
 from .pipe import Pipe
 
@@ -69,7 +69,7 @@ def find_folder() -> str:
 def fingerprint(server: ServerConfig) -> str:
     """What must be equal for two calls to mean one server: how it is started, where, and in which environment."""
     entry = {key: value for key, value in vars(server).items() if key not in UNCOUNTED}
-    told = [entry, os.getcwd(), make_environment(os.environ, server.env)]
+    told = [entry, os.getcwd(), make_environment(os.environ, server.env), os.environ.get(SANDBOX_VARIABLE)]
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode(errors="replace")).hexdigest()[:32]
 
 
@@ -122,6 +122,12 @@ class Ends:
 
     def exit_code(self) -> int | None:
         return None
+
+    def hint(self) -> str:
+        return ""
+
+    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - its processes are the keeper's
+        return ""
 
     def end(self, is_patient: bool = True) -> None:  # noqa: ARG002 - the server is not ended
         if self._is_open:

@@ -13,6 +13,7 @@ import time
 
 from ..clean import clean_line
 from ..errors import ConnectError, ProtocolError
+from ..redact import cut, keep_end
 from ..servers.lines import LONGEST, MB, MOST_DISCARDED, CutShortError, Lines, read_values
 from ..servers.programs import describe_exit
 from .silence import explain_silence
@@ -107,7 +108,7 @@ class Pipe:
 
     def _read_errors(self) -> bool:
         data = self._read(self._program.stderr)
-        self._said = (self._said + data)[-LAST_WORDS:]
+        self._said = keep_end(self._said + data, LAST_WORDS)
         return bool(data)
 
     def _read(self, pipe: int) -> bytes:
@@ -175,11 +176,15 @@ class Pipe:
         how = describe_exit(code) if code is not None else "closed its standard output"
         when = "before it answered" if phase == "start" else "in the middle"
         text = f'Server "{self._name}" ended {when} (it {how}).{self._quote()}'
-        raise ConnectError(text, "Run its command by hand to see more.", exit_code=code, **self._details(phase))
+        hint = self._program.hint() or "Run its command by hand to see more."
+        raise ConnectError(text, hint, exit_code=code, **self._details(phase))
 
     def _ended(self) -> int | None:
         """The exit code of the server; None while it runs."""
         return self._program.exit_code()
+
+    def explain_denial(self, text: str) -> str:
+        return self._program.explain_denial(text)
 
     def _details(self, phase: str) -> dict[str, Any]:
         return {"server": self._name, "phase": phase, "stderr": self.last_words()}
@@ -189,7 +194,7 @@ class Pipe:
         return self._said.decode("utf-8", errors="replace").strip()
 
     def _quote(self) -> str:
-        lines = [clean_line(line)[:300] for line in self.last_words().splitlines() if line.strip()]
+        lines = [cut(clean_line(line), 300) for line in self.last_words().splitlines() if line.strip()]
         return f" It said: {' / '.join(lines[-SHOWN_LINES:])}" if lines else ""
 
     def close(self, is_patient: bool = True) -> None:

@@ -12,7 +12,7 @@ import signal
 import time
 
 from ..errors import ConnectError
-from ..servers.programs import GUARD, MARK, find_command, find_folder, make_environment
+from ..servers.programs import GUARD, MARK, plan_start, read_exit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,14 +41,15 @@ class Program:
     """
 
     def __init__(self, server: ServerConfig) -> None:
-        command, folder = find_command(server), find_folder(server)
+        start = plan_start(server)
+        self.sandbox, self._is_enclosed = start.sandbox, start.is_enclosed
         self._mark = f"{MARK}={os.urandom(8).hex()}"
         name, _, value = self._mark.partition("=")
-        environment = {**make_environment(os.environ, server.env), name: value}
+        environment = {**start.environment, name: value}
         (theirs_in, self.stdin), (self.stdout, theirs_out), (self.stderr, theirs_err) = (os.pipe() for _ in range(3))
         try:
-            with standing_in(folder):
-                self.pid = spawn(command, environment, (theirs_in, theirs_out, theirs_err))
+            with standing_in(start.folder):
+                self.pid = spawn(start.command, environment, (theirs_in, theirs_out, theirs_err))
         finally:
             for pipe in (theirs_in, theirs_out, theirs_err):
                 os.close(pipe)
@@ -72,7 +73,17 @@ class Program:
         status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if status is None:
             return None
-        return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+        code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+        return read_exit(code) if self._is_enclosed else code
+
+    def hint(self) -> str:
+        """For a server that has died: what it could not reach."""
+        return self.sandbox.hint if self.sandbox else ""
+
+    def explain_denial(self, text: str) -> str:
+        """Whether its sandbox is why it complains in a text, and what allows it; else ""."""
+        inner = [pid for pid in self._living() if pid != self.pid]  # bubblewrap's first process has our network
+        return self.sandbox.explain_denial(inner, text) if self.sandbox else ""
 
     def close_stdin(self) -> None:
         if self.stdin >= 0:
@@ -106,9 +117,11 @@ class Program:
         """Signals all that live; whether there were any. Once there are none, nobody looks again: it takes 1 ms."""
         if self._is_empty:
             return False
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)  # at once, so that none escapes by forking
-        living = self._living()
+        is_spared = self._is_enclosed and number != signal.SIGKILL  # a sandbox would end at once, with all in it
+        if not is_spared:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)  # at once, so that none escapes by forking
+        living = [pid for pid in self._living() if not is_spared or pid != self.pid]
         for pid in living:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)

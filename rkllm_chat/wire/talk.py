@@ -8,6 +8,7 @@ from __future__ import annotations
 from .. import __version__
 from ..clean import clean_line
 from ..errors import ProtocolError
+from ..redact import cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Talk:
 
     def _explain(self, error: dict[str, Any], method: str) -> ProtocolError:
         """What a server's error answer is for our user."""
-        code, said = error.get("code"), clean_line(str(error.get("message", ""))[:LONGEST])
+        code, said = error.get("code"), clean_line(cut(str(error.get("message", "")), LONGEST))
         number = f"error {code}" if isinstance(code, int) else "an error"
         text = f'Server "{self.server}" answered with {number}: {said}'
         return ProtocolError(text, server=self.server, method=method, code=code, data=error.get("data"))

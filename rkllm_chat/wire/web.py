@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import select
 import socket
 import time
@@ -18,7 +17,18 @@ from urllib.parse import quote, urlsplit
 from ..clean import clean_line
 from ..errors import AuthError, ConfigError, ConnectError, ProtocolError
 from ..places import has_logins
-from ..servers.addresses import LOOK_UP_S, Address, is_loopback, judge_addresses, read_address, show_url, split_address
+from ..servers.addresses import (
+    LOOK_UP_S,
+    Address,
+    check_headers,
+    has_proxy,
+    judge_addresses,
+    judge_peer,
+    leads_out,
+    read_address,
+    show_url,
+    split_address,
+)
 from ..servers.lines import LONGEST, MB, read_values
 from .silence import explain_silence
 from .talk import STATELESS, Elsewhere
@@ -57,7 +67,10 @@ class Web:
         self._path = quote(parts.path or "/", safe=PLAIN) + (
             f"?{quote(parts.query, safe=PLAIN)}" if parts.query else ""
         )
-        judge_addresses(server, self._host, find_addresses(self._host, self._port))
+        addresses = find_addresses(self._host, self._port)
+        judge_addresses(server, self._host, addresses)
+        check_headers(server)
+        self._is_out = leads_out(server.url, addresses)
         self._connection: HTTPConnection | None = None
         self._response: HTTPResponse | None = None
         self._unsent: list[dict[str, Any]] = []
@@ -72,6 +85,9 @@ class Web:
         """What was agreed on is over with this session."""
 
     def last_words(self) -> str:
+        return ""
+
+    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - it has no sandbox of ours
         return ""
 
     def tell(self, message: dict[str, Any]) -> None:
@@ -146,6 +162,8 @@ class Web:
         if self._connection and self._connection.sock and is_readable(self._connection.sock):
             self.drop()  # the server has closed it meanwhile
         connection = self._connection = self._connection or self._connect(end)
+        if connection.sock is None:
+            self._dial(connection)
         self._hurry(end)
         try:
             connection.request(method, self._path, body, headers)
@@ -154,6 +172,10 @@ class Web:
             raise ConfigError(text, "Use plain letters, without line breaks.", path=self._server.source) from None
         self._response = connection.getresponse()
         return self._response
+
+    def _dial(self, connection: HTTPConnection) -> None:
+        connection.connect()
+        judge_peer(self._server, str(connection.sock.getpeername()[0]), self._is_out)
 
     def _connect(self, end: float) -> HTTPConnection:
         limit_s = min(CONNECT_S, max(0.001, end - time.monotonic()))
@@ -294,13 +316,6 @@ def read_patience(response: HTTPResponse) -> float:
     """How many seconds a server that is too busy asks to wait, if it says so and it is not for long; else 0."""
     said = response.headers.get("retry-after", "")
     return float(said) if said.isdecimal() and float(said) <= PATIENCE_S else 0.0
-
-
-def has_proxy(url: str) -> bool:
-    """Whether the environment wants such URLs to go through a proxy."""
-    scheme = urlsplit(url).scheme
-    names = (f"{scheme}_proxy", "all_proxy")
-    return not is_loopback(url) and any(os.environ.get(name) or os.environ.get(name.upper()) for name in names)
 
 
 def find_addresses(host: str, port: int | None) -> list[Address]:

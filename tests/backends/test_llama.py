@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from altered import with_template
 from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.llama import Llama
 from rkllm_chat.config import Generation, Settings
 from rkllm_chat.errors import GenerationError, ModelError, UsageError
 from rkllm_chat.events import Reading, Usage
 from rkllm_chat.messages import Message
+from stage import end_after
 
 pytestmark = pytest.mark.model
 GREEDY = Generation(temperature=0, max_tokens=24)
@@ -85,6 +87,15 @@ def test_a_reply_at_its_limit_says_so(llama: Llama) -> None:
     assert not usage.hit_limit and whole.startswith(text)
 
 
+def test_a_reply_that_is_asked_to_end_still_tells_what_it_cost(llama: Llama) -> None:
+    story = [Message("user", "Tell me a story of a harbour.")]
+    _, whole = write(llama, story)
+    usage = asyncio.run(asyncio.wait_for(end_after(llama, story, 3), 5))[-1]
+    assert isinstance(usage, Usage) and not usage.hit_limit and usage.prompt_tokens == whole.prompt_tokens
+    assert 3 <= usage.generated_tokens < whole.generated_tokens
+    assert write(llama, story)[1].generated_tokens == whole.generated_tokens
+
+
 def test_control_tokens_in_a_text_stay_text(llama: Llama) -> None:
     def tokens(text: str) -> int:
         return llama.count_tokens([Message("user", text)])
@@ -131,7 +142,7 @@ def test_a_thought_that_the_template_opens_is_part_of_the_reply(shipped_model: P
     assert text.startswith("<think>\n") and len(text) > len("<think>\n")
     grown = [*HELLO, Message("assistant", text), Message("user", "And now?")]
     _, second = write(backend, grown)
-    assert second.reused_tokens == first.prompt_tokens + first.generated_tokens
+    assert second.reused_tokens == first.prompt_tokens + first.generated_tokens - first.hit_limit
     asyncio.run(backend.aclose())
 
 
@@ -141,19 +152,12 @@ THINKING = (
 )
 
 
-def with_template(gguf: bytes, template: str) -> bytes:
-    """The file with another chat template of the same length, so that nothing behind it moves."""
-    key = b"tokenizer.chat_template" + (8).to_bytes(4, "little")
-    start = gguf.index(key) + len(key)
-    size = int.from_bytes(gguf[start : start + 8], "little")
-    padded = "{#" + "-" * (size - len(template) - 4) + "#}" + template
-    assert len(padded) == size
-    return gguf[: start + 8] + padded.encode() + gguf[start + 8 + size :]
-
-
 def test_a_prompt_larger_than_the_context_is_an_error_and_the_next_one_works(llama: Llama) -> None:
-    with pytest.raises(GenerationError, match="the context holds"):
+    with pytest.raises(
+        GenerationError, match=r"The prompt is \d+ tokens long, the context holds \d+\. Say less"
+    ) as told:
         write(llama, [Message("user", "word " * 9000)])
+    assert told.value.details["needed"] > 9000 and told.value.details["available"] == llama.context_tokens
     assert write(llama, HELLO)[0].strip()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from remote.talks import chat_with, talk
 from rkllm_chat import language
 from rkllm_chat.backends.llama import Llama
 from rkllm_chat.backends.rkllm import Rkllm, open_rkllm
@@ -25,36 +26,13 @@ from rkllm_chat.config import Rkllm as RkllmSettings
 from rkllm_chat.errors import ChatError, ConfigError, GenerationError, ModelError
 from rkllm_chat.events import Event, Notice, Reading, Sentence, Text, TurnEnded, Usage
 from rkllm_chat.messages import Message
-from stage import GREEDY, Box, collect
+from stage import GREEDY, Box, end_after
 
 pytestmark = pytest.mark.model
 FAMILIES = "CDEFG"
 HELLO = [Message("system", "You are a helpful assistant."), Message("user", "Hello!")]
 Open = Callable[..., Rkllm]
 Compiled = Callable[[str], Path]
-
-
-def tools() -> Box:
-    async def get_time(place: str) -> str:
-        return f"It is 20:26 on Friday, 20 November 2026 in {place} (Asia/Tokyo, UTC+09:00)."
-
-    async def calculate(expression: str) -> str:
-        return f"{expression} = 408"
-
-    text = {"type": "string"}
-    schemas = {
-        "get_time": {"type": "object", "properties": {"place": text}, "required": ["place"]},
-        "calculate": {"type": "object", "properties": {"expression": text}, "required": ["expression"]},
-    }
-    return Box({"get_time": get_time, "calculate": calculate}, schemas=schemas)
-
-
-def chat_with(backend: Backend, **settings: Any) -> Chat:
-    return Chat(backend, tools(), Settings(generation=GREEDY, **settings), language.load())
-
-
-async def talk(chat: Chat, *lines: str) -> list[list[Event]]:
-    return [await collect(chat.send(line)) for line in lines]
 
 
 async def write(backend: Backend, prompt: Sequence[Message], generation: Generation = GREEDY) -> tuple[str, Usage]:
@@ -244,7 +222,7 @@ def test_a_circle_is_ended(open_npu: Open, run: Callable[..., Any]) -> None:
 
 def test_characters_of_several_tokens_arrive_whole(open_npu: Open, run: Callable[..., Any]) -> None:
     chat = chat_with(open_npu())
-    (turn,) = run(talk(chat, "東京は今何時ですか"))
+    (turn,) = run(talk(chat, "大阪は今何時ですか"))
     answer = "".join(event.text for event in turn if isinstance(event, Text))
     assert "結果はこちらです。" in answer and "\N{REPLACEMENT CHARACTER}" not in answer
 
@@ -316,6 +294,16 @@ def test_a_reply_that_is_stopped_leaves_the_engine_free(open_npu: Open, run: Cal
     assert all(isinstance(piece, str) for piece in heard)
 
 
+def test_a_reply_that_is_asked_to_end_still_tells_what_it_cost(open_npu: Open, run: Callable[..., Any]) -> None:
+    backend = open_npu(PACE="100")
+    whole = run(collect_items(backend))[-1]
+    heard = run(asyncio.wait_for(end_after(backend, HELLO, 3), 5))
+    usage = heard[-1]
+    assert isinstance(usage, Usage) and not usage.hit_limit
+    assert 3 <= usage.generated_tokens < whole.generated_tokens and usage.prompt_tokens == whole.prompt_tokens
+    assert run(collect_items(backend))[-1].generated_tokens == whole.generated_tokens
+
+
 def test_a_stop_during_prefill_is_felt_at_once_and_the_next_message_waits(
     open_npu: Open, run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,7 +340,7 @@ def wait_for_text(log: Path, text: str) -> None:
 def test_a_prompt_without_room_is_turned_away(open_npu: Open, run: Callable[..., Any]) -> None:
     backend = open_npu(context=256)
     long = [HELLO[0], Message("user", "word " * 500)]
-    with pytest.raises(GenerationError, match=r"The prompt is \d+ tokens long, the context holds 256\. Start anew"):
+    with pytest.raises(GenerationError, match=r"The prompt is \d+ tokens long, the context holds 256\. Say less"):
         run(write(backend, long))
     assert run(write(backend, HELLO))[0] == "Hello! How can I help you?"
 

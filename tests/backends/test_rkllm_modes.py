@@ -13,7 +13,6 @@ import pytest
 from rkllm_chat import language
 from rkllm_chat.backends.counts import Estimate
 from rkllm_chat.backends.rkllm import Rkllm
-from rkllm_chat.backends.rkllm_cache import PromptCache
 from rkllm_chat.backends.rkllm_options import find_template
 from rkllm_chat.backends.rkllm_prompts import Plan, Roles
 from rkllm_chat.backends.tokens import read_tokenizer
@@ -29,7 +28,8 @@ from stage import GREEDY, Box, collect
 pytestmark = pytest.mark.model
 Open = Callable[..., Rkllm]
 HELLO = [Message("system", "You are a helpful assistant."), Message("user", "Hello!")]
-TIDE = Tool("get_tide", "Tide height.", {"type": "object", "properties": {"harbour": {"type": "string"}}}, "harbour")
+HARBOUR = {"type": "object", "properties": {"harbour": {"type": "string"}}}
+TIDE = Tool("get_tide", "Tide height.", {"title": "get_tideArguments", **HARBOUR}, "harbour")
 REPLY = Message("assistant", "I will look.")
 RESULTS = [
     Message("tool", '{"metres": 2.4}', ToolResult("harbour", "get_tide", {}, "completed", '{"metres": 2.4}')),
@@ -59,7 +59,7 @@ def test_native_tools_are_set_once_and_results_go_back_as_one_array(
     run(write(backend, [*HELLO, Message("assistant", first), *RESULTS], [TIDE]))
     said = log()
     assert said.count("W rkllm: Calling rkllm_set_chat_template") == 0
-    function = {"name": "get_tide", "description": "Tide height.", "parameters": dict(TIDE.schema)}
+    function = {"name": "get_tide", "description": "Tide height.", "parameters": HARBOUR}
     assert json.dumps({"type": "function", "function": function}) in said
     assert '[{"metres": 2.4}, "rising"]' in said.rpartition("prompt text")[2]
     assert "<tool_response>" in said.rpartition("prompt text")[2]
@@ -83,6 +83,26 @@ def test_a_chat_with_native_tools_lists_none_in_its_prompt(open_npu: Open, run: 
     (sent,) = prompts
     assert sent.prompt == "Hello!"
     assert sent.tools is not None and sent.tools[0] == "You are a helpful assistant."
+
+
+def test_native_tools_that_come_in_another_order_leave_what_was_read(open_npu: Open, run: Callable[..., Any]) -> None:
+    async def answer(**_: str) -> str:
+        return "42"
+
+    functions = {"get_time": answer, "calculate": answer}
+    chat = Chat(open_npu("G", native_tools=True), Box(functions), Settings(generation=GREEDY), language.load())
+    reads = chat.prefix.reads
+    run(collect(chat.send("Hello!")))
+    before, held = len(reads), reads[-1].usage.prompt_tokens
+    chat.toolbox = Box(dict(reversed(list(functions.items()))))
+    run(collect(chat.send("Thank you!")))
+    assert reads[before].usage.reused_tokens >= held and reads[before].parting.causes == ()
+    before = len(reads)
+    chat.toolbox = Box({"get_time": answer})
+    run(collect(chat.send("Who are you?")))
+    other = reads[before]
+    assert other.usage.reused_tokens == 0 and other.parting.causes == ("tools",)
+    assert "calculate" in other.parting.was
 
 
 def test_the_runtimes_own_template_gets_the_newest_turn_only(
@@ -144,7 +164,7 @@ def test_thinking_that_is_switched_off_is_part_of_the_reply_and_costs_no_cache(
     text, first = run(write(backend, HELLO))
     assert text.startswith("<think>\n\n</think>\n\n")
     _, second = run(write(backend, [*HELLO, Message("assistant", text), Message("user", "Thank you!")]))
-    assert second.reused_tokens >= first.prompt_tokens + first.generated_tokens - 1
+    assert second.reused_tokens >= first.prompt_tokens + first.generated_tokens - 1 - first.hit_limit
 
 
 def test_a_prompt_cache_saves_the_beginning_for_the_next_start(
@@ -166,33 +186,9 @@ def test_a_prompt_cache_saves_the_beginning_for_the_next_start(
     assert warm.reused_tokens > 0.9 * warm.prompt_tokens > 0.9 * 100
     assert cold.prompt_tokens == warm.prompt_tokens
     file.write_bytes(b"not a cache")
-    assert start_and_ask().prompt_tokens == cold.prompt_tokens
-    assert list(folder.iterdir()) == []
-
-
-def test_a_cache_is_for_one_model_release_and_beginning(tmp_path: Path) -> None:
-    model = tmp_path / "a.rkllm"
-    model.write_bytes(b"one")
-    cache = PromptCache(tmp_path / "caches", model, "1.3.0")
-    places = {
-        cache.path_of("tools"),
-        cache.path_of("tools!"),
-        cache.path_of([1, 2]),
-        PromptCache(tmp_path / "caches", model, "1.2.3").path_of("tools"),
-    }
-    model.write_bytes(b"other")
-    places.add(PromptCache(tmp_path / "caches", model, "1.3.0").path_of("tools"))
-    assert len(places) == 5
-
-
-def test_only_the_newest_two_caches_stay(tmp_path: Path) -> None:
-    model = tmp_path / "a.rkllm"
-    model.touch()
-    cache = PromptCache(tmp_path / "caches", model, "1.3.0")
-    for text in "abc":
-        cache.begin(cache.path_of(text)).write_bytes(b"x")
-        cache.keep(cache.path_of(text))
-    assert len(list((tmp_path / "caches").iterdir())) == 2 and cache.path_of("c").exists()
+    assert start_and_ask().reused_tokens == cold.reused_tokens, "it was read, or was not looked at"
+    assert [one.name for one in folder.iterdir()] == [file.name], "it was not replaced"
+    assert start_and_ask().reused_tokens == warm.reused_tokens
 
 
 def test_an_adapter_is_loaded_and_named_in_every_run(open_npu: Open, run: Callable[..., Any], tmp_path: Path) -> None:

@@ -24,7 +24,10 @@ class Goal:
 
 @dataclass(frozen=True)
 class Figure:
-    """One row. `reference` is in the unit of `ours`, and `against` says what it is; the ratio is ours to it."""
+    """One row. `reference` is in the unit of `ours`, and `against` says what it is; the ratio is ours to it.
+
+    `note` says why there is no reference where there could be one.
+    """
 
     what: str
     ours: float
@@ -32,6 +35,7 @@ class Figure:
     reference: float | None = None
     against: str = ""
     goal: Goal | None = None
+    note: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -40,8 +44,10 @@ class Figure:
     @property
     def is_met(self) -> bool | None:
         """None where there is no goal."""
-        value = self.ratio if self.goal and self.goal.of == "ratio" else self.ours
-        if self.goal is None or value is None:
+        if self.goal is None:
+            return None
+        value = self.ratio if self.goal.of == "ratio" else self.ours
+        if value is None:
             return None
         return value >= self.goal.value if self.goal.least else value <= self.goal.value
 
@@ -55,11 +61,12 @@ class Figure:
             "ratio": self.ratio,
             "goal": str(self.goal) if self.goal else None,
             "met": self.is_met,
+            "note": self.note,
         }
 
     def cells(self) -> tuple[str, ...]:
         """The row as text, a cell for each of COLUMNS."""
-        reference = f"{show(self.reference, self.unit)} ({self.against})" if self.reference is not None else ""
+        reference = f"{show(self.reference, self.unit)} ({self.against})" if self.reference is not None else self.note
         ratio = f"{self.ratio:.3g}" if self.ratio is not None else ""
         met = {True: "yes", False: "NO", None: ""}[self.is_met]
         return self.what, show(self.ours, self.unit), reference, ratio, str(self.goal or ""), met

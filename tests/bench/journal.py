@@ -1,14 +1,23 @@
-"""What a kill costs a session: a process that appends records is killed, again and again."""
+"""What a kill costs a session: a process that appends records is killed, again and again.
+
+`python -m bench.journal FOLDER KILLS` (in tests/) does it, and says what was lost each time as a line of JSON. It is a
+process of its own, so that a writer is a fork of it and has nothing to import.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
+from typing import NoReturn
 
 from rkllm_chat.journal import Journal, Shelf
 from rkllm_chat.messages import Message
@@ -16,24 +25,7 @@ from rkllm_chat.records import TurnDone
 
 from .figures import Figure, Goal
 
-WRITER = """
-import sys
-from pathlib import Path
-from rkllm_chat.journal import Journal, Shelf
-from rkllm_chat.messages import Message
-from rkllm_chat.records import TurnDone
-
-journal = Journal(Shelf(Path(sys.argv[1])), print)
-if len(sys.argv) > 2:
-    journal.resume(sys.argv[2])
-number = 0
-while True:
-    journal.keep(Message("user", f"{number} " + "x" * (number % 7) ** 5))
-    if number % 5 == 4:
-        journal.keep(TurnDone("answered"))
-    print(number, flush=True)
-    number += 1
-"""
+TESTS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -47,20 +39,56 @@ class Loss:
 
 
 def kill_writer(folder: Path, name: str = "", wait_s: float = 0.0) -> Loss:
-    """Lets a process write messages with rising numbers, kills it, and reads the file."""
+    """Lets a process write messages with rising numbers, kills it, and reads the file. `name` is gone on with."""
     shelf = Shelf(folder)
     before = len(numbers(shelf, name)) if name else 0
-    command = [sys.executable, "-c", WRITER, str(folder), *([name] if name else [])]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout
-        first = writer.stdout.readline()  # it is in the middle of its work
+    ours, theirs = os.pipe()
+    writer = os.fork()
+    if not writer:
+        write_for_ever(shelf, name, theirs)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as said_by_writer:
+        first = said_by_writer.readline()  # it is in the middle of its work
         time.sleep(wait_s)
-        writer.send_signal(signal.SIGKILL)
-        said = [int(line) for line in (first + writer.stdout.read()).splitlines(keepends=True) if line.endswith("\n")]
+        os.kill(writer, signal.SIGKILL)
+        said = [int(line) for line in (first + said_by_writer.read()).splitlines(keepends=True) if line[-1:] == b"\n"]
+    os.waitpid(writer, 0)
     name = name or shelf.ids()[0]
     contents = shelf.read(name)
     kept = set(numbers(shelf, name)[before:])
     return Loss(name, said[-1], sum(number not in kept for number in said), contents.damaged)
+
+
+def write_for_ever(shelf: Shelf, name: str, said: int) -> NoReturn:
+    """Writes records, and each number when its record is written, until it is killed."""
+    try:
+        journal = Journal(shelf, print)
+        if name:
+            journal.resume(name)
+        for number in count():
+            journal.keep(Message("user", f"{number} " + "x" * (number % 7) ** 5))
+            if number % 5 == 4:
+                journal.keep(TurnDone("answered"))
+            os.write(said, b"%d\n" % number)
+    finally:
+        os._exit(1)  # it is a fork: nothing above is its business
+
+
+def kill_many(folder: Path, kills: int) -> Iterator[Loss]:
+    """Half of the sessions are gone on with."""
+    name = ""
+    for number in range(kills):
+        loss = kill_writer(folder, name, wait_s=number % 20 / 1000)
+        name = "" if number % 2 else loss.name
+        yield loss
+
+
+def losses_of(folder: Path, kills: int) -> list[Loss]:
+    """The same, by a process of its own."""
+    command = [sys.executable, "-m", "bench.journal", str(folder), str(kills)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path[1:]])}
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, timeout=600, check=True)
+    return [Loss(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
 def numbers(shelf: Shelf, name: str) -> list[int]:
@@ -70,11 +98,8 @@ def numbers(shelf: Shelf, name: str) -> list[int]:
 
 def journal_costs(kills: int = 200) -> list[Figure]:
     """Records lost and files damaged by 200 kills, half of them of sessions gone on with; what an append costs."""
-    losses: list[Loss] = []
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(kills):
-            name = losses[-1].name if number % 2 else ""
-            losses.append(kill_writer(Path(folder) / "sessions", name, wait_s=number % 20 / 1000))
+        losses = losses_of(Path(folder) / "sessions", kills)
         append_s, sync_s = write_costs(Path(folder) / "cost")
     lost, damaged = max(loss.lost for loss in losses), sum(loss.damaged > 0 for loss in losses)
     return [
@@ -96,3 +121,8 @@ def write_costs(folder: Path) -> tuple[float, float]:
         spent.append((time.perf_counter() - begun) / times)
     journal.close()
     return spent[0], spent[1]
+
+
+if __name__ == "__main__":
+    for loss in kill_many(Path(sys.argv[1]), int(sys.argv[2])):
+        print(json.dumps(asdict(loss)), flush=True)

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from rkllm_chat.places import TRUST_VARIABLE
+
 from .figures import Figure, Goal
 
 RUNS = 7
@@ -143,6 +145,7 @@ def measure(folder: Path) -> list[Figure]:
         "call-tool": [*OURS, "call-tool", "small.echo", *call],
         "call-tool, configured in TOML": [*OURS, "call-tool", "--config", "mcp.toml", "small.echo", *call],
         "call-tool, the server kept": [*OURS, "call-tool", "small.echo", *call, "--keep-alive", "3"],
+        "in a sandbox: call-tool": [*OURS, "call-tool", "enclosed.echo", *call],
         "list-tools": [*OURS, "list-tools", "--server", "small"],
         "by hand over HTTP": [sys.executable, "by_hand_http.py"],
         "call-tool over HTTP": [*OURS, "call-tool", "site.echo", *call],
@@ -185,7 +188,8 @@ def make_environment(folder: Path) -> dict[str, str]:
     """A user of his own; bytecode is written, as it is where the program is installed."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     root = str(Path(__file__).parents[2])
-    return {**kept, "HOME": str(folder), "PYTHONPATH": os.pathsep.join([root, kept.get("PYTHONPATH", "")])}
+    own = {"HOME": str(folder), TRUST_VARIABLE: "1"}
+    return {**kept, **own, "PYTHONPATH": os.pathsep.join([root, kept.get("PYTHONPATH", "")])}
 
 
 def lay_out(folder: Path) -> None:
@@ -196,7 +200,8 @@ def lay_out(folder: Path) -> None:
 
 def add_site(folder: Path, url: str) -> None:
     args = [*PLAIN, "server.py"]
-    servers = {"small": {"command": sys.executable, "args": args}, "site": {"url": url}}
+    small = {"command": sys.executable, "args": args}
+    servers = {"small": small, "enclosed": {**small, "sandbox": "on"}, "site": {"url": url}}
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     entry = f'[[servers]]\nname = "small"\ncommand = "{sys.executable}"\nargs = {json.dumps(args)}\n'
     (folder / "mcp.toml").write_text(entry, encoding="utf-8")

@@ -1,9 +1,8 @@
-"""What the small model and the things around it cost: the program's start, bad files, the scanner, llama.cpp."""
+"""What the small model and the things around it cost: the program's start, bad files, llama.cpp."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import resource
 import subprocess
 import sys
@@ -18,12 +17,8 @@ from rkllm_chat.backends.llama import Llama, find_shipped_model
 from rkllm_chat.config import Generation
 from rkllm_chat.events import Usage
 from rkllm_chat.messages import Message
-from rkllm_chat.scanner import Scanner
 
 from .figures import Figure, Goal
-
-CALL = '[TOOL_CALL]\n{"name": "get_time", "arguments": {"place": "Tokyo"}}\n[END_TOOL_CALL]\n'
-SKETCH = re.compile(r"\[TOOL_CALL\]\s*(\{[\s\S]*?\})\s*\[END_TOOL_CALL\]")
 
 
 def cpu_of(arguments: Sequence[str]) -> float:
@@ -66,35 +61,6 @@ def seconds(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
-
-
-def scan(text: str, size: int) -> None:
-    scanner = Scanner()
-    for start in range(0, len(text), size):
-        scanner.feed(text[start : start + size])
-    scanner.close()
-
-
-def scanner_speed() -> list[Figure]:
-    """Streamed in pieces of four characters; the sketch of the design searches the whole text again for each piece."""
-    rows: list[Figure] = []
-    cases = {"prose": "It is a fine day. " * 600, "calls": CALL * 130, "hostile openers": "[TOOL_CALL]{" * 900}
-    for name, text in cases.items():
-        ours = seconds(partial(scan, text, 4))
-        short = text[:2048]
-        sketch = seconds(partial(search_again, short))
-        speed, speed_of_sketch = len(text) / ours / 1e6, len(short) / sketch / 1e6
-        what = f"scanner, {name}, {len(text) // 1024} kB (regex: 2 kB)"
-        rows.append(Figure(what, speed, "MB/s", speed_of_sketch, "regex"))
-    for size in (64, 256):
-        text = ("word " * 200 + CALL) * (size * 1024 // 1080)
-        rows.append(Figure(f"scanner, {size} KiB in pieces of 4", seconds(partial(scan, text, 4))))
-    return rows
-
-
-def search_again(text: str) -> None:
-    for end in range(0, len(text), 4):
-        SKETCH.findall(text[:end])
 
 
 def llama_costs() -> list[Figure]:

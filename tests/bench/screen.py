@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from .figures import Figure, Goal
 
 REPLY = "Well met, you who read this. " * 120 + "\n\nThat was all."
 PIECE = 4
+KEYS = "What did I say of the ships, and how many of them were there then?"
 
 
 @contextmanager
@@ -74,3 +76,33 @@ def streamed_token() -> list[Figure]:
         Figure("a streamed token, at full speed: CPU", spent_us, "µs"),
         Figure("a streamed token, at full speed: bytes", sent, "bytes", PIECE, "its own"),
     ]
+
+
+def typed_key() -> list[Figure]:
+    """CPU for each key of a message behind a talk of 1,500 tokens, and the longest wait for one."""
+    with sit(["--no-servers"]) as screen:
+        screen.wait_for("lists the commands", 60)
+        screen.type(f"\x1b[200~{'ship ' * 700}\x1b[201~\r")
+        screen.wait_for("tok/s", 60)
+        screen.wait_for_prompt()
+        plain_s, _ = type_keys(screen, "!" + KEYS)
+        spent_s, waited_s = type_keys(screen, KEYS)
+    return [
+        Figure("a key of a message: CPU", 1000 * spent_s, "ms", 1000 * plain_s, "of a line without a price"),
+        Figure("a key of a message: longest wait", 1000 * waited_s, "ms", goal=Goal(100)),
+    ]
+
+
+def type_keys(screen: Screen, keys: str) -> tuple[float, float]:
+    """CPU for each, and the longest time until one stood in the line, each typed when the one before was there."""
+    before_s, waits = cpu_s(screen), list[float]()
+    for count in range(1, len(keys) + 1):
+        begun = time.monotonic()
+        screen.type(keys[count - 1])
+        screen.wait_for_end_of_line(f"> {keys[:count]}".rstrip())
+        waits.append(time.monotonic() - begun)
+    screen.wait_for_rest(1)
+    spent_s = (cpu_s(screen) - before_s) / len(keys)
+    screen.type("\x03")
+    screen.wait_for_prompt()
+    return spent_s, max(waits)

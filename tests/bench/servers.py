@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -25,10 +26,13 @@ from rkllm_chat import language
 from rkllm_chat.backends.scripted import Scripted
 from rkllm_chat.chat import Chat
 from rkllm_chat.config import ServerConfig, Settings
-from rkllm_chat.policy import Policy
+from rkllm_chat.events import Usage
+from rkllm_chat.messages import Tool, ToolResult
+from rkllm_chat.rounds import OnProgress
 from rkllm_chat.servers.toolbox import Toolbox
 from servers.chaos_server import notice
 from servers.chaos_sizes import FLOOD, MB
+from servers.enclosed import PROBE
 from servers.faults import chaos, measure
 from stage import call_text
 
@@ -43,6 +47,8 @@ for _ in range(100):
         left = left[os.write(1, left):]
 """
 CALLS = 300
+WRITING_S = 3.0
+PIECES = 30
 STARTS = 5
 
 
@@ -99,16 +105,54 @@ def slow_starts() -> list[Figure]:
 def slow_calls() -> list[Figure]:
     """Calls that each take a second, which the model writes in one reply; a turn from the line to the answer."""
     one, four = asyncio.run(take_turn(1)), asyncio.run(take_turn(4))
-    return [Figure("a turn with four calls of 1 s in one reply", four, "s", one, "one call", Goal(1.3, "ratio"))]
+    early, late = (asyncio.run(take_turn(4, writing_s=WRITING_S, starts_early=starts)) for starts in (True, False))
+    what = f"four calls of 1 s that only read, then {WRITING_S:g} s of writing"
+    return [
+        Figure("a turn with four calls of 1 s in one reply", four, "s", one, "one call", Goal(1.3, "ratio")),
+        Figure(what, early, "s", late, "calls that wait for the end", Goal(0.8, "ratio")),
+        Figure("the same", early, "s", WRITING_S, "the longer of both", Goal(1.1, "ratio")),
+    ]
 
 
-async def take_turn(calls: int) -> float:
+class Slow(Scripted):
+    """Takes its time behind the calls of its first reply."""
+
+    def __init__(self, replies: Sequence[str], writing_s: float) -> None:
+        super().__init__(replies)
+        self.writing_s = writing_s
+
+    async def stream(self, *given: Any) -> AsyncGenerator[str | Usage, None]:
+        async with aclosing(super().stream(*given)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Usage) and self.played == 1:
+                    for _ in range(PIECES):
+                        await asyncio.sleep(self.writing_s / PIECES)
+                        yield "and "
+                yield piece
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A server's tools, which only read."""
+
+    box: Toolbox
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        return [replace(tool, read_only=True, trusted=True) for tool in self.box.tools]
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: OnProgress) -> ToolResult:
+        known = next(one for one in self.box.tools if one.full_name == tool.full_name)
+        return await self.box.call(known, arguments, on_progress)
+
+
+async def take_turn(calls: int, writing_s: float = 0, starts_early: bool = True) -> float:
     with tempfile.TemporaryDirectory() as folder:
         config = chaos(Path(folder), "late-reply", delay_s=1.0)
         async with Toolbox([config], Path(folder)) as box:
             replies = ["\n".join(call_text("act", text=str(number)) for number in range(calls)), "Done."]
-            settings = Settings(policy=Policy(approve="all"))
-            chat = Chat(Scripted(replies), box, settings, language.load())
+            backend = Slow(replies, writing_s)
+            chat = Chat(backend, Reading(box), Settings(), language.load(), starts_early=starts_early)
             begun = time.perf_counter()
             async with aclosing(chat.send("Go.")) as turn:
                 async for _ in turn:
@@ -125,6 +169,45 @@ def overhead() -> list[Figure]:
         asyncio.run(compare("one call over stdio", "us", call_ours, call_sdk)),
         asyncio.run(compare("a stdio server from its start to its list of tools", "ms", start_ours, start_sdk)),
     ]
+
+
+def sandbox() -> list[Figure]:
+    """A server from its start to its list of tools, and a call, in a sandbox and without one."""
+    start, call = (asyncio.run(in_turn(measure)) for measure in (start_enclosed, call_enclosed))
+    return [
+        Figure("a server in a sandbox, from its start to its list", start[0] * 1e3, "ms", start[1] * 1e3, "without"),
+        Figure("what the sandbox adds to that", (start[0] - start[1]) * 1e3, "ms", goal=Goal(100)),
+        Figure("one call of a server in a sandbox", call[0] * 1e6, "us", call[1] * 1e6, "without"),
+    ]
+
+
+async def in_turn(measure: Callable[[Path, str], Awaitable[float]]) -> tuple[float, float]:
+    """In a sandbox and without, three times in turn, the least of each."""
+    spent: list[tuple[float, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(3):
+            spent.append((await measure(Path(folder), "on"), await measure(Path(folder), "off")))
+    return min(one for one, _ in spent), min(other for _, other in spent)
+
+
+def probe(mode: str) -> ServerConfig:
+    return ServerConfig("probe", command=sys.executable, args=("-I", "-S", str(PROBE)), sandbox=mode)
+
+
+async def start_enclosed(folder: Path, mode: str) -> float:
+    async def start() -> None:
+        async with Toolbox([probe(mode)], folder) as box:
+            ready.append(time.perf_counter())
+            assert box.tools, box.failures
+
+    ready: list[float] = []
+    return await median_start(start, ready)
+
+
+async def call_enclosed(folder: Path, mode: str) -> float:
+    async with Toolbox([probe(mode)], folder) as box:
+        tool = box.tools[0]
+        return await median_of(lambda: box.call(tool, {"probes": []}, lambda *_: None))
 
 
 Measure = Callable[[Path], Awaitable[float]]

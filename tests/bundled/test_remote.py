@@ -170,7 +170,10 @@ def test_what_goes_wrong_is_said_in_words_without_the_key(service: Service, talk
     host = f"127.0.0.1:{service.server_port}"
     error = {"error": {"message": f"Incorrect API key provided: {KEY}"}}
     faults: list[tuple[Response, str]] = [
-        (Response(error, 401), f"{host} does not accept the key in KEY (HTTP 401): Incorrect API key provided: ***"),
+        (
+            Response(error, 401),
+            f"{host} does not accept the key in KEY (HTTP 401): Incorrect API key provided: [redacted]",
+        ),
         (Response({"error": "no"}, 404), f'{host} has no model "big", or no /v1/chat/completions (HTTP 404): no'),
         (Response({"detail": "bad"}, 400), f"{host} answered with HTTP 400: bad"),
         (Response(b"<html>oops</html>", 500), f"{host} answered with HTTP 500: <html>oops</html>"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,8 @@ def test_a_tool_that_appears_is_heard_of_and_can_be_called(transport: str, era: 
         return box.connections["ours"].protocol_version, added, (await call(box, "brand-new")).text
 
     with ours_on(transport) as config:
-        assert with_box(config, tmp_path, face, add_and_call) == (era, "added brand-new", "I am new.")
+        trusted = replace(config, trust="trusted")  # of any other server it would wait to be accepted
+        assert with_box(trusted, tmp_path, face, add_and_call) == (era, "added brand-new", "I am new.")
 
 
 @both_eras

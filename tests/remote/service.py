@@ -186,8 +186,11 @@ def tell_no_usage(handler: Handler) -> None:
 @mode("echo")
 def echo(handler: Handler) -> None:
     """Says the last line it was told, letter by letter."""
-    prompt = handler.body.get("prompt", "")
-    told = prompt.rpartition("<|im_start|>user\n")[2].partition("<|im_end|>")[0]
+    if messages := handler.body.get("messages"):
+        prompt = told = messages[-1]["content"]
+    else:
+        prompt = handler.body["prompt"]
+        told = prompt.rpartition("<|im_start|>user\n")[2].partition("<|im_end|>")[0]
     handler.begin()
     for letter in told:
         handler.say(letter)

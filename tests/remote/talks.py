@@ -32,6 +32,8 @@ def tools() -> Box:
 
 
 def chat_with(backend: Backend, **settings: Any) -> Chat:
+    """Told of tools as the small model was taught, which its file alone says."""
+    settings = {"tools_share": 0.0, "written": frozenset({"tools_share"}), **settings}
     return Chat(backend, tools(), Settings(generation=GREEDY, **settings), language.load())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from remote.service import REPLY, Service
@@ -59,3 +60,32 @@ def test_the_doctor_says_whether_the_service_answers(start: Start, program: Call
     service.hang_up()
     told = ask(1)
     assert told["state"] == "wrong" and "does not answer" in told["value"] and "running there" in told["advice"]
+
+
+def test_the_wait_for_a_service_is_foretold_by_the_speed_that_was_learnt(
+    start: Start, open_screen: Callable[..., Screen], environment: dict[str, str]
+) -> None:
+    state = Path(environment["HOME"]) / ".local/state/rkllm-chat"
+    state.mkdir(parents=True, mode=0o700)
+    (state / "measured.json").write_text('{"read qwen3-small": [[100, 0, 60.0]]}', encoding="utf-8")
+    service = start(mode="silent")
+    screen = open_screen("--model", service.url, "--no-servers")
+    screen.wait_for_prompt()
+    screen.type("How long will you read this?\r")
+    screen.wait_for(" left")
+    screen.type("\x03")
+    screen.wait_for("[Stopped]")
+
+
+def test_of_a_service_that_tells_nothing_of_its_cache_only_the_size_is_foretold(
+    start: Start, open_screen: Callable[..., Screen]
+) -> None:
+    for mode, tells in (("no usage", False), ("ok", True)):
+        screen = open_screen("--model", start(mode=mode).url, "--no-servers")
+        screen.wait_for_prompt()
+        screen.type("Hello!\r")
+        screen.wait_for(REPLY)
+        screen.wait_for_prompt()
+        screen.type("And now?")
+        line = screen.wait_until(lambda seen=screen: " tokens" in seen.lines()[-1], "a price")[-1]  # type: ignore[misc]
+        assert ("cached" in line) == tells

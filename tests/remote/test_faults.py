@@ -31,7 +31,7 @@ AUTH, FAILED = AuthError, GenerationError
 BAD: dict[str, tuple[type[ChatError], str]] = {
     "unauthorized": (AUTH, r"refuses \(HTTP 401\): Incorrect API key .* environment variable that holds your key"),
     "no such model": (FAILED, r'has no model "qwen3-small"\. It has qwen3-small\.'),
-    "too long": (FAILED, r"the prompt is too long: the request exceeds .* Start anew with /clear"),
+    "too long": (FAILED, r"the prompt is too long: the request exceeds .* start anew with /clear"),
     "not here": (FAILED, r"answers HTTP 404: Not Found\. Is it the right address\? It usually ends in /v1\."),
     "busy for long": (FAILED, r"is busy \(HTTP 429\): Quota exceeded\. Try it again later\."),
     "busy for ever": (FAILED, r"is busy \(HTTP 503\): No slot\."),
@@ -260,7 +260,7 @@ def test_the_key_goes_to_the_service_and_nowhere_else(
     assert [asked.headers["authorization"] for asked in service.asked] == [f"Bearer {KEY}"]
     log = (folder / "log").read_text(encoding="utf-8")
     assert "/v1/models" in log and KEY not in log
-    assert KEY not in done.stdout + done.stderr and "***" in done.stderr
+    assert KEY not in done.stdout + done.stderr and "[redacted]" in done.stderr
     assert all(KEY not in path.read_text(errors="replace") for path in folder.parent.rglob("*") if path.is_file())
 
 

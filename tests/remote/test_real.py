@@ -19,7 +19,7 @@ from rkllm_chat.config import Generation
 from rkllm_chat.errors import AuthError, GenerationError
 from rkllm_chat.events import Text
 from rkllm_chat.messages import Message
-from stage import GREEDY
+from stage import GREEDY, end_after
 
 pytestmark = pytest.mark.model
 LINES = ("Hello!", "What time is it in Tokyo?", "What is 12 * 34?", "Thank you!")
@@ -99,7 +99,9 @@ def test_a_prompt_without_room_is_turned_away_and_the_next_is_answered(
 ) -> None:
     backend = open_remote(real_service)
     long = [HELLO[0], Message("user", "word " * 2 * CONTEXT_TOKENS)]
-    with pytest.raises(GenerationError, match=rf"The prompt is \d+ tokens long, the context holds {CONTEXT_TOKENS}"):
+    with pytest.raises(
+        GenerationError, match=rf"The prompt is \d+ tokens long, the context holds {CONTEXT_TOKENS}. Say less"
+    ):
         run(write(backend, long))
     assert run(write(backend)) == "Hello! How can I help you?"
 
@@ -151,3 +153,13 @@ def test_stopping_frees_the_service_for_the_next(real_service: str, open_remote:
         return await write(backend)
 
     assert run(asyncio.wait_for(stop_and_ask(), 30)) == "Hello! How can I help you?"
+
+
+def test_a_reply_that_is_asked_to_end_still_tells_what_it_cost(real_service: str, open_remote: Open, run: Run) -> None:
+    backend = open_remote(real_service)
+    whole = usage_of(run(take(backend)))
+    usage = usage_of(run(asyncio.wait_for(end_after(backend, HELLO, 3), 30)))
+    assert 3 <= usage.generated_tokens < whole.generated_tokens
+    assert (usage.prompt_tokens, usage.hit_limit) == (whole.prompt_tokens, False)
+    assert backend.services[0].outstanding == 0
+    assert run(asyncio.wait_for(write(backend), 30)) == "Hello! How can I help you?"

@@ -20,8 +20,10 @@ from rkllm_chat.backends.openai import Openai
 from rkllm_chat.config import Generation, Settings, read_toml
 from rkllm_chat.errors import ConfigError, GenerationError, ModelError
 from rkllm_chat.events import Reading, Text
-from rkllm_chat.messages import Message
+from rkllm_chat.families import FAMILIES, UNKNOWN
+from rkllm_chat.messages import Message, Tool
 from servers.chaos_http import serving
+from stage import GREEDY
 
 Run = Callable[..., Any]
 Open = Callable[..., Openai]
@@ -225,7 +227,7 @@ def test_native_calls_are_run_and_their_results_go_back(start: Start, open_remot
         {"name": "get_time", "arguments": '{"place": "[END_TOOL_CALL] Tokyo"}'},
         {"name": "calculate", "arguments": '{"expression": "12 * 34"}'},
     ]
-    chat = chat_with(open_remote(service.url, native_tools=True))
+    chat = chat_with(open_remote(service.url, native_tools=True), tools_share=1.0)
     (turn,) = run(talk(chat, "What time is it, and what is 12 * 34?"))
     assert "".join(event.text for event in turn if isinstance(event, Text)).strip() == REPLY
     results = [message.result for message in chat.history if message.result]
@@ -245,10 +247,24 @@ def test_native_calls_are_run_and_their_results_go_back(start: Start, open_remot
     assert two == {"role": "tool", "tool_call_id": ids[1], "content": "12 * 34 = 408"}
 
 
+def test_native_tools_are_sent_without_what_no_call_needs(start: Start, open_remote: Open, run: Run) -> None:
+    service = start()
+    harbour = {"type": "string", "title": "Harbour", "default": "Husum"}
+    schema = {"title": "get_tideArguments", "properties": {"harbour": harbour}}
+
+    async def ask() -> None:
+        stream = open_remote(service.url, native_tools=True).stream(HELLO, GREEDY, [Tool("get_tide", "", schema)])
+        assert [piece async for piece in stream]
+
+    run(ask())
+    sent = service.asked[-1].body["tools"][0]["function"]["parameters"]
+    assert sent == {"type": "object", "properties": {"harbour": {"type": "string"}}}
+
+
 def test_a_native_call_that_cannot_be_read_is_never_run(start: Start, open_remote: Open, run: Run) -> None:
     service = start("tool calls")
     service.calls = [{"name": "calculate", "arguments": '{"expression": '}]
-    chat = chat_with(open_remote(service.url, native_tools=True), max_steps=2)
+    chat = chat_with(open_remote(service.url, native_tools=True), tools_share=1.0, max_steps=2)
     run(talk(chat, "What is 12 * 34?"))
     assert not [message for message in chat.history if message.result]
     assert service.asked[1].body["messages"][-1]["role"] == "user"
@@ -337,3 +353,20 @@ def test_fifty_chats_at_once_and_again_take_no_more_memory(start: Start, open_re
         tracemalloc.stop()
     assert sizes[-1] - sizes[-2] < 100_000, sizes
     assert backend.services[0].outstanding == 0
+
+
+def test_a_model_is_known_by_its_name_there_and_by_the_template_that_is_shown(start: Start, open_remote: Open) -> None:
+    named, shown = start(), start()
+    be_ollama(named)
+    be_llama_cpp(shown)
+    assert open_remote(f"{named.url}#qwen3:8b").family == FAMILIES["qwen3"]
+    assert open_remote(shown.url).family == UNKNOWN
+    shown.answers["/props"]["chat_template"] = "{% if tools %}<tool_call>{% endif %}" + JINJA
+    assert open_remote(shown.url).family == FAMILIES["hermes"]
+
+
+def test_native_calls_stay_in_the_form_that_they_are_told_in(start: Start, open_remote: Open) -> None:
+    service = start()
+    be_ollama(service)
+    backend = open_remote(f"{service.url}#qwen3:8b", native_tools=True)
+    assert (backend.family.name, chat_with(backend).form) == ("qwen3", "json")

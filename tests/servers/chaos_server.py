@@ -107,7 +107,7 @@ class Server:
         """Serves until its input ends."""
         getattr(sys, "set_int_max_str_digits", id)(0)
         signal.signal(signal.SIGINT, lambda *_: self.note("signal", name="SIGINT"))
-        self.note("start", pid=os.getpid(), life=self.life, **describe_process())
+        self.note("start", pid=os.getpid(), life=self.life, mode=sys.argv[1], **describe_process())
         self._spoil("start", {})
         while (line := self.read()) is not None:
             self.receive(json.loads(line))

@@ -49,7 +49,8 @@ class Line(StreamRequestHandler):
                     self._receive()
 
     def _shake_hands(self) -> bool:
-        self.rfile.readline()
+        if not self.rfile.readline():  # whoever came has nothing to say
+            return False
         headers: dict[str, str] = {}
         while (line := self.rfile.readline().strip()) != b"":
             name, _, value = line.decode().partition(":")

@@ -75,6 +75,7 @@ BOUNDS = (
         "Closes a socket and reads no more.",
         SILENT_URL,
     ),
+    Bound("caller.py", "Caller._look_at_peer", ("stream.aclose",), "Closes a socket, nothing was sent.", SILENT_URL),
     Bound("caller.py", "Caller.send", ("response.aclose",), "Closes a socket and reads no more.", SILENT_URL),
     Bound(
         "caller.py",
@@ -347,6 +348,9 @@ BOUNDS = (
         ("while", "asyncio.wait"),
         "The `_close` of a transport, which has limits of its own and must not be cut short.",
         "test_stdio.py::test_a_client_that_is_cancelled_twice_while_it_leaves_leaves_nothing",
+    ),
+    Bound(
+        "websocket.py", "Judged.handshake", ("super().handshake",), "The library's open_timeout, OPEN_S.", SILENT_URL
     ),
     Bound("websocket.py", "WebSocket._connect", ("NoRedirect",), "The library's open_timeout, OPEN_S.", SILENT_URL),
     Bound("websocket.py", "WebSocket._read", ("while", "connection.recv"), "Ends with the connection.", LEFT),

@@ -185,7 +185,12 @@ def test_a_list_is_not_asked_for_more_often_than_every_two_seconds(mode: str, er
 def test_a_claim_counts_only_where_the_user_trusts_the_server(mode: str, tmp_path: Path) -> None:
     configs = [chaos(tmp_path, mode), chaos(tmp_path, mode, "friend", trust="trusted")]
 
-    async def decisions(trial: Trial) -> list[str]:
-        return [decide(trial.tool("delete_everything", server), Policy()) for server in ("chaos", "friend")]
+    async def decisions(trial: Trial) -> dict[str, list[str]]:
+        servers = ("chaos", "friend")
+        return {
+            name: [decide(trial.tool(name, server), Policy()) for server in servers]
+            for name in ("echo", "delete_everything")
+        }
 
-    assert try_servers(tmp_path, *configs, then=decisions) == ["ask", "run"]
+    told = try_servers(tmp_path, *configs, then=decisions)
+    assert told == {"echo": ["ask", "run"], "delete_everything": ["ask", "ask"]}

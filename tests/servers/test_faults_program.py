@@ -16,6 +16,7 @@ import pytest
 from rkllm_chat.config import ServerConfig
 from rkllm_chat.desk import FIRST_S
 from stage import Screen, call_text
+from targets import Tell
 
 from .faults import SLACK, TESTS, chaos, fault, left_behind, read_events, rows
 
@@ -76,11 +77,13 @@ def test_the_terminal_is_clean_and_the_chat_goes_on(
 
 @fault("F04", "hang-on-init", "slow-start")
 def test_the_prompt_does_not_wait_for_a_server_that_hangs(
-    mode: str, open_screen: OpenScreen, script: Script, folder: Path
+    mode: str, open_screen: OpenScreen, script: Script, folder: Path, figure: Tell
 ) -> None:
     config = write_config(folder, [chaos(folder, mode, delay_s=20)])
+    started = time.monotonic()
     screen = open_screen("--model", script("Hello."), "--config", config)
     screen.wait_for_prompt()
+    figure(6, time.monotonic() - started)
     begun = time.monotonic()
     screen.type("hello\r")
     screen.wait_for("Hello.", seconds=10)
@@ -92,7 +95,7 @@ def test_the_prompt_does_not_wait_for_a_server_that_hangs(
 
 @fault("F45", "ignore-sigterm")
 def test_the_program_leaves_within_three_seconds_whatever_its_servers_do(
-    mode: str, open_screen: OpenScreen, script: Script, folder: Path
+    mode: str, open_screen: OpenScreen, script: Script, folder: Path, figure: Tell
 ) -> None:
     modes = (mode, mode, "ignore-eof", "fork-child-and-stay", mode)
     servers = [chaos(folder, mode, f"stuck{number}") for number, mode in enumerate(modes)]
@@ -102,25 +105,27 @@ def test_the_program_leaves_within_three_seconds_whatever_its_servers_do(
     begun = time.monotonic()
     screen.type("/quit\r")
     assert screen.wait_for_end() == 0
-    assert time.monotonic() - begun <= 3.5
+    figure(5, spent := time.monotonic() - begun)
+    assert spent <= 3.5
     assert [pid for server in servers for pid in left_behind(folder, server.name)] == []
 
 
 @fault("F47", "ok", "ignore-eof", "ignore-sigterm", "fork-child", "fork-child-and-stay", "fork-child-setsid")
-def test_a_client_that_is_killed_leaves_no_server_behind(mode: str, tmp_path: Path) -> None:
+def test_a_client_that_is_killed_leaves_no_server_behind(mode: str, tmp_path: Path, figure: Tell) -> None:
     command = [sys.executable, "-m", "servers.faults", mode, str(tmp_path), "--stay"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path[1:]])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as client:
         assert client.stdout
         assert client.stdout.readline() == b"open\n"
         client.send_signal(signal.SIGKILL)
-    assert left_behind(tmp_path, "chaos", 1 * SLACK) == []
-    assert left_behind(tmp_path, "fine", 1 * SLACK) == []
+    left = [pid for server in ("chaos", "fine") for pid in left_behind(tmp_path, server, 1 * SLACK)]
+    figure(4, len(left), of=1)
+    assert left == []
 
 
 @fault("F50", "hang-call")
 def test_servers_do_not_see_the_ctrl_c_of_the_terminal(
-    mode: str, open_screen: OpenScreen, script: Script, folder: Path
+    mode: str, open_screen: OpenScreen, script: Script, folder: Path, figure: Tell
 ) -> None:
     config = write_config(folder, [chaos(folder, mode)])
     replies = script(call_text("act"), "Never.", "Well.")
@@ -131,7 +136,8 @@ def test_servers_do_not_see_the_ctrl_c_of_the_terminal(
     begun = time.monotonic()
     screen.type("\x03")
     screen.wait_for_prompt()
-    assert time.monotonic() - begun <= 0.5 * SLACK
+    figure(7, spent := time.monotonic() - begun)
+    assert spent <= 0.5 * SLACK
     screen.type("/quit\r")
     assert screen.wait_for_end() == 0
     events = read_events(folder, "chaos")

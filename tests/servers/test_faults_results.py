@@ -32,7 +32,7 @@ def text_of(mode: str) -> str:
         ("69", "result-no-content", "(no content)"),
         ("69", "result-null-content", "(no content)"),
         ("72", "structured-only", '{"value": 7}'),
-        ("72", "resource-link", "[resource x://y]"),
+        ("72", "resource-link", "[resource x://y, y]"),
     ),
 )
 @pytest.mark.parametrize("eras", ["modern", "handshake"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rkllm_chat.messages import ToolResult
+from targets import Tell
 
 from .faults import SLACK, Trial, assert_one_line, assert_told, fault, measure, rows, try_mode
 
@@ -32,8 +33,10 @@ def check_size(measured: dict[str, Any], within_s: float, most_mb: float = MOST_
         ("F27", "huge-image", "too large"),
     ),
 )
-def test_a_result_beyond_the_limit_is_refused_and_not_held(mode: str, cause: str, tmp_path: Path) -> None:
+def test_a_result_beyond_the_limit_is_refused_and_not_held(mode: str, cause: str, tmp_path: Path, figure: Tell) -> None:
     measured = measure(mode, tmp_path)
+    if mode == "huge-result":
+        figure(3, measured["seconds"])
     assert measured["status"] == "failed" and cause in measured["text"]
     assert_one_line(measured["text"])
     check_size(measured, 2)

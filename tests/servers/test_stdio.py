@@ -409,12 +409,12 @@ def test_a_server_that_closes_its_input_is_missed_at_the_next_call(tmp_path: Pat
 
 @pytest.mark.parametrize("size", [10, 1_000_000], ids=["a little", "more than a pipe holds"])
 def test_a_server_that_neither_reads_nor_writes_is_ended(size: int, tmp_path: Path) -> None:
-    code = 'listen(lambda m: (os.write(2, b"busy"), time.sleep(60)))'
+    code = 'listen(lambda m: (os.write(2, b"busy\\n"), time.sleep(60)))'
     server = make_server(tmp_path, code, timeout_s=0.3)
 
     async def go(client: Client, transport: Transport) -> tuple[str, list[int | None], float]:
         first = asyncio.create_task(call(client))
-        await wait_until(lambda: read_log(tmp_path) == "busy")
+        await wait_until(lambda: read_log(tmp_path) == "busy\n")
         begun = time.monotonic()
         calls = await asyncio.gather(first, call(client, text="x" * size))
         return transport.ended, [one.code for one in calls], time.monotonic() - begun

@@ -141,7 +141,7 @@ def test_a_tool_is_kept_as_its_server_describes_it(tmp_path: Path) -> None:
         "titled": ("Look out", True, False),
         "destroy": ("Sink it", True, False),
         "add": ("", False, True),
-        "read": ("", False, True),  # what only reads destroys nothing
+        "read": ("", True, True),  # of two claims the worse
     }
 
     async def schemas(trial: Trial) -> dict[str, Any]:

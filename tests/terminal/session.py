@@ -177,6 +177,6 @@ def patterns(folder: Path, number: str) -> Iterator[tuple[str, str]]:
     yield re.escape(sys.executable), "PYTHON"
     yield r"rkllm-chat \d[\w.]+", "rkllm-chat X"
     yield r"\b[\d.]+(e-\d+)? (s|min)\b( *)", rf"{number} s\3"
-    yield r"\b[\d.]+(e[+-]?\d+)? tok/s", f"{number} tok/s"
+    yield r"\b[\d.,]+ (tok/s|tokens a second)", rf"{number} \1"
     yield r"\b\d{6}-[a-z0-9]{4}\b", "ID"
     yield r"MCP \d{4}-\d\d-\d\d", "MCP X"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rkllm_chat.journal import Shelf
+from rkllm_chat.messages import Message
 from stage import PROGRAM, Screen, call_text
 
 from .hostile import EVIL
@@ -151,3 +153,23 @@ def test_what_a_menu_offers_is_clean(open_screen: OpenScreen, script: Callable[.
         screen.type("\x03")
         screen.wait_for_prompt()
     assert foreign(screen.bytes) == []
+
+
+PASTED = "\x1b[200~pay\u202e gnp\U000e0041\u200b ❤ now\x1b[201~"
+
+
+def test_what_is_pasted_is_seen_whole_and_stays_as_it_is(
+    open_screen: OpenScreen, script: Callable[..., str], shelf: Shelf
+) -> None:
+    """Before Enter and behind it; the cursor finds its place among the escapes."""
+    screen = open_screen("--model", script("Well."), "--no-servers", size=(120, 30))
+    screen.wait_for("lists the commands")
+    say(screen, PASTED, "> pay\\u202e gnp\\U000e0041\\u200b")
+    say(screen, "\x1b[D\x1b[D\x1b[D\x7fX", "Xnow")
+    say(screen, "\r", "Well.")
+    screen.type("\x04")
+    assert screen.wait_for_end() == 0
+    assert "pay\\u202e gnp\\U000e0041\\u200b" in "\n".join(screen.lines())
+    assert not {"\u202e", "\U000e0041", "\u200b"} & set(screen.bytes.decode(errors="replace"))
+    said = [entry.record.text for entry in shelf.read(shelf.ids()[0]).entries if isinstance(entry.record, Message)]
+    assert said == ["pay\u202e gnp\U000e0041\u200b ❤Xnow", "Well."]

@@ -111,6 +111,8 @@ class ClaudeSession:
     def _read_prompt(self, prompt: str, limit_s: float, context_file: str | None) -> str:
         if not prompt.strip():
             raise FailedError("The prompt is empty.")
+        if "\0" in prompt:
+            raise FailedError("The prompt holds a NUL character.")
         if len(prompt) > LARGEST_PROMPT:
             raise FailedError(f"The prompt is {len(prompt)} characters long; at most {LARGEST_PROMPT} are sent.")
         if not 0 < limit_s <= LONGEST_RUN_S:

@@ -11,12 +11,13 @@ import anyio
 
 from ... import language
 from ...backends import choose, open_backend
-from ...chat import Backend, words_for
+from ...chat import Backend
 from ...config import Generation, Settings
 from ...errors import GenerationError
 from ...events import CallFound, CallGarbled, Notice, Reading, Text, Usage
 from ...messages import Message
 from ...scanner import Scanner, Seen
+from ...window import words_for
 from ..turns import Doing, Say, Turns
 
 SHOWN = 60

@@ -18,6 +18,7 @@ import httpx2
 
 from ...config import ServerConfig
 from ...errors import ChatError
+from ...redact import HIDDEN
 from ...servers.addresses import check_address, is_loopback
 from ...servers.caller import Body, UnreadableError
 from ..turns import Doing
@@ -159,7 +160,7 @@ class Service:
 
     def _hide(self, text: str) -> str:
         """The text without the key: some services repeat it."""
-        return text.replace(self._key, "***") if self._key else text
+        return text.replace(self._key, HIDDEN) if self._key else text
 
 
 def read_patience(response: httpx2.Response, retry: int) -> float:

@@ -1,0 +1,302 @@
+"""Servers that nobody has: tools made of a verb, a thing and parameters, with questions in three languages.
+
+Half of their words mean something, so that meaning is used; the rest are invented, so that reading is the only way.
+It knows no tool that exists. "tide" and "harbour" stay out of training, so that `get_tide(harbour)` is unseen.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from board_questions import Question
+from kinds import CHOICES, KINDS, TEXT, WEIGHTS, draw_value
+from nouns import Noun, draw_nouns
+from rkllm_chat.messages import Tool
+from saying import Given, dress, say_named, say_unnamed
+from telling import describe_parameter, go_on
+from verbs import OPPOSITES, VERBS, Verb
+from vocabulary import is_held_out, name, number, word
+
+INVENTED_VERBS = 0.25
+PARAMETER_COUNTS = ([0, 1, 2, 3, 4], [1, 4, 4, 3, 2])
+# Verbs that would be asked for in the same words about the same thing.
+ALIKE = (
+    {"get", "check", "measure", "history", "list"}, {"stop", "disable", "close", "archive"},
+    {"start", "enable", "open", "play"},
+    {"delete", "reset", "archive"}, {"search", "get"}, {"send", "share"}, {"export", "print"}, {"convert", "update"},
+    {"calculate", "measure"}, {"book", "pay", "create"}, {"move", "share"}, {"send", "import"},
+)  # fmt: skip
+MODIFIERS = [tuple(part.split() for part in entry.split("|")) for entry in OPPOSITES.split(";")]
+NAME_ENDINGS = {"code": "id", "title": "name", "word": "name", "number": "number"}
+NAME_STYLES = {"verb_noun": 8, "noun_verb": 1, "verbNoun": 1.2, "verb-noun": 0.6, "prefix_verb_noun": 1.6, "plain": 0.5}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    kind: str
+    choices: tuple[str, ...] = ()
+    is_optional: bool = False
+    is_invented: bool = False
+
+
+@dataclass(frozen=True)
+class Made:
+    """A tool with the words that people use for it."""
+
+    tool: Tool
+    verb: Verb
+    noun: Noun
+    parameters: tuple[Parameter, ...]
+
+    def core(self, random: Random, language: str, held_out: bool) -> str:
+        """The request without its values."""
+        cores = {"en": self.verb.english, "ja": self.verb.japanese, "zh": self.verb.chinese}[language].split("|")
+        wanted = [core for core in cores if is_held_out(core) == held_out]
+        return fill(random.choice(wanted or cores), self.noun, random, language)
+
+    def ask(self, random: Random, language: str, held_out: bool, named: bool | None = None) -> Question:
+        """A question with values for the required and some of the optional parameters."""
+        givens = self.draw_values(random, language, held_out)
+        named = random.random() < 0.5 if named is None else named
+        core = self.core(random, language, held_out)
+        arguments = arguments_of(givens)
+        if random.random() < 0.07:
+            return Question(call_in_words(self.tool.name, givens, random), self.tool.name, arguments, "en", "words")
+        if named:
+            said = dress(core, "", say_named(givens, random, language), random, language)
+        else:
+            core, rest = self.say_choice(core, givens, random, language)
+            before, behind = say_unnamed(self.in_order(rest, random), random, language)
+            said = dress(core, before, behind, random, language)
+        return Question(said, self.tool.name, arguments, language, "named" if named else "unnamed")
+
+    def say_choice(self, core: str, givens: list[Given], random: Random, language: str) -> tuple[str, list[Given]]:
+        """At times a choice stands before the thing, "list the local branches"; gives the core and the other values."""
+        choice = next((given for given in givens if given.kind == "choice"), None)
+        thing = next((one for one in (self.noun.plural, self.noun.english) if one in core), None)
+        if language != "en" or not choice or not thing or random.random() > 0.35:
+            return core, givens
+        return core.replace(thing, f"{choice.value} {thing}", 1), [one for one in givens if one is not choice]
+
+    def draw_values(self, random: Random, language: str, held_out: bool) -> list[Given]:
+        share = random.choice([0, 0.5, 1])
+        chosen = [one for one in self.parameters if not one.is_optional or random.random() < share]
+        return [
+            Given(one.name, one.kind, draw_value(one.kind, one.choices, random, language, held_out)) for one in chosen
+        ]
+
+    def in_order(self, givens: Sequence[Given], random: Random) -> list[Given]:
+        """In any order where the kinds tell the values apart, else as they are listed."""
+        invented = {one.name for one in self.parameters if one.is_invented}
+        texts = [given for given in givens if KINDS[given.kind].schema is TEXT and given.kind != "choice"]
+        figures = [given for given in givens if isinstance(given.value, int | float)]
+        vague = any(given.name in invented for given in texts) or len({given.kind for given in texts}) < len(texts)
+        ordered = list(givens)
+        if not (vague and len(texts) > 1) and len(figures) < 2:
+            random.shuffle(ordered)
+        return ordered
+
+    def result(self, arguments: Mapping[str, Any], random: Random) -> str:
+        """What the tool may answer, in one to five lines."""
+        template = random.choice(self.verb.result.lstrip("?").split("|"))
+        return fill_result(template, self.noun, arguments, random)
+
+
+def arguments_of(givens: Sequence[Given]) -> dict[str, Any]:
+    return {given.name: given.value for given in givens}
+
+
+def call_in_words(tool: str, givens: Sequence[Given], random: Random) -> str:
+    """As people who know the tool ask: `set_lamp room=hall level=3`, "call set_lamp with room hall"."""
+    if random.random() < 0.25 and not any(isinstance(given.value, bool | list) for given in givens):
+        return " ".join([tool, *(str(given.value) for given in givens)])
+    opener = random.choice(["", "", "call ", "use ", "run ", "please call "])
+    return opener + tool + say_named(givens, random, "en")
+
+
+def fill(core: str, noun: Noun, random: Random, language: str) -> str:
+    """The core with its thing; English has articles and plurals."""
+    if language != "en":
+        return core.format(n=noun.japanese if language == "ja" else noun.chinese)
+    english = noun.english
+    article = f"{'an' if english[0] in 'aeiou' else 'a'} {english}"
+    definite = random.choice([f"the {english}", f"the {english}", f"my {english}", english, f"this {english}"])
+    return core.format(n=english, a=article, the=definite, s=noun.plural, N=english.capitalize())
+
+
+def fill_result(template: str, noun: Noun, arguments: Mapping[str, Any], random: Random) -> str:
+    while "{" in template:
+        values = [str(value) for value in arguments.values() if isinstance(value, str | int | float)]
+        for slot, make in RESULT_SLOTS.items():
+            template = template.replace(f"{{{slot}}}", make(random), 1)
+        template = template.replace("{n}", noun.english).replace("{N}", noun.english.capitalize())
+        template = template.replace("{s}", noun.plural)
+        if values and random.random() < 0.3:
+            template += f" ({random.choice(values)})"
+    return template
+
+
+RESULT_SLOTS = {
+    "number": lambda random: number(random),
+    "name": lambda random: name(random),
+    "word": lambda random: word(random),
+    "code": lambda random: f"{word(random)}-{random.randint(0, 9999)}",
+}
+
+
+def invent_server(random: Random, size: int, held_out: bool) -> list[Made]:
+    """Tools of one server, alike in their style, some of them in all but a word."""
+    style = random.choices(list(NAME_STYLES), list(NAME_STYLES.values()))[0]
+    prefix, server = word(random), word(random)
+    nouns = draw_nouns(random, random.choice([1, 1, 2, 2, 3, 5, 8]))
+    if random.random() < 0.3:
+        nouns = [Noun(invented, invented, invented) for invented in (word(random) for _ in nouns) if len(invented) > 2]
+    verbs = list(VERBS.values())
+    if random.random() < INVENTED_VERBS:
+        verbs = [invent_verb(random) for _ in range(2 * size)]
+    common = [draw_parameter(random, nouns[0] if nouns else None)] if random.random() < 0.3 else []
+    made: dict[str, Made] = {}
+    taken: dict[str, list[str]] = {}
+    for _ in range(8 * size):
+        if len(made) == size or not nouns:
+            break
+        noun = modified(random.choice(nouns), random)
+        verb = random.choice(verbs)
+        others = taken.get(noun.english, [])
+        if is_held_out(f"{verb.key} {noun.english}") != held_out or not is_apart(verb.key, others):
+            continue
+        one = make_tool(verb, noun, common, style, prefix, server, random)
+        if one.tool.name not in made:
+            made[one.tool.name] = one
+            taken.setdefault(noun.english, []).append(verb.key)
+    return list(made.values())
+
+
+def invent_verb(random: Random) -> Verb:
+    """A deed that nobody knows: its word alone says which tool is meant, by its name or only by its description."""
+    deed = word(random)
+    other = word(random) if random.random() < 0.4 else deed
+    return Verb(
+        deed,
+        other,
+        f"{deed.capitalize()} {{a}}|{deed.capitalize()}s {{the}}|{deed.capitalize()} {{s}}|{{N}} {deed}",
+        f"{deed} {{the}}|{deed} {{a}}|{{the}}: {deed}|{deed} {{s}}|{{n}} {deed}",
+        f"{{n}}を{deed}して|{{n}}の{deed}",
+        f"{deed}{{n}}|把{{n}}{deed}一下",
+        "Done.|{number}|{word}: {name}",
+    )
+
+
+def is_apart(verb: str, others: Sequence[str]) -> bool:
+    """Whether a request for this verb cannot be taken for one of the others."""
+    return not any(verb == other or any({verb, other} <= group for group in ALIKE) for other in others)
+
+
+def modified(noun: Noun, random: Random) -> Noun:
+    """At times "open order" beside "closed order": tools that differ by one word."""
+    if random.random() > 0.2:
+        return noun
+    english, japanese, chinese = random.choice(MODIFIERS)
+    side = random.randrange(2)
+    return Noun(f"{english[side]} {noun.english}", f"{japanese[side]}{noun.japanese}", f"{chinese[side]}{noun.chinese}")
+
+
+def make_tool(
+    verb: Verb, noun: Noun, common: Sequence[Parameter], style: str, prefix: str, server: str, random: Random
+) -> Made:
+    count = max(0, random.choices(*PARAMETER_COUNTS)[0] - len(common))
+    if verb.key in ("list", "count") and random.random() < 0.5:
+        count = 0
+    drawn = {one.name: one for one in [*common, *(draw_parameter(random, noun) for _ in range(count))]}
+    parameters = sort_parameters(list(drawn.values()), style, random)
+    about = describe(verb, noun, parameters, random)
+    tool = Tool(tool_name(verb, noun, style, prefix, random), about, schema_of(parameters, random), server)
+    return Made(tool, verb, noun, parameters)
+
+
+def draw_parameter(random: Random, noun: Noun | None) -> Parameter:
+    kind = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    named = random.choice(KINDS[kind].names.split())
+    chance = random.random()
+    is_invented = chance < 0.2 and kind != "flag"
+    if is_invented:
+        named = word(random)
+    elif chance < 0.35 and noun and kind in NAME_ENDINGS:
+        named = f"{noun.english.split()[-1]}_{NAME_ENDINGS[kind]}"
+    choices = tuple(random.choice(CHOICES).split()) if kind == "choice" else ()
+    if choices and random.random() < 0.25:
+        choices = tuple(dict.fromkeys(word(random) for _ in range(random.randint(2, 5))))
+    return Parameter(named, kind, choices, is_invented=is_invented)
+
+
+def sort_parameters(drawn: list[Parameter], style: str, random: Random) -> tuple[Parameter, ...]:
+    """Required ones first; names in the style of the server."""
+    optional_share = random.choice([0, 0, 0.3, 0.6])
+    marked = [
+        Parameter(
+            camel(one.name) if style == "verbNoun" else one.name,
+            one.kind,
+            one.choices,
+            random.random() < (0.7 if one.kind == "flag" else optional_share),
+            one.is_invented,
+        )
+        for one in drawn
+    ]
+    return tuple(sorted(marked, key=lambda one: one.is_optional))
+
+
+def schema_of(parameters: Sequence[Parameter], random: Random) -> dict[str, Any]:
+    """The JSON Schema of the arguments, with the bounds and formats that servers give."""
+    properties: dict[str, Any] = {}
+    told = random.choice([0, 0, 0.2, 0.8])
+    for one in parameters:
+        schema: dict[str, Any] = dict(random.choice(KINDS[one.kind].schemas or (KINDS[one.kind].schema,)))
+        if one.choices:
+            schema["enum"] = list(one.choices)
+        if random.random() < told:
+            schema["description"] = describe_parameter(one.kind, random)
+        properties[one.name] = schema
+    required = [one.name for one in parameters if not one.is_optional]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def describe(verb: Verb, noun: Noun, parameters: Sequence[Parameter], random: Random) -> str:
+    chance = random.random()
+    if chance < 0.05 and (verb.key in VERBS or verb.names == verb.key):  # its name tells enough
+        return ""
+    core = fill(random.choice(verb.about.split("|")), Noun(noun.english, "", ""), Random(0), "en")
+    first = parameters[0].name.replace("_", " ") if parameters else ""
+    tails = ["", "", "", "", ".", "."]
+    if first:
+        tails += [f" by {first}", f" for a {first}", f" with the given {first}", f" of one {first}."]
+    if random.random() < 0.1:
+        tails += [f", {word(random)}", f" in {name(random)}", f" ({word(random)})"]
+    told = core + random.choice(tails)
+    return go_on(told, noun, random) if random.random() < 0.15 else told
+
+
+def tool_name(verb: Verb, noun: Noun, style: str, prefix: str, random: Random) -> str:
+    does = random.choice(verb.names.split("|"))
+    thing = (noun.plural if verb.key in ("list", "search", "count", "merge", "compare") else noun.english).replace(
+        " ", "_"
+    )
+    thing = thing.replace("'", "")
+    match style:
+        case "noun_verb":
+            return f"{thing}_{does}"
+        case "verbNoun":
+            return camel(f"{does}_{thing}")
+        case "verb-noun":
+            return f"{does}-{thing}".replace("_", "-")
+        case "prefix_verb_noun":
+            return f"{prefix}_{does}_{thing}"
+        case "plain" if verb.key in ("get", "measure", "convert", "calculate"):
+            return thing
+    return f"{does}_{thing}"
+
+
+def camel(text: str) -> str:
+    first, *rest = text.split("_")
+    return first + "".join(part.capitalize() for part in rest)

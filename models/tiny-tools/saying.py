@@ -1,0 +1,180 @@
+"""How values and whole questions are said, in English, Japanese and Chinese. It knows no tool.
+
+A said value is what a person types; the argument it stands for is made elsewhere.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from kinds import KINDS
+
+LANGUAGES = {"en": 0.66, "ja": 0.17, "zh": 0.17}
+OPENERS = {
+    "en": "|||||||||||please |can you |could you |hey, |i want you to |ok, |now |would you |and |so, |hi, please |"
+    "i'd like you to |you should |we have to |would you please |go and |next, |first ",
+    "ja": "||||||すみません、|ねえ、|では、|次に、|ちょっと、|お願い、",
+    "zh": "||||||请|麻烦你|帮我|你好，|能不能|现在",
+}
+QUESTION_OPENERS = "||||||||tell me |can you tell me |do you know |i'd like to know |hey, |so, |and |i want to know "
+CLOSERS = {
+    "en": "|||||||||| please|, please| now|, thanks| for me| thank you| if you can",
+    "ja": "||||||。|？|！|お願いします",
+    "zh": "|||||。|？|！|，谢谢",
+}
+ASKING = ("what", "which", "how", "who", "is ", "are ", "where", "when")
+NAMED = {
+    "en": (
+        (" with ", "{p} {v}", ", ", " and "),
+        (" with ", "{p} {v}", ", ", " and "),
+        (", ", "{p} {v}", ", ", ", "),
+        (" ", "{p}={v}", " ", " "),
+        (" with ", "{p}={v}", ", ", " and "),
+        (" (", "{p}: {v}", ", ", ", "),
+        (" where ", "{p} is {v}", ", ", " and "),
+        (" using ", "{p} {v}", ", ", " and "),
+        (". ", "{p}: {v}", ". ", ". "),
+        (": ", "{p} {v}", ", ", ", "),
+        ("\n", "{p}: {v}", "\n", "\n"),
+        (" with ", "{v} as the {p}", ", ", " and "),
+        (" for ", "{p} {v}", ", ", " and "),
+    ),
+    "ja": (
+        ("。", "{p}は{v}", "、", "、"),
+        ("。", "{p}: {v}", "、", "、"),
+        (" ", "{p}={v}", " ", " "),
+        ("（", "{p}: {v}", "、", "、"),
+        ("。", "{p}を{v}に", "、", "、"),
+    ),
+    "zh": (
+        ("，", "{p}为{v}", "，", "，"),
+        ("，", "{p}是{v}", "，", "，"),
+        (" ", "{p}={v}", " ", " "),
+        ("（", "{p}: {v}", "，", "，"),
+        ("：", "{p} {v}", "，", "，"),
+    ),
+}
+BETWEEN = {"en": (", ", " and "), "ja": ("、", "と"), "zh": ("、", "和")}
+PLACED = ("place", "folder", "file", "room", "code")
+"""Kinds of which a value may come first: "in /srv/app, list the branches"."""
+QUOTES = {"en": '""\'\'``""', "ja": '「」「」""『』', "zh": '“”“”""「」'}
+
+
+@dataclass(frozen=True)
+class Given:
+    """A parameter that gets a value in a question."""
+
+    name: str
+    kind: str
+    value: Any
+
+
+def draw_language(random: Random) -> str:
+    return random.choices(list(LANGUAGES), list(LANGUAGES.values()))[0]
+
+
+def say_value(given: Given, random: Random, language: str, may_be_bare: bool = False) -> str:
+    """A value as people type it: several words in quotes, lists with "and", the rest mostly bare."""
+    value = given.value
+    if isinstance(value, bool):
+        return random.choice([("no", "off", "false", "false"), ("yes", "on", "true", "true")][value])
+    if isinstance(value, list):
+        comma, last = BETWEEN[language]
+        items = [str(item) for item in value]
+        if random.random() < 0.2:
+            items = [quote(item, random, language) for item in items]
+        if random.random() < 0.25 or len(items) == 1:
+            return comma.join(items)
+        return comma.join(items[:-1]) + last + items[-1]
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {item}" for key, item in value.items())
+    text = str(value)
+    is_text = given.kind in ("text", "title", "query")
+    if is_text and not may_be_bare and (" " in text or not text.isascii()):
+        return quote(text, random, language)
+    return quote(text, random, language) if random.random() < 0.1 else text
+
+
+def quote(text: str, random: Random, language: str) -> str:
+    pairs = QUOTES[language]
+    start = 2 * random.randrange(len(pairs) // 2)
+    first, last = pairs[start], pairs[start + 1]
+    return text if first in text or last in text else f"{first}{text}{last}"
+
+
+def spoken_name(name: str, random: Random) -> str:
+    """A parameter's name as it is written or as it is said: `repo_path`, "repo path"."""
+    if random.random() < 0.45:
+        return name
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.replace("_", " ").replace("-", " ")).lower()
+
+
+def say_named(givens: Sequence[Given], random: Random, language: str) -> str:
+    """All values by name, behind the request: " with city Oslo and days 3"."""
+    if not givens:
+        return ""
+    before, one, comma, last = random.choice(NAMED[language])
+    raw = "=" in one
+    said = [
+        one.format(p=given.name if raw else spoken_name(given.name, random), v=say_value(given, random, language))
+        for given in givens
+    ]
+    end = {"(": ")", "（": "）"}.get(before.strip(), "")
+    return before + (comma.join(said[:-1]) + last if said[1:] else "") + said[-1] + end
+
+
+def say_flag(given: Given, random: Random, language: str) -> str:
+    """A boolean: "with force", "without force"."""
+    name = spoken_name(given.name, random)
+    if language == "ja":
+        return f"、{name}{'あり' if given.value else 'なし'}"
+    if language == "zh":
+        return f"，{'开启' if given.value else '不要'}{name}"
+    yes, no = (" with {}", ", {}: yes", ", {} on", ", {}=true"), (" without {}", ", {}: no", ", {} off", ", {}=false")
+    return random.choice(yes if given.value else no).format(name)
+
+
+def say_unnamed(givens: Sequence[Given], random: Random, language: str) -> tuple[str, str]:
+    """What stands before and behind the request, each value with a word that its kind suggests."""
+    before = behind = ""
+    for index, given in enumerate(givens):
+        if isinstance(given.value, bool):
+            behind += say_flag(given, random, language)
+            continue
+        kind = KINDS[given.kind]
+        phrases = {"en": kind.english, "ja": kind.japanese, "zh": kind.chinese}[language].split("|")
+        phrase = random.choice([one for one in phrases if one] or ["{v}"])
+        is_last = index == len(givens) - 1
+        already = phrase[:1] in '"「“' or '"{v}"' in phrase or "「{v}」" in phrase or "“{v}”" in phrase
+        said = str(given.value) if already else say_value(given, random, language, language == "en" and is_last)
+        said = phrase.format(v=said)
+        if language == "en" and index == 0 and given.kind in PLACED and random.random() < 0.2:
+            before = f"{random.choice(['in', 'in', 'for', 'with'])} {given.value}{random.choice([',', '', ':'])} "
+        elif language == "ja":
+            before += said
+        elif language == "zh":
+            if random.random() < 0.5 and said.startswith(("在", "给", "为", "关于")) and not before:
+                before += said
+            else:
+                behind += said if said.startswith("，") else f"，{said}" if random.random() < 0.7 else f" {said}"
+        else:
+            behind += said if said.startswith(":") else f"{random.choice(['', '', ','])} {said}"
+    return before, behind
+
+
+def dress(core: str, before: str, behind: str, random: Random, language: str) -> str:
+    """The whole question, with a beginning, an end and the case and marks people use."""
+    if language != "en":
+        opener = random.choice(OPENERS[language].split("|"))
+        closer = random.choice(CLOSERS[language].split("|")) if not behind.startswith("\n") else ""
+        return opener + before + core + behind + closer
+    asks = core.startswith(ASKING)
+    opener = random.choice((QUESTION_OPENERS if asks else OPENERS["en"]).split("|"))
+    is_open = "\n" in behind or ": " in behind[:3]
+    said = opener + before + core + behind + ("" if is_open else random.choice(CLOSERS["en"].split("|")))
+    if random.random() < 0.55:
+        said = said[0].upper() + said[1:]
+    mark = "?" if asks else "."
+    return said if is_open else said + random.choice([mark, mark, "", "", "", "!" if not asks else "?"])

@@ -1,0 +1,310 @@
+"""Exchanges about drawn tools: one call, the same once more, two calls, chains, corrections, and long results.
+
+It knows no prompt and no list; what is called is what was asked for.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from board_questions import Question
+from board_results import text_of_lines
+from exchanges import WORDS, Exchange, Step, Told, answer_with, correction
+from invented import RESULT_SLOTS, Parameter
+from kinds import KINDS, draw_value
+from rkllm_chat.messages import Tool
+from rkllm_chat.paging import Page, cut_ends, show_found, show_lines, split
+from saying import Given, say_value
+from vocabulary import name, number, word
+from written import Item
+
+JOINTS = {
+    "en": [" and ", " and also ", ", and ", "; ", ". Then ", " and then ", ". Also "],
+    "ja": ["。それと", "、それから", "。あと、"],
+    "zh": ["，还有", "。另外，", "，然后"],
+}
+CHAINS = {
+    "en": [", then ", " and then ", ". Then ", ", and after that "],
+    "ja": ["。それから", "、次に"],
+    "zh": ["，然后", "。再"],
+}
+REFERENCES = {
+    "en": ["it", "that", "the result", "what you get", "that one", "what it says"],
+    "ja": ["それ", "その結果", "結果"],
+    "zh": ["它", "那个结果", "结果"],
+}
+AGAIN = {
+    "en": [
+        "and {v}?",
+        "what about {v}?",
+        "And for {v}?",
+        "now {v}",
+        "the same for {v}",
+        "and with {p} {v}?",
+        "{p} {v}?",
+    ],
+    "ja": ["{v}は？", "{v}も", "では{v}は", "{p}が{v}なら"],
+    "zh": ["{v}呢？", "那{v}呢", "换成{v}", "{p}为{v}呢？"],
+}
+ONWARD = {
+    "en": "go on|more|read on|show me more|the next lines please|what comes next|continue|and the rest?|next",
+    "ja": "続きを見せて|もっと|次は|続けて",
+    "zh": "继续|后面的呢|再看一些|更多",
+}
+SEEK = {
+    "en": "find {v} in it|where does it say {v}|search it for {v}|which lines have {v}|is {v} in there",
+    "ja": "{v}を探して|{v}はどこ",
+    "zh": "在里面找{v}|哪里有{v}",
+}
+CHAINED = ("code", "mail", "word", "title", "person", "file", "place", "url")
+MISLEADING = ["```\n{}\n```", "Result of {}:", "assistant: {}", "[TOOL_CALL] {}", "user: {}", "<tool_call> {}"]
+MOST_SHOWN = 5
+
+
+def ask_item(item: Item, random: Random, language: str, held_out: bool) -> tuple[Question, Exchange]:
+    """A question for a tool, and what comes of it."""
+    question = item.ask(random, language, held_out)
+    return question, called(item, question, random)
+
+
+def called(item: Item, question: Question, random: Random, kind: str = "") -> Exchange:
+    told = draw_result(item, question.arguments, random)
+    step = Step(((item.tool.name, question.arguments),), (told,))
+    answer = answer_with([told.text], question.language)
+    return Exchange(question.said, (step,), answer, question.language, kind or question.style)
+
+
+def draw_result(item: Item, arguments: Mapping[str, Any], random: Random) -> Told:
+    """What a tool says: in its own words, or any text of up to five lines; at times that it failed."""
+    chance = random.random()
+    if chance < 0.06:
+        return Told(random.choice(FAILURES).format(w=word(random), n=number(random), t=item.tool.name), worked=False)
+    if chance < 0.5:
+        return Told(item.result(arguments, random))
+    if chance < 0.85:
+        values = [str(value) for value in arguments.values() if isinstance(value, str | int | float)]
+        values.append(random.choice([item.tool.name, name(random)]))
+        return Told(fill_any(random.choice(ANY_RESULT), random.choice(values), random))
+    text = text_of_lines(random.choice([1, 2, 3, 4, 5]), random)
+    if chance < 0.87:
+        text = f"{text}\n{random.choice(MISLEADING).format(word(random))}"
+    return Told(text)
+
+
+FAILURES = [
+    "There is no {w}.",
+    "{w} not found",
+    "Error {n}: {w}",
+    "No {w} called {w}.",
+    "Permission denied: {w}",
+    "timed out after {n} s",
+    "{t}: {w} is not allowed",
+    "The {w} is locked.",
+    "Unknown {w}",
+    "failed",
+]
+ANY_RESULT = [
+    "{number}",
+    "{name}",
+    "{word}: {number}",
+    "It is {number} {word} at {value}.",
+    "{value}: {word} {number}",
+    "{name}, {name}, {name}",
+    '{{"{word}": "{word}", "{word}": {number} }}',
+    "Done: {value}.",
+    "{number} {word}, {number} {word}",
+    "ok",
+    "{word} {word} {name}\n{name} {number}",
+    "{name}\n{word}\n{word}",
+    "{value}\n{word}: {number}\n{word}: {number}",
+    "The {word} of {value} is {number} {word}.",
+    "{word} {word} {word} {word}",
+    "{value} is {word}; {word} is {number}.",
+    "- {word}\n- {word}\n- {name}",
+    "{number} {word}\n{number} {word}\n{number} {word}\n{number} {word}",
+    "{code} {name}\n{code} {name}",
+    "{name} <{word}@{word}.com>",
+    "[{word}] {word}\n[{word}] {word}",
+    "{word}={number}\n{word}={word}",
+    "1. {word}\n2. {word}\n3. {word}\n4. {word}\n5. {word}",
+    "{value}, {number} {word} ({word})",
+    "true",
+    "none",
+    "{code}",
+    "{word}\n\n{word} {number}",
+    "  {word}\n    {word}",
+    "{number}.{number}.{number}",
+    "{word}/{word}\n{word}/{word}/{word}",
+]
+
+
+def fill_any(template: str, value: str, random: Random) -> str:
+    filled = template.replace("{{", "\0").replace("}}", "\1").replace("{value}", value)
+    while (slot := next((slot for slot in RESULT_SLOTS if f"{{{slot}}}" in filled), None)) is not None:
+        filled = filled.replace(f"{{{slot}}}", RESULT_SLOTS[slot](random), 1)
+    return filled.replace("\0", "{").replace("\1", "}")
+
+
+def ask_again(item: Item, before: Question, random: Random, held_out: bool) -> tuple[Question, Exchange] | None:
+    """The same tool with one value changed: "and in Oslo?"; None where it cannot be said shortly."""
+    known = [one for one in item.parameters if one.name in before.arguments and is_plain(one)]
+    if not known or before.language not in AGAIN:
+        return None
+    one = random.choice(known)
+    value = draw_value(one.kind, one.choices, random, before.language, held_out)
+    forms = AGAIN[before.language]
+    form = random.choice([form for form in forms if len(known) == 1 or "{p}" in form])
+    said = form.format(v=say_value(Given(one.name, one.kind, value), random, before.language), p=one.name)
+    question = replace(before, said=said, arguments={**before.arguments, one.name: value})
+    return question, called(item, question, random, "again")
+
+
+def is_plain(one: Parameter) -> bool:
+    return one.kind not in ("flag", "records") and KINDS[one.kind].schema.get("type") != "array"
+
+
+def ask_two(items: Sequence[Item], random: Random, language: str, held_out: bool) -> Exchange:
+    """Two calls in one reply: of two tools, or of one with two values."""
+    first = random.choice(items)
+    others = [one for one in items if one is not first]
+    second = random.choice(others) if others and random.random() < 0.7 else first
+    asked = [one.ask(random, language, held_out) for one in (first, second)]
+    said = join_questions([question.said for question in asked], JOINTS[asked[1].language], random)
+    if second is first and (joined := join_values(asked)):
+        said = joined
+    told = [draw_result(one, question.arguments, random) for one, question in zip((first, second), asked, strict=True)]
+    calls = tuple((one.tool.name, question.arguments) for one, question in zip((first, second), asked, strict=True))
+    answer = answer_with([one.text for one in told], asked[0].language)
+    return Exchange(said, (Step(calls, tuple(told)),), answer, asked[0].language, "two")
+
+
+def join_questions(said: Sequence[str], joints: Sequence[str], random: Random) -> str:
+    first, second = said
+    joint = random.choice(joints)
+    if joint.isascii() and "." not in joint and random.random() < 0.8:
+        second = second[0].lower() + second[1:]
+    return first.rstrip(".?!。？！ ") + joint + second
+
+
+def join_values(asked: Sequence[Question]) -> str | None:
+    """ "the light in the hall and in the attic": one question with both values, where only one differs."""
+    first, second = (question.arguments for question in asked)
+    if len(first) != 1 or first.keys() != second.keys() or first == second:
+        return None
+    (one,), (other,) = first.values(), second.values()
+    said = asked[0].said
+    if not isinstance(one, str | int) or said.count(str(one)) != 1:
+        return None
+    both = {"en": f"{one} and {other}", "ja": f"{one}と{other}", "zh": f"{one}和{other}"}[asked[0].language]
+    return said.replace(str(one), both)
+
+
+def ask_in_chain(items: Sequence[Item], random: Random, language: str, held_out: bool) -> Exchange | None:
+    """A second call from the first's result; None where no tool of the list takes one."""
+    takers = [(item, one) for item in items for one in item.parameters if one.kind in CHAINED and not one.is_optional]
+    if not takers:
+        return None
+    taker, parameter = random.choice(takers)
+    giver = random.choice(items)
+    asked, wanted = giver.ask(random, language, held_out), taker.ask(random, language, held_out)
+    reference = refer(wanted, parameter, random)
+    if reference is None:
+        return None
+    value = draw_value(parameter.kind, (), random, language, held_out)
+    told = Told(random.choice(BARE_RESULTS).format(v=value, w=word(random), p=parameter.name.replace("_", " ")))
+    then = {**wanted.arguments, parameter.name: value}
+    last = draw_result(taker, then, random)
+    steps = (
+        Step(((giver.tool.name, asked.arguments),), (told,)),
+        Step(((taker.tool.name, then),), (last,)),
+    )
+    said = join_questions([asked.said, reference], CHAINS[wanted.language], random)
+    return Exchange(said, steps, answer_with([last.text], asked.language), asked.language, "chain")
+
+
+BARE_RESULTS = ["{v}", "{v}", "{p}: {v}", "The {p} is {v}.", "{w}: {v}", "It is {v}.", "{p}: {v}\n{w}: {w}"]
+
+
+def refer(wanted: Question, parameter: Parameter, random: Random) -> str | None:
+    """The question with "it" in the place of one value; None where that value is not said once."""
+    value = str(wanted.arguments.get(parameter.name))
+    pattern = re.compile(rf"[\"'`「『“]?{re.escape(value)}[\"'`」』”]?")
+    if len(pattern.findall(wanted.said)) != 1:
+        return None
+    reference = random.choice(REFERENCES[wanted.language])
+    if wanted.language == "en" and random.random() < 0.4:
+        reference = f"that {parameter.name.replace('_', ' ')}"
+    return pattern.sub(lambda _: reference, wanted.said)
+
+
+def ask_corrected(item: Item, tools: Sequence[Tool], random: Random, language: str, held_out: bool) -> Exchange | None:
+    """A call that was wrong, what the chat says to it, and the right one; None where nothing can be wrong."""
+    question = item.ask(random, language, held_out)
+    called_name, arguments = spoil(item, question.arguments, random)
+    try:
+        correction(called_name, arguments, tools, "json")
+    except LookupError:
+        return None
+    told = draw_result(item, question.arguments, random)
+    wrong = Step(((called_name, arguments),), is_wrong=True)
+    right = Step(((item.tool.name, question.arguments),), (told,))
+    answer = answer_with([told.text], question.language)
+    return Exchange(question.said, (wrong, right), answer, question.language, "corrected")
+
+
+def spoil(item: Item, arguments: Mapping[str, Any], random: Random) -> tuple[str, dict[str, Any]]:
+    """The call as it may go wrong: another name, a parameter lacking, misnamed or of another kind."""
+    wrong = dict(arguments)
+    way = random.random()
+    if not wrong or way < 0.25:
+        parts = item.tool.name.split("_")
+        return random.choice(["_".join([*parts[:-1], word(random)]), item.tool.name[:-1], f"{item.tool.name}s"]), wrong
+    key = random.choice(list(wrong))
+    value = wrong.pop(key)
+    if way < 0.5:
+        wrong[random.choice([word(random), f"{key}s", key[:-1] or "x"])] = value
+    elif way < 0.75 and isinstance(value, int | float):
+        wrong[key] = word(random)
+    return item.tool.name, wrong
+
+
+def ask_long(item: Item, random: Random, language: str, held_out: bool) -> list[Exchange]:
+    """A result that was too long, and questions that page in it or search it."""
+    question = item.ask(random, language, held_out)
+    text = text_of_lines(random.randint(12, 60), random)
+    long, room = split("r1", text), random.randint(4, 9)
+    page = cut_ends(long, lambda shown: shown.count("\n") <= room, WORDS)
+    if not page.more:
+        return [called(item, question, random)]
+    spoken = question.language
+    answer = answer_with(
+        ["".join(long.lines[: max(1, int(page.more["range"].split("-")[0]) - 1)][:MOST_SHOWN]).rstrip("\n")], spoken
+    )
+    step = Step(((item.tool.name, question.arguments),), (Told(text, page=page),))
+    turns = [Exchange(question.said, (step,), answer, spoken, "long")]
+    for _ in range(random.randint(0, 3)):
+        if page.more is None or "range" not in page.more:
+            break
+        asked: dict[str, Any] = dict(page.more)
+        said = random.choice(ONWARD[spoken].split("|"))
+        first, last = map(int, asked["range"].split("-"))
+        if random.random() < 0.3:
+            needle = random.choice(re.findall(r"\w{3,}", text) or [word(random)])
+            asked = {"handle": "r1", "search": needle}
+            said = random.choice(SEEK[spoken].split("|")).format(v=needle)
+            page = show_found(long, needle, 1, len(long.lines), lambda shown: shown.count("\n") <= MOST_SHOWN, WORDS)
+        else:
+            page = show_lines(long, first, last, lambda shown: shown.count("\n") <= MOST_SHOWN, WORDS)
+        told = Told(page.text, page=Page(page.text, page.more))
+        turns.append(
+            Exchange(said, (Step((("more", asked),), (told,)),), answer_with([body_of(page)], spoken), spoken, "more")
+        )
+    return turns
+
+
+def body_of(page: Page) -> str:
+    """A page without its heading, or the heading alone where nothing was found."""
+    _, _, body = page.text.partition("\n")
+    return body.rstrip("\n") or page.text

@@ -1,0 +1,156 @@
+# Long word lists are easier to read and to add to as one text that is split.
+# ruff: noqa: SIM905
+"""What parameters get: people, places, texts, dates, ids, numbers and lists, in three languages. It knows no parameter.
+
+Every maker takes its random source and the language as arguments.
+"""
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from random import Random
+
+from nouns import NOUNS
+from vocabulary import japanese_name, japanese_place, name, number, place, whole, word
+
+COMMON = (
+    "the a to and we our need is on at for with please call buy milk bread water tomorrow today late early new old "
+    "good bad red blue green small big fast slow hello thanks meeting dinner lunch train plane school garden house "
+    "car phone key book paper letter fix bug add remove update first last next week month year monday friday sunday "
+    "morning evening night done ready broken missing open closed cold hot warm rain sun wind snow king queen cat dog "
+    "bird fish tree river road bridge city mountain sea ship light music film game test build release version login "
+    "error button menu page table chart cache index server client token user name price stock order copy draft note "
+    "plan idea report budget team office project customer invoice payment holiday summer winter spring autumn"
+).split()
+CHINESE_PLACES = (
+    "北京 上海 广州 深圳 成都 杭州 武汉 西安 南京 重庆 天津 苏州 香港 台北 东京 大阪 首尔 伦敦 巴黎 柏林 纽约 罗马 "
+    "马德里 莫斯科 悉尼 新加坡 曼谷 德里 迪拜 开罗 多伦多 芝加哥 洛杉矶 维也纳 布拉格 奥斯陆 雅典 里斯本 河内 青岛 "
+    "大连 厦门 长沙 昆明 哈尔滨 拉萨 三亚 法国 德国 意大利 西班牙 日本 韩国 印度 巴西 英国 美国"
+).split()
+CHINESE_NAMES = (
+    "王伟 李娜 张敏 刘洋 陈静 杨光 赵磊 黄丽 周杰 吴芳 小明 小红 老李 小王 阿强 林峰 何雪 高翔 马超 孙燕 "
+    "朱红 胡军 郭涛 罗琳 梁宇 宋佳 郑凯 谢雨 唐宁 冯云 董洁 程浩 蔡明 彭飞 潘虹 袁泉 田甜 方舟 石磊 白雪"
+).split()
+CHINESE_TEXT = (
+    "今天 明天 开会 买牛奶 很好 谢谢 下午 早上 请 带 钥匙 吃饭 回家 完成 报告 修复 错误 新 旧 天气 测试 文档".split()
+)
+JAPANESE_TEXT = (
+    "今日 明日 会議 牛乳を買う ありがとう 午後 朝 お願い 鍵 夕食 帰る 完了 報告 修正 新しい 古い 天気 試験 資料".split()
+)
+PEOPLE = (
+    "Anna Ben Clara David Emma Felix Grace Hugo Ines Jack Kate Leo Maria Noah Olga Paul Rosa Sam Tina Uwe Vera Walter "
+    "Yuki Zoe Ken Mia Tom Lisa Max Nina Omar Priya Ravi Sofia Tariq Wei Akira Hana Pedro Luca Elif Ivan Marta Jonas"
+).split()
+ROOMS = (
+    "kitchen|bedroom|living room|bathroom|hall|office|garage|attic|cellar|garden|dining room|nursery|studio|library|"
+    "balcony|guest room|workshop|lobby|corridor|pantry"
+).split("|")
+COLORS = "red green blue yellow white black orange purple pink grey brown cyan teal gold silver".split()
+LANGUAGES = (
+    "English German French Spanish Italian Japanese Chinese Korean Dutch Polish Turkish Arabic Hindi Greek Swedish"
+).split()
+UNITS = "metres feet miles kilometres grams pounds litres gallons celsius fahrenheit inches seconds hours bytes".split()
+CURRENCIES = "EUR USD JPY GBP CHF CNY SEK INR AUD CAD KRW BRL".split()
+
+
+def a_word(random: Random, _language: str = "en") -> str:
+    """Any word: invented, common, or of the tables, so that every piece of the vocabulary is copied now and then."""
+    source = random.random()
+    if source < 0.45:
+        return word(random)
+    if source < 0.6:
+        return random.choice(COMMON)
+    return random.choice(random.choice(list(NOUNS.values()))).english
+
+
+def a_person(random: Random, language: str) -> str:
+    if language == "zh" and random.random() < 0.6:
+        return random.choice(CHINESE_NAMES)
+    if language == "ja" and random.random() < 0.5:
+        return japanese_name(random)
+    return random.choice(PEOPLE) if random.random() < 0.5 else name(random)
+
+
+def a_place(random: Random, language: str) -> str:
+    if language == "zh" and random.random() < 0.7:
+        return random.choice(CHINESE_PLACES)
+    return japanese_place(random) if language == "ja" else place(random)
+
+
+def a_text(random: Random, language: str) -> str:
+    """A few words, as a message or a title has them."""
+    if language == "zh" and random.random() < 0.6:
+        return "".join(random.choices(CHINESE_TEXT, k=random.randint(1, 4)))
+    if language == "ja" and random.random() < 0.6:
+        return "".join(random.choices(JAPANESE_TEXT, k=random.randint(1, 3)))
+    words = [random.choice(COMMON) if random.random() < 0.7 else a_word(random) for _ in range(random.randint(2, 7))]
+    if random.random() < 0.15:
+        words[random.randrange(len(words))] = whole(random)
+    said = " ".join(words)
+    return said[0].upper() + said[1:] if random.random() < 0.4 else said
+
+
+def a_topic(random: Random, language: str) -> str:
+    if random.random() < 0.6:
+        return a_word(random)
+    return " ".join(a_text(random, language).split()[:2])
+
+
+def a_code(random: Random, _language: str = "en") -> str:
+    """An id as systems give them."""
+    letters, digits = word(random), str(random.randint(0, 99999))
+    forms = [
+        f"{letters[:3].upper()}-{digits}", f"{letters}{digits}", digits, f"{letters}-{digits}", f"#{digits}",
+        f"{letters}_{word(random)}", f"{letters}-{word(random)}", f"{random.getrandbits(28):07x}", letters,
+        f"{letters[:2].upper()}{digits}", f"v{random.randint(0, 9)}.{random.randint(0, 20)}",
+        f"{letters}/{word(random)}",
+    ]  # fmt: skip
+    return random.choice(forms)
+
+
+def a_date(random: Random, _language: str = "en") -> str:
+    return str(date(2020, 1, 1) + timedelta(days=random.randint(0, 4000)))
+
+
+def a_time(random: Random, _language: str = "en") -> str:
+    return f"{random.randint(0, 23):02}:{random.choice([0, 15, 30, 45, random.randint(0, 59)]):02}"
+
+
+def a_moment(random: Random, _language: str = "en") -> str:
+    return f"{a_date(random)}T{a_time(random)}:00" + random.choice(["", "Z"])
+
+
+def a_mail(random: Random, _language: str = "en") -> str:
+    user = random.choice(PEOPLE).lower() if random.random() < 0.5 else word(random)
+    digits = random.choice(["", str(random.randint(1, 99))])
+    return f"{user}{digits}@{word(random)}.{random.choice(['com', 'org', 'de', 'jp'])}"
+
+
+def a_url(random: Random, _language: str = "en") -> str:
+    end = random.choice(["", f"/{word(random)}", f"/{word(random)}.html", f"/{word(random)}/{random.randint(1, 999)}"])
+    return f"http{random.choice(['s', 's', ''])}://{word(random)}.{random.choice(['com', 'org', 'io', 'net'])}{end}"
+
+
+def one_of(values: list[str]) -> Callable[[Random, str], str]:
+    """A known value, or, two times in five, an invented one."""
+    return lambda random, _language: random.choice(values) if random.random() < 0.6 else word(random)
+
+
+def up_to(most: int, least: int = 0) -> Callable[[Random, str], int]:
+    return lambda random, _language: random.randint(least, 10 ** random.randint(1, len(str(most)) - 1))
+
+
+def a_number(random: Random, _language: str = "en") -> int | float:
+    text = number(random)
+    return float(text) if "." in text else int(text)
+
+
+def several(make: Callable[[Random, str], str]) -> Callable[[Random, str], list[str]]:
+    def make_list(random: Random, language: str) -> list[str]:
+        count = random.choices([1, 2, 3, 4], [3, 4, 3, 1])[0]
+        return list(dict.fromkeys(make(random, language) for _ in range(count)))
+
+    return make_list
+
+
+def is_true(random: Random, _language: str = "en") -> bool:
+    return random.random() < 0.7

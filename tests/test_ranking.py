@@ -1,0 +1,144 @@
+"""Which tools are chosen for a question: the right one is among them, whatever language it is asked in."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from many_tools import read_questions, read_tools
+from rkllm_chat.budget import LATE_SHARE
+from rkllm_chat.formats import FORMATS
+from rkllm_chat.messages import Tool
+from rkllm_chat.names import shown_names
+from rkllm_chat.ranking import CJK, STOP_WORDS, Index, rank, stem, words_of
+from rkllm_chat.sketch import list_tool
+from rkllm_chat.thesaurus import THESAURUS
+from stage import make_chat
+
+WINDOW = 4096
+LEAST_RIGHT = 0.95
+TIDE = Tool("get_tide", "Tide height at a harbour.", {"properties": {"harbour": {"type": "string"}}}, "sea")
+SAIL = Tool("setSail", "Sets a sail.", {"properties": {"kind": {"enum": ["spinnaker", "jib"]}}}, "sea")
+LOG = Tool("write_log", "Writes into the log of the harbour.", {}, "sea")
+CLOCK = Tool("clock", "Tells the time.", {}, "sea")
+INDEX = Index([TIDE, SAIL, LOG, CLOCK])
+
+
+def test_the_right_tool_is_among_the_chosen_for_95_of_100_questions() -> None:
+    tools, questions = read_tools(), list(read_questions())
+    assert (len(tools), len({tool.server for tool in tools}), len(questions)) == (200, 8, 200)
+    chat, index = make_chat([], context=WINDOW), Index(tools)
+    forms = {tool.full_name: list_tool(name, tool, FORMATS["json"]) for name, tool in shown_names(tools).items()}
+    limit = WINDOW // LATE_SHARE
+    asked, right = Counter[str](), Counter[str]()
+    missed: list[str] = []
+    for question in questions:
+        chosen: list[str] = []
+        for tool in rank(index, question.text, {}):
+            lines = [forms[name] for name in [*chosen, tool.full_name]]
+            if chat.count_text("\n".join(lines)) > limit:
+                break
+            chosen.append(tool.full_name)
+        asked[question.language] += 1
+        right[question.language] += bool(question.right & set(chosen))
+        missed += [] if question.right & set(chosen) else [question.text]
+    figures = ", ".join(f"{code} {right[code]} of {asked[code]}" for code in asked)
+    assert asked["ja"] + asked["zh"] >= 40
+    assert right.total() >= LEAST_RIGHT * asked.total(), f"{figures}; not for {missed}"
+    assert all(right[code] >= 0.9 * asked[code] for code in asked), f"{figures}; not for {missed}"
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("How high is the tide in Husum?", [TIDE]),
+        ("which harbours are there?", [TIDE, LOG]),
+        ("get_tide", [TIDE]),
+        ("set sails", [SAIL]),
+        ("the spinnaker!", [SAIL]),
+        ("writing logs", [LOG]),
+        ("/srv/db.sqliteのログ", [LOG]),
+        ("查看~/notes/a.txt的日志", [LOG]),
+        ("srcの中のlog.txt、帆", []),
+        ("what time is it?", [CLOCK]),
+        ("何時ですか", [CLOCK]),
+        ("ログに書いて", [LOG]),
+        ("Hello!", []),
+        ("", []),
+    ],
+)
+def test_tools_are_found_by_their_words(question: str, found: list[Tool]) -> None:
+    assert rank(INDEX, question, {}) == found
+
+
+@pytest.mark.parametrize(
+    ("said", "is_sum"),
+    [
+        ("12 * 34", True),
+        ("513.10-84082 =?", True),
+        ("(8223-875.288)/55", True),
+        ("9 less 8258", True),
+        ("663.0 x 52801.90", True),
+        ("on 2026-11-21", False),
+        ("11/21/2026", False),
+        ("see notes/3-4.txt", False),
+        ("v1.2-3", False),
+    ],
+)
+def test_a_sum_is_known_by_its_signs(said: str, is_sum: bool) -> None:
+    calculate = Tool("calculate", "", {}, "board")
+    assert rank(Index([calculate, LOG]), said, {}) == [calculate] * is_sum
+
+
+def test_what_has_served_turns_the_scale_but_never_outweighs_a_clear_match() -> None:
+    one, other = (Tool("read", "Reads a page.", server=name) for name in ("a", "b"))
+    index = Index([one, other, TIDE])
+    assert rank(index, "read a page", {}) == [one, other]
+    assert rank(index, "read a page", {"b__read": 3}) == [other, one]
+    assert rank(index, "read a page about the tide", {"sea__get_tide": 10**9})[-1] == TIDE
+    assert rank(index, "hello", {"b__read": 10**9}) == []
+
+
+def test_what_is_pasted_between_the_ends_of_a_question_is_not_looked_at() -> None:
+    assert rank(INDEX, "Which tide? " + "x " * 500 + " sail " + "y " * 500, {}) == [TIDE]
+    assert rank(INDEX, "x " * 500 + "Which tide?", {}) == [TIDE]
+
+
+@pytest.mark.parametrize(
+    ("word", "its_stem"),
+    [
+        ("directories", "directory"),
+        ("branches", "branch"),
+        ("files", stem("file")),
+        ("moved", stem("moves")),
+        ("running", "run"),
+        ("modified", stem("modify")),
+        ("news", "news"),
+        ("status", "status"),
+        ("is", "is"),
+    ],
+)
+def test_words_that_differ_in_their_ending_alone_are_one(word: str, its_stem: str) -> None:
+    assert stem(word) == its_stem
+
+
+def test_a_name_falls_into_words_and_japanese_into_pairs() -> None:
+    assert words_of("readTextFile")[:3] == ["read", "text", stem("file")]
+    assert words_of("潮の高さ")[:3] == ["潮の", "の高", "高さ"]
+    assert words_of("report.pdf")[-1] == words_of("ファイル")[-1]
+
+
+def test_no_word_stands_twice_in_a_row_and_every_row_has_three_languages() -> None:
+    for row in THESAURUS:
+        words = row.split()
+        assert len(set(words)) == len(words), row
+        assert any(CJK.match(word) for word in words) and any(re.match("[a-z]", word) for word in words), row
+        assert not set(words) & set(STOP_WORDS.split()), row
+
+
+def test_the_chosen_tools_do_not_depend_on_the_order_that_servers_come_in() -> None:
+    tools = [Tool("read", "Reads a page.", server=name) for name in ("c", "a", "b")]
+    for order in (tools, tools[::-1]):
+        assert [tool.server for tool in rank(Index(order), "read a page", {})] == ["a", "b", "c"]
