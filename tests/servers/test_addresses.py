@@ -187,6 +187,8 @@ CERTIFICATES = {
     "of another host": ("127.0.0.2", timedelta(1), "mismatch|not valid for"),
 }
 
+CRITICAL = (x509.BasicConstraints, x509.KeyUsage)
+
 
 def write_certificates(folder: Path, host: str, valid: timedelta) -> ssl.SSLContext:
     """An authority in `authority.pem`, and what a server shows whose certificate it has signed."""
@@ -203,11 +205,18 @@ def write_certificates(folder: Path, host: str, valid: timedelta) -> ssl.SSLCont
             now - timedelta(2),
             until,
         )
-        for extension in extensions:
-            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        for extension in (x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[0].public_key()), *extensions):
+            builder = builder.add_extension(extension, critical=isinstance(extension, CRITICAL))
         return builder.sign(keys[0], hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    (folder / "authority.pem").write_bytes(sign(0, now + timedelta(1), x509.BasicConstraints(True, None)))
+    authority = sign(
+        0,
+        now + timedelta(1),
+        x509.BasicConstraints(True, None),
+        x509.SubjectKeyIdentifier.from_public_key(keys[0].public_key()),
+        x509.KeyUsage(False, False, False, False, False, True, False, False, False),  # it signs certificates
+    )
+    (folder / "authority.pem").write_bytes(authority)
     own = sign(1, now + valid, x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))]))
     key = keys[1].private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
