@@ -78,7 +78,7 @@ THESAURUS: tuple[str, ...] = (
     "observation fact 観察 事実 观察 事实",
     "tree ツリー 木構造 树形 树",
     "whole entire all every everything 全体 全部 すべて 全て 整个 所有",
-    "several multiple many 複数 いくつか 多个 几个 多项",
+    "several multiple many both together 複数 いくつか まとめて 多个 几个 多项 同时 一起",
     "last latest newest recent 最近 最新 最後 最終 最后",
     "first 最初 先頭 第一 开头",
     "number count 数 件数 数量 个数",

@@ -73,6 +73,34 @@ def test_tools_are_found_by_their_words(question: str, found: list[Tool]) -> Non
     assert rank(INDEX, question, {}) == found
 
 
+COMMIT = Tool("git_commit", "Records changes", {}, "git")
+ADD = Tool("git_add", "Adds file contents", {}, "git")
+LIST = Tool("list_folder", "All in one place, one by one, with a mark that tells what each of them is", {}, "files")
+LIST_ALL = Tool("list_allowed_folders", "List folders", {}, "files")
+READ = Tool("read_file", "Read a file", {}, "files")
+READ_MANY = Tool("read_multiple_files", "Read files", {}, "files")
+
+
+@pytest.mark.parametrize(
+    ("question", "likeliest", "other"),
+    [
+        ('commit it: "Add what was added"', COMMIT, ADD),
+        ("commit it: “Add what was added”", COMMIT, ADD),
+        ("「追加したもの」というメッセージでコミットして", COMMIT, ADD),
+        ("don't commit, add the sailors' files", ADD, COMMIT),
+        ("list the folder docs", LIST, LIST_ALL),
+        ("list the allowed folders", LIST_ALL, LIST),
+        ("read a.txt", READ, READ_MANY),
+        ("read a.txt and b.txt", READ_MANY, READ),
+    ],
+)
+def test_quotes_whole_names_and_how_many_files_there_are_tell_tools_apart(
+    question: str, likeliest: Tool, other: Tool
+) -> None:
+    assert rank(Index([COMMIT, ADD, LIST, LIST_ALL, READ, READ_MANY]), question, {})[0] == likeliest
+    assert rank(Index([likeliest, other]), question, {})[0] == likeliest
+
+
 @pytest.mark.parametrize(
     ("said", "is_sum"),
     [
