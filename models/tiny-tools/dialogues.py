@@ -161,11 +161,11 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
         again = ask_again(before.item, before.question, random, held_out)
         if again:
             return Turn(again[1], before.item, again[0])
-    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.1}
+    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.13}
     if scene.board:
         kinds[ask_board] = 0.7 * len(scene.board) / len(scene.tools)
     if scene.items:
-        kinds |= {ask_one: 0.62 * len(scene.items) / len(scene.tools), two: 0.12, chain: 0.09, corrected: 0.03}
+        kinds |= {ask_one: 0.62 * len(scene.items) / len(scene.tools), two: 0.16, chain: 0.14, corrected: 0.03}
     ask = random.choices(list(kinds), list(kinds.values()))[0]
     return ask(scene, random, held_out)
 

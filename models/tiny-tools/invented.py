@@ -19,6 +19,9 @@ from verbs import OPPOSITES, VERBS, Verb
 from vocabulary import is_held_out, name, number, word
 
 INVENTED_VERBS = 0.25
+MODIFIED_SHARE = 0.2
+FAMILY_SHARE = 0.25
+"""Of servers, those whose tools do few things with one thing in several states, as git_diff_staged beside git_diff."""
 PARAMETER_COUNTS = ([0, 1, 2, 3, 4], [1, 4, 4, 3, 2])
 # Verbs that would be asked for in the same words about the same thing.
 ALIKE = (
@@ -59,7 +62,7 @@ class Made:
     def ask(self, random: Random, language: str, held_out: bool, named: bool | None = None) -> Question:
         """A question with values for the required and some of the optional parameters."""
         givens = self.draw_values(random, language, held_out)
-        named = random.random() < 0.5 if named is None else named
+        named = random.random() < 0.4 if named is None else named
         core = self.core(random, language, held_out)
         arguments = arguments_of(givens)
         if random.random() < 0.07:
@@ -156,13 +159,17 @@ def invent_server(random: Random, size: int, held_out: bool) -> list[Made]:
     verbs = list(VERBS.values())
     if random.random() < INVENTED_VERBS:
         verbs = [invent_verb(random) for _ in range(2 * size)]
+    modified_share = MODIFIED_SHARE
+    if random.random() < FAMILY_SHARE:
+        nouns, modified_share = nouns[:2], 0.7
+        verbs = random.sample(verbs, min(len(verbs), 1 + size // 3))
     common = [draw_parameter(random, nouns[0] if nouns else None)] if random.random() < 0.3 else []
     made: dict[str, Made] = {}
     taken: dict[str, list[str]] = {}
     for _ in range(8 * size):
         if len(made) == size or not nouns:
             break
-        noun = modified(random.choice(nouns), random)
+        noun = modified(random.choice(nouns), modified_share, random)
         verb = random.choice(verbs)
         others = taken.get(noun.english, [])
         if is_held_out(f"{verb.key} {noun.english}") != held_out or not is_apart(verb.key, others):
@@ -194,9 +201,9 @@ def is_apart(verb: str, others: Sequence[str]) -> bool:
     return not any(verb == other or any({verb, other} <= group for group in ALIKE) for other in others)
 
 
-def modified(noun: Noun, random: Random) -> Noun:
+def modified(noun: Noun, share: float, random: Random) -> Noun:
     """At times "open order" beside "closed order": tools that differ by one word."""
-    if random.random() > 0.2:
+    if random.random() > share:
         return noun
     english, japanese, chinese = random.choice(MODIFIERS)
     side = random.randrange(2)
@@ -264,7 +271,7 @@ def schema_of(parameters: Sequence[Parameter], random: Random) -> dict[str, Any]
 
 def describe(verb: Verb, noun: Noun, parameters: Sequence[Parameter], random: Random) -> str:
     chance = random.random()
-    if chance < 0.05 and (verb.key in VERBS or verb.names == verb.key):  # its name tells enough
+    if chance < 0.1 and (verb.key in VERBS or verb.names == verb.key):  # its name tells enough
         return ""
     core = fill(random.choice(verb.about.split("|")), Noun(noun.english, "", ""), Random(0), "en")
     first = parameters[0].name.replace("_", " ") if parameters else ""

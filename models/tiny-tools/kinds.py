@@ -14,7 +14,6 @@ from values import (
     COLORS,
     CURRENCIES,
     LANGUAGES,
-    ROOMS,
     UNITS,
     a_code,
     a_date,
@@ -23,6 +22,7 @@ from values import (
     a_number,
     a_person,
     a_place,
+    a_room,
     a_text,
     a_time,
     a_topic,
@@ -76,7 +76,7 @@ KINDS: dict[str, Kind] = {
         "在{v}|{v}的",
     ),
     "room": Kind(
-        "room zone area space floor", TEXT, one_of(ROOMS), "in the {v}|of the {v}|in {v}", "{v}の|{v}で", "{v}的|在{v}"
+        "room zone area space floor", TEXT, a_room, "in the {v}|of the {v}|in {v}", "{v}の|{v}で", "{v}的|在{v}"
     ),
     "person": Kind(
         "person name user recipient owner assignee customer author member contact guest to",

@@ -137,11 +137,15 @@ ANY_RESULT = [
     "  {word}\n    {word}",
     "{number}.{number}.{number}",
     "{word}/{word}\n{word}/{word}/{word}",
+    "{value} of {stem} is {word}.",
+    "{stem}: {value} of {stem}",
+    "{value}, {value} and {stem}\n{value}: {number}",
 ]
 
 
 def fill_any(template: str, value: str, random: Random) -> str:
     filled = template.replace("{{", "\0").replace("}}", "\1").replace("{value}", value)
+    filled = filled.replace("{stem}", re.split(r"[_ /.-]", value)[0] or value)
     while (slot := next((slot for slot in RESULT_SLOTS if f"{{{slot}}}" in filled), None)) is not None:
         filled = filled.replace(f"{{{slot}}}", RESULT_SLOTS[slot](random), 1)
     return filled.replace("\0", "{").replace("\1", "}")

@@ -44,6 +44,12 @@ ROOMS = (
     "kitchen|bedroom|living room|bathroom|hall|office|garage|attic|cellar|garden|dining room|nursery|studio|library|"
     "balcony|guest room|workshop|lobby|corridor|pantry"
 ).split("|")
+JAPANESE_ROOMS = (
+    "台所 寝室 居間 浴室 玄関 事務所 車庫 屋根裏 地下室 庭 食堂 子供部屋 書斎 図書室 廊下 客間 作業場 会議室 二階"
+).split()
+CHINESE_ROOMS = (
+    "厨房 卧室 客厅 浴室 门厅 办公室 车库 阁楼 地下室 花园 餐厅 儿童房 书房 图书室 走廊 客房 车间 会议室 阳台 二楼"
+).split()
 COLORS = "red green blue yellow white black orange purple pink grey brown cyan teal gold silver".split()
 LANGUAGES = (
     "English German French Spanish Italian Japanese Chinese Korean Dutch Polish Turkish Arabic Hindi Greek Swedish"
@@ -52,9 +58,12 @@ UNITS = "metres feet miles kilometres grams pounds litres gallons celsius fahren
 CURRENCIES = "EUR USD JPY GBP CHF CNY SEK INR AUD CAD KRW BRL".split()
 
 
-def a_word(random: Random, _language: str = "en") -> str:
+def a_word(random: Random, language: str = "en") -> str:
     """Any word: invented, common, or of the tables, so that every piece of the vocabulary is copied now and then."""
     source = random.random()
+    if language != "en" and source < 0.35:
+        noun = random.choice(random.choice(list(NOUNS.values())))
+        return noun.japanese if language == "ja" else noun.chinese
     if source < 0.45:
         return word(random)
     if source < 0.6:
@@ -130,6 +139,12 @@ def a_url(random: Random, _language: str = "en") -> str:
     return f"http{random.choice(['s', 's', ''])}://{word(random)}.{random.choice(['com', 'org', 'io', 'net'])}{end}"
 
 
+def a_room(random: Random, language: str) -> str:
+    known = {"ja": JAPANESE_ROOMS, "zh": CHINESE_ROOMS}.get(language, ROOMS)
+    chance = random.random()
+    return random.choice(known) if chance < 0.5 else random.choice(ROOMS) if chance < 0.7 else word(random)
+
+
 def one_of(values: list[str]) -> Callable[[Random, str], str]:
     """A known value, or, two times in five, an invented one."""
     return lambda random, _language: random.choice(values) if random.random() < 0.6 else word(random)
@@ -146,7 +161,7 @@ def a_number(random: Random, _language: str = "en") -> int | float:
 
 def several(make: Callable[[Random, str], str]) -> Callable[[Random, str], list[str]]:
     def make_list(random: Random, language: str) -> list[str]:
-        count = random.choices([1, 2, 3, 4], [3, 4, 3, 1])[0]
+        count = random.choices([1, 2, 3, 4, 5], [3, 4, 4, 3, 1])[0]
         return list(dict.fromkeys(make(random, language) for _ in range(count)))
 
     return make_list
