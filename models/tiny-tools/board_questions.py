@@ -5,21 +5,22 @@
 It knows the tools' names and parameters by heart; their descriptions come from the server itself, elsewhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
+from board_chinese import CHINESE
 from board_phrasings import PHRASINGS
+from values import a_place
 from vocabulary import (
     file_path,
     folder_path,
     fresh,
     is_held_out,
-    japanese_place,
     mount_path,
     number,
-    place,
     quoted,
 )
 
@@ -39,19 +40,23 @@ CLOSERS = (
     "||||||||| please|, please| now| right now|, thanks| for me| thank you| please, thanks| if you can| today"
 ).split("|")
 JAPANESE_OPENERS = "||||||すみません、|ねえ、|あの、|では、|次に、|ちょっと、".split("|")
+CHINESE_OPENERS = "||||||||请|请问|你好，|麻烦你|帮我|那么，|我想知道".split("|")
 PLACE_UNSAID = "UTC"
-JAPANESE_SHARE = 0.22
+LANGUAGES = {"en": 0.62, "ja": 0.2, "zh": 0.18}
 OPERATORS = {
-    "+": ["+", "plus", "and"],
-    "-": ["-", "minus", "less"],
-    "*": ["*", "times", "x", "×", "multiplied by"],
-    "/": ["/", "divided by", "÷", "over"],
-}
-JAPANESE_OPERATORS = {
-    "+": ["+", "たす", "足す"],
-    "-": ["-", "ひく", "引く"],
-    "*": ["*", "かける", "×"],
-    "/": ["/", "わる", "÷"],
+    "en": {
+        "+": ["+", "plus", "and"],
+        "-": ["-", "minus", "less"],
+        "*": ["*", "times", "x", "×", "multiplied by"],
+        "/": ["/", "divided by", "÷", "over"],
+    },
+    "ja": {
+        "+": ["+", "たす", "足す"],
+        "-": ["-", "ひく", "引く"],
+        "*": ["*", "かける", "×"],
+        "/": ["/", "わる", "÷"],
+    },
+    "zh": {"+": ["+", "加", "加上"], "-": ["-", "减", "减去"], "*": ["*", "乘", "乘以", "×"], "/": ["/", "除以", "÷"]},
 }
 SIGNS = {"+": 4, "-": 4, "*": 4, "/": 3, "**": 0.4, "%": 0.4, "×": 0.4, "÷": 0.3, "^": 0.3}
 
@@ -71,51 +76,56 @@ class Question:
 def board_question(tool: str, random: Random, held_out: bool) -> Question:
     """A question for one tool of the board: phrasing and values both from the wanted side of the split."""
     while True:
-        japanese = random.random() < JAPANESE_SHARE
+        language = random.choices(list(LANGUAGES), list(LANGUAGES.values()))[0]
         mood = random.choices(list(MOODS), [4, 4, 2])[0]
-        cores = PHRASINGS[tool].japanese if japanese else getattr(PHRASINGS[tool], mood)
+        cores = {"ja": PHRASINGS[tool].japanese, "zh": CHINESE[tool]}.get(language) or getattr(PHRASINGS[tool], mood)
         wanted = [core for core in cores.split("|") if is_held_out(core) == held_out]
         if wanted:
             break
     core = random.choice(wanted)
-    said, arguments = fill(core, random, japanese, held_out)
+    said, arguments = fill(core, random, language, held_out)
     if tool == "get_time" and not arguments:
         arguments = {"place": PLACE_UNSAID}
-    if japanese:
-        return Question(dress_japanese(said, random), tool, arguments, "ja")
+    if language != "en":
+        dressed = dress_japanese(said, random) if language == "ja" else dress_chinese(said, random)
+        return Question(dressed, tool, arguments, language)
     capital = 0.0 if core.startswith("{") else 0.6
     return Question(dress(said, mood, random, capital), tool, arguments)
 
 
-def fill(core: str, random: Random, japanese: bool, held_out: bool) -> tuple[str, dict[str, Any]]:
+def fill(core: str, random: Random, language: str, held_out: bool) -> tuple[str, dict[str, Any]]:
     """The core with its slots filled, and the arguments those values make."""
     shown: dict[str, str] = {}
     arguments: dict[str, Any] = {}
     for slot, (parameter, make) in SLOTS.items():
         if f"{{{slot}}}" in core:
-            value = fresh(japanese_place if japanese and slot == "place" else make, random, held_out)
+            value = fresh(partial(make_in, make, language), random, held_out)
             shown[slot], arguments[parameter] = quoted(value, random), value
     if "{sum}" in core:
-        shown["sum"], arguments["expression"] = make_sum(random, japanese, held_out)
+        shown["sum"], arguments["expression"] = make_sum(random, language, held_out)
     if "{lines}" in core:
         arguments["lines"] = random.randint(1, 10 ** random.randint(1, 3))
         shown["lines"] = str(arguments["lines"])
     return core.format(**shown), arguments
 
 
-SLOTS = {
-    "place": ("place", place),
-    "path": ("path", file_path),
-    "folder": ("path", folder_path),
-    "mount": ("path", mount_path),
+def make_in(make: Callable[[Random, str], str], language: str, random: Random) -> str:
+    return make(random, language)
+
+
+SLOTS: dict[str, tuple[str, Callable[[Random, str], str]]] = {
+    "place": ("place", a_place),
+    "path": ("path", lambda random, _language: file_path(random)),
+    "folder": ("path", lambda random, _language: folder_path(random)),
+    "mount": ("path", lambda random, _language: mount_path(random)),
 }
 
 
-def make_sum(random: Random, japanese: bool, held_out: bool) -> tuple[str, str]:
+def make_sum(random: Random, language: str, held_out: bool) -> tuple[str, str]:
     """A sum as it is said and as it is calculated: "12 times 34" and "12 * 34"; signs are copied as they stand."""
     numbers = [fresh(number, random, held_out) for _ in range(random.choices([2, 3, 4], [7, 2, 1])[0])]
     if random.random() < 0.45:
-        return sum_in_words(numbers, random, japanese)
+        return sum_in_words(numbers, random, language)
     written = numbers[0]
     blank = random.choice(["", " ", " "])
     for index, value in enumerate(numbers[1:]):
@@ -128,12 +138,12 @@ def make_sum(random: Random, japanese: bool, held_out: bool) -> tuple[str, str]:
     return written, written
 
 
-def sum_in_words(numbers: list[str], random: Random, japanese: bool) -> tuple[str, str]:
+def sum_in_words(numbers: list[str], random: Random, language: str) -> tuple[str, str]:
     said = written = numbers[0]
     for value in numbers[1:]:
         operator = random.choice("+-*/")
-        spoken = random.choice((JAPANESE_OPERATORS if japanese else OPERATORS)[operator])
-        said += f"{spoken}{value}" if japanese else f" {spoken} {value}"
+        spoken = random.choice(OPERATORS[language][operator])
+        said += f" {spoken} {value}" if language == "en" else f"{spoken}{value}"
         written += f" {operator} {value}"
     return said, written
 
@@ -152,3 +162,7 @@ def dress(said: str, mood: str, random: Random, capital: float) -> str:
 
 def dress_japanese(said: str, random: Random) -> str:
     return random.choice(JAPANESE_OPENERS) + said + random.choice(["", "", "？", "。", "?", "！"])
+
+
+def dress_chinese(said: str, random: Random) -> str:
+    return random.choice(CHINESE_OPENERS) + said + random.choice(["", "", "", "？", "。", "?", "！", "，谢谢"])
