@@ -50,7 +50,9 @@ SHAPES = {
         rf"|(?!e\.g|i\.e)(?<![^\W{CJK_LETTERS}])(?:(?![{CJK_LETTERS}])[\w/~-])+\.[a-z][a-z\d]{{0,4}}(?![a-z\d_])"
     ),
     "calculate": re.compile(
-        r"\d\s*[*×÷^+%]\s*\d?|\d\s+([-/x]|less|and|over)\s+\d|(?<![\w/.-])\(?\d+(\.\d+)?[-/x]\(?\d+(\.\d+)?(?![\w/-])"
+        r"\d\s*[*×÷^+%]\s*\d?|\d\s+([-/x]|less|and|over)\s+\d"
+        rf"|(?<![^\W{CJK_LETTERS}])(?<![/.-])\(?\d+(\.\d+)?[-/x]\(?\d+(\.\d+)?(?![/-])(?![^\W{CJK_LETTERS}])"
+        r"|\d\s*(?:加上?|减去?|乘以?|除以|たす|足す|ひく|引く|かける|掛ける|わる|割る)\s*\d"
     ),
     "time": re.compile(r"\b\d{1,2}(:\d\d\b|\s?[ap]m\b)"),
     "current": re.compile(r"\b(?=what time\b|time is it\b|how late\b)"),

@@ -106,6 +106,11 @@ def test_quotes_whole_names_and_how_many_files_there_are_tell_tools_apart(
     [
         ("12 * 34", True),
         ("513.10-84082 =?", True),
+        ("3加5等于多少", True),
+        ("12 かける 34は", True),
+        ("今天加3个人", False),
+        ("算一下64665/570", True),
+        ("64665/570を計算して", True),
         ("(8223-875.288)/55", True),
         ("9 less 8258", True),
         ("663.0 x 52801.90", True),

@@ -1,7 +1,7 @@
 """How people ask for the board server's tools: phrasings by tool, in English by mood and in Japanese.
 
-Those in Chinese are in `board_chinese.py`. It knows no values: `{place}`, `{path}`, `{folder}`, `{mount}`, `{lines}` and
-`{sum}` are filled elsewhere.
+Those in Chinese are in `board_chinese.py`. It knows no values: `{place}`, `{path}`, `{folder}`, `{mount}`, `{lines}`
+and `{sum}` are filled elsewhere.
 """
 
 from dataclasses import dataclass
