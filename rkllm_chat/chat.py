@@ -71,7 +71,7 @@ class Backend(Protocol):
     `constrains`: it can be held to a grammar while it writes a call.
     `template` names how it writes a conversation: two of the same name write it alike. `family` is what the model is
     known to be by its names and its template. `prompt_language` is the one language that the model was taught our words
-    in, "" where any will do; `tools_share` what its file says of that setting, None where it says nothing.
+    in, "" where any will do; `tools_share` and `few_tools` what its file says of these settings, None where nothing.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Backend(Protocol):
     family: Family
     prompt_language: str
     tools_share: float | None
+    few_tools: bool | None
     context_tokens: int
     native_tools: bool
     constrains: bool

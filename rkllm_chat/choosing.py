@@ -17,7 +17,7 @@ from .formats import FORMATS
 from .messages import Message, Tool
 from .names import find_tools, shown_names
 from .prompt import is_description
-from .ranking import Index, rank
+from .ranking import Index, rank, rank_few
 from .sketch import describe_tools, list_tool
 
 if TYPE_CHECKING:
@@ -50,6 +50,13 @@ def tools_share_of(backend: Backend, settings: Settings) -> float:
     if backend.tools_share is None or "tools_share" in settings.written:
         return settings.tools_share
     return backend.tools_share
+
+
+def wants_few_tools(backend: Backend, settings: Settings) -> bool:
+    """Whether a question brings few tools: what a file says, else the model's own wish."""
+    if backend.few_tools is None or "few_tools" in settings.written:
+        return settings.few_tools
+    return backend.few_tools
 
 
 def choice_of(chat: Chat) -> Choice:
@@ -87,8 +94,9 @@ def likely_forms(chat: Chat, question: str, room_tokens: int) -> tuple[str, ...]
     least one where there is room for it."""
     choice = choice_of(chat)
     limit = chat.backend.context_tokens // LATE_SHARE
+    order = rank_few if wants_few_tools(chat.backend, chat.settings) else rank
     chosen: list[str] = []
-    for tool in rank(choice.index, question, chat.served.counts):
+    for tool in order(choice.index, question, chat.served.counts):
         grown = [*chosen, choice.forms[tool.full_name]]
         tokens = measure(chat, "\n".join(grown))
         if tokens > room_tokens or (tokens > limit and chosen):

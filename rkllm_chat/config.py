@@ -123,8 +123,9 @@ class Settings:
 
     `language` "auto" is that of the locale, `tool_format` "auto" that of the model's family, else a row of FORMATS.
     `tools_share`: how much of the window the tools may take at the beginning of a prompt, where the model's file does
-    not say another; where they do not fit there, they are listed in short. `constrained`: where the engine can be held
-    to a grammar while it writes a call, it is.
+    not say another; where they do not fit there, they are listed in short, and with each question come the likeliest of
+    them, with `few_tools` those alone that its words speak for. `constrained`: where the engine can be held to a
+    grammar while it writes a call, it is.
     `prefill_ahead`: while nobody waits, the engine reads what it can of the next prompt. `keep_prefix`: what llama.cpp
     made of system text and tools is kept in a file for the next start; the NPU has a setting of its own.
     `session` is a session to go on with: an id, or "newest"; it comes from the command line alone. `keep_secrets` lets
@@ -142,6 +143,7 @@ class Settings:
     max_steps: int = 8
     context_tokens: int = 0
     tools_share: float = 0.25
+    few_tools: bool = False
     thinking: str = "auto"
     prompt_language: str = "auto"
     generation: Generation = field(default_factory=Generation)

@@ -10,7 +10,8 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +35,11 @@ LEAST_CHOSEN, LEAST_LIKELY = 5, 0.5
 """So many are chosen in any case, others where they score so much of what the likeliest does. Measured on 200 questions
 to 200 tools, within 512 tokens: the right tool is chosen for 99 % at 227 tokens a question. Without a bound it is for
 99 % at 443 tokens, with the second alone for 96 % at 159."""
+ALIKE, LEFT, LEFT_JOINED = 0.9, 0.5, 0.1
+"""Where few are chosen, what a tool must score as a part of what the likeliest does: by all words of the question; by
+those that the tools before it lack; by these where the question joins two wishes. Measured on 204 written questions to
+four servers: the right tool is among 1.2 for 90 %; 1.6 and 92 % with `LEFT_JOINED` in any case, and 4.6 and 99 % where
+not few are chosen."""
 LONGEST_END, LONGEST_DESCRIPTION = 400, 600
 """Characters that are looked at: of a question its beginning and its end, between them something may be pasted."""
 
@@ -59,6 +65,8 @@ SHAPES = {
 }
 """What is meant by things that are no words: `report.pdf`, `12 * 34`, `3pm`. What is in them says nothing of a tool;
 what is only looked at, as in the last of them, keeps its words."""
+JOINT = re.compile(r"\b(?:and|then|also)\b|[;。].|[.!?] +[A-Z]|それ|次に|あと|还有|然后|再|另外", re.DOTALL)
+"""What stands between two wishes."""
 SEVERAL = "several"
 """What is meant where more than one file is named."""
 STOP_WORDS = """
@@ -66,6 +74,14 @@ STOP_WORDS = """
     on or our please so some tell than that the their them then there these they this those to us want was we were what
     when where which who whom whose why will with would you your
 """
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question to an index: word -> what it weighs, and what the score of each tool is multiplied by."""
+
+    weights: Mapping[str, float]
+    bonuses: Sequence[float]
 
 
 class Index:
@@ -79,14 +95,25 @@ class Index:
         self._mean = sum(self._lengths) / max(1, len(self._lengths)) or 1.0
         self._having = Counter(word for counts in self._counts for word in counts)
 
-    def score(self, question: str) -> list[float]:
-        """How well each tool fits a question, 0 where they have no word in common."""
+    def ask(self, question: str, served: Mapping[str, int]) -> Asked:
+        """What a question says to these tools; `served`: full name -> how often the tool has served."""
         ends = f"{question[:LONGEST_END]} {question[LONGEST_END:][-LONGEST_END:]}"
         plain = set(words_of(QUOTE.sub(" ", ends)))
-        asked = {word: self._weight(word, word in plain) for word in words_of(ends) if word in self._having}
-        bonuses = [1 + SAID_BONUS * share_said(name, plain) for name in self._names]
-        scores = [self._score(asked, *one) for one in zip(self._counts, self._lengths, strict=True)]
-        return [score * bonus for score, bonus in zip(scores, bonuses, strict=True)]
+        weights = {word: self._weight(word, word in plain) for word in words_of(ends) if word in self._having}
+        said = [1 + SAID_BONUS * share_said(name, plain) for name in self._names]
+        return Asked(
+            weights, [one * bonus_of(served.get(tool.full_name, 0)) for one, tool in zip(said, self.tools, strict=True)]
+        )
+
+    def score(self, asked: Asked) -> list[float]:
+        """How well each tool fits a question, 0 where they have no word in common."""
+        found = (self._score(asked.weights, *one) for one in zip(self._counts, self._lengths, strict=True))
+        return [score * bonus for score, bonus in zip(found, asked.bonuses, strict=True)]
+
+    def without(self, asked: Asked, place: int) -> Asked:
+        """What is left of a question when one tool has taken the words it has."""
+        left = {word: weight for word, weight in asked.weights.items() if word not in self._counts[place]}
+        return replace(asked, weights=left)
 
     def _weight(self, word: str, is_plain: bool) -> float:
         having = self._having[word]
@@ -104,11 +131,33 @@ def rank(index: Index, question: str, served: Mapping[str, int]) -> list[Tool]:
 
     `served`: full name -> how often the tool has served. It turns the scale between tools that fit about as well.
     """
-    scores = zip(index.score(question), index.tools, strict=True)
-    weighed = [(score * bonus_of(served.get(tool.full_name, 0)), tool) for score, tool in scores if score]
-    ranked = sorted(weighed, key=lambda pair: (-pair[0], pair[1].full_name))
-    least = LEAST_LIKELY * max((score for score, _ in ranked), default=0.0)
-    return [tool for place, (score, tool) in enumerate(ranked) if place < LEAST_CHOSEN or score >= least]
+    scores = index.score(index.ask(question, served))
+    order, least = sort_by(scores, index), LEAST_LIKELY * max(scores, default=0.0)
+    return [index.tools[i] for place, i in enumerate(order) if place < LEAST_CHOSEN or scores[i] >= least]
+
+
+def rank_few(index: Index, question: str, served: Mapping[str, int]) -> list[Tool]:
+    """The likeliest tool, one for the words that this one does not have, and so on; then those that are as likely."""
+    asked = index.ask(question, served)
+    scores = index.score(asked)
+    order, best = sort_by(scores, index), max(scores, default=0.0)
+    least = (LEFT_JOINED if JOINT.search(question) else LEFT) * best
+    chosen = order[:1]
+    while chosen:
+        asked = index.without(asked, chosen[-1])
+        left = index.score(asked)
+        place = max(order, key=left.__getitem__)
+        if left[place] < least:
+            break
+        chosen.append(place)
+    chosen += [place for place in order if scores[place] >= ALIKE * best and place not in chosen]
+    return [index.tools[place] for place in chosen]
+
+
+def sort_by(scores: Sequence[float], index: Index) -> list[int]:
+    """The places of the tools that have any score, the highest first."""
+    having = (place for place, score in enumerate(scores) if score)
+    return sorted(having, key=lambda place: (-scores[place], index.tools[place].full_name))
 
 
 def bonus_of(times: int) -> float:

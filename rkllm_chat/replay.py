@@ -9,7 +9,7 @@ again, but for progress and what engine and servers said beside the talk. A sess
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +55,12 @@ class Replay:
     def settings_of(self, settings: Settings) -> Settings:
         """The settings of the session, without servers."""
         kept = self.setup.settings
-        known = {"language": language.languages(), "tool_format": (AUTO, *FORMATS), "max_steps": range(1, 1001)}
+        known: dict[str, Container[Any]] = {
+            "language": language.languages(),
+            "tool_format": (AUTO, *FORMATS),
+            "max_steps": range(1, 1001),
+            "few_tools": (False, True),
+        }
         plain: dict[str, Any] = {key: kept[key] for key in known if kept.get(key) in known[key]}
         with suppress(TypeError, AttributeError, KeyError):  # a file that somebody wrote by hand
             generation = Generation(**kept.get("generation", {}))

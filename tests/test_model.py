@@ -279,6 +279,23 @@ def test_a_file_says_how_its_model_is_told_of_tools_unless_a_configuration_does(
     assert bool(chat.history[0].tools) == (not share), "how tools are called that may help stands with the question"
 
 
+@pytest.mark.parametrize(
+    ("asked", "written", "told"),
+    [("true", "", True), ("false", "", False), ("true", "[chat]\nfew_tools = false", False)],
+)
+def test_a_file_says_whether_a_question_brings_few_tools_unless_a_configuration_does(
+    asked: str, written: str, told: bool, shipped_model: Path, board: Sitting, tmp_path: Path
+) -> None:
+    path = tmp_path / "asking.gguf"
+    path.write_bytes(with_text(shipped_model.read_bytes(), "rkllm_chat.few_tools", asked))
+    backend = Llama(path, 0)
+    chat = Chat(backend, board.servers, read_toml(written, "a test", {}), language.load(), decline_all)
+    board.ask("How hot is the processor?", chat)
+    board.loop.run_until_complete(backend.aclose())
+    assert describe(chat).settings["few_tools"] == told
+    assert (len(chat.history[0].tools) == 1) == told, chat.history[0].tools
+
+
 def test_the_model_was_trained_with_the_prompt_of_today(board: Sitting) -> None:
     tools, chat = list(board.servers.tools), board.new_chat()
     lines = tuple(list_tool(name, tool, FORMATS[chat.form]) for name, tool in shown_names(tools).items())

@@ -12,7 +12,7 @@ from rkllm_chat.budget import LATE_SHARE
 from rkllm_chat.formats import FORMATS
 from rkllm_chat.messages import Tool
 from rkllm_chat.names import shown_names
-from rkllm_chat.ranking import CJK, STOP_WORDS, Index, rank, stem, words_of
+from rkllm_chat.ranking import CJK, STOP_WORDS, Index, rank, rank_few, stem, words_of
 from rkllm_chat.sketch import list_tool
 from rkllm_chat.thesaurus import THESAURUS
 from stage import make_chat
@@ -123,6 +123,29 @@ def test_quotes_whole_names_and_how_many_files_there_are_tell_tools_apart(
 def test_a_sum_is_known_by_its_signs(said: str, is_sum: bool) -> None:
     calculate = Tool("calculate", "", {}, "board")
     assert rank(Index([calculate, LOG]), said, {}) == [calculate] * is_sum
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("commit with the message fix", [COMMIT]),
+        ("read several files", [READ_MANY]),
+        ("commit, and read a.txt and b.txt", [COMMIT, READ_MANY]),
+        ("commit, then which tide is it in Husum?", [COMMIT, TIDE]),
+        ("what can you do?", []),
+    ],
+)
+def test_few_are_those_that_the_words_of_a_question_speak_for(question: str, found: list[Tool]) -> None:
+    index = Index([COMMIT, ADD, LIST, LIST_ALL, READ, READ_MANY, TIDE])
+    assert {tool.name for tool in rank_few(index, question, {})} == {tool.name for tool in found}
+    assert rank_few(index, question, {})[:1] == rank(index, question, {})[:1]
+
+
+def test_few_are_more_where_several_are_as_likely() -> None:
+    one, other = (Tool("read", "Reads a page", {}, server) for server in "ab")
+    index = Index([one, other, TIDE])
+    assert rank_few(index, "read a page", {}) == [one, other]
+    assert rank_few(index, "read a page", {"b__read": 10**9}) == [other]
 
 
 def test_what_has_served_turns_the_scale_but_never_outweighs_a_clear_match() -> None:

@@ -100,9 +100,9 @@ def test_the_sample_has_every_kind_of_talk_list_and_language() -> None:
     kinds = {kind for line in lines for kind in line["kinds"]}
     assert kinds >= {"named", "unnamed", "written", "words", "board", "again", "two", "chain", "talk", "refusal"}
     assert {len(line["tools"]) for line in lines} >= {1, 2, 3, 4, 5, 6, 8, 10}
-    for kinds in (("board",), ("named", "unnamed", "written")):
+    for group in (("board",), ("named", "unnamed", "written")):
         pairs = (pair for line in lines for pair in zip(line["kinds"], line["languages"], strict=True))
-        assert {language for kind, language in pairs if kind in kinds} == {"en", "ja", "zh"}
+        assert {language for kind, language in pairs if kind in group} == {"en", "ja", "zh"}
     schemas = [schema for line in lines for _, _, tool, _ in line["tools"] for schema in tool["properties"].values()]
     assert {schema.get("type") for schema in schemas} >= {"string", "integer", "number", "boolean", "array"}
     assert any("enum" in schema for schema in schemas) and max(len(line["kinds"]) for line in lines) >= 10

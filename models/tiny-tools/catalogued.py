@@ -14,7 +14,7 @@ from rkllm_chat.choosing import name_only, tell_again
 from rkllm_chat.formats import FORMATS
 from rkllm_chat.messages import Tool
 from rkllm_chat.names import DESCRIBE, shown_names
-from rkllm_chat.ranking import Index, rank
+from rkllm_chat.ranking import Index, rank_few
 from rkllm_chat.sketch import list_tool
 
 LEVELS: dict[Level, float] = {"about": 6, "names": 2}
@@ -70,7 +70,7 @@ class Telling:
         is_missed = self.has_names and self.random.random() < MISSED_SHARE
         is_helped = not self.has_names or (not is_missed and self.random.random() < HELPED_SHARE)
         helped = wanted if is_helped else []
-        ranked = [self.names[id(tool)] for tool in rank(self.index, said, {})]
+        ranked = [self.names[id(tool)] for tool in rank_few(self.index, said, {})]
         chosen: list[str] = []
         for name in dict.fromkeys([*ranked[:1], *helped, *ranked[1:]]):
             if is_missed and name in wanted:

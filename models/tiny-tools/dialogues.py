@@ -14,6 +14,7 @@ from board_results import board_result
 from catalogued import Index, Level, Telling, catalogue_at, draw_level, lines_of
 from exchanges import Exchange, Step, Told, answer_with
 from invented import Made, invent_server, is_apart
+from lent import lent_server
 from misfits import misfit, things_of
 from rkllm_chat.messages import Message, Tool
 from rkllm_chat.prompt import compose
@@ -24,10 +25,11 @@ from turns import ask_again, ask_corrected, ask_in_chain, ask_item, ask_long, as
 from vocabulary import place, word
 from written import Item, written_server
 
-CALL_ONLY_SHARE = 0.5
+CALL_ONLY_SHARE = 0.65
 LIKE_TALKS = 5
 """How many conversations more begin with the same lines on tools."""
 MISRANKED_SHARE, GO_ON_SHARE = 0.12, 0.35
+LENT_SHARE = 0.7
 FORMS = {"json": 5, "hermes": 2.5, "xml": 2.5}
 SIZES = ([1, 2, 3, 4, 5, 6, 8, 10, 12], [5, 8, 9, 9, 8, 7, 5, 2, 2])
 TURNS = ([1, 2, 3, 4, 6, 10, 20], [12, 4, 2, 1, 0.5, 0.25, 0.12])
@@ -93,7 +95,10 @@ def whole_board(random: Random, _size: int, held_out: bool) -> Scene:
 
 
 def part_of_board(random: Random, size: int, held_out: bool) -> Scene:
-    """Some tools of the board, in another order (the order follows the servers' names), at times beside others."""
+    """Some tools of the board, in another order (the order follows the servers' names), at times beside others; in
+    training mostly as other servers have them."""
+    if not held_out and random.random() < LENT_SHARE:
+        return Scene((), (*lent_server(random, size), *invent_server(random, random.choice([0, 0, 3]), held_out)))
     chosen = random.sample(board_tools(), random.randint(1, min(size, len(board_tools()))))
     renamed = [Tool(tool.name, tool.description, tool.schema, word(random)) for tool in chosen]
     more = invent_server(random, 3, held_out) if random.random() < 0.4 else []
@@ -161,11 +166,11 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
         again = ask_again(before.item, before.question, random, held_out)
         if again:
             return Turn(again[1], before.item, again[0])
-    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.13}
+    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.11}
     if scene.board:
         kinds[ask_board] = 0.7 * len(scene.board) / len(scene.tools)
     if scene.items:
-        kinds |= {ask_one: 0.62 * len(scene.items) / len(scene.tools), two: 0.16, chain: 0.14, corrected: 0.03}
+        kinds |= {ask_one: 0.62 * len(scene.items) / len(scene.tools), two: 0.18, chain: 0.18, corrected: 0.03}
     ask = random.choices(list(kinds), list(kinds.values()))[0]
     return ask(scene, random, held_out)
 

@@ -32,7 +32,7 @@ ALIKE = (
 )  # fmt: skip
 MODIFIERS = [tuple(part.split() for part in entry.split("|")) for entry in OPPOSITES.split(";")]
 NAME_ENDINGS = {"code": "id", "title": "name", "word": "name", "number": "number"}
-NAME_STYLES = {"verb_noun": 8, "noun_verb": 1, "verbNoun": 1.2, "verb-noun": 0.6, "prefix_verb_noun": 1.6, "plain": 0.5}
+NAME_STYLES = {"verb_noun": 8, "noun_verb": 1, "verbNoun": 1.2, "verb-noun": 0.6, "prefix_verb_noun": 4, "plain": 0.5}
 
 
 @dataclass(frozen=True)

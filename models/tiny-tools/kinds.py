@@ -20,6 +20,7 @@ from values import (
     a_mail,
     a_moment,
     a_number,
+    a_pattern,
     a_person,
     a_place,
     a_room,
@@ -155,6 +156,7 @@ KINDS: dict[str, Kind] = {
         "{v}の|「{v}」で",
         "关于{v}的|“{v}”",
     ),
+    "pattern": Kind("pattern glob mask filter match", TEXT, a_pattern, "{v}", "{v}の", "{v}"),
     "code": Kind(
         "id code key number name item sku reference ref hash version tag",
         TEXT,

@@ -140,6 +140,11 @@ ANY_RESULT = [
     "{value} of {stem} is {word}.",
     "{stem}: {value} of {stem}",
     "{value}, {value} and {stem}\n{value}: {number}",
+    "{value} of {value} is {word}.",
+    "{stem}_{word} of {stem} is done.",
+    "{value} {word} {value} {word} {value}.",
+    "{value}_{word} of {value}_{word} is {value}.",
+    "{stem} {stem} {number} {stem}",
 ]
 
 

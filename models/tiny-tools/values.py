@@ -145,6 +145,15 @@ def a_room(random: Random, language: str) -> str:
     return random.choice(known) if chance < 0.5 else random.choice(ROOMS) if chance < 0.7 else word(random)
 
 
+def a_pattern(random: Random, _language: str = "en") -> str:
+    """What names of files look like: `*.py`, `test_*`; or one whole name."""
+    ending = random.choice([*"py md txt log json csv c h rs go jpg pdf yml toml".split(), word(random)])
+    begins = word(random)
+    forms = [f"*.{ending}", f"*.{ending}", f"**/*.{ending}", f"{begins}*", f"*{begins}*", f"{begins}_*.{ending}",
+             f"{begins}.{ending}", f"*_{begins}.{ending}"]  # fmt: skip
+    return random.choice(forms)
+
+
 def one_of(values: list[str]) -> Callable[[Random, str], str]:
     """A known value, or, two times in five, an invented one."""
     return lambda random, _language: random.choice(values) if random.random() < 0.6 else word(random)

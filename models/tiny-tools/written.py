@@ -17,6 +17,7 @@ from typing import Any
 from board_questions import Question
 from invented import Made, Parameter, arguments_of, call_in_words, camel, fill_result, schema_of
 from kinds import KINDS, TEXTS, draw_value
+from lent import Lent
 from nouns import Noun
 from rkllm_chat.messages import Tool
 from saying import BETWEEN, Given, dress, quote, say_named, say_value
@@ -206,7 +207,7 @@ def read_parameter(match: re.Match[str]) -> Parameter:
 def written_server(random: Random, size: int, held_out: bool) -> list[Written]:
     """Some tools of one server, a third of them under other names, with parameters of other names."""
     tools = random.choice(list(read_themes().values()))
-    server, style = word(random), random.choice(["", "", "", "camel", "kebab", "prefix"])
+    server, style = word(random), random.choice(["", "", "", "camel", "kebab", "prefix", "prefix"])
     prefix = word(random)
     chosen = [one for one in tools if is_held_out(f"{one.tool.server} {one.tool.name}") == held_out] or tools
     return [dressed(one, server, style, prefix, random) for one in random.sample(chosen, min(size, len(chosen)))]
@@ -276,4 +277,4 @@ def records_schema(one: Parameter) -> dict[str, Any]:
     return {"type": "array", "items": {"type": "object", "properties": inside, "required": list(one.choices)}}
 
 
-Item = Made | Written
+Item = Made | Written | Lent

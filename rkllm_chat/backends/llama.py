@@ -36,6 +36,7 @@ from .llama_engine import (
     name_template,
     names_of,
     share_of,
+    switch_of,
     template_of,
     watch,
 )
@@ -103,6 +104,7 @@ class Llama:
         self.family = find_family(names_of(path, self._engine), self._engine.metadata.get(TEMPLATE_KEY, ""))
         self.prompt_language: str = self._engine.metadata.get("rkllm_chat.prompt_language", "")
         self.tools_share = share_of(self._engine.metadata.get("rkllm_chat.tools_share", ""))
+        self.few_tools = switch_of(self._engine.metadata.get("rkllm_chat.few_tools", ""))
         self.context_tokens: int = self._engine.n_ctx()
         template = template_of(self._engine)
         self._template = partial(template, thinking=thinking)

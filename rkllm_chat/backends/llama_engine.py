@@ -87,6 +87,11 @@ def share_of(text: str) -> float | None:
     return None
 
 
+def switch_of(text: str) -> bool | None:
+    """A switch in a GGUF's metadata; None where it is none."""
+    return {"true": True, "false": False}.get(text.strip())
+
+
 def token_text(engine: Any, token: int) -> str:
     data: bytes = engine.detokenize([token], special=True) if token >= 0 else b""
     return data.decode("utf-8", errors="replace")

@@ -50,6 +50,7 @@ class Openai:
 
     prompt_language = ""
     tools_share: float | None = None
+    few_tools: bool | None = None
     constrains = False
 
     def __init__(self, services: Sequence[Service], settings: Settings) -> None:

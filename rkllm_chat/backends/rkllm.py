@@ -105,6 +105,7 @@ class Rkllm:
 
     prompt_language = ""
     tools_share: float | None = None
+    few_tools: bool | None = None
     constrains = False
 
     def __init__(self, settings: Settings, library: Path, model: Path) -> None:
@@ -163,8 +164,7 @@ class Rkllm:
     def _lose(self) -> None:
         """The runtime holds nothing any more."""
         self._way.forget()
-        self._held_tokens = 0
-        self._warmed = ""
+        self._held_tokens, self._warmed = 0, ""
 
     def _render(self, template: Template, settings: Settings, model: Path) -> Rendered:
         thinking = {"on": True, "off": False}.get(settings.thinking)

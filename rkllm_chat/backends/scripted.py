@@ -58,6 +58,7 @@ class Scripted:
     native_tools = False
     prompt_language = ""
     tools_share: float | None = None
+    few_tools: bool | None = None
     constrains = False
 
     def __init__(self, replies: Sequence[Reply | str], context_tokens: int = 4096, family: Family = UNKNOWN) -> None:

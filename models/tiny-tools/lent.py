@@ -1,0 +1,115 @@
+"""The board's tools as other servers would have them: under other names, with parameters of other names.
+
+Without these a question of the board's would always mean the board's own tool, and be refused where another server has
+one like it. It knows no prompt.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from board_questions import Question, board_question
+from board_results import board_result
+from invented import Parameter, camel, schema_of
+from rkllm_chat.messages import Tool
+from vocabulary import word
+
+INVENTED_SHARE = 0.15
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Names of a tool, descriptions, and for each of its parameters the kind and names, parted by bars.
+
+    Each description has a word of the board's own, by which `misfits` sees that they are about the same.
+    """
+
+    names: str
+    abouts: str
+    parameters: Mapping[str, tuple[str, str]]
+
+
+ALIASES: dict[str, Alias] = {
+    "get_time": Alias(
+        "clock_of|time_in|world_time|local_time|time_now|city_clock|hour_of|what_time",
+        "Time in a zone|Local time of a place|Says what time it is in a time zone|The time now in a city|Date and time "
+        "of a place by its time zone",
+        {"place": ("place", "zone|city|where|tz|location|area|in_zone|time_zone")},
+    ),
+    "calculate": Alias(
+        "calc|evaluate_sum|compute|math_eval|do_sum|arithmetic",
+        "The value of a sum|Evaluates a sum|Computes a sum|Works out sums with + - * /",
+        {"expression": ("text", "sum|formula|term|input|expr|what")},
+    ),
+    "get_disk": Alias(
+        "disk_usage|disk_free|storage_left|df|space_on",
+        "Free space of a disk|How full a disk is|Disk space that is left",
+        {"path": ("folder", "mount|disk|at|where|volume")},
+    ),
+    "get_temperature": Alias(
+        "heat|read_temperature|thermals|sensor_temperatures|how_hot",
+        "Temperature of the machine|How hot the processor is|Temperatures of all sensors",
+        {},
+    ),
+    "get_memory": Alias("memory_usage|ram_free|memory_left|free_memory", "Memory in use|Free memory|Memory of it", {}),
+    "get_load": Alias(
+        "cpu_load|uptime|system_load|how_busy",
+        "Load of the processor|Processor load and uptime|How high the load is",
+        {},
+    ),
+    "get_npu": Alias("npu_usage|npu_status|npu_load", "Load of the NPU|How busy the NPU is|Frequency of the NPU", {}),
+    "list_files": Alias(
+        "ls|dir_entries|folder_files|files_in|show_folder",
+        "Files in a folder|Lists a folder|What a folder holds",
+        {"path": ("folder", "dir|folder|in_folder|directory|where")},
+    ),
+    "read_file": Alias(
+        "cat|file_text|show_file|open_file|print_file|head",
+        "Show the lines of a text file|Text of a file, all lines or some|Reads a file, at most so many lines",
+        {"path": ("file", "file|name|filename|source|from"), "lines": ("count", "head|max_lines|first|count|limit|n")},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Lent:
+    """A tool of the board under another name. `names`: the board's name of a parameter -> the one here."""
+
+    tool: Tool
+    kept: str
+    names: Mapping[str, str]
+    parameters: tuple[Parameter, ...]
+
+    def ask(self, random: Random, language: str, held_out: bool, _named: bool | None = None) -> Question:
+        while True:
+            question = board_question(self.kept, random, held_out)
+            if question.language == language:
+                arguments = {self.names[name]: value for name, value in question.arguments.items()}
+                return replace(question, tool=self.tool.name, arguments=arguments, style="lent")
+
+    def result(self, arguments: Mapping[str, Any], random: Random) -> str:
+        own = {name: arguments[here] for name, here in self.names.items() if here in arguments}
+        return board_result(self.kept, own, random)[0]
+
+
+def lent_server(random: Random, size: int) -> list[Lent]:
+    """Some tools of the board, all from one server with a style of its own."""
+    server, is_camel = word(random), random.random() < 0.25
+    return [lend(kept, server, is_camel, random) for kept in random.sample(list(ALIASES), min(size, len(ALIASES)))]
+
+
+def lend(kept: str, server: str, is_camel: bool, random: Random) -> Lent:
+    alias = ALIASES[kept]
+    names = {own: draw_name(others, random) for own, (_, others) in alias.parameters.items()}
+    parameters = tuple(
+        Parameter(names[own], kind, is_optional=own == "lines" or kept in ("get_disk", "list_files"))
+        for own, (kind, _) in alias.parameters.items()
+    )
+    name, about = (random.choice(text.split("|")) for text in (alias.names, alias.abouts))
+    name = camel(name) if is_camel else name
+    return Lent(Tool(name, about, schema_of(parameters, random), server), kept, names, parameters)
+
+
+def draw_name(names: str, random: Random) -> str:
+    return word(random) if random.random() < INVENTED_SHARE else random.choice(names.split("|"))
