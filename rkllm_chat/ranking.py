@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from .messages import Tool
@@ -60,11 +61,19 @@ SHAPES = {
         rf"|(?<![^\W{CJK_LETTERS}])(?<![/.-])\(?\d+(\.\d+)?[-/x]\(?\d+(\.\d+)?(?![/-])(?![^\W{CJK_LETTERS}])"
         r"|\d\s*(?:加上?|减去?|乘以?|除以|たす|足す|ひく|引く|かける|掛ける|わる|割る)\s*\d"
     ),
-    "time": re.compile(r"\b\d{1,2}(:\d\d\b|\s?[ap]m\b)"),
-    "current": re.compile(r"\b(?=what time\b|time is it\b|how late\b)"),
+    "time": re.compile(r"(?<!\d)\d{1,2}(:\d\d(?!\d)|\s?[ap]m\b)"),
+    "current": re.compile(r"\b(?=(?:what|the) time\b|time is it\b|how late\b)|^\s*(?=time\b)|(?=何時|時刻を|几点)"),
+    "several": re.compile(r"\bat (?:once|the same time)\b"),
+    "list": re.compile(r"\b(?=which\b.{1,30}?\bare\b|what(?: i|')s in\b)|(?=何があ|どんな|有哪些|里有什么)"),
+    "log": re.compile(r"\b(?=commits\b)"),
 }
 """What is meant by things that are no words: `report.pdf`, `12 * 34`, `3pm`. What is in them says nothing of a tool;
-what is only looked at, as in the last of them, keeps its words."""
+what is only looked at, as in the last ones, keeps its words."""
+OTHERWISE = {
+    "current": SHAPES["time"],
+    "file": re.compile(r"\b(?:folders?|director(?:y|ies)|dirs?)\b|フォルダ|ディレクトリ|目录|文件夹"),
+}
+"""What says that a shape is not meant: 3pm is not now, and a path is that of the folder, where one is named."""
 JOINT = re.compile(r"\b(?:and|then|also)\b|[;。].|[.!?] +[A-Z]|それ|次に|あと|还有|然后|再|另外", re.DOTALL)
 """What stands between two wishes."""
 SEVERAL = "several"
@@ -98,8 +107,8 @@ class Index:
     def ask(self, question: str, served: Mapping[str, int]) -> Asked:
         """What a question says to these tools; `served`: full name -> how often the tool has served."""
         ends = f"{question[:LONGEST_END]} {question[LONGEST_END:][-LONGEST_END:]}"
-        plain = set(words_of(QUOTE.sub(" ", ends)))
-        weights = {word: self._weight(word, word in plain) for word in words_of(ends) if word in self._having}
+        plain = set(words_asked(QUOTE.sub(" ", ends)))
+        weights = {word: self._weight(word, word in plain) for word in words_asked(ends) if word in self._having}
         said = [1 + SAID_BONUS * share_said(name, plain) for name in self._names]
         return Asked(
             weights, [one * bonus_of(served.get(tool.full_name, 0)) for one, tool in zip(said, self.tools, strict=True)]
@@ -198,11 +207,17 @@ def parameter_words(schema: Mapping[str, Any]) -> Iterator[str]:
         yield from (value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
 
 
+def words_asked(question: str) -> list[str]:
+    """The words of a question, and each two of them as one: who says "check out" may mean `checkout`."""
+    parts = WORD.findall(CJK.sub(" ", question.casefold()))
+    return [*words_of(question), *(stem(one + other) for one, other in pairwise(parts))]
+
+
 def words_of(text: str) -> list[str]:
     """The words of a text, stemmed, without those that every question has; of Japanese and Chinese, which leave no
     blanks, pairs of characters. Behind them what they mean, as `=` and a row of THESAURUS."""
     text = HUMP.sub(" ", unicodedata.normalize("NFKC", text)).casefold()
-    shapes = [word for word, shape in SHAPES.items() if shape.search(text)]
+    shapes = [word for word in SHAPES if is_meant(word, text)]
     shapes += [SEVERAL] if len(SHAPES["file"].findall(text)) > 1 else []
     for shape in SHAPES.values():
         text = shape.sub(" ", text)
@@ -212,6 +227,11 @@ def words_of(text: str) -> list[str]:
     meanings, within = read_thesaurus()
     known = [*words, *(found for run in runs for found in within.findall(run)), *map(stem, shapes)]
     return [*pairs, *words, *(f"={row}" for word in known for row in meanings.get(word, ()))]
+
+
+def is_meant(word: str, text: str) -> bool:
+    """Whether one of SHAPES is in a text, and nothing that says otherwise."""
+    return bool(SHAPES[word].search(text)) and not (word in OTHERWISE and OTHERWISE[word].search(text))
 
 
 def stem(word: str) -> str:
