@@ -79,6 +79,12 @@ LIST = Tool("list_folder", "All in one place, one by one, with a mark that tells
 LIST_ALL = Tool("list_allowed_folders", "List folders", {}, "files")
 READ = Tool("read_file", "Read a file", {}, "files")
 READ_MANY = Tool("read_multiple_files", "Read files", {}, "files")
+MAKE = Tool("create_directory", "", {}, "fs")
+WRITE = Tool("write_file", "", {}, "fs")
+CHECKOUT = Tool("git_checkout", "Switches branches", {}, "git")
+HISTORY = Tool("git_log", "", {}, "git")
+NOW = Tool("get_current_time", "Get the time in a timezone", {}, "time")
+CONVERT = Tool("convert_time", "Convert the time between timezones", {}, "time")
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,30 @@ def test_quotes_whole_names_and_how_many_files_there_are_tell_tools_apart(
 ) -> None:
     assert rank(Index([COMMIT, ADD, LIST, LIST_ALL, READ, READ_MANY]), question, {})[0] == likeliest
     assert rank(Index([likeliest, other]), question, {})[0] == likeliest
+
+
+@pytest.mark.parametrize(
+    ("question", "likeliest", "other"),
+    [
+        ("check out develop", CHECKOUT, ADD),
+        ("commits of docs", HISTORY, ADD),
+        ("which are in docs?", LIST, READ),
+        ("docs里有哪些", LIST, READ),
+        ("read them at once", READ_MANY, READ),
+        ("the time in UTC", NOW, CONVERT),
+        ("現地の時刻を教えて", NOW, CONVERT),
+        ("at 9:30 in UTC, what time is it in Rome?", CONVERT, NOW),
+        ("Tokyoの21:00はRomeでは何時", CONVERT, NOW),
+    ],
+)
+def test_what_a_question_is_for_is_known_by_how_it_is_asked(question: str, likeliest: Tool, other: Tool) -> None:
+    assert rank(Index([other, likeliest]), question, {})[:1] == [likeliest]
+
+
+def test_a_path_is_that_of_the_folder_where_one_is_named() -> None:
+    index = Index([MAKE, WRITE])
+    assert rank(index, "/srv/a.txt", {}) == [WRITE]
+    assert rank(index, "the folder /srv/a.txt", {}) == [MAKE]
 
 
 @pytest.mark.parametrize(
