@@ -13,7 +13,7 @@ from board_questions import Question
 from kinds import CHOICES, KINDS, TEXT, WEIGHTS, draw_value
 from nouns import Noun, draw_nouns
 from rkllm_chat.messages import Tool
-from saying import Given, dress, say_named, say_unnamed
+from saying import PAIRS, Given, dress, say_named, say_unnamed
 from telling import describe_parameter, go_on
 from verbs import OPPOSITES, VERBS, Verb
 from vocabulary import is_held_out, name, number, word
@@ -22,6 +22,22 @@ INVENTED_VERBS = 0.25
 MODIFIED_SHARE = 0.2
 FAMILY_SHARE = 0.25
 """Of servers, those whose tools do few things with one thing in several states, as git_diff_staged beside git_diff."""
+PAIR_SHARE = 0.25
+"""Of tools with two parameters or more, those of which two belong together, as `from` and `to`."""
+PAIRED_KINDS = (
+    "place",
+    "person",
+    "file",
+    "folder",
+    "code",
+    "date",
+    "time",
+    "word",
+    "title",
+    "currency",
+    "unit",
+    "room",
+)
 PARAMETER_COUNTS = ([0, 1, 2, 3, 4], [1, 4, 4, 3, 2])
 # Verbs that would be asked for in the same words about the same thing.
 ALIKE = (
@@ -216,7 +232,9 @@ def make_tool(
     count = max(0, random.choices(*PARAMETER_COUNTS)[0] - len(common))
     if verb.key in ("list", "count") and random.random() < 0.5:
         count = 0
-    drawn = {one.name: one for one in [*common, *(draw_parameter(random, noun) for _ in range(count))]}
+    pair = draw_pair(random) if count > 1 and random.random() < PAIR_SHARE else []
+    others = (draw_parameter(random, noun) for _ in range(count - len(pair)))
+    drawn = {one.name: one for one in [*common, *pair, *others]}
     parameters = sort_parameters(list(drawn.values()), style, random)
     about = describe(verb, noun, parameters, random)
     tool = Tool(tool_name(verb, noun, style, prefix, random), about, schema_of(parameters, random), server)
@@ -236,6 +254,12 @@ def draw_parameter(random: Random, noun: Noun | None) -> Parameter:
     if choices and random.random() < 0.25:
         choices = tuple(dict.fromkeys(word(random) for _ in range(random.randint(2, 5))))
     return Parameter(named, kind, choices, is_invented=is_invented)
+
+
+def draw_pair(random: Random) -> list[Parameter]:
+    """Two parameters of one kind that nothing but their order tells apart."""
+    kind, ending = random.choice(PAIRED_KINDS), random.choice(["", "", "name"])
+    return [Parameter(f"{name}_{ending}".rstrip("_"), kind) for name in random.choice(list(PAIRS))]
 
 
 def sort_parameters(drawn: list[Parameter], style: str, random: Random) -> tuple[Parameter, ...]:

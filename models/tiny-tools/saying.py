@@ -6,6 +6,7 @@ A said value is what a person types; the argument it stands for is made elsewher
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -57,6 +58,24 @@ NAMED = {
     ),
 }
 BETWEEN = {"en": (", ", " and "), "ja": ("、", "と"), "zh": ("、", "和")}
+PAIRS = {
+    ("from", "to"): "from", ("source", "target"): "from", ("source", "destination"): "from", ("src", "dst"): "from",
+    ("origin", "destination"): "from", ("start", "end"): "from", ("first", "second"): "from", ("base", "other"): "from",
+    ("old", "new"): "old", ("before", "after"): "old", ("find", "replace"): "old",
+}  # fmt: skip
+"""Beginnings of the names of two parameters of one kind, and how both are said."""
+PAIRED = {
+    "from": {
+        "en": " from {0} to {1}| from {0} to {1}| to {1} from {0}| between {0} and {1}| from {0} into {1}",
+        "ja": "{0}から{1}へ|{0}から{1}まで|{0}から{1}に",
+        "zh": "从{0}到{1}|从{0}至{1}",
+    },
+    "old": {
+        "en": " from {0} to {1}|, {0} becomes {1}|, {1} instead of {0}| with {1} for {0}|: {0} by {1}|, {0} to {1}",
+        "ja": "{0}を{1}に|{0}から{1}に|{0}の代わりに{1}で",
+        "zh": "把{0}改成{1}|从{0}改为{1}|用{1}代替{0}",
+    },
+}
 PLACED = ("place", "folder", "file", "room", "code")
 """Kinds of which a value may come first: "in /srv/app, list the branches"."""
 QUOTES = {"en": '""\'\'``""', "ja": '「」「」""『』', "zh": '“”“”""「」'}
@@ -139,6 +158,9 @@ def say_flag(given: Given, random: Random, language: str) -> str:
 def say_unnamed(givens: Sequence[Given], random: Random, language: str) -> tuple[str, str]:
     """What stands before and behind the request, each value with a word that its kind suggests."""
     before = behind = ""
+    if paired := pair_of(givens):
+        before, behind = say_pair(*paired, random, language)
+        givens = [given for given in givens if given not in paired]
     for index, given in enumerate(givens):
         if isinstance(given.value, bool):
             behind += say_flag(given, random, language)
@@ -162,6 +184,26 @@ def say_unnamed(givens: Sequence[Given], random: Random, language: str) -> tuple
         else:
             behind += said if said.startswith(":") else f"{random.choice(['', '', ','])} {said}"
     return before, behind
+
+
+def pair_of(givens: Sequence[Given]) -> tuple[Given, Given] | None:
+    """The first two values that belong together, as those of `from` and `to`."""
+    found = (pair for pair in pairwise(givens) if pair[0].kind == pair[1].kind and stems_of(pair) in PAIRS)
+    return next(found, None)
+
+
+def stems_of(pair: Sequence[Given]) -> tuple[str, ...]:
+    """The first word of each name."""
+    return tuple(re.split(r"_|(?<=[a-z])(?=[A-Z])", given.name)[0] for given in pair)
+
+
+def say_pair(first: Given, second: Given, random: Random, language: str) -> tuple[str, str]:
+    """What stands before and behind the request."""
+    phrase = random.choice(PAIRED[PAIRS[stems_of((first, second))]][language].split("|"))
+    said = phrase.format(*(say_value(given, random, language) for given in (first, second)))
+    if language == "zh":
+        return (f"{said}，", "") if random.random() < 0.5 else ("", f"，{said}")
+    return (said, "") if language == "ja" else ("", said)
 
 
 def dress(core: str, before: str, behind: str, random: Random, language: str) -> str:

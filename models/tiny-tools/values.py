@@ -170,7 +170,7 @@ def a_number(random: Random, _language: str = "en") -> int | float:
 
 def several(make: Callable[[Random, str], str]) -> Callable[[Random, str], list[str]]:
     def make_list(random: Random, language: str) -> list[str]:
-        count = random.choices([1, 2, 3, 4, 5], [3, 4, 4, 3, 1])[0]
+        count = random.choices([1, 2, 3, 4, 5], [2, 4, 5, 4, 2])[0]
         return list(dict.fromkeys(make(random, language) for _ in range(count)))
 
     return make_list
