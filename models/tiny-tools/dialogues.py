@@ -18,6 +18,7 @@ from lent import lent_server
 from misfits import misfit, things_of
 from rkllm_chat.messages import Message, Tool
 from rkllm_chat.prompt import compose
+from rkllm_chat.ranking import rank_few
 from rkllm_chat.templates import Piece, render_chatml
 from saying import draw_language
 from talk import REFUSALS, small_talk
@@ -30,6 +31,7 @@ LIKE_TALKS = 5
 """How many conversations more begin with the same lines on tools."""
 MISRANKED_SHARE, GO_ON_SHARE = 0.12, 0.35
 LENT_SHARE = 0.7
+NEAR_SHARE, NEAR_DRAWS = 0.7, 10
 FORMS = {"json": 5, "hermes": 2.5, "xml": 2.5}
 SIZES = ([1, 2, 3, 4, 5, 6, 8, 10, 12], [5, 8, 9, 9, 8, 7, 5, 2, 2])
 TURNS = ([1, 2, 3, 4, 6, 10, 20], [12, 4, 2, 1, 0.5, 0.25, 0.12])
@@ -166,7 +168,7 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
         again = ask_again(before.item, before.question, random, held_out)
         if again:
             return Turn(again[1], before.item, again[0])
-    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.11}
+    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.14}
     if scene.board:
         kinds[ask_board] = 0.7 * len(scene.board) / len(scene.tools)
     if scene.items:
@@ -217,6 +219,15 @@ def refuse(scene: Scene, random: Random, held_out: bool) -> Turn:
     """A request that none of the tools fits: something else altogether, or a tool that is not in this list."""
     question = misfit(scene.tools, scene.missing, random, held_out)
     return Turn(Exchange(question.said, (), REFUSALS[question.language], question.language, "refusal"))
+
+
+def refuse_near(scene: Scene, random: Random, held_out: bool) -> Turn:
+    """A request that none of the tools fits, though it has a word for which the ranking would tell of one."""
+    for _ in range(NEAR_DRAWS):
+        turn = refuse(scene, random, held_out)
+        if rank_few(scene.index, turn.exchange.said, {}):
+            break
+    return turn
 
 
 def follow_up(before: Turn, random: Random) -> Turn | None:
@@ -304,6 +315,8 @@ def like_talk(scene: Scene, part: Scene, lines: tuple[str, ...], random: Random,
     turn = draw_turn(part, random, held_out)
     while not is_likely(turn.exchange, scene, lines[0]) and random.random() > MISRANKED_SHARE:
         turn = draw_turn(part, random, held_out)
+    if turn.exchange.kind == "refusal" and random.random() < NEAR_SHARE:
+        turn = refuse_near(part, random, held_out)
     talk = [(turn.exchange, with_lines(turn.exchange, lines, scene))]
     telling = Telling(scene.lines, scene.index, scene.level != "servers", random)
     telling.told |= set(lines)
