@@ -57,12 +57,14 @@ SHAPES = {
         rf"|(?!e\.g|i\.e)(?<![^\W{CJK_LETTERS}])(?:(?![{CJK_LETTERS}])[\w/~-])+\.[a-z][a-z\d]{{0,4}}(?![a-z\d_])"
     ),
     "calculate": re.compile(
-        r"\d\s*[*×÷^+%]\s*\d?|\d\s+([-/x]|less|and|over)\s+\d"
+        r"\d\s*[*×÷^+%]\s*\d?|\d\s+([-/x]|less|and|over|times)\s+\d"
         rf"|(?<![^\W{CJK_LETTERS}])(?<![/.-])\(?\d+(\.\d+)?[-/x]\(?\d+(\.\d+)?(?![/-])(?![^\W{CJK_LETTERS}])"
         r"|\d\s*(?:加上?|减去?|乘以?|除以|たす|足す|ひく|引く|かける|掛ける|わる|割る)\s*\d"
     ),
     "time": re.compile(r"(?<!\d)\d{1,2}(:\d\d(?!\d)|\s?[ap]m\b)"),
-    "current": re.compile(r"\b(?=(?:what|the) time\b|time is it\b|how late\b)|^\s*(?=time\b)|(?=何時|時刻を|几点)"),
+    "current": re.compile(
+        r"\bright now\b|\b(?=(?:what|the) time\b|time is it\b|how late\b)|^\s*(?=time\b)|(?=何時|時刻を|几点)"
+    ),
     "several": re.compile(r"\bat (?:once|the same time)\b"),
     "list": re.compile(r"\b(?=which\b.{1,30}?\bare\b|what(?: i|')s in\b)|(?=何があ|どんな|有哪些|里有什么)"),
     "log": re.compile(r"\b(?=commits\b)"),

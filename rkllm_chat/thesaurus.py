@@ -82,7 +82,7 @@ THESAURUS: tuple[str, ...] = (
     "last latest newest recent 最近 最新 最後 最終 最后",
     "first 最初 先頭 第一 开头",
     "number count 数 件数 数量 个数",
-    "calculate compute calculator plus minus times divide multiply 計算 足す 引く 掛ける 割る 计算 加上 减去 乘以 除以",
+    "calculate compute calculator plus minus divide multiply 計算 足す 引く 掛ける 割る 计算 加上 减去 乘以 除以",
     "sum total add 合計 総計 总和 合计 总计",
     "temperature heat thermal hot warm cold cool 温度 気温 熱い 暑い 寒い 气温 热 烫 冷",
     "processor cpu chip プロセッサ 处理器",

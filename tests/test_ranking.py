@@ -63,6 +63,7 @@ def test_the_right_tool_is_among_the_chosen_for_95_of_100_questions() -> None:
         ("查看~/notes/a.txt的日志", [LOG]),
         ("srcの中のlog.txt、帆", []),
         ("what time is it?", [CLOCK]),
+        ("divide 55 by 3", []),
         ("何時ですか", [CLOCK]),
         ("ログに書いて", [LOG]),
         ("Hello!", []),
@@ -135,6 +136,8 @@ def test_a_path_is_that_of_the_folder_where_one_is_named() -> None:
     ("said", "is_sum"),
     [
         ("12 * 34", True),
+        ("12 times 34", True),
+        ("how many times 3 people came", False),
         ("513.10-84082 =?", True),
         ("3加5等于多少", True),
         ("12 かける 34は", True),
