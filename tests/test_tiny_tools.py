@@ -119,6 +119,25 @@ def test_the_prompt_is_the_one_of_the_chat() -> None:
         assert line["prompt"].startswith(f"<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n")
 
 
+LENT = """
+from board_list import board_tools
+from lent import ALIASES
+from misfits import things_of
+from rkllm_chat.messages import Tool
+
+for tool in board_tools():
+    for about in ALIASES[tool.name].abouts.split("|"):
+        print(tool.name, bool(things_of([tool]) & things_of([Tool("", about, {}, "")])), sep="\t")
+"""
+
+
+def test_what_another_server_lends_of_the_board_is_not_asked_for_as_a_misfit() -> None:
+    done = subprocess.run([sys.executable, "-c", LENT], cwd=SCRIPTS, capture_output=True, text=True, check=True)
+    judged = [line.split("\t") for line in done.stdout.splitlines()]
+    assert len(judged) > 20
+    assert not [name for name, is_known in judged if is_known != "True"]
+
+
 def test_no_tool_of_the_real_servers_is_trained_on() -> None:
     real = {(tool["name"], tool["description"]) for tools in REAL_TOOLS.values() for tool in tools}
     shown = {(name, about) for line in drawn("--seed", "1") for name, about, _, server in line["tools"]}

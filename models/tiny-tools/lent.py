@@ -55,7 +55,7 @@ ALIASES: dict[str, Alias] = {
     "get_memory": Alias("memory_usage|ram_free|memory_left|free_memory", "Memory in use|Free memory|Memory of it", {}),
     "get_load": Alias(
         "cpu_load|uptime|system_load|how_busy",
-        "Load of the processor|Processor load and uptime|How high the load is",
+        "Load of the processor|Processor load and uptime|How high the load of the processor is",
         {},
     ),
     "get_npu": Alias("npu_usage|npu_status|npu_load", "Load of the NPU|How busy the NPU is|Frequency of the NPU", {}),
@@ -66,7 +66,7 @@ ALIASES: dict[str, Alias] = {
     ),
     "read_file": Alias(
         "cat|file_text|show_file|open_file|print_file|head",
-        "Show the lines of a text file|Text of a file, all lines or some|Reads a file, at most so many lines",
+        "Shows a text file, or its first lines|Text of a file, or its first lines|Reads a file, the first lines or all",
         {"path": ("file", "file|name|filename|source|from"), "lines": ("count", "head|max_lines|first|count|limit|n")},
     ),
 }
