@@ -116,7 +116,7 @@ def test_the_small_model_goes_on_with_two_hundred_tools(tmp_path: Path) -> None:
                 events = await collect(desk.chat.send(line))
                 assert isinstance(events[-1], TurnEnded)
             assert all(usage.prompt_tokens <= room_of(desk.chat) for usage in desk.chat.spent)
-            assert any("get_time" in line for line in desk.chat.history[0].tools)
+            assert any("get_current_time" in line for line in desk.chat.history[0].tools)
 
     asyncio.run(talk())
 
