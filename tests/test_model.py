@@ -267,13 +267,8 @@ server.run("stdio")
 def test_a_file_says_how_its_model_is_told_of_tools_unless_a_configuration_does(
     asked: str, written: str, share: float, shipped_model: Path, board: Sitting, tmp_path: Path
 ) -> None:
-    path = tmp_path / "asking.gguf"
-    path.write_bytes(with_text(shipped_model.read_bytes(), "rkllm_chat.tools_share", asked))
-    backend = Llama(path, 0)
-    chat = Chat(backend, board.servers, read_toml(written, "a test", {}), language.load(), decline_all)
-    events = board.ask("What time is it in Tokyo?", chat)
-    board.loop.run_until_complete(backend.aclose())
-    assert isinstance(events[-1], TurnEnded)
+    gguf = with_text(shipped_model.read_bytes(), "rkllm_chat.tools_share", asked)
+    chat = ask_one_that_wishes(gguf, written, "What time is it in Tokyo?", board, tmp_path)
     assert describe(chat).settings["tools_share"] == share
     assert catalogue_of(chat).level == ("full" if share else "servers")
     assert bool(chat.history[0].tools) == (not share), "how tools are called that may help stands with the question"
@@ -286,14 +281,22 @@ def test_a_file_says_how_its_model_is_told_of_tools_unless_a_configuration_does(
 def test_a_file_says_whether_a_question_brings_few_tools_unless_a_configuration_does(
     asked: str, written: str, told: bool, shipped_model: Path, board: Sitting, tmp_path: Path
 ) -> None:
-    path = tmp_path / "asking.gguf"
-    path.write_bytes(with_text(shipped_model.read_bytes(), "rkllm_chat.few_tools", asked))
-    backend = Llama(path, 0)
-    chat = Chat(backend, board.servers, read_toml(written, "a test", {}), language.load(), decline_all)
-    board.ask("How hot is the processor?", chat)
-    board.loop.run_until_complete(backend.aclose())
+    gguf = with_text(shipped_model.read_bytes(), "rkllm_chat.few_tools", asked)
+    chat = ask_one_that_wishes(gguf, written, "How hot is the processor?", board, tmp_path)
     assert describe(chat).settings["few_tools"] == told
     assert (len(chat.history[0].tools) == 1) == told, chat.history[0].tools
+
+
+def ask_one_that_wishes(gguf: bytes, written: str, question: str, board: Sitting, folder: Path) -> Chat:
+    """A turn with a model's file and a configuration."""
+    path = folder / "asking.gguf"
+    path.write_bytes(gguf)
+    backend = Llama(path, 0)
+    chat = Chat(backend, board.servers, read_toml(written, "a test", {}), language.load(), decline_all)
+    events = board.ask(question, chat)
+    board.loop.run_until_complete(backend.aclose())
+    assert isinstance(events[-1], TurnEnded)
+    return chat
 
 
 def test_the_model_was_trained_with_the_prompt_of_today(board: Sitting) -> None:
