@@ -7,7 +7,7 @@ only names are told again. Nobody is asked, and nothing is run.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .budget import LATE_SHARE
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .config import Settings
 
 
+WISHES = ("tools_share", "few_tools")
+"""The settings that a model's file may ask for, by their names in a backend."""
 MOST_NAMED = 3
 """Of the likely tools whose forms stand in the talk already, so many are named again."""
 
@@ -45,24 +47,22 @@ class Choice:
     index: Index = field(default_factory=lambda: Index(()))
 
 
-def tools_share_of(backend: Backend, settings: Settings) -> float:
-    """How much of the window tools may take at the beginning: what a file says, else the model's own, else ours."""
-    if backend.tools_share is None or "tools_share" in settings.written:
-        return settings.tools_share
-    return backend.tools_share
-
-
-def wants_few_tools(backend: Backend, settings: Settings) -> bool:
-    """Whether a question brings few tools: what a file says, else the model's own wish."""
-    if backend.few_tools is None or "few_tools" in settings.written:
-        return settings.few_tools
-    return backend.few_tools
+def with_wishes(settings: Settings, backend: Backend) -> Settings:
+    """The settings as the model's own file wishes them, where no file of the user says otherwise."""
+    wishes = {key: getattr(backend, key) for key in WISHES if key not in settings.written}
+    return replace(settings, **{key: wish for key, wish in wishes.items() if wish is not None})
 
 
 def choice_of(chat: Chat) -> Choice:
     """The catalogue of the tools there are now, and what is needed to choose among them."""
     tools = list(chat.toolbox.tools)
-    made_of = [chat.backend, tools_share_of(chat.backend, chat.settings), chat.prompt_words.code, chat.form, tools]
+    made_of = [
+        chat.backend,
+        with_wishes(chat.settings, chat.backend).tools_share,
+        chat.prompt_words.code,
+        chat.form,
+        tools,
+    ]
     if chat.choice.made_of != made_of:
         chat.choice = choose_anew(chat, tools, made_of)
     return chat.choice
@@ -74,7 +74,7 @@ def catalogue_of(chat: Chat) -> Catalogue:
 
 def choose_anew(chat: Chat, tools: Sequence[Tool], made_of: object) -> Choice:
     """An engine that is told of tools in its own way is given their whole schemas, and those must fit the share."""
-    limit = int(tools_share_of(chat.backend, chat.settings) * chat.backend.context_tokens)
+    limit = int(with_wishes(chat.settings, chat.backend).tools_share * chat.backend.context_tokens)
     form, native = FORMATS[chat.form], chat.backend.native_tools
     told = describe_tools(tools, whole=native)
     if native and (tokens := measure(chat, "\n".join(told))) <= limit:
@@ -94,7 +94,7 @@ def likely_forms(chat: Chat, question: str, room_tokens: int) -> tuple[str, ...]
     least one where there is room for it."""
     choice = choice_of(chat)
     limit = chat.backend.context_tokens // LATE_SHARE
-    order = rank_few if wants_few_tools(chat.backend, chat.settings) else rank
+    order = rank_few if with_wishes(chat.settings, chat.backend).few_tools else rank
     chosen: list[str] = []
     for tool in order(choice.index, question, chat.served.counts):
         grown = [*chosen, choice.forms[tool.full_name]]

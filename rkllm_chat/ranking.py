@@ -51,6 +51,8 @@ PART = rf"[^\s{CJK_LETTERS}]"
 """Of a path: Japanese and Chinese leave no blanks around it."""
 HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 WORD = re.compile(r"[^\W_]+")
+SEVERAL = "several"
+"""What is meant where more than one file is named, too."""
 SHAPES = {
     "file": re.compile(
         rf"(?<![^\s{CJK_LETTERS}])[~.]?/{PART}+|{PART}*\*\.[a-z\d]+"
@@ -65,7 +67,7 @@ SHAPES = {
     "current": re.compile(
         r"\bright now\b|\b(?=(?:what|the) time\b|time is it\b|how late\b)|^\s*(?=time\b)|(?=何時|時刻を|几点)"
     ),
-    "several": re.compile(r"\bat (?:once|the same time)\b"),
+    SEVERAL: re.compile(r"\bat (?:once|the same time)\b"),
     "list": re.compile(r"\b(?=which\b.{1,30}?\bare\b|what(?: i|')s in\b)|(?=何があ|どんな|有哪些|里有什么)"),
     "log": re.compile(r"\b(?=commits\b)"),
 }
@@ -78,8 +80,6 @@ OTHERWISE = {
 """What says that a shape is not meant: 3pm is not now, and a path is that of the folder, where one is named."""
 JOINT = re.compile(r"\b(?:and|then|also)\b|[;。].|[.!?] +[A-Z]|それ|次に|あと|还有|然后|再|另外", re.DOTALL)
 """What stands between two wishes."""
-SEVERAL = "several"
-"""What is meant where more than one file is named."""
 STOP_WORDS = """
     a an and are as at be been but by can could did do does for from had has have how i if in into is it its me my of
     on or our please so some tell than that the their them then there these they this those to us want was we were what

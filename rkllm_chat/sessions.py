@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import __version__
 from .chat import Chat
-from .choosing import tools_share_of, wants_few_tools
+from .choosing import with_wishes
 from .errors import ChatError
 from .events import CallFound, CallGarbled
 from .families import make_scanner
@@ -233,8 +233,7 @@ def describe(chat: Chat) -> Setup:
     """With what the chat goes on from here. Nothing of a server's configuration is in it: that may hold secrets."""
     settings, backend = chat.settings, chat.backend
     tools = tuple(chat.toolbox.tools)
-    share, few = tools_share_of(backend, settings), wants_few_tools(backend, settings)
-    kept = asdict(replace(settings, servers=(), language=chat.words.code, tools_share=share, few_tools=few))
+    kept = asdict(replace(with_wishes(settings, backend), servers=(), language=chat.words.code))
     system = prompt_of(chat, ())
     return Setup(
         program=__version__,

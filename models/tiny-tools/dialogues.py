@@ -31,7 +31,9 @@ LIKE_TALKS = 5
 """How many conversations more begin with the same lines on tools."""
 MISRANKED_SHARE, GO_ON_SHARE = 0.12, 0.35
 LENT_SHARE = 0.7
+"""Of lists with a part of the board, those that other servers have under other names."""
 NEAR_SHARE, NEAR_DRAWS = 0.7, 10
+"""Of misfits beside told tools, those for which the ranking would tell of one; how often one is drawn for that."""
 FORMS = {"json": 5, "hermes": 2.5, "xml": 2.5}
 SIZES = ([1, 2, 3, 4, 5, 6, 8, 10, 12], [5, 8, 9, 9, 8, 7, 5, 2, 2])
 TURNS = ([1, 2, 3, 4, 6, 10, 20], [12, 4, 2, 1, 0.5, 0.25, 0.12])
