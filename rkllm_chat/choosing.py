@@ -56,13 +56,8 @@ def with_wishes(settings: Settings, backend: Backend) -> Settings:
 def choice_of(chat: Chat) -> Choice:
     """The catalogue of the tools there are now, and what is needed to choose among them."""
     tools = list(chat.toolbox.tools)
-    made_of = [
-        chat.backend,
-        with_wishes(chat.settings, chat.backend).tools_share,
-        chat.prompt_words.code,
-        chat.form,
-        tools,
-    ]
+    share = with_wishes(chat.settings, chat.backend).tools_share
+    made_of = [chat.backend, share, chat.prompt_words.code, chat.form, tools]
     if chat.choice.made_of != made_of:
         chat.choice = choose_anew(chat, tools, made_of)
     return chat.choice

@@ -81,6 +81,18 @@ def test_a_session_played_again_gives_the_same_events(shelf: Shelf) -> None:
     assert play(list(shelf.read(name).entries), lines) == events
 
 
+@pytest.mark.parametrize("few", [True, False])
+def test_a_session_played_again_tells_of_as_many_tools(few: bool, shelf: Shelf) -> None:
+    box = Box({"read_depth": depth, "write_depth": depth})
+    chat = make_chat(["Deep."], box, tools_share=0.0, few_tools=few)
+    sessions = Sessions(shelf, chat, print)
+    turns(chat, "Read the depth.")
+    sessions.close()
+    assert len(chat.history[0].tools) == (1 if few else 2)
+    replay = Replay(list(shelf.read(sessions.name).entries))
+    assert replay.settings_of(make_chat([]).settings).few_tools == few
+
+
 def test_a_session_in_which_the_model_paged_gives_the_same_events(shelf: Shelf) -> None:
     async def log() -> str:
         return "".join(f"{number:04} calm\n" for number in range(4000))
