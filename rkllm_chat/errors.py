@@ -54,7 +54,13 @@ class ValidationError(ChatError):
 
 
 class ConfigError(ChatError):
+    """Its message is one line, though what it quotes of a file may hold line breaks and control characters."""
+
     type_word, exit_code = "ConfigError", 3
+
+    def __init__(self, message: str, hint: str = "", **details: Any) -> None:
+        shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in message)
+        super().__init__(shown, hint, **details)
 
 
 class StartError(ChatError):
