@@ -108,7 +108,7 @@ class Index:
 
     def ask(self, question: str, served: Mapping[str, int]) -> Asked:
         """What a question says to these tools; `served`: full name -> how often the tool has served."""
-        ends = f"{question[:LONGEST_END]} {question[LONGEST_END:][-LONGEST_END:]}"
+        ends = ends_of(question)
         plain = set(words_asked(QUOTE.sub(" ", ends)))
         weights = {word: self._weight(word, word in plain) for word in words_asked(ends) if word in self._having}
         said = [1 + SAID_BONUS * share_said(name, plain) for name in self._names]
@@ -137,6 +137,10 @@ class Index:
         return sum(rarity * count * (K1 + 1) / (count + level) for rarity, count in found)
 
 
+def ends_of(question: str) -> str:
+    return f"{question[:LONGEST_END]} {question[LONGEST_END:][-LONGEST_END:]}"
+
+
 def rank(index: Index, question: str, served: Mapping[str, int]) -> list[Tool]:
     """The tools that may help with a question, the likeliest first, without those that are far less likely.
 
@@ -148,7 +152,9 @@ def rank(index: Index, question: str, served: Mapping[str, int]) -> list[Tool]:
 
 
 def rank_few(index: Index, question: str, served: Mapping[str, int]) -> list[Tool]:
-    """The likeliest tool, one for the words that this one does not have, and so on; then those that are as likely."""
+    """The likeliest tool, one for the words that this one does not have, and so on, where the question joins wishes in
+    the order of these; then those that are as likely as the first."""
+    question = ends_of(question)
     asked = index.ask(question, served)
     scores = index.score(asked)
     order, best = sort_by(scores, index), max(scores, default=0.0)
@@ -161,8 +167,20 @@ def rank_few(index: Index, question: str, served: Mapping[str, int]) -> list[Too
         if left[place] < least:
             break
         chosen.append(place)
+    chosen = in_order(chosen, index, question) if chosen[1:] else chosen
     chosen += [place for place in order if scores[place] >= ALIKE * best and place not in chosen]
     return [index.tools[place] for place in chosen]
+
+
+def in_order(wished: list[int], index: Index, question: str) -> list[int]:
+    """Tools in the order in which a question wishes for them, if each is the likeliest for some part of it."""
+    bounds = [0, *(found.start() for found in JOINT.finditer(question)), len(question)]
+    likeliest = [first_of(index, question[start:end]) for start, end in pairwise(bounds)]
+    return sorted(wished, key=likeliest.index) if set(wished) <= set(likeliest) else wished
+
+
+def first_of(index: Index, part: str) -> int | None:
+    return next(iter(sort_by(index.score(index.ask(part, {})), index)), None)
 
 
 def sort_by(scores: Sequence[float], index: Index) -> list[int]:

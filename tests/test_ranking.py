@@ -174,6 +174,21 @@ def test_few_are_those_that_the_words_of_a_question_speak_for(question: str, fou
     assert rank_few(index, question, {})[:1] == rank(index, question, {})[:1]
 
 
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("commit, then list the folder docs", [COMMIT, LIST]),
+        ("list the folder docs, then commit", [LIST, COMMIT]),
+        ("which tide is it in Husum? Also commit", [TIDE, COMMIT]),
+        ("list what there is in the folder and the tide", [LIST, TIDE]),
+    ],
+)
+def test_few_stand_in_the_order_in_which_a_question_wishes_for_them(question: str, found: list[Tool]) -> None:
+    index = Index([COMMIT, ADD, LIST, TIDE])
+    assert rank_few(index, question, {}) == found
+    assert rank_few(index, f"{question}. {'and x ' * 50_000}", {}) == found
+
+
 def test_few_are_more_where_several_are_as_likely() -> None:
     one, other = (Tool("read", "Reads a page", {}, server) for server in "ab")
     index = Index([one, other, TIDE])
