@@ -26,7 +26,7 @@ from turns import ask_again, ask_corrected, ask_in_chain, ask_item, ask_long, as
 from vocabulary import place, word
 from written import Item, written_server
 
-CALL_ONLY_SHARE = 0.65
+CALL_ONLY_SHARE = 0.8
 LIKE_TALKS = 5
 """How many conversations more begin with the same lines on tools."""
 MISRANKED_SHARE, GO_ON_SHARE = 0.12, 0.35
@@ -34,6 +34,8 @@ LENT_SHARE = 0.7
 """Of lists with a part of the board, those that other servers have under other names."""
 NEAR_SHARE, NEAR_DRAWS = 0.7, 10
 """Of misfits beside told tools, those for which the ranking would tell of one; how often one is drawn for that."""
+FEW, SHORT_SHARE = 2, 0.5
+"""Of two calls and chains, those of tools with so few parameters."""
 FORMS = {"json": 5, "hermes": 2.5, "xml": 2.5}
 SIZES = ([1, 2, 3, 4, 5, 6, 8, 10, 12], [5, 8, 9, 9, 8, 7, 5, 2, 2])
 TURNS = ([1, 2, 3, 4, 6, 10, 20], [12, 4, 2, 1, 0.5, 0.25, 0.12])
@@ -170,11 +172,11 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
         again = ask_again(before.item, before.question, random, held_out)
         if again:
             return Turn(again[1], before.item, again[0])
-    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.14}
+    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.15}
     if scene.board:
-        kinds[ask_board] = 0.7 * len(scene.board) / len(scene.tools)
+        kinds[ask_board] = 0.5 * len(scene.board) / len(scene.tools)
     if scene.items:
-        kinds |= {ask_one: 0.62 * len(scene.items) / len(scene.tools), two: 0.18, chain: 0.18, corrected: 0.03}
+        kinds |= {ask_one: 0.66 * len(scene.items) / len(scene.tools), two: 0.22, chain: 0.24, corrected: 0.03}
     ask = random.choices(list(kinds), list(kinds.values()))[0]
     return ask(scene, random, held_out)
 
@@ -186,12 +188,20 @@ def ask_one(scene: Scene, random: Random, held_out: bool) -> Turn:
 
 
 def two(scene: Scene, random: Random, held_out: bool) -> Turn:
-    return Turn(ask_two(scene.items, random, draw_language(random), held_out))
+    exchange = ask_two(short_ones(scene.items, random, held_out), random, draw_language(random), held_out)
+    return Turn(exchange) if exchange else ask_one(scene, random, held_out)
 
 
 def chain(scene: Scene, random: Random, held_out: bool) -> Turn:
-    exchange = ask_in_chain(scene.items, random, draw_language(random), held_out)
+    items = short_ones(scene.items, random, held_out)
+    exchange = ask_in_chain(items, random, draw_language(random), held_out)
     return Turn(exchange) if exchange else two(scene, random, held_out)
+
+
+def short_ones(items: Sequence[Item], random: Random, held_out: bool) -> Sequence[Item]:
+    """In training half of what is joined has few values: what is to be learnt there is to part two wishes."""
+    few = [one for one in items if len(one.parameters) <= FEW]
+    return few if few and not held_out and random.random() < SHORT_SHARE else items
 
 
 def corrected(scene: Scene, random: Random, held_out: bool) -> Turn:

@@ -13,7 +13,7 @@ from board_questions import Question
 from kinds import CHOICES, KINDS, TEXT, WEIGHTS, draw_value
 from nouns import Noun, draw_nouns
 from rkllm_chat.messages import Tool
-from saying import PAIRS, Given, dress, say_named, say_unnamed
+from saying import PAIRS, Given, dress, make_like, quote, say_named, say_unnamed
 from telling import describe_parameter, go_on
 from verbs import OPPOSITES, VERBS, Verb
 from vocabulary import is_held_out, name, number, word
@@ -78,7 +78,7 @@ class Made:
     def ask(self, random: Random, language: str, held_out: bool, named: bool | None = None) -> Question:
         """A question with values for the required and some of the optional parameters."""
         givens = self.draw_values(random, language, held_out)
-        named = random.random() < 0.4 if named is None else named
+        named = random.random() < 0.35 if named is None else named
         core = self.core(random, language, held_out)
         arguments = arguments_of(givens)
         if random.random() < 0.07:
@@ -100,11 +100,12 @@ class Made:
         return core.replace(thing, f"{choice.value} {thing}", 1), [one for one in givens if one is not choice]
 
     def draw_values(self, random: Random, language: str, held_out: bool) -> list[Given]:
-        share = random.choice([0, 0.5, 1])
+        share = random.choice([0, 0.5, 1] if held_out else [0, 0, 0.5, 1])
         chosen = [one for one in self.parameters if not one.is_optional or random.random() < share]
-        return [
+        givens = [
             Given(one.name, one.kind, draw_value(one.kind, one.choices, random, language, held_out)) for one in chosen
         ]
+        return givens if held_out else make_like(givens, random)
 
     def in_order(self, givens: Sequence[Given], random: Random) -> list[Given]:
         """In any order where the kinds tell the values apart, else as they are listed."""
@@ -130,7 +131,8 @@ def arguments_of(givens: Sequence[Given]) -> dict[str, Any]:
 def call_in_words(tool: str, givens: Sequence[Given], random: Random) -> str:
     """As people who know the tool ask: `set_lamp room=hall level=3`, "call set_lamp with room hall"."""
     if random.random() < 0.25 and not any(isinstance(given.value, bool | list) for given in givens):
-        return " ".join([tool, *(str(given.value) for given in givens)])
+        said = (str(given.value) for given in givens)
+        return " ".join([tool, *(quote(one, random, "en") if " " in one else one for one in said)])
     opener = random.choice(["", "", "call ", "use ", "run ", "please call "])
     return opener + tool + say_named(givens, random, "en")
 

@@ -30,6 +30,7 @@ from values import (
     a_url,
     a_word,
     is_true,
+    like_value,
     one_of,
     several,
     up_to,
@@ -73,8 +74,8 @@ KINDS: dict[str, Kind] = {
         TEXT,
         a_place,
         "in {v}|in {v}|at {v}|near {v}|for {v}",
-        "{v}の|{v}で",
-        "在{v}|{v}的",
+        "{v}の|{v}で|場所{v}の",
+        "在{v}|{v}的|地点{v}的",
     ),
     "room": Kind(
         "room zone area space floor", TEXT, a_room, "in the {v}|of the {v}|in {v}", "{v}の|{v}で", "{v}的|在{v}"
@@ -83,25 +84,25 @@ KINDS: dict[str, Kind] = {
         "person name user recipient owner assignee customer author member contact guest to",
         TEXT,
         a_person,
-        "for {v}|of {v}|by {v}|to {v}",
-        "{v}の|{v}に",
-        "{v}的|给{v}|为{v}",
+        "for {v}|of {v}|by {v}|to {v}|for user {v}",
+        "{v}の|{v}に|{v}さんの|ユーザー{v}の",
+        "{v}的|给{v}|为{v}|用户{v}的",
     ),
     "file": Kind(
         "path file filename file_path document source image",
         TEXT,
         lambda random, _language: file_path(random),
-        "{v}|from {v}|in {v}|of {v}",
-        "{v}の|{v}を",
-        "{v}|{v}的",
+        "{v}|from {v}|in {v}|of {v}|from the file {v}|of file {v}",
+        "{v}の|{v}から|ファイル{v}の|ファイル{v}で",
+        "{v}|{v}的|文件{v}的|文件{v}",
     ),
     "folder": Kind(
         "path folder directory dir repo root target",
         TEXT,
         lambda random, _language: folder_path(random),
-        "in {v}|under {v}|of {v}|at {v}|in the folder {v}",
-        "{v}の|{v}で",
-        "{v}里的|在{v}|{v}的",
+        "in {v}|under {v}|of {v}|at {v}|in the folder {v}|in directory {v}",
+        "{v}の|{v}で|フォルダ{v}の|ディレクトリ{v}で",
+        "{v}里的|在{v}|{v}的|目录{v}的|文件夹{v}里的",
     ),
     "url": Kind("url link address page endpoint", TEXT, a_url, "{v}|from {v}|at {v}", "{v}の", "{v}的|{v}"),
     "mail": Kind(
@@ -152,26 +153,26 @@ KINDS: dict[str, Kind] = {
         "query q search text keyword term pattern",
         TEXT,
         a_topic,
-        'for "{v}"|about {v}|with {v}|for {v}|matching {v}',
-        "{v}の|「{v}」で",
-        "关于{v}的|“{v}”",
+        'for "{v}"|about {v}|with {v}|for {v}|matching {v}|for the word {v}',
+        "{v}の|「{v}」で|キーワード{v}で|語句「{v}」の",
+        "关于{v}的|“{v}”|关键词{v}|词语“{v}”的",
     ),
     "pattern": Kind("pattern glob mask filter match", TEXT, a_pattern, "{v}", "{v}の", "{v}"),
     "code": Kind(
         "id code key number name item sku reference ref hash version tag",
         TEXT,
         a_code,
-        "{v}|{v}|number {v}|of {v}|with the id {v}",
-        "{v}の|{v}を",
-        "{v}|{v}的",
+        "{v}|{v}|number {v}|of {v}|with the id {v}|id {v}|with key {v}",
+        "{v}の|ID{v}の|番号{v}の|コード{v}で",
+        "{v}|{v}的|编号{v}的|编号为{v}的",
     ),
     "word": Kind(
         "name item type category group value target topic label",
         TEXT,
         a_word,
         "{v}|{v}|of {v}|for {v}",
-        "{v}の|{v}を",
-        "{v}的|{v}",
+        "{v}の|{v}で|グループ{v}の|項目{v}の",
+        "{v}的|{v}|项目{v}的|分类{v}的",
     ),
     "color": Kind("color colour shade tint", TEXT, one_of(COLORS), "in {v}|to {v}|{v}", "{v}に|{v}で", "{v}|成{v}"),
     "language": Kind(
@@ -189,7 +190,7 @@ KINDS: dict[str, Kind] = {
         WHOLE,
         up_to(1000, 1),
         "{v}|{v} of them|{v} times|at most {v}",
-        "{v}件|{v}個",
+        "{v}件の|{v}個の|最大{v}件の",
         "{v}个|最多{v}个",
         schemas=(WHOLE, {**WHOLE, "minimum": 1}, {**WHOLE, "minimum": 0, "maximum": 1000}),
     ),
@@ -207,7 +208,7 @@ KINDS: dict[str, Kind] = {
         WHOLE,
         up_to(1000, 1),
         "for {v} minutes|for {v} seconds|for {v} days|for {v} hours|after {v} minutes",
-        "{v}分|{v}秒|{v}日",
+        "{v}分間|{v}秒間|{v}日間",
         "{v}分钟|{v}秒|{v}天",
     ),
     "number": Kind(
@@ -256,7 +257,7 @@ KINDS: dict[str, Kind] = {
         TEXTS,
         several(a_word),
         "{v}|for {v}|with {v}",
-        "{v}を|{v}の",
+        "{v}で|{v}の|タグ{v}の",
         "{v}|{v}的",
     ),
     "people": Kind(
@@ -272,10 +273,12 @@ KINDS: dict[str, Kind] = {
         TEXTS,
         several(lambda random, _language: file_path(random)),
         "{v}|from {v}|in {v}",
-        "{v}を|{v}の",
+        "{v}から|{v}の",
         "{v}|{v}的",
     ),
 }
+LIKE_LISTS = 0.25
+"""Of lists in training, those whose values all begin the same: `main.c and main.h`."""
 WEIGHTS = {
     "place": 7, "room": 3, "person": 7, "file": 6, "folder": 5, "url": 2, "mail": 2, "date": 4, "time": 3,
     "moment": 1.5, "text": 6, "title": 4, "query": 5, "code": 8, "word": 7, "color": 1.5, "language": 1.5, "unit": 1,
@@ -292,4 +295,7 @@ def draw_value(kind: str, choices: tuple[str, ...], random: Random, language: st
     make = KINDS[kind].make
     if KINDS[kind].schema is TEXT:
         return fresh(lambda source: make(source, language), random, held_out)
-    return make(random, language)
+    made = make(random, language)
+    if isinstance(made, list) and not held_out and random.random() < LIKE_LISTS:
+        made = list(dict.fromkeys([made[0], *(like_value(made[0], random) or one for one in made[1:])]))
+    return made

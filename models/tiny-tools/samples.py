@@ -58,7 +58,9 @@ def one_call(named: bool) -> Callable[[Random], Iterator[Sample]]:
 def two_calls(random: Random) -> Iterator[Sample]:
     while True:
         scene = drawn(random)
-        yield Sample(scene.tools, ask_two(scene.items, random, draw_language(random), True), scene.form)
+        exchange = ask_two(scene.items, random, draw_language(random), True)
+        if exchange:
+            yield Sample(scene.tools, exchange, scene.form)
 
 
 def chains(random: Random) -> Iterator[Sample]:

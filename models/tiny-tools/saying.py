@@ -5,13 +5,15 @@ A said value is what a person types; the argument it stands for is made elsewher
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
 from random import Random
 from typing import Any
 
 from kinds import KINDS
+from values import like_value
 
+LIKE_KINDS, LIKE_SHARE = ("file", "folder", "place", "code", "pattern", "word"), 0.3
 LANGUAGES = {"en": 0.66, "ja": 0.17, "zh": 0.17}
 OPENERS = {
     "en": "|||||||||||please |can you |could you |hey, |i want you to |ok, |now |would you |and |so, |hi, please |"
@@ -78,7 +80,7 @@ PAIRED = {
 }
 PLACED = ("place", "folder", "file", "room", "code")
 """Kinds of which a value may come first: "in /srv/app, list the branches"."""
-QUOTES = {"en": '""\'\'``""', "ja": '「」「」""『』', "zh": '“”“”""「」'}
+QUOTES = {"en": '""\'\'``""', "ja": '「」「」""『』', "zh": '“”“”""「」', "all": "\"\"''``「」『』“”"}
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,17 @@ class Given:
     name: str
     kind: str
     value: Any
+
+
+def make_like(givens: Sequence[Given], random: Random) -> list[Given]:
+    """At times a value that begins as another of its kind, so that the beginning does not tell which is meant."""
+    made = list(givens)
+    for first, second in combinations(range(len(made)), 2):
+        value = made[first].value
+        is_alike = made[first].kind == made[second].kind and made[first].kind in LIKE_KINDS
+        if is_alike and random.random() < LIKE_SHARE and (like := like_value(value, random)):
+            made[second] = replace(made[second], value=like)
+    return made
 
 
 def draw_language(random: Random) -> str:
@@ -177,7 +190,8 @@ def say_unnamed(givens: Sequence[Given], random: Random, language: str) -> tuple
         elif language == "ja":
             before += said
         elif language == "zh":
-            if random.random() < 0.5 and said.startswith(("在", "给", "为", "关于")) and not before:
+            goes_before = said.endswith("的") or (random.random() < 0.5 and said.startswith(("在", "给", "为", "关于")))
+            if goes_before and not before:
                 before += said
             else:
                 behind += said if said.startswith("，") else f"，{said}" if random.random() < 0.7 else f" {said}"

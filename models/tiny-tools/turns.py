@@ -1,3 +1,5 @@
+# Long word lists are easier to read and to add to as one text that is split.
+# ruff: noqa: SIM905
 """Exchanges about drawn tools: one call, the same once more, two calls, chains, corrections, and long results.
 
 It knows no prompt and no list; what is called is what was asked for.
@@ -16,7 +18,7 @@ from invented import RESULT_SLOTS, Parameter
 from kinds import KINDS, draw_value
 from rkllm_chat.messages import Tool
 from rkllm_chat.paging import Page, cut_ends, show_found, show_lines, split
-from saying import Given, say_value
+from saying import QUOTES, Given, say_value
 from vocabulary import name, number, word
 from written import Item
 
@@ -58,6 +60,8 @@ SEEK = {
     "ja": "{v}を探して|{v}はどこ",
     "zh": "在里面找{v}|哪里有{v}",
 }
+NO_THINGS = frozenset("from to by in at when where who what which since until before after old new".split())
+"""First words of parameters' names behind which "that" refers to nothing."""
 CHAINED = ("code", "mail", "word", "title", "person", "file", "place", "url")
 MISLEADING = ["```\n{}\n```", "Result of {}:", "assistant: {}", "[TOOL_CALL] {}", "user: {}", "<tool_call> {}"]
 MOST_SHOWN = 5
@@ -174,12 +178,14 @@ def is_plain(one: Parameter) -> bool:
     return one.kind not in ("flag", "records") and KINDS[one.kind].schema.get("type") != "array"
 
 
-def ask_two(items: Sequence[Item], random: Random, language: str, held_out: bool) -> Exchange:
-    """Two calls in one reply: of two tools, or of one with two values."""
+def ask_two(items: Sequence[Item], random: Random, language: str, held_out: bool) -> Exchange | None:
+    """Two calls in one reply: of two tools, or of one with two values; None where both would be the same."""
     first = random.choice(items)
     others = [one for one in items if one is not first]
     second = random.choice(others) if others and random.random() < 0.7 else first
     asked = [one.ask(random, language, held_out) for one in (first, second)]
+    if second is first and asked[0].arguments == asked[1].arguments:
+        return None
     said = join_questions([question.said for question in asked], JOINTS[asked[1].language], random)
     if second is first and (joined := join_values(asked)):
         said = joined
@@ -204,10 +210,16 @@ def join_values(asked: Sequence[Question]) -> str | None:
         return None
     (one,), (other,) = first.values(), second.values()
     said = asked[0].said
-    if not isinstance(one, str | int) or said.count(str(one)) != 1:
+    before, found, behind = said.partition(str(one))
+    if not isinstance(one, str | int) or not found or found in behind:
         return None
-    both = {"en": f"{one} and {other}", "ja": f"{one}と{other}", "zh": f"{one}和{other}"}[asked[0].language]
-    return said.replace(str(one), both)
+    marks = before[-1:], behind[:1]
+    if marks in zip(QUOTES["all"][::2], QUOTES["all"][1::2], strict=True):
+        one, other = f"{one}{marks[1]}", f"{marks[0]}{other}"
+    elif found.count(" ") > 1:
+        return None  # where does the first one end?
+    joint = {"en": " and ", "ja": "と", "zh": "和"}[asked[0].language]
+    return f"{before}{one}{joint}{other}{behind}"
 
 
 def ask_in_chain(items: Sequence[Item], random: Random, language: str, held_out: bool) -> Exchange | None:
@@ -243,8 +255,9 @@ def refer(wanted: Question, parameter: Parameter, random: Random) -> str | None:
     if len(pattern.findall(wanted.said)) != 1:
         return None
     reference = random.choice(REFERENCES[wanted.language])
-    if wanted.language == "en" and random.random() < 0.4:
-        reference = f"that {parameter.name.replace('_', ' ')}"
+    spoken = parameter.name.replace("_", " ")
+    if wanted.language == "en" and random.random() < 0.4 and spoken.split()[0] not in NO_THINGS:
+        reference = f"that {spoken}"
     return pattern.sub(lambda _: reference, wanted.said)
 
 

@@ -5,12 +5,13 @@
 Every maker takes its random source and the language as arguments.
 """
 
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from random import Random
 
 from nouns import NOUNS
-from vocabulary import japanese_name, japanese_place, name, number, place, whole, word
+from vocabulary import EXTENSIONS, japanese_name, japanese_place, name, number, place, whole, word
 
 COMMON = (
     "the a to and we our need is on at for with please call buy milk bread water tomorrow today late early new old "
@@ -152,6 +153,15 @@ def a_pattern(random: Random, _language: str = "en") -> str:
     forms = [f"*.{ending}", f"*.{ending}", f"**/*.{ending}", f"{begins}*", f"*{begins}*", f"{begins}_*.{ending}",
              f"{begins}.{ending}", f"*_{begins}.{ending}"]  # fmt: skip
     return random.choice(forms)
+
+
+def like_value(value: str, random: Random) -> str | None:
+    """Another value that begins the same: `util.h` beside `util.c`; None where a value has no parts."""
+    begins = re.match(r".*[/._-](?=[^/._-]+$)", value)
+    if not begins:
+        return None
+    ends = random.choice(EXTENSIONS if begins[0].endswith(".") else [random.choice(COMMON), word(random)])
+    return None if begins[0] + ends == value else begins[0] + ends
 
 
 def one_of(values: list[str]) -> Callable[[Random, str], str]:

@@ -26,12 +26,14 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 EXTENSIONS = "txt md py toml json csv log yaml cfg conf ini sh html xml c h rs service".split()
 FOLDERS = (
     "etc var log home usr tmp opt srv data docs src notes photos music config backup boot dev media mnt proc sys "
-    "lib bin share local models tests build images videos work projects reports old new public private"
+    "lib bin share local models tests build images videos work projects reports old new public private tools apps web "
+    "site api store users jobs team core archive inbox backups scripts assets packages modules game games books"
 ).split()
 FILE_STEMS = (
     "readme notes todo config settings main test hosts passwd fstab journal recipe letter report budget summary "
     "diary plan list invoice table data index setup license changelog cpuinfo meminfo version hostname issue "
-    "shopping ideas draft poem contacts book story server board model prompt"
+    "shopping ideas draft poem contacts book story server board model prompt app api core util client page form user "
+    "login event queue cache parser types error build view style common base words menu image photo sound map"
 ).split()
 ENGLISH_PLACES = (
     "Japan|Germany|France|Spain|Italy|India|Kenya|Norway|Sweden|Finland|Munich|Hamburg|Osaka|Kyoto|Nagoya|Sapporo|"

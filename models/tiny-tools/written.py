@@ -20,7 +20,7 @@ from kinds import KINDS, TEXTS, draw_value
 from lent import Lent
 from nouns import Noun
 from rkllm_chat.messages import Tool
-from saying import BETWEEN, Given, dress, quote, say_named, say_value
+from saying import BETWEEN, Given, dress, make_like, quote, say_named, say_value
 from telling import go_on
 from values import a_person, a_topic, a_word, several
 from verbs import VERBS
@@ -71,6 +71,7 @@ class Written:
             return self.ask(random, "en", held_out, named)
         phrase = random.choice(wanted)
         givens = {one.name: one for one in self.draw_values(phrase, random, language, held_out)}
+        phrase = self.keep_given(phrase, givens)
         rest = [one for name, one in givens.items() if self.spoken[name] not in slots_of(phrase)]
         said = self.say(phrase, givens, random, language)
         question = dress(said, "", say_named(rest, random, language), random, language)
@@ -96,7 +97,7 @@ class Written:
                 is_true = one.kind == "flag" and is_said_as_true(phrase, slot)
                 value = is_true or self.draw(one, random, language, held_out)
                 givens.append(Given(one.name, one.kind, value))
-        return givens
+        return givens if held_out else make_like(givens, random)
 
     def draw(self, one: Parameter, random: Random, language: str, held_out: bool) -> Any:
         if one.kind != "records":
@@ -104,12 +105,13 @@ class Written:
         make = {key: RECORD_VALUES[role_of(key)] for key in one.choices}
         return [{key: make[key](random, language) for key in one.choices} for _ in range(random.choice([1, 1, 2]))]
 
+    def keep_given(self, phrase: str, givens: Mapping[str, Given]) -> str:
+        """The phrase without the options of which no or not every value is given."""
+        given = {self.spoken[name] for name in givens}
+        return OPTIONAL.sub(lambda match: match[1] if slots_of(match[1]) <= given else "", phrase)
+
     def say(self, phrase: str, givens: Mapping[str, Given], random: Random, language: str) -> str:
         names = {slot: name for name, slot in self.spoken.items()}
-
-        def keep(match: re.Match[str]) -> str:
-            inside = [names[slot] for slot in slots_of(match[1])]
-            return match[1] if all(name in givens for name in inside) else ""
 
         def value(match: re.Match[str]) -> str:
             given = givens[names[match[1]]]
@@ -121,7 +123,7 @@ class Written:
             is_quoted = before in ('"', "「", "“", "《")
             return str(given.value) if is_quoted else say_value(given, random, language)
 
-        return re.sub(r"  +", " ", SLOT.sub(value, OPTIONAL.sub(keep, phrase))).strip()
+        return re.sub(r"  +", " ", SLOT.sub(value, phrase)).strip()
 
     def result(self, arguments: Mapping[str, Any], random: Random) -> str:
         verb = VERBS[random.choice(list(VERBS))]
