@@ -1,4 +1,5 @@
-"""Which tools are the likeliest for a question: BM25 over their names, descriptions and parameters. It is pure.
+"""Which tools are the likeliest for a question: BM25 over their names, descriptions and parameters. It reads
+nothing but its own thesaurus.
 
 The formula is that of Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with
 the fields weighed before lengths are levelled (section 3.6, BM25F).
@@ -14,12 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from .messages import Tool
 from .schemas import properties_of
-from .thesaurus import THESAURUS
 
+THESAURUS = Path(__file__).with_name("thesaurus.txt")
 K1, B = 1.2, 0.75
 NAME, DESCRIPTION, PARAMETER, SERVER = 3.0, 1.0, 0.5, 1.0
 """What a word weighs by where it stands."""
@@ -235,7 +237,7 @@ def words_asked(question: str) -> list[str]:
 
 def words_of(text: str) -> list[str]:
     """The words of a text, stemmed, without those that every question has; of Japanese and Chinese, which leave no
-    blanks, pairs of characters. Behind them what they mean, as `=` and a row of THESAURUS."""
+    blanks, pairs of characters. Behind them what they mean, as `=` and a row of the thesaurus."""
     text = HUMP.sub(" ", unicodedata.normalize("NFKC", text)).casefold()
     shapes = [word for word in SHAPES if is_meant(word, text)]
     shapes += [SEVERAL] if len(SHAPES["file"].findall(text)) > 1 else []
@@ -288,12 +290,18 @@ def stop_words() -> frozenset[str]:
     return frozenset(STOP_WORDS.split())
 
 
+def thesaurus_rows() -> list[list[str]]:
+    """The rows of the thesaurus, each as its words."""
+    lines = THESAURUS.read_text(encoding="utf-8").splitlines()
+    return [line.split() for line in lines if not line.startswith("#")]
+
+
 @lru_cache(maxsize=1)
 def read_thesaurus() -> tuple[dict[str, list[int]], re.Pattern[str]]:
     """Word -> the rows it stands in, English words by their stems; and what finds those without blanks around."""
     meanings: dict[str, list[int]] = {}
-    for number, row in enumerate(THESAURUS):
-        for word in row.split():
+    for number, row in enumerate(thesaurus_rows()):
+        for word in row:
             meanings.setdefault(word if CJK.match(word) else stem(word), []).append(number)
     within = sorted((word for word in meanings if CJK.match(word)), key=len, reverse=True)
     return meanings, re.compile("|".join(within))

@@ -29,7 +29,7 @@ FLOORS = {
     **dict.fromkeys(("plain", "lens", "shell", "completion", "overview", "price", "commands", "repl", "ask"), 4),
     **dict.fromkeys(("bundled", "doctor", "markdown"), 4),
     **dict.fromkeys(("entries", "memo", "paging", "sketch", "speed", "slim", "conjoin", "brief", "shapes"), 1),
-    **dict.fromkeys(("catalogue", "ranking", "thesaurus"), 1),
+    **dict.fromkeys(("catalogue", "ranking"), 1),
     **dict.fromkeys(("wire", "places", "trust", "pins", "isolated"), 2),
     "admission": 3,
     "accept": 4,

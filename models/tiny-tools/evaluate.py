@@ -78,6 +78,10 @@ def body_of(sample: Sample) -> str:
     return behind if exchange.answer.count("\n") and behind else exchange.answer
 
 
+def values_in(sample: Sample) -> int:
+    return sum(len(arguments) for step in sample.exchange.steps for _, arguments in step.calls)
+
+
 async def events_of(talk: Chat, sample: Sample) -> AsyncGenerator[Event, None]:
     async with aclosing(talk.send(sample.exchange.said)) as happened:
         async for event in happened:
@@ -141,14 +145,14 @@ async def evaluate(
     out: Path | None,
     kept: Mapping[tuple[str, int, bool], dict[str, bool]],
 ) -> None:
-    """Prints the figures of one category, and of its forms and languages."""
+    """Prints the figures of one category, of its forms and languages, and by how many values the calls have in all."""
     counts: dict[str, Counter[str]] = {}
     for index, sample in enumerate(samples):
         right = kept.get((category, index, settings.constrained))
         if right is None:
             right, said = await judge(backend, settings, sample)
             keep(out, category, index, settings.constrained, sample, right, said)
-        for group in ("", sample.form, sample.exchange.language):
+        for group in ("", sample.form, sample.exchange.language, f"with {values_in(sample)} values"):
             for name, is_right in right.items():
                 counts.setdefault(f"{name} {group}".strip(), Counter()).update([is_right])
     goal = f", goal {GOALS[category]} %" if category in GOALS else ""
