@@ -232,7 +232,8 @@ def parameter_words(schema: Mapping[str, Any]) -> Iterator[str]:
 def words_asked(question: str) -> list[str]:
     """The words of a question, and each two of them as one: who says "check out" may mean `checkout`."""
     parts = WORD.findall(CJK.sub(" ", question.casefold()))
-    return [*words_of(question), *(stem(one + other) for one, other in pairwise(parts))]
+    joined = [stem(one + other) for one, other in pairwise(parts)]
+    return [*words_of(question), *joined, *meanings_of(joined)]
 
 
 def words_of(text: str) -> list[str]:
@@ -246,9 +247,14 @@ def words_of(text: str) -> list[str]:
     runs = CJK.findall(text)
     pairs = [run[i : i + 2] for run in runs for i in range(max(1, len(run) - 1))]
     words = [stem(word) for word in WORD.findall(CJK.sub(" ", text)) if word not in stop_words()]
-    meanings, within = read_thesaurus()
+    within = read_thesaurus()[1]
     known = [*words, *(found for run in runs for found in within.findall(run)), *map(stem, shapes)]
-    return [*pairs, *words, *(f"={row}" for word in known for row in meanings.get(word, ()))]
+    return [*pairs, *words, *meanings_of(known)]
+
+
+def meanings_of(words: Iterable[str]) -> Iterator[str]:
+    meanings = read_thesaurus()[0]
+    return (f"={row}" for word in words for row in meanings.get(word, ()))
 
 
 def is_meant(word: str, text: str) -> bool:
