@@ -322,10 +322,10 @@ def told_part(scene: Scene, lines: Sequence[str]) -> Scene:
 
 
 def like_talk(scene: Scene, part: Scene, lines: tuple[str, ...], random: Random, held_out: bool) -> Talk:
-    """A question with these lines beside it, mostly for the tool that stands first, as the ranking finds most; at times
+    """A question with these lines beside it, mostly for the tools in their order, as the ranking finds most; at times
     more behind it."""
     turn = draw_turn(part, random, held_out)
-    while not is_likely(turn.exchange, scene, lines[0]) and random.random() > MISRANKED_SHARE:
+    while not is_likely(turn.exchange, scene, lines) and random.random() > MISRANKED_SHARE:
         turn = draw_turn(part, random, held_out)
     if turn.exchange.kind == "refusal" and random.random() < NEAR_SHARE:
         turn = refuse_near(part, random, held_out)
@@ -339,7 +339,8 @@ def like_talk(scene: Scene, part: Scene, lines: tuple[str, ...], random: Random,
     return talk
 
 
-def is_likely(exchange: Exchange, scene: Scene, line: str) -> bool:
-    """Whether it calls the tool of this line, or none."""
-    called = [scene.lines.get(name) for step in exchange.steps for name, _ in step.calls]
-    return line in called or not called
+def is_likely(exchange: Exchange, scene: Scene, lines: Sequence[str]) -> bool:
+    """Whether it calls tools in the order of these lines, the first of them first, or none."""
+    called = dict.fromkeys(scene.lines.get(name) for step in exchange.steps for name, _ in step.calls)
+    places = [lines.index(line) for line in called if line in lines]
+    return places == sorted(places) and places[:1] in ([], [0])
