@@ -161,27 +161,31 @@ def rank_few(index: Index, question: str, served: Mapping[str, int]) -> list[Too
     asked = index.ask(question, served)
     scores = index.score(asked)
     order, best = sort_by(scores, index), max(scores, default=0.0)
-    chosen = likeliest_of_wishes(index, question) if order else []
-    chosen = [*(place for place in order[:1] if place not in chosen), *chosen]
-    for place in chosen:
-        asked = index.without(asked, place)
-    while order:
-        left = index.score(asked)
-        place = max(order, key=left.__getitem__)
-        if left[place] < LEFT * best:
-            break
-        chosen.append(place)
-        asked = index.without(asked, place)
+    if not order:
+        return []
+    chosen = likeliest_of_wishes(index, question, served)
+    chosen = chosen if order[0] in chosen else [order[0], *chosen]
+    chosen += for_other_words(index, asked, chosen, LEFT * best)
     chosen += [place for place in order if scores[place] >= ALIKE * best and place not in chosen]
     return [index.tools[place] for place in chosen]
 
 
-def likeliest_of_wishes(index: Index, question: str) -> list[int]:
+def likeliest_of_wishes(index: Index, question: str, served: Mapping[str, int]) -> list[int]:
     """The places of the likeliest tools for the parts of a question that joins wishes; none of one that joins none."""
     joints = [found.start() for found in JOINT.finditer(question)]
     parts = (question[start:end] for start, end in pairwise([0, *joints, len(question)]) if joints)
-    found = (sort_by(index.score(index.ask(part, {})), index)[:1] for part in parts)
+    found = (sort_by(index.score(index.ask(part, served)), index)[:1] for part in parts)
     return list(dict.fromkeys(place for places in found for place in places))
+
+
+def for_other_words(index: Index, asked: Asked, chosen: Sequence[int], least: float) -> Iterator[int]:
+    """The likeliest tool for the words that the chosen ones do not have, then for those that this one lacks too."""
+    for place in chosen:
+        asked = index.without(asked, place)
+    while max(left := index.score(asked)) >= least:
+        place = sort_by(left, index)[0]
+        yield place
+        asked = index.without(asked, place)
 
 
 def sort_by(scores: Sequence[float], index: Index) -> list[int]:

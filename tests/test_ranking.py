@@ -244,3 +244,4 @@ def test_the_chosen_tools_do_not_depend_on_the_order_that_servers_come_in() -> N
     tools = [Tool("read", "Reads a page.", server=name) for name in ("c", "a", "b")]
     for order in (tools, tools[::-1]):
         assert [tool.server for tool in rank(Index(order), "read a page", {})] == ["a", "b", "c"]
+        assert [tool.server for tool in rank_few(Index(order), "read a page", {})] == ["a", "b", "c"]
