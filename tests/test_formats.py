@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fuzzing import examples
@@ -52,6 +52,7 @@ def can_be_shown(form: str, value: Any) -> bool:
 @pytest.mark.parametrize("form", FORMATS)
 @light
 @given(name=st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,40}", fullmatch=True), arguments=arguments_of_calls)
+@example(name="f", arguments={"null": None, "True": 1})
 def test_a_call_that_a_form_shows_is_read_back_without_a_repair(
     form: str, name: str, arguments: dict[str, Any]
 ) -> None:

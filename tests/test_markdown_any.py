@@ -117,6 +117,7 @@ def test_every_letter_comes_out_in_its_place(text: str, width: int, color: bool)
 
 
 @given(tables, widths, st.booleans())
+@example("\\👨\u200d👩\u200d👧", 20, False)
 def test_every_letter_of_a_table_comes_out(text: str, width: int, color: bool) -> None:
     shown = letters("".join(lines_of(text, width, color)))
     assert Counter(shown) == Counter(letters(text))

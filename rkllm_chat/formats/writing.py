@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from .damaged import NO_KEYS
 from .pycalls import write_call
 
 
@@ -96,7 +97,7 @@ def in_gemma(before: str, quote: str, after: str) -> Writing:
 
 
 def write_key(key: str) -> str:
-    return key if key.isidentifier() and key.isascii() else dump(key)
+    return key if key.isidentifier() and key.isascii() and key not in NO_KEYS else dump(key)
 
 
 @dataclass(frozen=True)

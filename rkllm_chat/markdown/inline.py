@@ -111,7 +111,8 @@ class Styling:
             self._say(target, DIM)
 
     def _say(self, text: str, style: str = "") -> None:
-        safe = clean(text).replace("\n", " ").replace("\t", " ")  # an entity may have brought anything
+        before = self.runs[-1][0] if self.runs else ""
+        safe = clean(text, before).replace("\n", " ").replace("\t", " ")  # an entity may have brought anything
         self.runs.append((safe, joined(*self._styles, style) if self._color else ""))
 
 
