@@ -81,7 +81,7 @@ class Scene:
 def draw_scene(random: Random, held_out: bool = False, most_tools: int = 12) -> Scene:
     """A list of tools: the board's, servers made up or written by hand, or several servers."""
     makers = [whole_board, part_of_board, invented_only, written_only, mixed, no_tools]
-    make = random.choices(makers, [10, 10, 38, 26, 14, 2])[0]
+    make = random.choices(makers, [15, 12, 35, 26, 12, 2])[0]
     size = min(most_tools, random.choices(*SIZES)[0])
     scene = make(random, size, held_out)
     scene = replace(scene, items=unlike(scene.items, scene.board))
@@ -174,7 +174,7 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
             return Turn(again[1], before.item, again[0])
     kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.15}
     if scene.board:
-        kinds[ask_board] = 0.5 * len(scene.board) / len(scene.tools)
+        kinds[ask_board] = 0.9 * len(scene.board) / len(scene.tools)
     if scene.items:
         kinds |= {ask_one: 0.66 * len(scene.items) / len(scene.tools), two: 0.22, chain: 0.24, corrected: 0.03}
     ask = random.choices(list(kinds), list(kinds.values()))[0]
