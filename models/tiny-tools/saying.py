@@ -80,7 +80,8 @@ PAIRED = {
 }
 PLACED = ("place", "folder", "file", "room", "code")
 """Kinds of which a value may come first: "in /srv/app, list the branches"."""
-QUOTES = {"en": '""\'\'``""', "ja": '「」「」""『』', "zh": '“”“”""「」', "all": "\"\"''``「」『』“”"}
+QUOTES = {"en": '""\'\'``""', "ja": '「」「」""『』', "zh": '“”“”""「」'}
+QUOTE_PAIRS = {(marks[at], marks[at + 1]) for marks in QUOTES.values() for at in range(0, len(marks), 2)}
 
 
 @dataclass(frozen=True)

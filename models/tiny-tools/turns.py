@@ -18,7 +18,7 @@ from invented import RESULT_SLOTS, Parameter
 from kinds import KINDS, draw_value
 from rkllm_chat.messages import Tool
 from rkllm_chat.paging import Page, cut_ends, show_found, show_lines, split
-from saying import QUOTES, Given, say_value
+from saying import QUOTE_PAIRS, Given, say_value
 from vocabulary import name, number, word
 from written import Item
 
@@ -214,7 +214,7 @@ def join_values(asked: Sequence[Question]) -> str | None:
     if not isinstance(one, str | int) or not found or found in behind:
         return None
     marks = before[-1:], behind[:1]
-    if marks in zip(QUOTES["all"][::2], QUOTES["all"][1::2], strict=True):
+    if marks in QUOTE_PAIRS:
         one, other = f"{one}{marks[1]}", f"{marks[0]}{other}"
     elif found.count(" ") > 1:
         return None  # where does the first one end?
