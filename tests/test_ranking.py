@@ -12,7 +12,7 @@ from rkllm_chat.budget import LATE_SHARE
 from rkllm_chat.formats import FORMATS
 from rkllm_chat.messages import Tool
 from rkllm_chat.names import shown_names
-from rkllm_chat.ranking import CJK, STOP_WORDS, Index, rank, rank_few, stem, thesaurus_rows, words_of
+from rkllm_chat.ranking import CJK, LONGEST_WORD, STOP_WORDS, Index, rank, rank_few, stem, thesaurus_rows, words_of
 from rkllm_chat.sketch import list_tool
 from stage import make_chat
 
@@ -235,6 +235,7 @@ def test_a_name_falls_into_words_and_japanese_into_pairs() -> None:
 def test_no_word_stands_twice_in_a_row_and_every_row_has_three_languages() -> None:
     for words in thesaurus_rows():
         row = " ".join(words)
+        assert not any(CJK.match(word) and len(word) > LONGEST_WORD for word in words), row
         assert len(set(words)) == len(words), row
         assert any(CJK.match(word) for word in words) and any(re.match("[a-z]", word) for word in words), row
         assert not set(words) & set(STOP_WORDS.split()), row
