@@ -13,7 +13,7 @@ from typing import Any
 
 from rkllm_chat import language
 from rkllm_chat.backends.llama import Llama, find_shipped_model
-from rkllm_chat.chat import Chat, Toolbox
+from rkllm_chat.chat import Backend, Chat, Toolbox
 from rkllm_chat.config import Generation, ServerConfig, Settings
 from rkllm_chat.discover import BOARD
 from rkllm_chat.events import Text, TurnEnded, Usage
@@ -92,7 +92,7 @@ class Sitting:
         return self.loop.run_until_complete(take(chat, line))
 
 
-def new_chat(backend: Any, box: Toolbox) -> Chat:
+def new_chat(backend: Backend, box: Toolbox) -> Chat:
     settings = Settings(policy=Policy(approve="all"), generation=Generation(temperature=0, max_tokens=200))
     return Chat(backend, box, settings, language.load())
 
@@ -113,6 +113,7 @@ class Mute:
 
     name, template, prompt_language = "mute", "", ""
     tools_share: float | None = None
+    few_tools: bool | None = None
     native_tools, constrains = False, True
     family = UNKNOWN
 
@@ -134,8 +135,14 @@ class Mute:
             yield piece
         yield Usage(1, 0, 1, len(pieces))
 
+    async def prefill(self, _prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
+        return 0
+
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         return sum(len(message.text) for message in prompt) // PIECE
+
+    def count_held(self, _prompt: Sequence[Message]) -> int | None:
+        return None
 
     async def aclose(self) -> None:
         return
