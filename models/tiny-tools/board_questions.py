@@ -13,7 +13,7 @@ from typing import Any
 
 from board_chinese import CHINESE
 from board_phrasings import PHRASINGS
-from values import a_place
+from values import a_place, varied
 from vocabulary import (
     file_path,
     folder_path,
@@ -99,7 +99,8 @@ def fill(core: str, random: Random, language: str, held_out: bool) -> tuple[str,
     arguments: dict[str, Any] = {}
     for slot, (parameter, make) in SLOTS.items():
         if f"{{{slot}}}" in core:
-            value = fresh(partial(make_in, make, language), random, held_out)
+            made = varied(parameter, make, random, held_out)
+            value = fresh(partial(make_in, made, language), random, held_out)
             shown[slot], arguments[parameter] = quoted(value, random), value
     if "{sum}" in core:
         shown["sum"], arguments["expression"] = make_sum(random, language, held_out)

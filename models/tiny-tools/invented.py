@@ -5,7 +5,7 @@ It knows no tool that exists. "tide" and "harbour" stay out of training, so that
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -13,7 +13,7 @@ from board_questions import Question
 from kinds import CHOICES, KINDS, TEXT, WEIGHTS, draw_value
 from nouns import Noun, draw_nouns
 from rkllm_chat.messages import Tool
-from saying import PAIRS, Given, dress, make_like, quote, say_named, say_unnamed
+from saying import PAIRS, SIDES, Given, dress, make_like, quote, say_named, say_unnamed
 from telling import describe_parameter, go_on
 from verbs import OPPOSITES, VERBS, Verb
 from vocabulary import is_held_out, name, number, word
@@ -24,20 +24,19 @@ FAMILY_SHARE = 0.25
 """Of servers, those whose tools do few things with one thing in several states, as git_diff_staged beside git_diff."""
 PAIR_SHARE = 0.25
 """Of tools with two parameters or more, those of which two belong together, as `from` and `to`."""
+PAIR = "pair"
 PAIRED_KINDS = (
-    "place",
-    "person",
-    "file",
-    "folder",
-    "code",
-    "date",
-    "time",
-    "word",
-    "title",
-    "currency",
-    "unit",
-    "room",
+    "place", "person", "file", "folder", "code", "date", "time", "word", "title", "currency", "unit", "room"
+)  # fmt: skip
+TWINS = (
+    ("count", "first head top", "last tail bottom", "first last"),
+    ("count amount minutes percent number year", "min least lower", "max most upper", "min max"),
+    ("date moment", "after since from start", "before until to end", "since until"),
 )
+"""Kinds, beginnings of both names, and the rows of SIDES that say them, of two options that stand on either side."""
+TWIN_SHARE, SCATTERED_SHARE = 0.15, 0.5
+"""Of tools in training, those with such options, and those whose parameters stand in any order."""
+TWINS_GIVEN = [(), (0,), (0,), (1,), (1,), (0, 1)]
 PARAMETER_COUNTS = ([0, 1, 2, 3, 4], [1, 4, 4, 3, 2])
 # Verbs that would be asked for in the same words about the same thing.
 ALIKE = (
@@ -58,6 +57,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     is_optional: bool = False
     is_invented: bool = False
+    side: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,12 @@ class Made:
     def draw_values(self, random: Random, language: str, held_out: bool) -> list[Given]:
         share = random.choice([0, 0.5, 1] if held_out else [0, 0, 0.5, 1])
         chosen = [one for one in self.parameters if not one.is_optional or random.random() < share]
+        if twins := [one for one in self.parameters if one.side in SIDES]:
+            given = [twins[at] for at in random.choice(TWINS_GIVEN)]
+            chosen = [one for one in self.parameters if one in (given if one in twins else chosen)]
         givens = [
-            Given(one.name, one.kind, draw_value(one.kind, one.choices, random, language, held_out)) for one in chosen
+            Given(one.name, one.kind, draw_value(one.kind, one.choices, random, language, held_out), one.side)
+            for one in chosen
         ]
         return givens if held_out else make_like(givens, random)
 
@@ -116,12 +120,20 @@ class Made:
         ordered = list(givens)
         if not (vague and len(texts) > 1) and len(figures) < 2:
             random.shuffle(ordered)
-        return ordered
+        return beside(ordered)
 
     def result(self, arguments: Mapping[str, Any], random: Random) -> str:
         """What the tool may answer, in one to five lines."""
         template = random.choice(self.verb.result.lstrip("?").split("|"))
         return fill_result(template, self.noun, arguments, random)
+
+
+def beside(givens: Sequence[Given]) -> list[Given]:
+    """The same, but a pair stands together, where something else stood between `from` and `to`."""
+    pair = [given for given in givens if given.side == PAIR]
+    others = [given for given in givens if given.side != PAIR]
+    at = givens.index(pair[0]) if pair else 0
+    return [*others[:at], *pair, *others[at:]]
 
 
 def arguments_of(givens: Sequence[Given]) -> dict[str, Any]:
@@ -130,7 +142,8 @@ def arguments_of(givens: Sequence[Given]) -> dict[str, Any]:
 
 def call_in_words(tool: str, givens: Sequence[Given], random: Random) -> str:
     """As people who know the tool ask: `set_lamp room=hall level=3`, "call set_lamp with room hall"."""
-    if random.random() < 0.25 and not any(isinstance(given.value, bool | list) for given in givens):
+    unplaced = any(isinstance(given.value, bool | list) or given.side in SIDES for given in givens)
+    if random.random() < 0.25 and not unplaced:
         said = (str(given.value) for given in givens)
         return " ".join([tool, *(quote(one, random, "en") if " " in one else one for one in said)])
     opener = random.choice(["", "", "call ", "use ", "run ", "please call "])
@@ -192,7 +205,7 @@ def invent_server(random: Random, size: int, held_out: bool) -> list[Made]:
         others = taken.get(noun.english, [])
         if is_held_out(f"{verb.key} {noun.english}") != held_out or not is_apart(verb.key, others):
             continue
-        one = make_tool(verb, noun, common, style, prefix, server, random)
+        one = make_tool(verb, noun, common, style, prefix, server, random, not held_out)
         if one.tool.name not in made:
             made[one.tool.name] = one
             taken.setdefault(noun.english, []).append(verb.key)
@@ -229,15 +242,31 @@ def modified(noun: Noun, share: float, random: Random) -> Noun:
 
 
 def make_tool(
-    verb: Verb, noun: Noun, common: Sequence[Parameter], style: str, prefix: str, server: str, random: Random
+    verb: Verb,
+    noun: Noun,
+    common: Sequence[Parameter],
+    style: str,
+    prefix: str,
+    server: str,
+    random: Random,
+    is_varied: bool,
 ) -> Made:
+    """A tool; a `varied` one may have options that stand on either side, and its parameters in any order."""
     count = max(0, random.choices(*PARAMETER_COUNTS)[0] - len(common))
     if verb.key in ("list", "count") and random.random() < 0.5:
         count = 0
     pair = draw_pair(random) if count > 1 and random.random() < PAIR_SHARE else []
     others = (draw_parameter(random, noun) for _ in range(count - len(pair)))
+    if is_varied:
+        pair = [replace(one, side=PAIR) for one in pair]
     drawn = {one.name: one for one in [*common, *pair, *others]}
+    if is_varied and random.random() < TWIN_SHARE:
+        twins = draw_twins(random)
+        drawn = {name: one for name, one in drawn.items() if one.kind != twins[0].kind}
+        drawn |= {one.name: one for one in twins}
     parameters = sort_parameters(list(drawn.values()), style, random)
+    if is_varied and random.random() < SCATTERED_SHARE:
+        parameters = scattered(parameters, random)
     about = describe(verb, noun, parameters, random)
     tool = Tool(tool_name(verb, noun, style, prefix, random), about, schema_of(parameters, random), server)
     return Made(tool, verb, noun, parameters)
@@ -264,6 +293,26 @@ def draw_pair(random: Random) -> list[Parameter]:
     return [Parameter(f"{name}_{ending}".rstrip("_"), kind) for name in random.choice(list(PAIRS))]
 
 
+def draw_twins(random: Random) -> list[Parameter]:
+    """Two options of one kind that stand on either side, `min_price` and `max_price`."""
+    kinds, firsts, lasts, sides = (part.split() for part in random.choice(TWINS))
+    kind = random.choice(kinds)
+    ending = random.choice(["", f"_{random.choice(KINDS[kind].names.split())}"])
+    at = random.randrange(len(firsts))
+    names = (f"{starts[at]}{ending}" for starts in (firsts, lasts))
+    return [Parameter(name, kind, is_optional=True, side=side) for name, side in zip(names, sides, strict=True)]
+
+
+def scattered(parameters: Sequence[Parameter], random: Random) -> tuple[Parameter, ...]:
+    """In any order, but of those that only their order tells apart; mostly with the options at the end."""
+    kinds = [one.kind for one in parameters]
+    moving = [one for one in parameters if not one.is_invented and kinds.count(one.kind) == 1]
+    ordered = [one for one in parameters if one not in moving]
+    for one in moving:
+        ordered.insert(random.randint(0, len(ordered)), one)
+    return tuple(sorted(ordered, key=lambda one: one.is_optional and random.random() < 0.8))
+
+
 def sort_parameters(drawn: list[Parameter], style: str, random: Random) -> tuple[Parameter, ...]:
     """Required ones first; names in the style of the server."""
     optional_share = random.choice([0, 0, 0.3, 0.6])
@@ -272,8 +321,9 @@ def sort_parameters(drawn: list[Parameter], style: str, random: Random) -> tuple
             camel(one.name) if style == "verbNoun" else one.name,
             one.kind,
             one.choices,
-            random.random() < (0.7 if one.kind == "flag" else optional_share),
+            one.side in SIDES or random.random() < (0.7 if one.kind == "flag" else optional_share),
             one.is_invented,
+            one.side,
         )
         for one in drawn
     ]

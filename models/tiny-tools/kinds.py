@@ -34,6 +34,7 @@ from values import (
     one_of,
     several,
     up_to,
+    varied,
 )
 from vocabulary import file_path, folder_path, fresh
 
@@ -292,7 +293,7 @@ def draw_value(kind: str, choices: tuple[str, ...], random: Random, language: st
     """A value of a kind; of a choice one of its values. Texts are from the wanted side of the split."""
     if kind == "choice":
         return random.choice(choices)
-    make = KINDS[kind].make
+    make = varied(kind, KINDS[kind].make, random, held_out)
     if KINDS[kind].schema is TEXT:
         return fresh(lambda source: make(source, language), random, held_out)
     made = make(random, language)

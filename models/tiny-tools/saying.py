@@ -78,6 +78,39 @@ PAIRED = {
         "zh": "把{0}改成{1}|从{0}改为{1}|用{1}代替{0}",
     },
 }
+SIDES: dict[str, dict[str, str]] = {
+    "first": {
+        "en": "the first {v}|first {v}|only the first {v}|(first {v})|just the first {v} of them",
+        "ja": "最初の{v}件の|先頭の{v}個の|最初の{v}個だけ、|先頭{v}行の",
+        "zh": "前{v}个|前{v}条|开头{v}个|，只要前{v}个|最前面的{v}个",
+    },
+    "last": {
+        "en": "the last {v}|last {v}|only the last {v}|(last {v})|just the last {v} of them",
+        "ja": "最後の{v}件の|末尾の{v}個の|最後の{v}個だけ、|末尾{v}行の",
+        "zh": "最后{v}个|后{v}条|末尾{v}个|，只要最后{v}个|最后面的{v}个",
+    },
+    "min": {
+        "en": "with at least {v}|of at least {v}|over {v}|with more than {v}|no less than {v}|from {v} up|above {v}",
+        "ja": "{v}以上の|{v}を超える|少なくとも{v}の|{v}より多い",
+        "zh": "至少{v}的|{v}以上的|超过{v}的|不低于{v}的",
+    },
+    "max": {
+        "en": "with at most {v}|of at most {v}|under {v}|with less than {v}|no more than {v}|{v} at most|below {v}",
+        "ja": "{v}以下の|{v}未満の|多くても{v}の|{v}より少ない",
+        "zh": "至多{v}的|{v}以下的|低于{v}的|不超过{v}的",
+    },
+    "since": {
+        "en": "since {v}|after {v}|from {v} on|later than {v}|newer than {v}|starting {v}|since {v}",
+        "ja": "{v}以降の|{v}からの|{v}より後の|{v}以後の",
+        "zh": "{v}以后的|从{v}起的|{v}之后的|自{v}以来的",
+    },
+    "until": {
+        "en": "until {v}|before {v}|up to {v}|earlier than {v}|older than {v}|by {v}|until {v}",
+        "ja": "{v}までの|{v}以前の|{v}より前の",
+        "zh": "{v}以前的|到{v}为止的|{v}之前的|截至{v}的",
+    },
+}
+"""How values of parameters are said that stand on either side: `first` beside `last`, `min` beside `max`."""
 PLACED = ("place", "folder", "file", "room", "code")
 """Kinds of which a value may come first: "in /srv/app, list the branches"."""
 QUOTES = {"en": '""\'\'``""', "ja": '「」「」""『』', "zh": '“”“”""「」'}
@@ -86,11 +119,13 @@ QUOTE_PAIRS = {(marks[at], marks[at + 1]) for marks in QUOTES.values() for at in
 
 @dataclass(frozen=True)
 class Given:
-    """A parameter that gets a value in a question."""
+    """A parameter that gets a value in a question; `side` is a row of SIDES, or something else where the
+    kind says it all."""
 
     name: str
     kind: str
     value: Any
+    side: str = ""
 
 
 def make_like(givens: Sequence[Given], random: Random) -> list[Given]:
@@ -179,8 +214,7 @@ def say_unnamed(givens: Sequence[Given], random: Random, language: str) -> tuple
         if isinstance(given.value, bool):
             behind += say_flag(given, random, language)
             continue
-        kind = KINDS[given.kind]
-        phrases = {"en": kind.english, "ja": kind.japanese, "zh": kind.chinese}[language].split("|")
+        phrases = phrases_of(given, language).split("|")
         phrase = random.choice([one for one in phrases if one] or ["{v}"])
         is_last = index == len(givens) - 1
         already = phrase[:1] in '"「“' or '"{v}"' in phrase or "「{v}」" in phrase or "“{v}”" in phrase
@@ -199,6 +233,11 @@ def say_unnamed(givens: Sequence[Given], random: Random, language: str) -> tuple
         else:
             behind += said if said.startswith(":") else f"{random.choice(['', '', ','])} {said}"
     return before, behind
+
+
+def phrases_of(given: Given, language: str) -> str:
+    kind = KINDS[given.kind]
+    return SIDES.get(given.side, {"en": kind.english, "ja": kind.japanese, "zh": kind.chinese})[language]
 
 
 def pair_of(givens: Sequence[Given]) -> tuple[Given, Given] | None:

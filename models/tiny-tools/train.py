@@ -31,8 +31,6 @@ from quick import quick_figures
 from rows import ANSWER_WEIGHT, TOOL_WEIGHT
 from tokenizer import Encoder, train_tokenizer
 
-OTHER_SHARE = 0.15
-"""How many tokens outside answers are guessed at all: logits are a sixth of the work."""
 RATES = {"matrices": 0.006, "embedding": 1e-3, "norms": 5e-3}
 WARM_TOKENS = 200_000
 COPYING_UNTIL = 0.03
@@ -76,6 +74,7 @@ def read_options() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--decay-from", type=float, default=0.4, help="the share of all tokens with level rates")
     parser.add_argument("--rate", type=float, default=1.0, help="a factor on the learning rates")
+    parser.add_argument("--others", type=float, default=0.15, help="share of tokens outside answers to be guessed too")
     parser.add_argument("--repeating", type=float, default=0.07, help="share of rows that only say things again")
     parser.add_argument("--long", type=float, default=0.12, help="share of batches with rows of twice the length")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -174,7 +173,7 @@ class Training:
         """One step; gives answers' summed loss, right guesses and number, and these two for first pieces of names."""
         # The token behind the end of one conversation opens the next: it belongs to no one's past.
         weights = batch["weights"][:, 1:] * same_talk(batch["segments"])
-        chosen = choose(weights.flatten())
+        chosen = choose(weights.flatten(), self.options.others)
         targets, weights = batch["tokens"][:, 1:].flatten()[chosen], weights.flatten()[chosen]
         with torch.autocast(self.options.device, dtype=torch.bfloat16):
             seen = visible(batch["segments"], batch["parents"])
@@ -221,12 +220,12 @@ def write(state: dict[str, Any], path: Path) -> None:
     partial.replace(path)
 
 
-def choose(weights: Tensor) -> Tensor:
+def choose(weights: Tensor, others_share: float) -> Tensor:
     """Where to guess: the answers and a share of the rest, cut to a multiple of SIZE_STEP."""
     is_answer = weights >= ANSWER_WEIGHT
     order = is_answer * 2 + (weights > 0) * torch.rand_like(weights)
     answers, others = int(is_answer.sum()), int(((weights > 0) & ~is_answer).sum())
-    count = answers + int(others * OTHER_SHARE)
+    count = answers + int(others * others_share)
     return order.topk(max(SIZE_STEP, count - count % SIZE_STEP)).indices
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from random import Random
+from typing import Any
 
 from nouns import NOUNS
 from vocabulary import EXTENSIONS, japanese_name, japanese_place, name, number, place, whole, word
@@ -34,6 +35,22 @@ CHINESE_NAMES = (
 CHINESE_TEXT = (
     "今天 明天 开会 买牛奶 很好 谢谢 下午 早上 请 带 钥匙 吃饭 回家 完成 报告 修复 错误 新 旧 天气 测试 文档".split()
 )
+# Letters that foreign places are written with, family names, and what given names are made of.
+CHINESE_SOUNDS = (
+    "阿巴贝比博布达德迪多尔法菲弗戈格哈赫胡基加杰卡科克拉莱勒雷里利卢罗洛马曼梅米莫穆纳内尼诺帕佩皮普奇萨塞森沙圣"
+    "斯索塔坦特托瓦韦维乌西希夏雅亚叶伊尤约泽扎兹"
+)
+CHINESE_FAMILIES = "王李张刘陈杨赵黄周吴徐孙朱胡林郭何高罗郑梁谢宋唐许邓冯韩曹曾彭蔡潘田董袁余叶蒋杜苏魏程吕丁沈任姚"
+CHINESE_GIVEN = "伟芳敏静丽强磊军洋勇艳杰涛明超秀霞平刚英华慧巧美惠珠雅玉萍红玲燕春兰洁梅云莲雪荣香月瑞佳文志国海"
+# What stands in messages and titles: things in their order, with the small words between them.
+SENTENCES = {
+    "en": "fix the {} of {}|{} is not {}|the {} and the {}|add {} to the {}|no {} in {}|{} for {}|has a {}|likes {}|"
+    "new {} for the {}|we need {}|do not {}|{} at {}|owner of {}|first {}, then {}|update {}|{} by {}",
+    "ja": "{}を{}|{}の{}|{}が{}|{}は{}です|{}に{}|{}と{}|{}の{}を修正|{}を追加|{}の変更|新しい{}|{}から{}まで|"
+    "{}を更新する|{}で{}|{}が必要|{}について|{}をください",
+    "zh": "把{}的{}改好|{}和{}|{}的{}|添加{}|修改{}的{}|{}不在{}|在{}里|新的{}|{}是{}|更新了{}|去掉{}|"
+    "关于{}的{}|给{}的{}|需要{}",
+}
 JAPANESE_TEXT = (
     "今日 明日 会議 牛乳を買う ありがとう 午後 朝 お願い 鍵 夕食 帰る 完了 報告 修正 新しい 古い 天気 試験 資料".split()
 )
@@ -129,6 +146,28 @@ def a_moment(random: Random, _language: str = "en") -> str:
     return f"{a_date(random)}T{a_time(random)}:00" + random.choice(["", "Z"])
 
 
+def a_new_place(random: Random, language: str) -> str:
+    """A place that is in no table, of two to five letters in Chinese: a few names would be known by heart."""
+    if language == "zh":
+        return "".join(random.choices(CHINESE_SOUNDS, k=random.randint(2, 5)))
+    return japanese_name(random) if language == "ja" else place(random)
+
+
+def a_new_person(random: Random, language: str) -> str:
+    if language == "zh":
+        return random.choice(CHINESE_FAMILIES) + "".join(random.choices(CHINESE_GIVEN, k=random.randint(1, 2)))
+    return a_person(random, language)
+
+
+def a_sentence(random: Random, language: str) -> str:
+    """A text with small words in it, or a setting: "資料を追加", "no gate in menu", "port=80"."""
+    if random.random() < 0.25:
+        value = random.choice([a_word(random), whole(random), "True", "False", "on", "off", "yes", "no"])
+        return f"{a_word(random)}{random.choice(['=', '=', ' = ', ': '])}{value}"
+    form = random.choice(SENTENCES[language].split("|"))
+    return re.sub(r"\{\}", lambda _: a_word(random, language), form)
+
+
 def a_mail(random: Random, _language: str = "en") -> str:
     user = random.choice(PEOPLE).lower() if random.random() < 0.5 else word(random)
     digits = random.choice(["", str(random.randint(1, 99))])
@@ -188,3 +227,17 @@ def several(make: Callable[[Random, str], str]) -> Callable[[Random, str], list[
 
 def is_true(random: Random, _language: str = "en") -> bool:
     return random.random() < 0.7
+
+
+VARIED: dict[str, Callable[[Random, str], str]] = {
+    "place": a_new_place, "person": a_new_person, "text": a_sentence, "title": a_sentence, "query": a_sentence,
+}  # fmt: skip
+VARIED_SHARE = 0.3
+"""Kinds of which training, but nothing that is measured, has other values too, and how many."""
+
+
+def varied(
+    kind: str, make: Callable[[Random, str], Any], random: Random, held_out: bool
+) -> Callable[[Random, str], Any]:
+    """What makes a value of this kind now."""
+    return make if held_out or kind not in VARIED or random.random() > VARIED_SHARE else VARIED[kind]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +23,7 @@ from nouns import Noun
 from rkllm_chat.messages import Tool
 from saying import BETWEEN, Given, dress, make_like, quote, say_named, say_value
 from telling import go_on
-from values import a_person, a_topic, a_word, several
+from values import a_person, a_sentence, a_topic, a_word, several
 from verbs import VERBS
 from vocabulary import is_held_out, word
 
@@ -32,6 +33,20 @@ PARAMETER = re.compile(r"(?P<name>\w+)(?P<optional>\??): (?P<kind>\w+(?:\[[\w, ]
 SLOT = re.compile(r"\{(\w+)(?:=([^/}]*)/([^}]*))?\}")
 OPTIONAL = re.compile(r"\[([^\]]*)\]")
 RENAMED_SHARE = 0.35
+SCATTERED_SHARE, RESIDED_SHARE, REKINDED_SHARE = 0.5, 0.5, 0.3
+"""In training: tools with their parameters in another order, pairs with other names for both sides, and parameters
+that are named by their kind."""
+ENDS = (
+    ("place person file folder code word number room unit currency language percent",
+     "from source origin src start", "to into target destination dest end"),
+    ("word code title text date place number amount file", "old before previous", "new after next"),
+    ("count", "first head top", "last tail bottom"),
+    ("count amount percent minutes", "min least lower over", "max most upper under"),
+    ("date moment", "after since from start", "before until to end"),
+)  # fmt: skip
+"""Kinds, and how the names of two parameters begin that stand on either side."""
+TELLING_KINDS = "place room person file folder url mail date time moment color language unit currency percent minutes"
+"""Kinds of which a value shows what it is."""
 # What stands in the objects of a list, by role, and under which names servers have it.
 RECORD_KEYS: dict[str, tuple[str, ...]] = {
     "name": ("name", "title", "subject", "item", "thing", "id", "user", "who"),
@@ -49,7 +64,7 @@ RECORD_VALUES: dict[str, Callable[[Random, str], Any]] = {
 }  # fmt: skip
 RECORD_PAIRS = {
     ("from", "to"): ("from {} to {}", "between {} and {}", "{} to {}"),
-    ("old", "new"): ("replace {} by {}", "change {} to {}", "{} becomes {}", "put {1} for {0}"),
+    ("old", "new"): ("replace {} with {}", "change {} to {}", "{} becomes {}", "put {1} for {0}"),
 }
 
 
@@ -103,6 +118,8 @@ class Written:
         if one.kind != "records":
             return draw_value(one.kind, one.choices, random, language, held_out)
         make = {key: RECORD_VALUES[role_of(key)] for key in one.choices}
+        if not held_out and {"old", "new"} <= {role_of(key) for key in one.choices}:
+            make = {key: random.choice([made, a_sentence]) for key, made in make.items()}
         return [{key: make[key](random, language) for key in one.choices} for _ in range(random.choice([1, 1, 2]))]
 
     def keep_given(self, phrase: str, givens: Mapping[str, Given]) -> str:
@@ -212,7 +229,42 @@ def written_server(random: Random, size: int, held_out: bool) -> list[Written]:
     server, style = word(random), random.choice(["", "", "", "camel", "kebab", "prefix", "prefix"])
     prefix = word(random)
     chosen = [one for one in tools if is_held_out(f"{one.tool.server} {one.tool.name}") == held_out] or tools
-    return [dressed(one, server, style, prefix, random) for one in random.sample(chosen, min(size, len(chosen)))]
+    some = random.sample(chosen, min(size, len(chosen)))
+    if not held_out:
+        some = [varied_names(one, random) for one in some]
+    return [dressed(one, server, style, prefix, random) for one in some]
+
+
+def varied_names(one: Written, random: Random) -> Written:
+    """The tool with its parameters in another order and under other names, so that these must be read."""
+    kinds = [known.kind for known in one.parameters]
+    names: dict[str, str] = {}
+    for first, second in combinations(one.parameters, 2):
+        if first.kind == second.kind and random.random() < RESIDED_SHARE:
+            names |= other_ends(first, second, random)
+    for known in one.parameters:
+        if kinds.count(known.kind) == 1 and known.kind in TELLING_KINDS.split() and random.random() < REKINDED_SHARE:
+            names[known.name] = random.choice(KINDS[known.kind].names.split())
+    kept = [names.get(known.name, known.name) for known in one.parameters]
+    renamed = with_names(one, names) if len(set(kept)) == len(kept) else one
+    if random.random() < SCATTERED_SHARE:
+        renamed = replace(renamed, parameters=tuple(random.sample(renamed.parameters, len(renamed.parameters))))
+    return renamed
+
+
+def other_ends(first: Parameter, second: Parameter, random: Random) -> dict[str, str]:
+    """Other names of two parameters that stand on either side: `source_shelf` and `target_shelf`."""
+    for kinds, *ends in ENDS:
+        begins = [name.partition("_")[0] for name in (first.name, second.name)]
+        for sides in (ends, ends[::-1]):
+            if first.kind in kinds.split() and all(
+                one in side.split() for one, side in zip(begins, sides, strict=True)
+            ):
+                return {
+                    known.name: random.choice(side.split()) + known.name[len(begin) :]
+                    for known, side, begin in zip((first, second), sides, begins, strict=True)
+                }
+    return {}
 
 
 def dressed(one: Written, server: str, style: str, prefix: str, random: Random) -> Written:
