@@ -8,6 +8,7 @@ line, and the same command goes on where it was stopped.
 import argparse
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -21,7 +22,7 @@ from rkllm_chat.chat import Backend, Chat
 from rkllm_chat.config import Generation, Settings
 from rkllm_chat.errors import GenerationError
 from rkllm_chat.events import CallFound, CallGarbled, Event, ToolStarted
-from rkllm_chat.messages import Tool, ToolResult
+from rkllm_chat.messages import Message, Tool, ToolResult
 from rkllm_chat.policy import Policy
 from samples import SAMPLES, Sample, draw_samples
 
@@ -65,10 +66,17 @@ async def judge(backend: Backend, settings: Settings, sample: Sample) -> tuple[d
     right = {
         "exact call": ran == wanted and len(tried) == len(wanted),
         "right tool": [name for name, _ in ran[:1]] == [wanted[0][0]],
+        "all tools told": are_told([name for name, _ in wanted], talk.history),
     }
     if right["exact call"]:
         right["answer contains the result"] = body_of(sample) in said[-1]
     return right, " => ".join(said)
+
+
+def are_told(names: Sequence[str], history: Sequence[Message]) -> bool:
+    """Whether the ranking chose all of these for the last question."""
+    asked = next(message for message in reversed(history) if message.role == "user")
+    return all(any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", line) for line in asked.tools) for name in names)
 
 
 def body_of(sample: Sample) -> str:
@@ -146,19 +154,23 @@ async def evaluate(
     kept: Mapping[tuple[str, int, bool], dict[str, bool]],
 ) -> None:
     """Prints the figures of one category, of its forms and languages, and by how many values the calls have in all."""
-    counts: dict[str, Counter[str]] = {}
+    counts: dict[str, dict[str, Counter[bool]]] = {}
     for index, sample in enumerate(samples):
         right = kept.get((category, index, settings.constrained))
         if right is None:
             right, said = await judge(backend, settings, sample)
             keep(out, category, index, settings.constrained, sample, right, said)
-        for group in ("", sample.form, sample.exchange.language, f"with {values_in(sample)} values"):
+        groups = ["", sample.form, sample.exchange.language, f"with {values_in(sample)} values"]
+        for group in groups + ["where told"] * right.get("all tools told", False):
             for name, is_right in right.items():
-                counts.setdefault(f"{name} {group}".strip(), Counter()).update([is_right])
+                counts.setdefault(group, {}).setdefault(name, Counter()).update([is_right])
     goal = f", goal {GOALS[category]} %" if category in GOALS else ""
     print(f"{category}{' (constrained)' if settings.constrained else ''}: {len(samples)} samples{goal}")
-    for name, count in counts.items():
-        print(f"  {name}: {100 * count[True] / count.total():.1f} % of {count.total()}", flush=True)
+    for group, named in sorted(counts.items()):
+        shares = (
+            f"{name} {100 * count[True] / count.total():.1f} % of {count.total()}" for name, count in named.items()
+        )
+        print(f"  {group}{': ' * bool(group)}{', '.join(shares)}", flush=True)
 
 
 def keep(
