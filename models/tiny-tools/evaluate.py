@@ -167,10 +167,8 @@ async def evaluate(
     goal = f", goal {GOALS[category]} %" if category in GOALS else ""
     print(f"{category}{' (constrained)' if settings.constrained else ''}: {len(samples)} samples{goal}")
     for group, named in sorted(counts.items()):
-        shares = (
-            f"{name} {100 * count[True] / count.total():.1f} % of {count.total()}" for name, count in named.items()
-        )
-        print(f"  {group}{': ' * bool(group)}{', '.join(shares)}", flush=True)
+        shares = (f"{name} {100 * one[True] / one.total():.1f} % of {one.total()}" for name, one in named.items())
+        print(f"  {group or 'all'}: {', '.join(shares)}", flush=True)
 
 
 def keep(
