@@ -1,8 +1,11 @@
-"""When the screen is drawn anew: soon, but not for each character, and whatever the wall clock does."""
+"""When the screen is drawn anew: soon, but not for each character, whatever the wall clock does, and not for nobody."""
 
 from __future__ import annotations
 
+import errno
 import time
+from asyncio import AbstractEventLoop
+from typing import Any
 
 from prompt_toolkit.application import Application
 
@@ -17,3 +20,11 @@ class SteadyApplication(Application[None]):
     def invalidate(self) -> None:
         self._last_redraw_time = min(self._last_redraw_time, time.time())
         super().invalidate()
+
+    def _handle_exception(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Leaves a terminal that has gone: nobody is there for the Enter that prompt_toolkit would wait for."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno != errno.EIO:
+            super()._handle_exception(loop, context)
+        elif self.is_running and not self.is_done:
+            self.exit()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pty
 import resource
+import select
 import signal
 import sys
 import time
@@ -124,6 +126,33 @@ def test_what_was_said_is_kept_and_nothing_is_left(
     else:
         said = last_turn(shelf)
         assert said[:2] == kept[:2] and said[-1] == TurnDone("stopped")
+
+
+def test_a_terminal_that_only_shows_is_left_when_it_goes_away(
+    script: Script, environment: dict[str, str], folder: Path
+) -> None:
+    """No signal says so, and the keys go on: the first thing that is drawn must find out."""
+    shown, slave = pty.openpty()
+    command = ["sh", "-c", 'exec "$@" >"$0" 2>&1', os.ttyname(slave), *PROGRAM]
+    screen = Screen(["--model", script("One."), "--no-servers"], environment, folder, command=command)
+    try:
+        read_until(shown, "(0%)")
+        os.close(shown)
+        screen.type("hello")
+        code, seconds = wait_for_exit(screen)
+    finally:
+        screen.close()
+        os.close(slave)
+    assert code == 0
+    assert seconds < 3 * SLACK
+
+
+def read_until(terminal: int, text: str) -> None:
+    """Reads what a terminal shows until the text is there."""
+    limit, said = time.monotonic() + 15, b""
+    while text.encode() not in said:
+        assert select.select([terminal], [], [], max(0.0, limit - time.monotonic()))[0], said
+        said += os.read(terminal, 65536)
 
 
 @pytest.mark.parametrize("state", [*STATES, "a question"])
