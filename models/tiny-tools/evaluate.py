@@ -26,7 +26,10 @@ from rkllm_chat.messages import Message, Tool, ToolResult
 from rkllm_chat.policy import Policy
 from samples import SAMPLES, Sample, draw_samples
 
-GOALS = {"named": 95, "unnamed": 85, "real": 85, "two": 85, "chain": 85, "refused": 95, "talk": 95, "board": 95}
+GOALS = {
+    "named": 95, "unnamed": 85, "real": 85, "two": 85, "chain": 85, "two named": 85, "chain named": 85,
+    "refused": 95, "talk": 95, "board": 95,
+}  # fmt: skip
 MOST_TOKENS = 600
 
 

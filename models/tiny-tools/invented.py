@@ -24,6 +24,7 @@ FAMILY_SHARE = 0.25
 """Of servers, those whose tools do few things with one thing in several states, as git_diff_staged beside git_diff."""
 PAIR_SHARE = 0.25
 """Of tools with two parameters or more, those of which two belong together, as `from` and `to`."""
+PAIR_KIND_SHARE = 0.5
 PAIR = "pair"
 PAIRED_KINDS = (
     "place", "person", "file", "folder", "code", "date", "time", "word", "title", "currency", "unit", "room"
@@ -34,7 +35,7 @@ TWINS = (
     ("date moment", "after since from start", "before until to end", "since until"),
 )
 """Kinds, beginnings of both names, and the rows of SIDES that say them, of two options that stand on either side."""
-TWIN_SHARE, SCATTERED_SHARE = 0.15, 0.5
+TWIN_SHARE, SCATTERED_SHARE = 0.06, 0.5
 """Of tools in training, those with such options, and those whose parameters stand in any order."""
 TWINS_GIVEN = [(), (0,), (0,), (1,), (1,), (0, 1)]
 PARAMETER_COUNTS = ([0, 1, 2, 3, 4], [1, 4, 4, 3, 2])
@@ -255,7 +256,7 @@ def make_tool(
     count = max(0, random.choices(*PARAMETER_COUNTS)[0] - len(common))
     if verb.key in ("list", "count") and random.random() < 0.5:
         count = 0
-    pair = draw_pair(random) if count > 1 and random.random() < PAIR_SHARE else []
+    pair = draw_pair(random, is_varied) if count > 1 and random.random() < PAIR_SHARE else []
     others = (draw_parameter(random, noun) for _ in range(count - len(pair)))
     if is_varied:
         pair = [replace(one, side=PAIR) for one in pair]
@@ -287,9 +288,12 @@ def draw_parameter(random: Random, noun: Noun | None) -> Parameter:
     return Parameter(named, kind, choices, is_invented=is_invented)
 
 
-def draw_pair(random: Random) -> list[Parameter]:
-    """Two parameters of one kind that nothing but their order tells apart."""
+def draw_pair(random: Random, is_varied: bool) -> list[Parameter]:
+    """Two parameters of one kind that nothing but their order tells apart; `varied` ones also say what they are, as
+    `source_timezone` and `target_timezone`."""
     kind, ending = random.choice(PAIRED_KINDS), random.choice(["", "", "name"])
+    if is_varied and random.random() < PAIR_KIND_SHARE:
+        ending = random.choice(f"{KINDS[kind].names} {'timezone' * (kind == 'place')}".split())
     return [Parameter(f"{name}_{ending}".rstrip("_"), kind) for name in random.choice(list(PAIRS))]
 
 

@@ -13,6 +13,7 @@ from random import Random
 from board_list import board_tools
 from dialogues import FORMS, Scene, ask_board_tool, draw_scene, draw_turn, refuse, talk
 from exchanges import Exchange, Step, Told, answer_with
+from invented import Made
 from rkllm_chat.messages import Message, Tool
 from saying import draw_language
 from turns import ask_in_chain, ask_two, called
@@ -55,20 +56,18 @@ def one_call(named: bool) -> Callable[[Random], Iterator[Sample]]:
     return draw
 
 
-def two_calls(random: Random) -> Iterator[Sample]:
-    while True:
-        scene = drawn(random)
-        exchange = ask_two(scene.items, random, draw_language(random), True)
-        if exchange:
-            yield Sample(scene.tools, exchange, scene.form)
+def joined(ask: Callable[..., Exchange | None], named: bool = False) -> Callable[[Random], Iterator[Sample]]:
+    """Questions of two calls, told as they come, or, of invented tools, all values by name."""
 
+    def draw(random: Random) -> Iterator[Sample]:
+        while True:
+            scene = drawn(random)
+            items = [one for one in scene.items if isinstance(one, Made) or not named]
+            exchange = ask(items, random, draw_language(random), True, named or None) if items else None
+            if exchange:
+                yield Sample(scene.tools, exchange, scene.form)
 
-def chains(random: Random) -> Iterator[Sample]:
-    while True:
-        scene = drawn(random)
-        exchange = ask_in_chain(scene.items, random, draw_language(random), True)
-        if exchange:
-            yield Sample(scene.tools, exchange, scene.form)
+    return draw
 
 
 def refused(random: Random) -> Iterator[Sample]:
@@ -131,8 +130,10 @@ SAMPLES: dict[str, Callable[[Random], Iterator[Sample]]] = {
     "named": one_call(named=True),
     "unnamed": one_call(named=False),
     "real": real,
-    "two": two_calls,
-    "chain": chains,
+    "two": joined(ask_two),
+    "chain": joined(ask_in_chain),
+    "two named": joined(ask_two, named=True),
+    "chain named": joined(ask_in_chain, named=True),
     "late": late,
     "refused": refused,
     "talk": small_talk,

@@ -13,7 +13,7 @@ from typing import Any
 from kinds import KINDS
 from values import like_value
 
-LIKE_KINDS, LIKE_SHARE = ("file", "folder", "place", "code", "pattern", "word"), 0.3
+LIKE_KINDS, LIKE_SHARE = ("file", "folder", "place", "code", "pattern", "word"), 0.15
 LANGUAGES = {"en": 0.66, "ja": 0.17, "zh": 0.17}
 OPENERS = {
     "en": "|||||||||||please |can you |could you |hey, |i want you to |ok, |now |would you |and |so, |hi, please |"
@@ -260,8 +260,9 @@ def say_pair(first: Given, second: Given, random: Random, language: str) -> tupl
     return (said, "") if language == "ja" else ("", said)
 
 
-def dress(core: str, before: str, behind: str, random: Random, language: str) -> str:
-    """The whole question, with a beginning, an end and the case and marks people use."""
+def dress(core: str, before: str, behind: str, random: Random, language: str, is_fixed: bool = False) -> str:
+    """The whole question, with a beginning, an end and the case and marks people use; `fixed` is a core that begins
+    with a value, whose case counts."""
     if language != "en":
         opener = random.choice(OPENERS[language].split("|"))
         closer = random.choice(CLOSERS[language].split("|")) if not behind.startswith("\n") else ""
@@ -270,7 +271,7 @@ def dress(core: str, before: str, behind: str, random: Random, language: str) ->
     opener = random.choice((QUESTION_OPENERS if asks else OPENERS["en"]).split("|"))
     is_open = "\n" in behind or ": " in behind[:3]
     said = opener + before + core + behind + ("" if is_open else random.choice(CLOSERS["en"].split("|")))
-    if random.random() < 0.55:
+    if random.random() < 0.55 and (opener or before or not is_fixed):
         said = said[0].upper() + said[1:]
     mark = "?" if asks else "."
     return said if is_open else said + random.choice([mark, mark, "", "", "", "!" if not asks else "?"])

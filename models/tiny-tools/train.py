@@ -35,7 +35,6 @@ RATES = {"matrices": 0.006, "embedding": 1e-3, "norms": 5e-3}
 WARM_TOKENS = 200_000
 COPYING_UNTIL = 0.03
 """The share of all tokens at which pure copying ends at the latest."""
-AVERAGE = 0.998
 SIZE_STEP = 256
 """The number of guessed tokens is a multiple of this: each new matrix size costs oneDNN time and memory."""
 
@@ -74,6 +73,7 @@ def read_options() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--decay-from", type=float, default=0.4, help="the share of all tokens with level rates")
     parser.add_argument("--rate", type=float, default=1.0, help="a factor on the learning rates")
+    parser.add_argument("--average", type=float, default=0.998, help="what is kept of the averaged weights in a step")
     parser.add_argument("--others", type=float, default=0.15, help="share of tokens outside answers to be guessed too")
     parser.add_argument("--repeating", type=float, default=0.07, help="share of rows that only say things again")
     parser.add_argument("--long", type=float, default=0.12, help="share of batches with rows of twice the length")
@@ -186,7 +186,7 @@ class Training:
             optimizer.zero_grad(set_to_none=True)
         with torch.no_grad():
             for name, part in self.network.state_dict().items():
-                self.average[name].lerp_(part, 1 - min(AVERAGE, self.step / (self.step + 10)))
+                self.average[name].lerp_(part, 1 - min(self.options.average, self.step / (self.step + 10)))
         self.step, self.seen = self.step + 1, self.seen + int((batch["segments"] >= 0).sum())
         answers = weights >= ANSWER_WEIGHT
         right = (logits.argmax(-1) == targets) & answers

@@ -178,16 +178,18 @@ def is_plain(one: Parameter) -> bool:
     return one.kind not in ("flag", "records") and KINDS[one.kind].schema.get("type") != "array"
 
 
-def ask_two(items: Sequence[Item], random: Random, language: str, held_out: bool) -> Exchange | None:
+def ask_two(
+    items: Sequence[Item], random: Random, language: str, held_out: bool, named: bool | None = None
+) -> Exchange | None:
     """Two calls in one reply: of two tools, or of one with two values; None where both would be the same."""
     first = random.choice(items)
     others = [one for one in items if one is not first]
     second = random.choice(others) if others and random.random() < 0.7 else first
-    asked = [one.ask(random, language, held_out) for one in (first, second)]
+    asked = [one.ask(random, language, held_out, named) for one in (first, second)]
     if second is first and asked[0].arguments == asked[1].arguments:
         return None
-    said = join_questions([question.said for question in asked], JOINTS[asked[1].language], random)
-    if second is first and (joined := join_values(asked)):
+    said = join_questions(asked[0].said, asked[1].said, asked[1].arguments, JOINTS[asked[1].language], random)
+    if second is first and (joined := join_values(first, asked)):
         said = joined
     told = [draw_result(one, question.arguments, random) for one, question in zip((first, second), asked, strict=True)]
     calls = tuple((one.tool.name, question.arguments) for one, question in zip((first, second), asked, strict=True))
@@ -195,18 +197,23 @@ def ask_two(items: Sequence[Item], random: Random, language: str, held_out: bool
     return Exchange(said, (Step(calls, tuple(told)),), answer, asked[0].language, "two")
 
 
-def join_questions(said: Sequence[str], joints: Sequence[str], random: Random) -> str:
-    first, second = said
+def join_questions(first: str, second: str, arguments: Mapping[str, Any], joints: Sequence[str], random: Random) -> str:
+    """Both in one; the second begins small, but where it begins with one of its values."""
     joint = random.choice(joints)
-    if joint.isascii() and "." not in joint and random.random() < 0.8:
+    begins = second.startswith(tuple(value for value in arguments.values() if isinstance(value, str)))
+    if joint.isascii() and "." not in joint and random.random() < 0.8 and not begins:
         second = second[0].lower() + second[1:]
     return first.rstrip(".?!。？！ ") + joint + second
 
 
-def join_values(asked: Sequence[Question]) -> str | None:
-    """ "the light in the hall and in the attic": one question with both values, where only one differs."""
+def join_values(item: Item, asked: Sequence[Question]) -> str | None:
+    """ "the light in the hall and in the attic": one question with both values, where only one differs and the tool
+    has no other place for it."""
     first, second = (question.arguments for question in asked)
     if len(first) != 1 or first.keys() != second.keys() or first == second:
+        return None
+    kinds = [one.kind for one in item.parameters]
+    if kinds.count(next(one.kind for one in item.parameters if one.name in first)) > 1:
         return None
     (one,), (other,) = first.values(), second.values()
     said = asked[0].said
@@ -222,14 +229,16 @@ def join_values(asked: Sequence[Question]) -> str | None:
     return f"{before}{one}{joint}{other}{behind}"
 
 
-def ask_in_chain(items: Sequence[Item], random: Random, language: str, held_out: bool) -> Exchange | None:
+def ask_in_chain(
+    items: Sequence[Item], random: Random, language: str, held_out: bool, named: bool | None = None
+) -> Exchange | None:
     """A second call from the first's result; None where no tool of the list takes one."""
     takers = [(item, one) for item in items for one in item.parameters if one.kind in CHAINED and not one.is_optional]
     if not takers:
         return None
     taker, parameter = random.choice(takers)
     giver = random.choice(items)
-    asked, wanted = giver.ask(random, language, held_out), taker.ask(random, language, held_out)
+    asked, wanted = (one.ask(random, language, held_out, named) for one in (giver, taker))
     reference = refer(wanted, parameter, random)
     if reference is None:
         return None
@@ -241,7 +250,7 @@ def ask_in_chain(items: Sequence[Item], random: Random, language: str, held_out:
         Step(((giver.tool.name, asked.arguments),), (told,)),
         Step(((taker.tool.name, then),), (last,)),
     )
-    said = join_questions([asked.said, reference], CHAINS[wanted.language], random)
+    said = join_questions(asked.said, reference, wanted.arguments, CHAINS[wanted.language], random)
     return Exchange(said, steps, answer_with([last.text], asked.language), asked.language, "chain")
 
 

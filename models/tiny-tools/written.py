@@ -89,7 +89,7 @@ class Written:
         phrase = self.keep_given(phrase, givens)
         rest = [one for name, one in givens.items() if self.spoken[name] not in slots_of(phrase)]
         said = self.say(phrase, givens, random, language)
-        question = dress(said, "", say_named(rest, random, language), random, language)
+        question = dress(said, "", say_named(rest, random, language), random, language, phrase.startswith("{"))
         arguments = {one.name: givens[one.name].value for one in self.parameters if one.name in givens}
         return Question(question, self.tool.name, arguments, language, "written")
 
