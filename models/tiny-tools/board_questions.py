@@ -43,6 +43,8 @@ JAPANESE_OPENERS = "||||||すみません、|ねえ、|あの、|では、|次�
 CHINESE_OPENERS = "||||||||请|请问|你好，|麻烦你|帮我|那么，|我想知道".split("|")
 PLACE_UNSAID = "UTC"
 LANGUAGES = {"en": 0.62, "ja": 0.2, "zh": 0.18}
+TRAINED_LANGUAGES = {"en": 0.5, "ja": 0.2, "zh": 0.3}
+"""Chinese is learnt last."""
 OPERATORS = {
     "en": {
         "+": ["+", "plus", "and"],
@@ -75,8 +77,9 @@ class Question:
 
 def board_question(tool: str, random: Random, held_out: bool) -> Question:
     """A question for one tool of the board: phrasing and values both from the wanted side of the split."""
+    shares = LANGUAGES if held_out else TRAINED_LANGUAGES
     while True:
-        language = random.choices(list(LANGUAGES), list(LANGUAGES.values()))[0]
+        language = random.choices(list(shares), list(shares.values()))[0]
         mood = random.choices(list(MOODS), [4, 4, 2])[0]
         cores = {"ja": PHRASINGS[tool].japanese, "zh": CHINESE[tool]}.get(language) or getattr(PHRASINGS[tool], mood)
         wanted = [core for core in cores.split("|") if is_held_out(core) == held_out]

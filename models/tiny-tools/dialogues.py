@@ -183,18 +183,18 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
 
 def ask_one(scene: Scene, random: Random, held_out: bool) -> Turn:
     item = random.choice(scene.items)
-    question, exchange = ask_item(item, random, draw_language(random), held_out)
+    question, exchange = ask_item(item, random, draw_language(random, held_out), held_out)
     return Turn(exchange, item, question)
 
 
 def two(scene: Scene, random: Random, held_out: bool) -> Turn:
-    exchange = ask_two(short_ones(scene.items, random, held_out), random, draw_language(random), held_out)
+    exchange = ask_two(short_ones(scene.items, random, held_out), random, draw_language(random, held_out), held_out)
     return Turn(exchange) if exchange else ask_one(scene, random, held_out)
 
 
 def chain(scene: Scene, random: Random, held_out: bool) -> Turn:
     items = short_ones(scene.items, random, held_out)
-    exchange = ask_in_chain(items, random, draw_language(random), held_out)
+    exchange = ask_in_chain(items, random, draw_language(random, held_out), held_out)
     return Turn(exchange) if exchange else two(scene, random, held_out)
 
 
@@ -205,7 +205,7 @@ def short_ones(items: Sequence[Item], random: Random, held_out: bool) -> Sequenc
 
 
 def corrected(scene: Scene, random: Random, held_out: bool) -> Turn:
-    exchange = ask_corrected(random.choice(scene.items), scene.tools, random, draw_language(random), held_out)
+    exchange = ask_corrected(random.choice(scene.items), scene.tools, random, draw_language(random, held_out), held_out)
     return Turn(exchange) if exchange else ask_one(scene, random, held_out)
 
 
@@ -258,7 +258,7 @@ def follow_up(before: Turn, random: Random) -> Turn | None:
 def draw_turns(scene: Scene, random: Random, held_out: bool) -> list[Exchange]:
     """What is asked and answered in one conversation."""
     if scene.items and random.random() < 0.02:
-        return ask_long(random.choice(scene.items), random, draw_language(random), held_out)
+        return ask_long(random.choice(scene.items), random, draw_language(random, held_out), held_out)
     turns: list[Turn] = []
     for _ in range(random.choices(*TURNS)[0]):
         last = turns[-1] if turns else None

@@ -47,7 +47,7 @@ def things_of(tools: Sequence[Tool]) -> set[str]:
 def misfit(tools: Sequence[Tool], missing: Sequence[Item], random: Random, held_out: bool) -> Question:
     """A request that no tool in `tools` fits; `missing` are tools of the same server that are not listed."""
     if missing and random.random() < 0.35:
-        return random.choice(missing).ask(random, draw_language(random), held_out)
+        return random.choice(missing).ask(random, draw_language(random, held_out), held_out)
     things = things_of(tools)
     while True:
         question = draw_foreign(tools, random, held_out)
@@ -70,4 +70,4 @@ def draw_foreign(tools: Sequence[Tool], random: Random, held_out: bool) -> Quest
     others = (invent_server if chance < 0.85 else written_server)(random, 1, held_out)
     if not others or things_of([others[0].tool]) & things:
         return None
-    return others[0].ask(random, draw_language(random), held_out)
+    return others[0].ask(random, draw_language(random, held_out), held_out)

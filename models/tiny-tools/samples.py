@@ -49,7 +49,7 @@ def one_call(named: bool) -> Callable[[Random], Iterator[Sample]]:
         while True:
             scene = drawn(random)
             item = random.choice(scene.items)
-            question = item.ask(random, draw_language(random), True, named)
+            question = item.ask(random, draw_language(random, True), True, named)
             if question.style in (("named", "words") if named else ("unnamed", "written")):
                 yield Sample(scene.tools, called(item, question, random), scene.form)
 
@@ -63,7 +63,7 @@ def joined(ask: Callable[..., Exchange | None], named: bool = False) -> Callable
         while True:
             scene = drawn(random)
             items = [one for one in scene.items if isinstance(one, Made) or not named]
-            exchange = ask(items, random, draw_language(random), True, named or None) if items else None
+            exchange = ask(items, random, draw_language(random, True), True, named or None) if items else None
             if exchange:
                 yield Sample(scene.tools, exchange, scene.form)
 

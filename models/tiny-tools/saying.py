@@ -15,6 +15,8 @@ from values import like_value
 
 LIKE_KINDS, LIKE_SHARE = ("file", "folder", "place", "code", "pattern", "word"), 0.15
 LANGUAGES = {"en": 0.66, "ja": 0.17, "zh": 0.17}
+TRAINED_LANGUAGES = {"en": 0.58, "ja": 0.18, "zh": 0.24}
+"""Chinese is learnt last."""
 OPENERS = {
     "en": "|||||||||||please |can you |could you |hey, |i want you to |ok, |now |would you |and |so, |hi, please |"
     "i'd like you to |you should |we have to |would you please |go and |next, |first ",
@@ -139,8 +141,9 @@ def make_like(givens: Sequence[Given], random: Random) -> list[Given]:
     return made
 
 
-def draw_language(random: Random) -> str:
-    return random.choices(list(LANGUAGES), list(LANGUAGES.values()))[0]
+def draw_language(random: Random, held_out: bool) -> str:
+    shares = LANGUAGES if held_out else TRAINED_LANGUAGES
+    return random.choices(list(shares), list(shares.values()))[0]
 
 
 def say_value(given: Given, random: Random, language: str, may_be_bare: bool = False) -> str:
