@@ -169,9 +169,9 @@ def test_a_laptop_has_no_lines_of_an_npu(program: Run) -> None:
 ok    configuration  no file: everything by default
 ok    platform       x86_64, no Rockchip NPU: models run through llama.cpp
 ok    kernel         6.12.48+deb13-amd64
-ok    model          tiny-tools.gguf, 5.5 MB
+ok    model          tiny-tools.gguf, 6.2 MB
 ok    context        the default; the model has 2048
-ok    memory         11.3 GB free of 16.5 GB; the model needs about 5.5 MB
+ok    memory         11.3 GB free of 16.5 GB; the model needs about 6.2 MB
 ok    temperature    x86-pkg-temp 52 °C
 ok    server board   rkllm-chat itself
 """
@@ -577,7 +577,7 @@ def test_an_npu_model_is_wrong_on_a_laptop(tmp_path: Path, ask: Ask) -> None:
 
 def test_the_model_that_ships_is_to_be_looked_at_on_a_board(board: Path, ask: Ask) -> None:
     state, value, advice = ask(board)["model"]
-    assert (state, value) == ("look", "tiny-tools.gguf, 5.5 MB: the small one that ships, which runs on the CPU")
+    assert (state, value) == ("look", "tiny-tools.gguf, 6.2 MB: the small one that ships, which runs on the CPU")
     assert ".rkllm" in advice
 
 

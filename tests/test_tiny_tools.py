@@ -122,12 +122,12 @@ def test_the_prompt_is_the_one_of_the_chat() -> None:
 LENT = """
 from board_list import board_tools
 from lent import ALIASES
-from misfits import things_of
+from misfits import known_as, things_of
 from rkllm_chat.messages import Tool
 
 for tool in board_tools():
     for about in ALIASES[tool.name].abouts.split("|"):
-        print(tool.name, bool(things_of([tool]) & things_of([Tool("", about, {}, "")])), sep="\t")
+        print(tool.name, bool(known_as(tool) & things_of([Tool("", about, {}, "")])), sep="\t")
 """
 
 

@@ -13,6 +13,7 @@ from random import Random
 from board_list import board_tools
 from board_questions import Question, board_question
 from invented import invent_server
+from lent import ALIASES
 from rkllm_chat.messages import Tool
 from saying import draw_language
 from talk import hopeless
@@ -44,6 +45,13 @@ def things_of(tools: Sequence[Tool]) -> set[str]:
     return words_in(told) - VERB_WORDS
 
 
+def known_as(tool: Tool) -> set[str]:
+    """The things of a tool of the board, in its own words and in those of other servers."""
+    alias = ALIASES[tool.name]
+    abouts = f"{alias.names}|{alias.abouts}".split("|")
+    return things_of([tool, *(Tool("", about, {}, "") for about in abouts)])
+
+
 def misfit(tools: Sequence[Tool], missing: Sequence[Item], random: Random, held_out: bool) -> Question:
     """A request that no tool in `tools` fits; `missing` are tools of the same server that are not listed."""
     if missing and random.random() < 0.35:
@@ -59,7 +67,7 @@ def draw_foreign(tools: Sequence[Tool], random: Random, held_out: bool) -> Quest
     """A request that may or may not fit."""
     names = {tool.name for tool in tools}
     things = things_of(tools)
-    lacking = [tool for tool in board_tools() if tool.name not in names and not things_of([tool]) & things]
+    lacking = [tool for tool in board_tools() if tool.name not in names and not known_as(tool) & things]
     chance = random.random()
     if lacking and chance < 0.2:
         return board_question(random.choice(lacking).name, random, held_out)

@@ -29,7 +29,7 @@ class Shape:
 
     vocabulary: int = 2048
     width: int = 256
-    layers: int = 7
+    layers: int = 8
     heads: int = 4
     inner: int = 512
     context: int = 2048

@@ -67,9 +67,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tokens", type=float, default=60e6, help="how many tokens there will be in all")
     parser.add_argument("--minutes", type=float, default=0, help="stop after so many; 0: when all tokens are seen")
-    for name, value in (("width", 256), ("layers", 7), ("heads", 4), ("inner", 512), ("vocabulary", 2048)):
+    for name, value in (("width", 256), ("layers", 8), ("heads", 4), ("inner", 512), ("vocabulary", 2048)):
         parser.add_argument(f"--{name}", type=int, default=value)
-    for name, value in (("length", 1024), ("batch", 4), ("threads", 2), ("workers", 1), ("seed", 1), ("texts", 20000)):
+    for name, value in (("length", 1024), ("batch", 8), ("threads", 2), ("workers", 1), ("seed", 1), ("texts", 20000)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--decay-from", type=float, default=0.4, help="the share of all tokens with level rates")
     parser.add_argument("--rate", type=float, default=1.0, help="a factor on the learning rates")

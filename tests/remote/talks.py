@@ -33,7 +33,8 @@ def tools() -> Box:
 
 def chat_with(backend: Backend, **settings: Any) -> Chat:
     """Told of tools as the small model was taught, which its file alone says."""
-    settings = {"tools_share": 0.0, "written": frozenset({"tools_share"}), **settings}
+    taught = {"tools_share": 0.0, "few_tools": True}
+    settings = {**taught, "written": frozenset(taught), **settings}
     return Chat(backend, tools(), Settings(generation=GREEDY, **settings), language.load())
 
 
