@@ -120,14 +120,19 @@ def test_the_prompt_is_the_one_of_the_chat() -> None:
 
 
 LENT = """
+from random import Random
+
 from board_list import board_tools
-from lent import ALIASES
-from misfits import known_as, things_of
+from lent import ALIASES, lend
+from misfits import is_lacking, things_of
 from rkllm_chat.messages import Tool
 
 for tool in board_tools():
     for about in ALIASES[tool.name].abouts.split("|"):
-        print(tool.name, bool(known_as(tool) & things_of([Tool("", about, {}, "")])), sep="\t")
+        print(tool.name, bool(things_of([Tool("", about, {}, "")])), sep="\\t")
+    for number in range(200):
+        lent = lend(tool.name, "other", number % 2 == 0, Random(number))
+        print(tool.name, not is_lacking(tool, [lent.tool]), sep="\\t")
 """
 
 

@@ -25,6 +25,7 @@ FAMILY_SHARE = 0.25
 PAIR_SHARE = 0.25
 """Of tools with two parameters or more, those of which two belong together, as `from` and `to`."""
 PAIR_KIND_SHARE = 0.5
+"""Of pairs in training, those whose names also say what they are."""
 PAIR = "pair"
 PAIRED_KINDS = (
     "place", "person", "file", "folder", "code", "date", "time", "word", "title", "currency", "unit", "room"

@@ -52,6 +52,12 @@ def known_as(tool: Tool) -> set[str]:
     return things_of([tool, *(Tool("", about, {}, "") for about in abouts)])
 
 
+def is_lacking(tool: Tool, tools: Sequence[Tool]) -> bool:
+    """Whether none of these tools is this one of the board, by its name in any style or by what it is about."""
+    names = [words_in(one.name) for one in tools]
+    return words_in(tool.name) not in names and not known_as(tool) & things_of(tools)
+
+
 def misfit(tools: Sequence[Tool], missing: Sequence[Item], random: Random, held_out: bool) -> Question:
     """A request that no tool in `tools` fits; `missing` are tools of the same server that are not listed."""
     if missing and random.random() < 0.35:
@@ -65,9 +71,8 @@ def misfit(tools: Sequence[Tool], missing: Sequence[Item], random: Random, held_
 
 def draw_foreign(tools: Sequence[Tool], random: Random, held_out: bool) -> Question | None:
     """A request that may or may not fit."""
-    names = {tool.name for tool in tools}
     things = things_of(tools)
-    lacking = [tool for tool in board_tools() if tool.name not in names and not known_as(tool) & things]
+    lacking = [tool for tool in board_tools() if is_lacking(tool, tools)]
     chance = random.random()
     if lacking and chance < 0.2:
         return board_question(random.choice(lacking).name, random, held_out)
