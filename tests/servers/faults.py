@@ -105,8 +105,10 @@ class Trial:
 
 
 def read_events(folder: Path, server: str) -> list[dict[str, Any]]:
+    """What it has noted so far; a line that it is still writing is left out."""
     log = folder / f"{server}.jsonl"
-    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def try_mode(folder: Path, mode: str, then: Callable[[Trial], Awaitable[T]], **options: Any) -> T:
