@@ -14,7 +14,7 @@ from board_results import board_result
 from catalogued import Index, Level, Telling, catalogue_at, draw_level, lines_of
 from exchanges import Exchange, Step, Told, answer_with
 from invented import Made, invent_server, is_apart
-from lent import lent_server
+from lent import lent_server, own
 from misfits import misfit, things_of
 from rkllm_chat.messages import Message, Tool
 from rkllm_chat.prompt import compose
@@ -81,7 +81,7 @@ class Scene:
 def draw_scene(random: Random, held_out: bool = False, most_tools: int = 12) -> Scene:
     """A list of tools: the board's, servers made up or written by hand, or several servers."""
     makers = [whole_board, part_of_board, invented_only, written_only, mixed, no_tools]
-    make = random.choices(makers, [15, 12, 35, 26, 12, 2])[0]
+    make = random.choices(makers, [15, 12, 35, 26, 12, 2] if held_out else [16, 22, 31, 20, 9, 2])[0]
     size = min(most_tools, random.choices(*SIZES)[0])
     scene = make(random, size, held_out)
     scene = replace(scene, items=unlike(scene.items, scene.board))
@@ -174,7 +174,7 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
             return Turn(again[1], before.item, again[0])
     kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.15}
     if scene.board:
-        kinds[ask_board] = 0.9 * len(scene.board) / len(scene.tools)
+        kinds |= {ask_board: 0.9 * len(scene.board) / len(scene.tools), two: 0.12}
     if scene.items:
         kinds |= {ask_one: 0.66 * len(scene.items) / len(scene.tools), two: 0.22, chain: 0.24, corrected: 0.03}
     ask = random.choices(list(kinds), list(kinds.values()))[0]
@@ -188,8 +188,9 @@ def ask_one(scene: Scene, random: Random, held_out: bool) -> Turn:
 
 
 def two(scene: Scene, random: Random, held_out: bool) -> Turn:
-    exchange = ask_two(short_ones(scene.items, random, held_out), random, draw_language(random, held_out), held_out)
-    return Turn(exchange) if exchange else ask_one(scene, random, held_out)
+    items = short_ones((*scene.items, *map(own, scene.board)), random, held_out)
+    exchange = ask_two(items, random, draw_language(random, held_out), held_out)
+    return Turn(exchange) if exchange else draw_turn(scene, random, held_out)
 
 
 def chain(scene: Scene, random: Random, held_out: bool) -> Turn:

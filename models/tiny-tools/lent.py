@@ -100,8 +100,8 @@ class Lent:
                 return replace(question, tool=self.tool.name, arguments=arguments, style="lent")
 
     def result(self, arguments: Mapping[str, Any], random: Random) -> str:
-        own = {name: arguments[here] for name, here in self.names.items() if here in arguments}
-        return board_result(self.kept, own, random)[0]
+        kept = {name: arguments[here] for name, here in self.names.items() if here in arguments}
+        return board_result(self.kept, kept, random)[0]
 
 
 def lent_server(random: Random, size: int) -> list[Lent]:
@@ -110,19 +110,29 @@ def lent_server(random: Random, size: int) -> list[Lent]:
     return [lend(kept, server, is_camel, random) for kept in random.sample(list(ALIASES), min(size, len(ALIASES)))]
 
 
+def own(tool: Tool) -> Lent:
+    """A tool of the board as it is, to be asked for like any other."""
+    return Lent(tool, tool.name, {name: name for name in ALIASES[tool.name].parameters}, parameters_of(tool.name))
+
+
 def lend(kept: str, server: str, is_camel: bool, random: Random) -> Lent:
     alias = ALIASES[kept]
-    names = {own: draw_name(others, random) for own, (_, others) in alias.parameters.items()}
-    parameters = tuple(
-        Parameter(names[own], kind, is_optional=own == "lines" or kept in ("get_disk", "list_files"))
-        for own, (kind, _) in alias.parameters.items()
-    )
+    names = {one: draw_name(others, random) for one, (_, others) in alias.parameters.items()}
+    parameters = tuple(replace(one, name=names[one.name]) for one in parameters_of(kept))
     name, about = (random.choice(text.split("|")) for text in (alias.names, alias.abouts))
     if random.random() < OWN_SHARE:
         name, terse = kept, random.choice(["", f"Does {kept}", kept.replace("_", " ").capitalize()])
         about = terse if random.random() < TERSE_SHARE else about
     name = camel(name) if is_camel else name
     return Lent(Tool(name, about, schema_of(parameters, random), server), kept, names, parameters)
+
+
+def parameters_of(kept: str) -> tuple[Parameter, ...]:
+    """Those of the board's own tool."""
+    return tuple(
+        Parameter(name, kind, is_optional=name == "lines" or kept in ("get_disk", "list_files"))
+        for name, (kind, _) in ALIASES[kept].parameters.items()
+    )
 
 
 def draw_name(names: str, random: Random) -> str:
