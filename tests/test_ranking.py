@@ -194,6 +194,27 @@ def test_few_are_more_where_several_are_as_likely() -> None:
     assert rank_few(index, "read a page", {"b__read": 10**9}) == [other]
 
 
+def test_few_leave_out_what_fewer_words_speak_for() -> None:
+    """ "open" stands in nearly all, so that both are about as likely."""
+    every = Tool("list_folder", "Lists a folder", {}, "a")
+    allowed = Tool("list_open_folders", "Which of them this server may use", {}, "a")
+    others = [Tool(name, "Works in open folders", {}, "a") for name in ("copy", "move", "zip", "touch", "link")]
+    index = Index([every, allowed, *others])
+    assert rank(index, "list the open folders", {})[:2] == [allowed, every]
+    assert rank_few(index, "list the open folders", {}) == [allowed]
+    assert rank_few(index, "list the folder", {}) == [every]
+
+
+@pytest.mark.parametrize("question", ["show me the tide of ./husum", "./husumの潮位を見せて", "显示./husum的潮位"])
+def test_few_are_no_more_because_something_is_to_be_shown_or_a_path_is_named(question: str) -> None:
+    tide = Tool("tide", "潮位 of a place", {"properties": {"at": {"type": "string"}}}, "sea")
+    show = Tool("show_thing", "Shows a thing", {}, "other")
+    touch = Tool("touch", "Makes a file", {}, "other")
+    index = Index([tide, show, touch])
+    assert len(rank(index, question, {})) > 1
+    assert rank_few(index, question, {}) == [tide]
+
+
 def test_what_has_served_turns_the_scale_but_never_outweighs_a_clear_match() -> None:
     one, other = (Tool("read", "Reads a page.", server=name) for name in ("a", "b"))
     index = Index([one, other, TIDE])
