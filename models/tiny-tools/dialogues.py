@@ -36,6 +36,8 @@ NEAR_SHARE, NEAR_DRAWS = 0.7, 10
 """Of misfits beside told tools, those for which the ranking would tell of one; how often one is drawn for that."""
 FEW, SHORT_SHARE = 2, 0.5
 """Of two calls and chains, those of tools with so few parameters."""
+MANY_SHARE = 0.6
+"""Of questions for one tool in training, those with the most values of three that are drawn: these are learnt last."""
 FORMS = {"json": 5, "hermes": 2.5, "xml": 2.5}
 SIZES = ([1, 2, 3, 4, 5, 6, 8, 10, 12], [5, 8, 9, 9, 8, 7, 5, 2, 2])
 TURNS = ([1, 2, 3, 4, 6, 10, 20], [12, 4, 2, 1, 0.5, 0.25, 0.12])
@@ -182,9 +184,12 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
 
 
 def ask_one(scene: Scene, random: Random, held_out: bool) -> Turn:
-    item = random.choice(scene.items)
-    question, exchange = ask_item(item, random, draw_language(random, held_out), held_out)
-    return Turn(exchange, item, question)
+    turns: list[Turn] = []
+    for _ in range(1 if held_out or random.random() > MANY_SHARE else 3):
+        item = random.choice(scene.items)
+        question, exchange = ask_item(item, random, draw_language(random, held_out), held_out)
+        turns.append(Turn(exchange, item, question))
+    return max(turns, key=lambda one: len(one.question.arguments) if one.question else 0)
 
 
 def two(scene: Scene, random: Random, held_out: bool) -> Turn:
