@@ -223,12 +223,15 @@ def test_a_message_waits_for_the_npu_and_needs_the_rest_alone(open_npu: Open, ru
     assert Sentence("npu.waiting") not in items
 
 
-def test_the_npu_is_left_to_itself_when_nobody_wants_it_any_more(open_npu: Open, run: Open) -> None:
-    backend = open_npu(FAULT="slow_prefill", MS="1500")
+def test_the_npu_is_left_to_itself_when_nobody_wants_it_any_more(open_npu: Open, run: Open, tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    once.touch()
+    backend = open_npu(FAULT="slow_prefill", MS="1500", FAULT_ONCE=str(once))
 
     async def give_up_and_ask() -> list[Any]:
         ahead = asyncio.ensure_future(backend.prefill([SYSTEM]))
-        await asyncio.sleep(0.1)  # until the worker has it; sooner is right, too
+        while once.exists():  # noqa: ASYNC110 - the runtime removes it when it begins
+            await asyncio.sleep(0)
         ahead.cancel()
         await asyncio.wait([ahead])
         assert await backend.prefill([SYSTEM]) == 0, "it waited for the run before"
