@@ -55,7 +55,11 @@ def calls_in(reply: str, form: str, tools: list[Tool]) -> list[CallFound | CallG
     return [event for event in (*scanner.feed(reply), *scanner.close()) if isinstance(event, CallFound | CallGarbled)]
 
 
-@pytest.mark.parametrize("options", [("--seed", "1"), ("--seed", "2", "--held-out")], ids=["trained", "held out"])
+HELD_OUT = "--held-out"
+DRAWS = {"trained": ("--seed", "1"), "held out": ("--seed", "2", HELD_OUT), "more": ("--seed", "5", HELD_OUT)}
+
+
+@pytest.mark.parametrize("options", DRAWS.values(), ids=DRAWS)
 def test_every_reply_is_read_back_as_the_calls_that_were_wanted(options: tuple[str, ...]) -> None:
     lines = drawn(*options)
     found = Counter[str]()

@@ -176,7 +176,7 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
             return Turn(again[1], before.item, again[0])
     kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.15}
     if scene.board:
-        kinds |= {ask_board: 0.9 * len(scene.board) / len(scene.tools), two: 0.12}
+        kinds |= {ask_board: 0.9 * len(scene.board) / len(scene.tools), two: 0.0 if held_out else 0.12}
     if scene.items:
         kinds |= {ask_one: 0.66 * len(scene.items) / len(scene.tools), two: 0.22, chain: 0.24, corrected: 0.03}
     ask = random.choices(list(kinds), list(kinds.values()))[0]
@@ -193,7 +193,8 @@ def ask_one(scene: Scene, random: Random, held_out: bool) -> Turn:
 
 
 def two(scene: Scene, random: Random, held_out: bool) -> Turn:
-    items = short_ones((*scene.items, *map(own, scene.board)), random, held_out)
+    board = () if held_out else map(own, scene.board)  # not every tool is held out in every language
+    items = short_ones((*scene.items, *board), random, held_out)
     exchange = ask_two(items, random, draw_language(random, held_out), held_out)
     return Turn(exchange) if exchange else draw_turn(scene, random, held_out)
 
