@@ -34,7 +34,7 @@ LENT_SHARE = 0.7
 """Of lists with a part of the board, those that other servers have under other names."""
 NEAR_SHARE, NEAR_DRAWS = 0.7, 10
 """Of misfits beside told tools, those for which the ranking would tell of one; how often one is drawn for that."""
-FEW, SHORT_SHARE = 2, 0.5
+FEW, SHORT_SHARE = 2, 0.25
 """Of two calls and chains, those of tools with so few parameters."""
 MANY_SHARE = 0.6
 """Of questions for one tool in training, those with the most values of three that are drawn: these are learnt last."""
@@ -174,11 +174,12 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
         again = ask_again(before.item, before.question, random, held_out)
         if again:
             return Turn(again[1], before.item, again[0])
-    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.15}
+    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.15 if held_out else 0.12}
     if scene.board:
         kinds |= {ask_board: 0.9 * len(scene.board) / len(scene.tools), two: 0.0 if held_out else 0.12}
     if scene.items:
-        kinds |= {ask_one: 0.66 * len(scene.items) / len(scene.tools), two: 0.22, chain: 0.24, corrected: 0.03}
+        joined = {two: 0.22, chain: 0.24} if held_out else {two: 0.26, chain: 0.36}
+        kinds |= {ask_one: 0.66 * len(scene.items) / len(scene.tools), **joined, corrected: 0.03}
     ask = random.choices(list(kinds), list(kinds.values()))[0]
     return ask(scene, random, held_out)
 
@@ -206,7 +207,7 @@ def chain(scene: Scene, random: Random, held_out: bool) -> Turn:
 
 
 def short_ones(items: Sequence[Item], random: Random, held_out: bool) -> Sequence[Item]:
-    """In training half of what is joined has few values: what is to be learnt there is to part two wishes."""
+    """In training a quarter of what is joined has few values: what is to be learnt there is to part two wishes."""
     few = [one for one in items if len(one.parameters) <= FEW]
     return few if few and not held_out and random.random() < SHORT_SHARE else items
 

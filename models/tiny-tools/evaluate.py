@@ -27,8 +27,8 @@ from rkllm_chat.policy import Policy
 from samples import SAMPLES, Sample, draw_samples
 
 GOALS = {
-    "named": 95, "unnamed": 85, "real": 85, "two": 85, "chain": 85, "two named": 85, "chain named": 85,
-    "refused": 95, "talk": 95, "board": 95,
+    "named": 95, "unnamed": 85, "unnamed plain": 85, "real": 85, "two": 85, "chain": 85, "two named": 85,
+    "chain named": 85, "refused": 95, "talk": 95, "board": 95,
 }  # fmt: skip
 MOST_TOKENS = 600
 

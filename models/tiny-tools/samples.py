@@ -17,6 +17,7 @@ from invented import Made
 from rkllm_chat.messages import Message, Tool
 from saying import draw_language
 from turns import ask_in_chain, ask_two, called
+from written import Item
 
 QUESTIONS = Path(__file__).with_name("real_questions.tsv")
 REAL_TOOLS = Path(__file__).parents[2] / "tests" / "real_tools.json"
@@ -42,18 +43,26 @@ def drawn(random: Random, most_tools: int = 12) -> Scene:
             return scene
 
 
-def one_call(named: bool) -> Callable[[Random], Iterator[Sample]]:
-    """Calls of unseen tools, the values told by name, or by type and position alone."""
+def one_call(named: bool, plain: bool = False) -> Callable[[Random], Iterator[Sample]]:
+    """Calls of unseen tools, the values told by name, or by type and position alone; `plain` ones are of invented tools
+    whose parameters are called by what they hold."""
 
     def draw(random: Random) -> Iterator[Sample]:
         while True:
             scene = drawn(random)
-            item = random.choice(scene.items)
+            items = [one for one in scene.items if is_plain(one) or not plain]
+            if not items:
+                continue
+            item = random.choice(items)
             question = item.ask(random, draw_language(random, True), True, named)
             if question.style in (("named", "words") if named else ("unnamed", "written")):
                 yield Sample(scene.tools, called(item, question, random), scene.form)
 
     return draw
+
+
+def is_plain(item: Item) -> bool:
+    return isinstance(item, Made) and not any(one.is_invented for one in item.parameters)
 
 
 def joined(ask: Callable[..., Exchange | None], named: bool = False) -> Callable[[Random], Iterator[Sample]]:
@@ -129,6 +138,7 @@ def real(_random: Random) -> Iterator[Sample]:
 SAMPLES: dict[str, Callable[[Random], Iterator[Sample]]] = {
     "named": one_call(named=True),
     "unnamed": one_call(named=False),
+    "unnamed plain": one_call(named=False, plain=True),
     "real": real,
     "two": joined(ask_two),
     "chain": joined(ask_in_chain),
