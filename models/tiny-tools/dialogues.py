@@ -36,6 +36,8 @@ NEAR_SHARE, NEAR_DRAWS = 0.7, 10
 """Of misfits beside told tools, those for which the ranking would tell of one; how often one is drawn for that."""
 FEW, SHORT_SHARE = 2, 0.25
 """Of two calls and chains, those of tools with so few parameters."""
+NAMED_SHARE = 0.5
+"""Of two calls and chains in training, those whose values are all told by name."""
 MANY_SHARE = 0.6
 """Of questions for one tool in training, those with the most values of three that are drawn: these are learnt last."""
 FORMS = {"json": 5, "hermes": 2.5, "xml": 2.5}
@@ -174,7 +176,7 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
         again = ask_again(before.item, before.question, random, held_out)
         if again:
             return Turn(again[1], before.item, again[0])
-    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.15 if held_out else 0.12}
+    kinds: dict[Ask, float] = {talk: 0.03, refuse: 0.15}
     if scene.board:
         kinds |= {ask_board: 0.9 * len(scene.board) / len(scene.tools), two: 0.0 if held_out else 0.12}
     if scene.items:
@@ -196,13 +198,13 @@ def ask_one(scene: Scene, random: Random, held_out: bool) -> Turn:
 def two(scene: Scene, random: Random, held_out: bool) -> Turn:
     board = () if held_out else map(own, scene.board)  # not every tool is held out in every language
     items = short_ones((*scene.items, *board), random, held_out)
-    exchange = ask_two(items, random, draw_language(random, held_out), held_out)
+    exchange = ask_two(items, random, draw_language(random, held_out), held_out, by_name(random, held_out))
     return Turn(exchange) if exchange else draw_turn(scene, random, held_out)
 
 
 def chain(scene: Scene, random: Random, held_out: bool) -> Turn:
     items = short_ones(scene.items, random, held_out)
-    exchange = ask_in_chain(items, random, draw_language(random, held_out), held_out)
+    exchange = ask_in_chain(items, random, draw_language(random, held_out), held_out, by_name(random, held_out))
     return Turn(exchange) if exchange else two(scene, random, held_out)
 
 
@@ -210,6 +212,11 @@ def short_ones(items: Sequence[Item], random: Random, held_out: bool) -> Sequenc
     """In training a quarter of what is joined has few values: what is to be learnt there is to part two wishes."""
     few = [one for one in items if len(one.parameters) <= FEW]
     return few if few and not held_out and random.random() < SHORT_SHARE else items
+
+
+def by_name(random: Random, held_out: bool) -> bool | None:
+    """In training half of what is joined tells all values by name: what "it" stands for is learnt there first."""
+    return None if held_out or random.random() > NAMED_SHARE else True
 
 
 def corrected(scene: Scene, random: Random, held_out: bool) -> Turn:
