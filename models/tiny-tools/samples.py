@@ -50,7 +50,7 @@ def one_call(named: bool, plain: bool = False) -> Callable[[Random], Iterator[Sa
     def draw(random: Random) -> Iterator[Sample]:
         while True:
             scene = drawn(random)
-            items = [one for one in scene.items if is_plain(one) or not plain]
+            items = [one for one in scene.items if has_plain_names(one) or not plain]
             if not items:
                 continue
             item = random.choice(items)
@@ -61,7 +61,7 @@ def one_call(named: bool, plain: bool = False) -> Callable[[Random], Iterator[Sa
     return draw
 
 
-def is_plain(item: Item) -> bool:
+def has_plain_names(item: Item) -> bool:
     return isinstance(item, Made) and not any(one.is_invented for one in item.parameters)
 
 
