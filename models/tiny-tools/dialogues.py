@@ -209,13 +209,13 @@ def chain(scene: Scene, random: Random, held_out: bool) -> Turn:
 
 
 def short_ones(items: Sequence[Item], random: Random, held_out: bool) -> Sequence[Item]:
-    """In training a quarter of what is joined has few values: what is to be learnt there is to part two wishes."""
+    """In training some of what is joined has few values: what is to be learnt there is to part two wishes."""
     few = [one for one in items if len(one.parameters) <= FEW]
     return few if few and not held_out and random.random() < SHORT_SHARE else items
 
 
 def by_name(random: Random, held_out: bool) -> bool | None:
-    """In training half of what is joined tells all values by name: what "it" stands for is learnt there first."""
+    """True where all values are to be told by name; None where as it comes, as held-out ones do."""
     return None if held_out or random.random() > NAMED_SHARE else True
 
 
