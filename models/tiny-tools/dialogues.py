@@ -180,8 +180,8 @@ def draw_turn(scene: Scene, random: Random, held_out: bool, before: Turn | None 
     if scene.board:
         kinds |= {ask_board: 0.9 * len(scene.board) / len(scene.tools), two: 0.0 if held_out else 0.12}
     if scene.items:
-        joined = {two: 0.22, chain: 0.24} if held_out else {two: 0.26, chain: 0.36}
-        kinds |= {ask_one: 0.66 * len(scene.items) / len(scene.tools), **joined, corrected: 0.03}
+        one, joined = (0.66, {two: 0.22, chain: 0.24}) if held_out else (0.8, {two: 0.24, chain: 0.32})
+        kinds |= {ask_one: one * len(scene.items) / len(scene.tools), **joined, corrected: 0.03}
     ask = random.choices(list(kinds), list(kinds.values()))[0]
     return ask(scene, random, held_out)
 

@@ -13,7 +13,7 @@ from board_questions import Question
 from kinds import CHOICES, KINDS, TEXT, WEIGHTS, draw_value
 from nouns import Noun, draw_nouns
 from rkllm_chat.messages import Tool
-from saying import PAIRS, SIDES, Given, dress, make_like, quote, say_named, say_unnamed
+from saying import PAIR, PAIRS, SIDES, Given, dress, make_like, quote, say_named, say_unnamed
 from telling import describe_parameter, go_on
 from verbs import OPPOSITES, VERBS, Verb
 from vocabulary import is_held_out, name, number, word
@@ -26,7 +26,6 @@ PAIR_SHARE = 0.25
 """Of tools with two parameters or more, those of which two belong together, as `from` and `to`."""
 PAIR_KIND_SHARE = 0.5
 """Of pairs in training, those whose names also say what they are."""
-PAIR = "pair"
 PAIRED_KINDS = (
     "place", "person", "file", "folder", "code", "date", "time", "word", "title", "currency", "unit", "room"
 )  # fmt: skip

@@ -68,6 +68,8 @@ PAIRS = {
     ("old", "new"): "old", ("before", "after"): "old", ("find", "replace"): "old",
 }  # fmt: skip
 """Beginnings of the names of two parameters of one kind, and how both are said."""
+PAIR = "pair"
+"""The side of both values of such a pair, in training."""
 PAIRED = {
     "from": {
         "en": " from {0} to {1}| from {0} to {1}| to {1} from {0}| between {0} and {1}| from {0} into {1}",
@@ -80,6 +82,22 @@ PAIRED = {
         "zh": "把{0}改成{1}|从{0}改为{1}|用{1}代替{0}",
     },
 }
+APART = {
+    "from": {
+        "en": "from {0}, …, to {1}|it is {0}, … in {1}|{0}: … as {1}|for {1}, … that is in {0}|with {0} … into {1}|"
+        "in {0} … is what in {1}|{0} first, … and {1} for it",
+        "ja": "{0}は{1}では、|{1}に{0}から|{0}の、{1}での|{0}を{1}として、",
+        "zh": "由{0}…，换到{1}|{0}的，在{1}…|{0}…，是{1}的什么|以{0}为准…，在{1}里",
+    },
+    "old": {
+        "en": "where it says {0}, … to say {1}|{0} is wrong: … with {1}|{1} should stand where {0} is: …|"
+        "replace {0} and … by {1}|not {0} any more, … {1}|change {0} … to {1}",
+        "ja": "{0}ではなく{1}で、|今の{0}は{1}に|{1}が正しく{0}は違う、",
+        "zh": "原来的{0}…，变成{1}|不要{0}，要{1}…|{0}错了…，应该是{1}",
+    },
+}
+"""How training also says such a pair: what is asked for (…) may stand between them."""
+APART_SHARE = 0.35
 SIDES: dict[str, dict[str, str]] = {
     "first": {
         "en": "the first {v}|first {v}|only the first {v}|(first {v})|just the first {v} of them",
@@ -256,7 +274,13 @@ def stems_of(pair: Sequence[Given]) -> tuple[str, ...]:
 
 def say_pair(first: Given, second: Given, random: Random, language: str) -> tuple[str, str]:
     """What stands before and behind the request."""
-    phrase = random.choice(PAIRED[PAIRS[stems_of((first, second))]][language].split("|"))
+    way = PAIRS[stems_of((first, second))]
+    if first.side == PAIR and random.random() < APART_SHARE:
+        phrase = random.choice(APART[way][language].split("|"))
+        said = phrase.format(*(say_value(given, random, language) for given in (first, second)))
+        before, _, behind = said.partition("…")
+        return before, behind
+    phrase = random.choice(PAIRED[way][language].split("|"))
     said = phrase.format(*(say_value(given, random, language) for given in (first, second)))
     if language == "zh":
         return (f"{said}，", "") if random.random() < 0.5 else ("", f"，{said}")
