@@ -41,6 +41,7 @@ NAMED_SHARE = 0.5
 MANY_SHARE = 0.6
 """Of questions for one tool in training, those with the most values of three that are drawn: these are learnt last."""
 FORMS = {"json": 5, "hermes": 2.5, "xml": 2.5}
+TRAINED_FORMS = {"json": 3.5, "hermes": 2, "xml": 4.5}
 SIZES = ([1, 2, 3, 4, 5, 6, 8, 10, 12], [5, 8, 9, 9, 8, 7, 5, 2, 2])
 TURNS = ([1, 2, 3, 4, 6, 10, 20], [12, 4, 2, 1, 0.5, 0.25, 0.12])
 # What has most to copy is hardest, and asked for more often.
@@ -90,12 +91,13 @@ def draw_scene(random: Random, held_out: bool = False, most_tools: int = 12) -> 
     scene = make(random, size, held_out)
     scene = replace(scene, items=unlike(scene.items, scene.board))
     scene = replace(scene, missing=tuple(one for one in scene.missing if not could_be(one, scene.items)))
-    scene = replace(scene, form="json" if scene.board and random.random() < 0.7 else draw_form(random))
+    scene = replace(scene, form="json" if scene.board and random.random() < 0.7 else draw_form(random, held_out))
     return replace(scene, level=draw_level(scene.tools, random))
 
 
-def draw_form(random: Random) -> str:
-    return random.choices(list(FORMS), list(FORMS.values()))[0]
+def draw_form(random: Random, held_out: bool) -> str:
+    shares = FORMS if held_out else TRAINED_FORMS
+    return random.choices(list(shares), list(shares.values()))[0]
 
 
 def whole_board(random: Random, _size: int, held_out: bool) -> Scene:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from board_questions import Question
-from kinds import CHOICES, KINDS, TEXT, WEIGHTS, draw_value
+from kinds import CHOICES, KIN, KINDS, TEXT, WEIGHTS, draw_value
 from nouns import Noun, draw_nouns
 from rkllm_chat.messages import Tool
 from saying import PAIR, PAIRS, SIDES, Given, dress, make_like, quote, say_named, say_unnamed
@@ -37,6 +37,8 @@ TWINS = (
 """Kinds, beginnings of both names, and the rows of SIDES that say them, of two options that stand on either side."""
 TWIN_SHARE, SCATTERED_SHARE = 0.06, 0.5
 """Of tools in training, those with such options, and those whose parameters stand in any order."""
+KIN_SHARE = 0.12
+"""Of tools in training with up to two parameters, those that get two of KIN besides."""
 TWINS_GIVEN = [(), (0,), (0,), (1,), (1,), (0, 1)]
 PARAMETER_COUNTS = ([0, 1, 2, 3, 4], [1, 4, 4, 3, 2])
 # Verbs that would be asked for in the same words about the same thing.
@@ -261,6 +263,8 @@ def make_tool(
     if is_varied:
         pair = [replace(one, side=PAIR) for one in pair]
     drawn = {one.name: one for one in [*common, *pair, *others]}
+    if is_varied and count < 3 and random.random() < KIN_SHARE:
+        drawn |= {one.name: one for one in draw_kin(random)}
     if is_varied and random.random() < TWIN_SHARE:
         twins = draw_twins(random)
         drawn = {name: one for name, one in drawn.items() if one.kind != twins[0].kind}
@@ -295,6 +299,10 @@ def draw_pair(random: Random, is_varied: bool) -> list[Parameter]:
     if is_varied and random.random() < PAIR_KIND_SHARE:
         ending = random.choice(f"{KINDS[kind].names} {'timezone' * (kind == 'place')}".split())
     return [Parameter(f"{name}_{ending}".rstrip("_"), kind) for name in random.choice(list(PAIRS))]
+
+
+def draw_kin(random: Random) -> list[Parameter]:
+    return [Parameter(random.choice(KINDS[kind].names.split()), kind) for kind in random.choice(KIN).split()]
 
 
 def draw_twins(random: Random) -> list[Parameter]:

@@ -288,6 +288,9 @@ WEIGHTS = {
     "people": 2, "files": 2.5,
 }  # fmt: skip
 
+KIN = "folder pattern;folder file;file text;place time;person mail;code word;file title;place query".split(";")
+"""Kinds whose values look alike, or whose names do."""
+
 
 def draw_value(kind: str, choices: tuple[str, ...], random: Random, language: str, held_out: bool) -> Any:
     """A value of a kind; of a choice one of its values. Texts are from the wanted side of the split."""

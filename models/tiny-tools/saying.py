@@ -13,7 +13,7 @@ from typing import Any
 from kinds import KINDS
 from values import like_value
 
-LIKE_KINDS, LIKE_SHARE = ("file", "folder", "place", "code", "pattern", "word"), 0.15
+LIKE_KINDS, LIKE_SHARE = ("file", "folder", "place", "code", "pattern", "word", "text", "title", "query"), 0.3
 LANGUAGES = {"en": 0.66, "ja": 0.17, "zh": 0.17}
 TRAINED_LANGUAGES = {"en": 0.58, "ja": 0.18, "zh": 0.24}
 """Chinese is learnt last."""

@@ -196,7 +196,7 @@ def a_pattern(random: Random, _language: str = "en") -> str:
 
 def like_value(value: str, random: Random) -> str | None:
     """Another value that begins the same: `util.h` beside `util.c`; None where a value has no parts."""
-    begins = re.match(r".*[/._-](?=[^/._-]+$)", value)
+    begins = re.match(r".*[/._= -](?=[^/._= -]+$)", value)
     if not begins:
         return None
     ends = random.choice(EXTENSIONS if begins[0].endswith(".") else [random.choice(COMMON), word(random)])
