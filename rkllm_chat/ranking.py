@@ -54,15 +54,22 @@ CJK = re.compile(f"[{CJK_LETTERS}]+")
 QUOTE = re.compile(r"""(?<!\w)(["'`])(?!\1).{1,200}?\1(?!\w)|“[^”]{1,200}”|「[^」]{1,200}」|『[^』]{1,200}』""")
 PART = rf"[^\s{CJK_LETTERS}]"
 """Of a path: Japanese and Chinese leave no blanks around it."""
+NAMED = rf"(?!e\.g|i\.e)(?<![^\W{CJK_LETTERS}])(?:(?![{CJK_LETTERS}])[\w/~-])+\.[a-z][a-z\d]{{0,4}}(?![a-z\d_])"
+"""A file by its name, with its ending."""
+OPENS = r"[\"'`“「『./]*"
+"""What may stand before it: a quote, and where it lies."""
 HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 WORD = re.compile(r"[^\W_]+")
 SEVERAL = "several"
 """What is meant where more than one file is named, too."""
 SHAPES = {
-    "file": re.compile(
-        rf"(?<![^\s{CJK_LETTERS}])[~.]?/{PART}+|{PART}*\*\.[a-z\d]+"
-        rf"|(?!e\.g|i\.e)(?<![^\W{CJK_LETTERS}])(?:(?![{CJK_LETTERS}])[\w/~-])+\.[a-z][a-z\d]{{0,4}}(?![a-z\d_])"
+    "read": re.compile(
+        r"\b(?:show|display|see|look at|what(?: i|')s in)\b"
+        rf"(?=\s+(?:(?:me|the|file|contents?|text|first|last|\d+|lines?|of)\s+)*{OPENS}{NAMED}(?!/))"
+        rf"|(?:显示|查看|看看)(?=(?:一下|文件|\s)*{OPENS}{NAMED}(?!/))"
+        rf"|{NAMED}[\"'`”」』]?(?:\s*[里中]有什么|には?何が|を表示)"
     ),
+    "file": re.compile(rf"(?<![^\s{CJK_LETTERS}])[~.]?/{PART}+|{PART}*\*\.[a-z\d]+|{NAMED}"),
     "calculate": re.compile(
         r"\d\s*[*×÷^+%]\s*\d?|\d\s+([-/x]|less|and|over|times)\s+\d"
         rf"|(?<![^\W{CJK_LETTERS}])(?<![/.-])\(?\d+(\.\d+)?[-/x]\(?\d+(\.\d+)?(?![/-])(?![^\W{CJK_LETTERS}])"
@@ -76,10 +83,11 @@ SHAPES = {
     "list": re.compile(r"\b(?=which\b.{1,30}?\bare\b|what(?: i|')s in\b)|(?=何があ|どんな|有哪些|里有什么)"),
     "log": re.compile(r"\b(?=commits\b)"),
 }
-"""What is meant by things that are no words: `report.pdf`, `12 * 34`, `3pm`. What is in them says nothing of a tool;
-what is only looked at, as in the last ones, keeps its words."""
+"""What is meant by things that are no words: `report.pdf`, `12 * 34`, `3pm`, and by `show` before a file. What is in
+them says nothing of a tool; what is only looked at, as in the last ones, keeps its words."""
 OTHERWISE = {
     "current": SHAPES["time"],
+    "list": SHAPES["read"],
     "file": re.compile(r"\b(?:folders?|director(?:y|ies)|dirs?)\b|フォルダ|ディレクトリ|目录|文件夹"),
 }
 """What says that a shape is not meant: 3pm is not now, and a path is that of the folder, where one is named."""

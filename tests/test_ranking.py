@@ -77,6 +77,7 @@ COMMIT = Tool("git_commit", "Records changes", {}, "git")
 ADD = Tool("git_add", "Adds file contents", {}, "git")
 LIST = Tool("list_folder", "All in one place, one by one, with a mark that tells what each of them is", {}, "files")
 LIST_ALL = Tool("list_allowed_folders", "List folders", {}, "files")
+LIST_FILES = Tool("list_files", "List the files in a folder.", {}, "board")
 READ = Tool("read_file", "Read a file", {}, "files")
 READ_MANY = Tool("read_multiple_files", "Read files", {}, "files")
 MAKE = Tool("create_directory", "", {}, "fs")
@@ -123,6 +124,29 @@ def test_quotes_whole_names_and_how_many_files_there_are_tell_tools_apart(
 )
 def test_what_a_question_is_for_is_known_by_how_it_is_asked(question: str, likeliest: Tool, other: Tool) -> None:
     assert rank(Index([other, likeliest]), question, {})[:1] == [likeliest]
+
+
+@pytest.mark.parametrize(
+    ("question", "likeliest"),
+    [
+        ("Show notes.txt", READ),
+        ("show me the first 3 lines of ./docs/notes.md", READ),
+        ("What is in the file `notes.txt`?", READ),
+        ("显示notes.txt", READ),
+        ("查看“notes.txt”", READ),
+        ("notes.txt里有什么", READ),
+        ("notes.txtを表示して", READ),
+        ("「notes.txt」には何がありますか", READ),
+        ("list notes.txt", LIST_FILES),
+        ("Show docs/", LIST_FILES),
+        ("show /etc/cron.d/", LIST_FILES),
+        ("show *.txt", LIST_FILES),
+        ("What is in docs?", LIST_FILES),
+        ("docs里有什么", LIST_FILES),
+    ],
+)
+def test_a_file_that_is_to_be_shown_is_read_and_a_folder_is_listed(question: str, likeliest: Tool) -> None:
+    assert rank_few(Index([LIST_FILES, READ]), question, {})[:1] == [likeliest]
 
 
 def test_a_path_is_that_of_the_folder_where_one_is_named() -> None:
