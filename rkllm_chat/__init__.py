@@ -1,3 +1,43 @@
-"""A terminal chat with an on-device model that calls MCP tools. It imports nothing heavy."""
+"""A terminal chat with an on-device model that calls MCP tools, and its parts as a library.
 
-__version__ = "0.1.0"
+Importing the package imports nothing else; the names of `__all__` are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from .core.version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .calls.tool_call_scanner import ToolCallScanner
+    from .mcp_client.library import (
+        MCPClient,
+        MCPConnectionError,
+        MCPException,
+        MCPTimeoutError,
+        MCPToolError,
+        SyncMCPClient,
+    )
+
+__all__ = [
+    "MCPClient",
+    "MCPConnectionError",
+    "MCPException",
+    "MCPTimeoutError",
+    "MCPToolError",
+    "SyncMCPClient",
+    "ToolCallScanner",
+    "__version__",
+]
+
+_MODULES = {"ToolCallScanner": ".calls.tool_call_scanner"}
+_OTHER_NAMES = ".mcp_client.library"
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_MODULES.get(name, _OTHER_NAMES), __name__), name)

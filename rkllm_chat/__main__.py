@@ -1,4 +1,7 @@
-"""`python -m rkllm_chat` is `rkllm-chat`: the one-shot commands at once, everything else through the door."""
+"""Run `rkllm-chat` as `python -m rkllm_chat` and as the console script.
+
+The JSON commands for scripts bypass `cli.main`, which costs them import time.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,14 @@ import sys
 
 
 def main() -> int:
-    """`rkllm-chat`. Gives the exit code."""
-    from .oneshot import NAMES
+    """Run `rkllm-chat` and return the exit code."""
+    from .cli import json_commands
 
-    if sys.argv[1:2] and sys.argv[1] in NAMES:
-        from . import oneshot
+    if sys.argv[1:2] and sys.argv[1] in json_commands.NAMES:
+        json_commands.main(sys.argv[1:])
+    from .cli.main import main as run_command_line
 
-        oneshot.main(sys.argv[1:])
-    from . import cli
-
-    return cli.main()
+    return run_command_line()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A GGUF with one thing changed, so that what is behind it stays where it was, or moves by whole blocks."""
+"""Change one field of a GGUF file; the tensors after it keep their alignment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ALIGNMENT = 32
 
 
 def with_template(gguf: bytes, template: str) -> bytes:
-    """The file with another chat template, filled up to the length of the one before."""
+    """Return the file with another chat template, padded to the length of the original."""
     key = b"tokenizer.chat_template" + struct.pack("<I", 8)
     start = gguf.index(key) + len(key)
     size = int.from_bytes(gguf[start : start + 8], "little")
@@ -19,14 +19,14 @@ def with_template(gguf: bytes, template: str) -> bytes:
 
 
 def with_control(gguf: bytes, token: int) -> bytes:
-    """The file with a token made a control token (GGUF: an array, 9, of 32-bit integers, 5)."""
+    """Return the file with a token changed to a control token (GGUF: an array, 9, of 32-bit integers, 5)."""
     key = b"tokenizer.ggml.token_type" + struct.pack("<II", 9, 5)
     place = gguf.index(key) + len(key) + 8 + 4 * token
     return gguf[:place] + struct.pack("<i", CONTROL) + gguf[place + 4 :]
 
 
 def without_end(gguf: bytes, end: str = "<|im_end|>") -> bytes:
-    """The file as one that was converted with a wrong end token: nothing that the model writes ends its reply."""
+    """Return the file with a wrong end token, as after a faulty conversion: no token ends a reply."""
     key = b"tokenizer.ggml.eos_token_id" + struct.pack("<I", 4)
     place = gguf.index(key) + len(key)
     first = gguf[:place] + struct.pack("<I", 0) + gguf[place + 4 :]
@@ -34,12 +34,14 @@ def without_end(gguf: bytes, end: str = "<|im_end|>") -> bytes:
 
 
 def with_text(gguf: bytes, key: str, text: str) -> bytes:
-    """The file with one key more, a string (8), filled up with blanks so that tensors stay aligned. Where it has the
-    key already, that is called otherwise."""
+    """Return the file with one more string key (8), padded with blanks so that tensors stay aligned.
+
+    An existing key of that name is renamed.
+    """
     gguf = gguf.replace(key.encode(), key[::-1].encode())
     size = 8 + len(key) + 4 + 8 + len(text)
     text += " " * (-size % ALIGNMENT)
     entry = struct.pack("<Q", len(key)) + key.encode() + struct.pack("<IQ", 8, len(text)) + text.encode()
-    count, entries = 16, 24  # where they stand: behind magic, version and the number of tensors
+    count, entries = 16, 24  # offsets: after magic, version and the number of tensors
     known = int.from_bytes(gguf[count:entries], "little")
     return gguf[:count] + struct.pack("<Q", known + 1) + entry + gguf[entries:]

@@ -1,4 +1,4 @@
-"""A real browser without a window, driven over its DevTools protocol: what a page shows, does and asks for."""
+"""Drive a headless browser over its DevTools protocol: what a page shows, does and requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 BROWSER = "RKLLM_CHAT_BROWSER"
-"""The browser to use; without it `chromium` if there is one. Where it names one that is not there, the tests fail."""
+"""Names the browser to use (default: `chromium`); tests fail if the named one is missing."""
 
 LIMIT_S = 20.0
 
@@ -26,7 +26,7 @@ def find_browser() -> str:
 
 
 class Page:
-    """One page. `asked` are the URLs that it loaded, `complaints` what the browser said about it."""
+    """One page. `asked`: the URLs that it requested. `complaints`: messages of the browser about it."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -37,7 +37,7 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **values: Any) -> dict[str, Any]:
-        """A command of the protocol and its result; events that come in between are noted."""
+        """Send a command of the protocol and return its result; events in between are recorded."""
         self._number += 1
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": values}))
         while (message := self._receive()).get("id") != self._number:
@@ -47,7 +47,7 @@ class Page:
         return result
 
     def open(self, path: Path) -> None:
-        """Shows a file and waits until it is loaded."""
+        """Open a file and wait until it is loaded."""
         self.asked.clear()
         self.complaints.clear()
         self.call("Page.navigate", url=path.as_uri())
@@ -55,17 +55,17 @@ class Page:
             pass
 
     def look(self, expression: str) -> Any:
-        """The value of an expression of ours in the page."""
+        """Evaluate a JavaScript expression in the page."""
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
     def click(self, selector: str) -> None:
-        """A click of the mouse in the middle of an element, scrolled into view."""
-        place = f"document.querySelector({json.dumps(selector)})"
-        self.look(f"{place}.scrollIntoView({{block: 'center'}})")
+        """Scroll an element into view and click its center."""
+        element = f"document.querySelector({json.dumps(selector)})"
+        self.look(f"{element}.scrollIntoView({{block: 'center'}})")
         box = self.look(
-            f"(() => {{const b = {place}.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]}})()"
+            f"(() => {{const b = {element}.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]}})()"
         )
         x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
         for kind in ("mousePressed", "mouseReleased"):
@@ -77,7 +77,7 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def photograph(self) -> bytes:
-        """The whole page as PNG."""
+        """Return a PNG of the whole page."""
         return b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
 
     def _receive(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Page:
 
 @contextmanager
 def open_browser(folder: Path) -> Iterator[Page]:
-    """A browser with a profile of its own below a folder; it has ended when this is left."""
+    """Run a browser with a temporary profile below a folder."""
     command = [
         find_browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
         "--disable-background-networking", "--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank",
@@ -105,8 +105,8 @@ def open_browser(folder: Path) -> Iterator[Page]:
         assert program.stderr
         try:
             lines = iter(program.stderr.readline, "")
-            place = next(found[1] for line in lines if (found := re.search(r"listening on (ws://\S+)", line)))
-            with connect(place, max_size=None) as browser, connect(place_of_tab(browser, place), max_size=None) as tab:
+            url = next(found[1] for line in lines if (found := re.search(r"listening on (ws://\S+)", line)))
+            with connect(url, max_size=None) as browser, connect(open_tab(browser, url), max_size=None) as tab:
                 yield Page(tab)
                 browser.send(json.dumps({"id": 2, "method": "Browser.close"}))
         finally:
@@ -114,8 +114,8 @@ def open_browser(folder: Path) -> Iterator[Page]:
             program.communicate(timeout=LIMIT_S)
 
 
-def place_of_tab(browser: ClientConnection, place: str) -> str:
-    """Where a tab of its own is to be reached."""
+def open_tab(browser: ClientConnection, url: str) -> str:
+    """Open a tab and return its DevTools URL."""
     browser.send(json.dumps({"id": 1, "method": "Target.createTarget", "params": {"url": "about:blank"}}))
     target = json.loads(browser.recv(timeout=LIMIT_S))["result"]["targetId"]
-    return re.sub(r"/devtools/browser/.*", f"/devtools/page/{target}", place)
+    return re.sub(r"/devtools/browser/.*", f"/devtools/page/{target}", url)

@@ -1,37 +1,38 @@
-"""What tests are handed: a user of his own, the program as a process, scripts, screens, the shipped model."""
+"""Fixtures: an isolated user, the program as a process, scripted replies, terminals, the bundled model."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from browser import BROWSER, find_browser
+from fork_server import run as run_forked
 from fuzzing import load_profile
 from real import REAL_SERVERS
-from rkllm_chat import config
-from rkllm_chat.backends import open_backend
-from rkllm_chat.backends.llama import find_shipped_model
-from rkllm_chat.backends.rkllm import Rkllm
-from rkllm_chat.config import Generation, Settings
-from rkllm_chat.journal import Shelf
-from rkllm_chat.places import TRUST_VARIABLE
-from rkllm_chat.servers.programs import SANDBOX_VARIABLE
-from rkllm_runtime.build import build_runtime
-from rows import Rows
 from shell import Shell
 from stage import GREEDY, PROGRAM, Screen
-from targets import Targets
+
+if TYPE_CHECKING:
+    from rkllm_chat.backends.rkllm.backend import RkllmBackend
+    from rkllm_chat.config.settings import Generation
+    from rkllm_chat.storage.session_files import SessionDirectory
 
 LIMIT_S = 30
+SANDBOX = "RKLLM_CHAT_SANDBOX"
+REQUIRE_ALL = "REQUIRE_ALL"
+"""Set by the gate: a test that needs what is not on this machine fails instead of being skipped."""
 
 for number in (signal.SIGINT, signal.SIGHUP):
     if (
@@ -42,61 +43,61 @@ for number in (signal.SIGINT, signal.SIGHUP):
 Result = TypeVar("Result")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-
-LEFT_OUT = pytest.StashKey[dict[str, int]]()
-
-# Mark -> what those tests need, and whether it is there.
-NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
+# Mark -> what its tests need, and whether it is on this machine.
+NEEDS: dict[str, tuple[str, Callable[[], object]]] = {
+    "sandbox": ("bubblewrap is not installed", lambda: shutil.which("bwrap")),
+    "root": ("only root can give files away", lambda: os.geteuid() == 0),
+    "browser": (f"chromium is not installed; {BROWSER}=PROGRAM names another browser", find_browser),
     "real": (
-        f"real MCP servers: .ci/real_servers DIR, then {REAL_SERVERS}=DIR",
-        lambda: bool(os.environ.get(REAL_SERVERS)),
+        f"MCP servers of others: .ci/real_servers DIR, then {REAL_SERVERS}=DIR",
+        lambda: os.environ.get(REAL_SERVERS),
     ),
-    "sandbox": ("bubblewrap; ALLOW_NO_SANDBOX says to do without", lambda: not os.environ.get("ALLOW_NO_SANDBOX")),
-    "root": ("root, who alone can give a file away", lambda: os.geteuid() == 0),
-    "browser": (f"a browser: install chromium, or {BROWSER}=PROGRAM", lambda: bool(find_browser())),
 }
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    os.environ["LC_ALL"] = "C.UTF-8"  # what tests read is English wherever they run
-    os.environ[SANDBOX_VARIABLE] = (
-        "off"  # what servers of tests note in files is read; sandboxes have tests of their own
-    )
+def pytest_configure() -> None:
+    os.environ["LC_ALL"] = "C.UTF-8"  # tests expect English in every locale
+    os.environ[SANDBOX] = "off"  # tests read the files that servers write; sandboxes have tests of their own
+    # llama.cpp takes a thread per core, and they wait by spinning: beside other tests that costs ten times the CPU
+    multiprocessing.cpu_count = lambda: 1
     load_profile()
-    config.pluginmanager.register(Rows(config))
-    config.pluginmanager.register(Targets(config))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: a third of the time tests wait for other processes (measured)."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--record", action="store_true", help="write the recorded sessions of tests/terminal anew")
+    parser.addoption(
+        "--record", action="store_true", help="write recorded sessions, prompts and the table of docs/trust.md anew"
+    )
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what needs something that is not on this machine; `pytest_terminal_summary` says so."""
-    missing = [mark for mark, (_, is_there) in NEEDS.items() if not is_there()]
-    left_out = {mark: [item for item in items if item.get_closest_marker(mark)] for mark in missing}
-    gone = [item for group in left_out.values() for item in group]
-    if gone:
-        items[:] = [item for item in items if item not in gone]
-        config.hook.pytest_deselected(items=gone)
-    config.stash[LEFT_OUT] = {mark: len(group) for mark, group in left_out.items() if group}
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs what is not on this machine, or fail it under REQUIRE_ALL."""
+    for mark, (missing, is_there) in NEEDS.items():
+        if item.get_closest_marker(mark) and not is_there():
+            (pytest.fail if os.environ.get(REQUIRE_ALL) else pytest.skip)(missing)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for mark, count in terminalreporter.config.stash.get(LEFT_OUT, {}).items():
-        terminalreporter.write_line(f"NOT TESTED: {count} tests need {NEEDS[mark][0]}", red=True, bold=True)
+    """Count and name what was skipped."""
+    reasons = Counter(str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ()))
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}", yellow=True)
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """A user of his own, with an empty home."""
+    """Return the environment of an isolated user with an empty home."""
     home = tmp_path / "home"
     home.mkdir()
-    inherited = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", SANDBOX_VARIABLE)
+    inherited = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", SANDBOX)
     kept = {name: os.environ[name] for name in inherited if name in os.environ}
     own = {"HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm"}
-    return {**kept, **own, TRUST_VARIABLE: "1"}  # what a test writes into its folder is its user's own
+    return {**kept, **own, "RKLLM_CHAT_TRUST_PROJECT": "1"}  # what a test writes into its folder is its user's own
 
 
 @pytest.fixture
@@ -108,27 +109,27 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shelf(environment: dict[str, str]) -> Shelf:
-    """Where the program of this user keeps its sessions."""
-    return Shelf(Path(environment["HOME"]) / ".local/state/rkllm-chat/sessions")
+def shelf(environment: dict[str, str]) -> SessionDirectory:
+    """The session folder of the isolated user."""
+    from rkllm_chat.storage.session_files import SessionDirectory
+
+    return SessionDirectory(Path(environment["HOME"]) / ".local/state/rkllm-chat/sessions")
 
 
 @pytest.fixture
 def program(environment: dict[str, str], folder: Path) -> Run:
-    """Runs `rkllm-chat` with arguments to its end."""
+    """Run `rkllm-chat` to its end."""
 
-    def run(*arguments: str, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+    def run(*arguments: str, stdin: str = "", code: int | None = 0) -> subprocess.CompletedProcess[str]:
+        done = run_forked(
             [*PROGRAM, *arguments],
             input=stdin,
-            capture_output=True,
             encoding="utf-8",
             env=environment,
             cwd=folder,
             timeout=LIMIT_S,
-            check=False,
         )
-        assert done.returncode == code, done.stdout + done.stderr
+        assert code in (None, done.returncode), done.stdout + done.stderr
         return done
 
     return run
@@ -136,7 +137,7 @@ def program(environment: dict[str, str], folder: Path) -> Run:
 
 @pytest.fixture
 def script(folder: Path) -> Callable[..., str]:
-    """Writes replies for the scripted backend; gives the file's name."""
+    """Write replies for the scripted backend; return the name of the file."""
 
     def write(*replies: str | dict[str, Any]) -> str:
         (folder / "replies.json").write_text(json.dumps(replies), encoding="utf-8")
@@ -147,7 +148,9 @@ def script(folder: Path) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def shipped_model() -> Path:
-    """The small GGUF; without it nothing here is proved, so its absence is a failure."""
+    """Return the bundled small GGUF; a missing file is a failure."""
+    from rkllm_chat.backends.llama.backend import find_shipped_model
+
     path = find_shipped_model()
     assert path.is_file(), f"the shipped model is missing: {path}"
     return path
@@ -156,6 +159,8 @@ def shipped_model() -> Path:
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Layout's letter -> the stand-in for librkllmrt.so, compiled once."""
+
+    from rkllm_runtime.build import build_runtime
 
     @cache
     def compile_family(family: str) -> Path:
@@ -166,7 +171,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture
 def npu_model(shipped_model: Path, tmp_path: Path) -> Path:
-    """The small model under a name that a board's owner would give it; nothing lies beside it."""
+    """Return the small model under a typical .rkllm name, without a tokenizer next to it."""
     path = tmp_path / "tiny-tools-rk3588.rkllm"
     path.symlink_to(shipped_model)
     return path
@@ -174,7 +179,7 @@ def npu_model(shipped_model: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run() -> Iterator[Callable[[Coroutine[Any, Any, Result]], Result]]:
-    """Runs coroutines on one loop."""
+    """Run coroutines on one event loop."""
     loop = asyncio.new_event_loop()
     yield loop.run_until_complete
     loop.run_until_complete(loop.shutdown_asyncgens())  # as asyncio.run does
@@ -188,10 +193,14 @@ def open_npu(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     run: Callable[..., Any],
-) -> Iterator[Callable[..., Rkllm]]:
-    """Opens the NPU backend on the stand-in of a layout; its RKLLM_STANDIN_ variables are given in capitals."""
+) -> Iterator[Callable[..., RkllmBackend]]:
+    """Open the NPU backend on the stand-in of a layout; options in capitals are its RKLLM_STANDIN_ variables."""
+    from rkllm_chat.backends import open_backend
+    from rkllm_chat.backends.rkllm.backend import RkllmBackend
+    from rkllm_chat.config import settings as config
+
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    backends: list[Rkllm] = []
+    backends: list[RkllmBackend] = []
 
     def open_one(
         family: str = "G",
@@ -199,15 +208,15 @@ def open_npu(
         context: int = 2048,
         thinking: str = "auto",
         **options: Any,
-    ) -> Rkllm:
+    ) -> RkllmBackend:
         for name in [name for name in options if name.isupper()]:
             monkeypatch.setenv(f"RKLLM_STANDIN_{name}", options.pop(name))
         rkllm = config.Rkllm(library=str(compiled(family)), **options)
-        settings = Settings(
+        settings = config.Settings(
             model=str(npu_model), rkllm=rkllm, generation=generation, context_tokens=context, thinking=thinking
         )
         backend = open_backend(settings)
-        assert isinstance(backend, Rkllm)
+        assert isinstance(backend, RkllmBackend)
         backends.append(backend)
         return backend
 
@@ -218,7 +227,7 @@ def open_npu(
 
 @pytest.fixture
 def open_screen(environment: dict[str, str], folder: Path) -> Iterator[Callable[..., Screen]]:
-    """Starts `rkllm-chat` on a terminal of its own; ends it with the test."""
+    """Start `rkllm-chat` on a terminal; it is closed after the test."""
     screens: list[Screen] = []
 
     def start(*arguments: str, size: tuple[int, int] = (100, 30), **variables: str) -> Screen:

@@ -1,8 +1,8 @@
-"""How many examples the tests that try anything are given: few and always the same, or as many as you say.
+"""Number of examples of property tests: few and always the same, or as many as RKLLM_CHAT_FUZZ says.
 
     RKLLM_CHAT_FUZZ=10000 pytest --timeout 0 tests -k any
 
-gives each of them so many at least, and others in every run. A test that names no number gets the profile's 100.
+runs at least that many, different in every run. A test without a number of its own runs the profile's 100.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ BUDGET = int(os.environ.get(FUZZ) or 0)
 
 
 def examples(count: int) -> int:
-    """The number of examples of a test that is content with `count` in every run of all tests."""
+    """Return the number of examples of a test that runs `count` by default."""
     return max(count, BUDGET)
 
 
 def load_profile() -> None:
-    """From here on tests are given the same examples in every run, and as long as they need for each."""
+    """Use the same examples in every run, without a time limit for each."""
     settings.register_profile("steady", max_examples=examples(100), derandomize=not BUDGET, deadline=None)
     settings.load_profile("steady")

@@ -1,4 +1,4 @@
-"""The one-shot commands as a script sees them: each is a process, and gives one JSON document and nothing else."""
+"""Run the JSON commands as a script does: each is a process that prints one JSON document and nothing else."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rkllm_chat.config import ServerConfig
-from servers.faults import chaos, left_behind, read_events
+from fork_server import start
+from mcp_client.faults import chaos, left_behind, read_events
+from rkllm_chat.config.settings import ServerConfig
 from stage import PROGRAM
 
 LIMIT_S = 60
@@ -25,30 +26,30 @@ TESTS = Path(__file__).parent
 
 @dataclass
 class Shell:
-    """A folder with a configuration in it. `run` checks what holds for every command, whatever it does."""
+    """A folder with a configuration. `run` checks what every command must satisfy."""
 
     folder: Path
     environment: dict[str, str]
     servers: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def add(self, name: str, **entry: Any) -> None:
-        """Adds a server to mcp.json."""
+        """Add a server to mcp.json."""
         self.servers[name] = entry
         (self.folder / "mcp.json").write_text(json.dumps({"mcpServers": self.servers}), encoding="utf-8")
 
     def add_chaos(self, mode: str = "ok", name: str = "chaos", **options: Any) -> None:
-        """Adds a server that misbehaves in one way; what happens to it is noted in the folder."""
+        """Add a server that misbehaves in one way and records its events in the folder."""
         server: ServerConfig = chaos(self.folder, mode, name, **options)
-        given = ("env", "cwd", "timeout_s", "connect_s", "tools_allow", "tools_deny")
-        rest = {key: getattr(server, key) for key in given if getattr(server, key)}
+        copied = ("env", "cwd", "timeout_s", "connect_s", "tools_allow", "tools_deny")
+        rest = {key: getattr(server, key) for key in copied if getattr(server, key)}
         self.add(name, command=server.command, args=list(server.args), **rest)
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        return subprocess.Popen([*PROGRAM, *arguments], env=self.environment, cwd=self.folder, **pipes)
+        return start([*PROGRAM, *arguments], env=self.environment, cwd=self.folder, **pipes)
 
     def run(self, *arguments: str, stdin: bytes = b"") -> dict[str, Any]:
-        """The document of a command: one, whole, alone, and of the same mind as the exit code."""
+        """Return the document of a command, which must be the only output and agree with the exit code."""
         process = self.start(*arguments, stdin=subprocess.PIPE)
         try:
             output, errors = process.communicate(stdin, timeout=LIMIT_S)
@@ -68,13 +69,13 @@ class Shell:
         return document
 
     def result(self, *arguments: str, stdin: bytes = b"") -> Any:
-        """What a command that succeeds gives."""
+        """Return the result of a command that succeeds."""
         document = self.run(*arguments, stdin=stdin)
         assert document["ok"], document
         return document["result"]
 
     def error(self, *arguments: str, stdin: bytes = b"") -> dict[str, Any]:
-        """How a command fails: type, message, details."""
+        """Return the error of a command that fails: type, message, details."""
         document = self.run(*arguments, stdin=stdin)
         assert not document["ok"], document
         error: dict[str, Any] = document["error"]
@@ -82,17 +83,17 @@ class Shell:
         return error
 
     def events(self, event: str, name: str = "chaos") -> list[dict[str, Any]]:
-        """What a chaos server noted of a kind."""
+        """Return the events of one kind that a chaos server recorded."""
         return [entry for entry in read_events(self.folder, name) if entry["event"] == event]
 
-    def heard(self, method: str, name: str = "chaos") -> list[dict[str, Any]]:
-        """The messages of a method that a chaos server got."""
+    def received(self, method: str, name: str = "chaos") -> list[dict[str, Any]]:
+        """Return the messages of a method that a chaos server received."""
         messages = [entry["message"] for entry in self.events("in", name)]
         return [message for message in messages if message.get("method") == method]
 
 
 def wait_until(happened: Callable[[], object]) -> None:
-    """Waits for an event in another process."""
+    """Wait for an event in another process."""
     end = time.monotonic() + EVENT_S
     while not happened():
         assert time.monotonic() < end, "it did not happen"
@@ -101,8 +102,8 @@ def wait_until(happened: Callable[[], object]) -> None:
 
 @contextmanager
 def serving(transport: str, environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """The full server over a transport, as an entry of a configuration."""
-    command = [sys.executable, "-m", "servers.full_server", transport]
+    """Run the full server over a transport; yield its configuration entry."""
+    command = [sys.executable, "-m", "mcp_client.full_server", transport]
     path = os.pathsep.join([str(TESTS), *filter(None, [environment.get("PYTHONPATH")])])
     if transport == "stdio":
         yield {"command": command[0], "args": command[1:], "env": {"PYTHONPATH": path}}

@@ -1,4 +1,4 @@
-"""The stage that tests play on: written replies, plain tools, and the real program on a real pseudo terminal."""
+"""Helpers of tests: scripted conversations, plain tools, and the real program on a pseudo terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pty
 import select
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -22,13 +21,16 @@ from typing import Any
 
 import pyte
 
-from rkllm_chat import language
-from rkllm_chat.backends.scripted import Reply, Scripted
-from rkllm_chat.chat import Approve, Backend, Chat, decline_all
-from rkllm_chat.config import Generation, Settings
-from rkllm_chat.events import Event, Text, Thought
-from rkllm_chat.messages import Message, Tool, ToolResult
-from rkllm_chat.rounds import OnProgress
+from fork_server import start
+from rkllm_chat.backends.base import Backend
+from rkllm_chat.backends.scripted import ScriptedBackend, ScriptedReply
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.turn import Turn
+from rkllm_chat.config.settings import Generation, Settings
+from rkllm_chat.core import i18n
+from rkllm_chat.core.events import Event, Text, Thought
+from rkllm_chat.core.messages import Message, Tool, ToolResult
+from rkllm_chat.core.protocols import ApprovalCallback, ProgressCallback, decline_all
 
 GREEDY = Generation(temperature=0, max_tokens=200)
 DIM = 2
@@ -36,7 +38,7 @@ PROGRAM = [sys.executable, "-m", "rkllm_chat"]
 
 
 def call_text(name: str, /, **arguments: Any) -> str:
-    """A call as a model writes it."""
+    """Return a tool call as a model writes it."""
     body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     return f"[TOOL_CALL]\n{body}\n[END_TOOL_CALL]"
 
@@ -57,7 +59,7 @@ class Box:
             for name in self.functions
         ]
 
-    async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: OnProgress) -> ToolResult:
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: ProgressCallback) -> ToolResult:
         self.called.append((tool.name, dict(arguments)))
         on_progress(1, 2, "half")
         try:
@@ -68,20 +70,23 @@ class Box:
 
 
 def make_chat(
-    replies: Sequence[str | Reply], box: Box | None = None, approve: Approve = decline_all, **settings: Any
-) -> Chat:
-    """A chat with written replies and plain tools."""
-    backend = Scripted(replies, settings.pop("context", 4096))
-    return Chat(backend, box or Box({}), Settings(**settings), language.load(), approve)
+    replies: Sequence[str | ScriptedReply],
+    box: Box | None = None,
+    approve: ApprovalCallback = decline_all,
+    **settings: Any,
+) -> Conversation:
+    """Make a conversation with scripted replies and plain tools."""
+    backend = ScriptedBackend(replies, settings.pop("context", 4096))
+    return Conversation(backend, box or Box({}), Settings(**settings), i18n.load(), approve)
 
 
-def take_turn(chat: Chat, line: str) -> list[Event]:
-    """One whole turn of a chat, as a list of events."""
-    return asyncio.run(collect(chat.send(line)))
+def take_turn(chat: Conversation, line: str) -> list[Event]:
+    """Run one turn and return its events."""
+    return asyncio.run(collect(Turn(chat).run(line)))
 
 
 async def collect(stream: AsyncGenerator[Event, None]) -> list[Event]:
-    """All events of a stream, neighbouring texts joined."""
+    """Return all events of a stream, with adjacent texts joined."""
     events: list[Event] = []
     async with aclosing(stream) as running:
         async for event in running:
@@ -96,25 +101,40 @@ async def collect(stream: AsyncGenerator[Event, None]) -> list[Event]:
 
 
 async def end_after(backend: Backend, prompt: Sequence[Message], pieces: int) -> list[Any]:
-    """Listens to so many pieces of a reply, asks the engine to end it, and gives all that came, also behind that."""
-    heard: list[Any] = []
+    """Stop a reply after `pieces` chunks and return all items, including those after the stop."""
+    items: list[Any] = []
     async with aclosing(backend.stream(prompt, GREEDY)) as stream:
-        while sum(isinstance(item, str) for item in heard) < pieces:
-            heard.append(await anext(stream))
-        heard.append(await stream.asend(True))
-        heard += [item async for item in stream]
-    return heard
+        while sum(isinstance(item, str) for item in items) < pieces:
+            items.append(await anext(stream))
+        stream.stop()
+        items += [item async for item in stream]
+    return items
 
 
 class Emulator(pyte.Screen):  # type: ignore[misc]
-    """A terminal in memory. It shows what is dim as grey, which pyte itself does not know."""
+    """A terminal in memory. It shows dim text as grey, because pyte does not support dim.
+
+    A line is rendered again only when it has changed: tests look at the screen after every read.
+    """
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self._rendered: dict[int, str] = {}
+        super().__init__(columns, lines)
+
+    @property
+    def display(self) -> list[str]:
+        for row in self.dirty:
+            line = self.buffer[row]
+            self._rendered[row] = "".join(line[at].data if at in line else " " for at in range(self.columns))
+        self.dirty.clear()
+        return [self._rendered[row] for row in range(self.lines)]
 
     def select_graphic_rendition(self, *attributes: int, **more: Any) -> None:
         super().select_graphic_rendition(*(90 if one == DIM else one for one in attributes), **more)
 
 
 class Screen:
-    """The program on a pseudo terminal, with an emulator that says what a person would see."""
+    """The program on a pseudo terminal, with an emulator that shows what a user sees."""
 
     def __init__(
         self,
@@ -123,28 +143,47 @@ class Screen:
         folder: Path,
         size: tuple[int, int] = (100, 30),
         command: Sequence[str] = PROGRAM,
+        forks: bool = True,
     ) -> None:
         columns, rows = size
         self.emulator = Emulator(columns or 80, rows or 24)
         self.stream = pyte.ByteStream(self.emulator)
         self.bytes = b""
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.terminal = ours
-        self.process = subprocess.Popen(
+        terminal, program_end = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.terminal = terminal
+        self.process = start(
             [*command, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            forks=forks,
+            owns_terminal=True,
+            stdin=program_end,
+            stdout=program_end,
+            stderr=program_end,
             env=dict(environment),
             cwd=folder,
-            preexec_fn=lambda: make_controlling(theirs),
         )
-        os.close(theirs)
+        os.close(program_end)
         self.emulator.write_process_input = self.type  # a terminal answers where its cursor is
 
     def type(self, keys: str) -> None:
         os.write(self.terminal, keys.encode())
+
+    def say(self, keys: str, *texts: str) -> list[str]:
+        """Type, and wait for one text after another; give the lines of the screen."""
+        self.type(keys)
+        for text in texts:
+            self.wait_for(text)
+        return self.lines()
+
+    def enter(self, line: str, *texts: str) -> list[str]:
+        """Type a line, wait for texts (for the line, where none are given) and the next prompt; give the screen."""
+        self.say(f"{line}\r", *(texts or (f"> {line}",)))
+        return self.wait_for_prompt()
+
+    def leave(self) -> None:
+        """Leave the chat with Ctrl+D at its prompt."""
+        self.type("\x04")
+        assert self.wait_for_end() == 0
 
     def wait_until_hushed(self, seconds: float = 15) -> None:
         """Waits until the program keeps the terminal from showing what is typed."""
@@ -211,8 +250,3 @@ class Screen:
             os.kill(self.process.pid, signal.SIGKILL)
             self.process.wait()
         os.close(self.terminal)
-
-
-def make_controlling(terminal: int) -> None:
-    os.setsid()
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)

@@ -1,4 +1,4 @@
-"""A short talk beside servers that misbehave: every turn ends, nothing piles up. `tests.bench soak` is a long one."""
+"""A short chat with faulty servers: every turn ends, nothing accumulates. `tests.bench soak` is a long one."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections import Counter
 
 import pytest
 
-from bench.soak import MODES, talk_beside
+from bench.soak import MODES, run_soak
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_faults_in_every_other_turn_leave_no_turn_open_no_file_and_no_process() -> None:
+def test_faults_leave_no_turn_no_file_and_no_process_open() -> None:
     modes, faults = MODES[:5], 10
-    talk = talk_beside(modes, faults, every_s=0)
-    assert talk.turns == 2 * faults + 3
-    assert talk.ended == Counter(answered=talk.turns)
-    assert talk.faults.total() == faults
-    assert talk.faults["failed"] >= faults * 4 // 5
-    assert talk.answers == Counter(completed=faults + 3 * (len(modes) + 1))
-    assert len({(sample.files, sample.processes) for sample in talk.rest}) == 1
-    assert talk.rest[-1].processes >= len(modes) + 2  # the program, the healthy server
-    assert (talk.left, talk.code) == (0, 0)
+    result = run_soak(modes, faults, every_s=0)
+    assert result.turns == 2 * faults + 3
+    assert result.ended == Counter(answered=result.turns)
+    assert result.faults.total() == faults
+    assert result.faults["failed"] >= faults * 4 // 5
+    assert result.answers == Counter(completed=faults + 3 * (len(modes) + 1))
+    assert len({(sample.files, sample.processes) for sample in result.rest}) == 1
+    assert result.rest[-1].processes >= len(modes) + 2  # the program, the healthy server
+    assert (result.left, result.code) == (0, 0)

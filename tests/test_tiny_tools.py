@@ -1,4 +1,4 @@
-"""What the small model is trained on: composed by the product itself, and read back by the product's own scanner."""
+"""The training data of the small model is composed and parsed by the product's own code."""
 
 from __future__ import annotations
 
@@ -16,28 +16,27 @@ from typing import Any
 
 import pytest
 
-from rkllm_chat.arguments import check
-from rkllm_chat.describing import TOOL as DESCRIBE_TOOL
-from rkllm_chat.errors import ValidationError
-from rkllm_chat.events import CallFound, CallGarbled
-from rkllm_chat.families import make_scanner
-from rkllm_chat.formats import FORMATS
-from rkllm_chat.messages import Tool
-from rkllm_chat.more import TOOL as MORE_TOOL
-from rkllm_chat.rounds import read_call
+from rkllm_chat.calls.arguments import validate_arguments
+from rkllm_chat.calls.formats import FORMATS
+from rkllm_chat.calls.model_families import make_scanner
+from rkllm_chat.chat.builtin_tools import DESCRIBE_TOOL, MORE_TOOL
+from rkllm_chat.chat.tool_calls import resolve_call
+from rkllm_chat.core.errors import ValidationError
+from rkllm_chat.core.events import CallFound, CallUnreadable
+from rkllm_chat.core.messages import Tool
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "models" / "tiny-tools"
 REAL_TOOLS = json.loads((ROOT / "tests" / "real_tools.json").read_text(encoding="utf-8"))
 NEEDS_TORCH = {"batches", "export", "muon", "network", "quick", "train"}
-COUNT = 2000
+COUNT = 1000
 OPENINGS = {"json": "[TOOL_CALL]\n{", "hermes": "<tool_call>\n{", "xml": "<tool_call name="}
 
 
 @cache
-def drawn(*options: str) -> tuple[dict[str, Any], ...]:
+def drawn(*options: str, count: int = COUNT) -> tuple[dict[str, Any], ...]:
     """Lines of show.py."""
-    command = [sys.executable, str(SCRIPTS / "show.py"), "--count", str(COUNT), *options]
+    command = [sys.executable, str(SCRIPTS / "show.py"), "--count", str(count), *options]
     done = subprocess.run(
         command,
         capture_output=True,
@@ -50,21 +49,27 @@ def drawn(*options: str) -> tuple[dict[str, Any], ...]:
     return tuple(json.loads(line) for line in done.stdout.splitlines())
 
 
-def calls_in(reply: str, form: str, tools: list[Tool]) -> list[CallFound | CallGarbled]:
-    scanner = make_scanner(form, FORMATS, tools)
-    return [event for event in (*scanner.feed(reply), *scanner.close()) if isinstance(event, CallFound | CallGarbled)]
+def calls_in(reply: str, form: str, tools: list[Tool]) -> list[CallFound | CallUnreadable]:
+    scanner = make_scanner(form, tuple(FORMATS), tools)
+    return [
+        event for event in (*scanner.feed(reply), *scanner.close()) if isinstance(event, CallFound | CallUnreadable)
+    ]
 
 
 HELD_OUT = "--held-out"
-DRAWS = {"trained": ("--seed", "1"), "held out": ("--seed", "2", HELD_OUT), "more": ("--seed", "5", HELD_OUT)}
+DRAWS = {
+    "few": pytest.param(("--seed", "1"), 100),
+    "trained": pytest.param(("--seed", "1"), COUNT, marks=pytest.mark.slow),
+    "held out": pytest.param(("--seed", "2", HELD_OUT), COUNT, marks=pytest.mark.slow),
+}
 
 
-@pytest.mark.parametrize("options", DRAWS.values(), ids=DRAWS)
-def test_every_reply_is_read_back_as_the_calls_that_were_wanted(options: tuple[str, ...]) -> None:
-    lines = drawn(*options)
+@pytest.mark.parametrize(("options", "count"), DRAWS.values(), ids=DRAWS)
+def test_every_reply_is_parsed_as_the_wanted_calls(options: tuple[str, ...], count: int) -> None:
+    lines = drawn(*options, count=count)
     found = Counter[str]()
     for line in lines:
-        tools = [*(Tool(*told) for told in line["tools"]), MORE_TOOL, DESCRIBE_TOOL]
+        tools = [*(Tool(*fields) for fields in line["tools"]), MORE_TOOL, DESCRIBE_TOOL]
         for reply, wanted, is_learnt in zip(line["replies"], line["wanted"], line["learnt"], strict=True):
             calls = calls_in(reply, line["form"], tools)
             if not is_learnt:
@@ -76,29 +81,31 @@ def test_every_reply_is_read_back_as_the_calls_that_were_wanted(options: tuple[s
             for call, (name, arguments) in zip(calls, wanted, strict=True):
                 assert isinstance(call, CallFound)
                 tool = next(tool for tool in tools if tool.name == name)
-                assert dict(check(call.call.arguments, tool.schema).arguments) == arguments, reply
+                assert dict(validate_arguments(call.call.arguments, tool.schema).arguments) == arguments, reply
             found[line["form"]] += len(calls)
     assert all(found[form] > 5 for form in OPENINGS), found
 
 
-def test_a_call_that_is_wrong_on_purpose_is_never_learnt_and_the_chat_would_not_run_it() -> None:
+@pytest.mark.slow
+def test_a_call_that_is_wrong_on_purpose_is_neither_learnt_nor_run() -> None:
     wrong = 0
     for line in drawn("--seed", "1"):
-        tools = [Tool(*told) for told in line["tools"]]
+        tools = [Tool(*fields) for fields in line["tools"]]
         for reply, is_learnt in zip(line["replies"], line["learnt"], strict=True):
             for call in calls_in(reply, line["form"], tools):
                 if not is_learnt and isinstance(call, CallFound):
                     wrong += 1
-                    assert not hasattr(read_call(call.call, tools, language_words()), "index"), reply
+                    assert not hasattr(resolve_call(call.call, tools, language_words()), "index"), reply
     assert wrong
 
 
 def language_words() -> Any:
-    from rkllm_chat import language
+    from rkllm_chat.core import i18n
 
-    return language.load("en")
+    return i18n.load("en")
 
 
+@pytest.mark.slow
 def test_the_sample_has_every_kind_of_talk_list_and_language() -> None:
     lines = [*drawn("--seed", "1"), *drawn("--seed", "2", "--held-out")]
     kinds = {kind for line in lines for kind in line["kinds"]}
@@ -112,14 +119,15 @@ def test_the_sample_has_every_kind_of_talk_list_and_language() -> None:
     assert any("enum" in schema for schema in schemas) and max(len(line["kinds"]) for line in lines) >= 10
 
 
+@pytest.mark.slow
 def test_the_prompt_is_the_one_of_the_chat() -> None:
-    from rkllm_chat.prompt import compose
+    from rkllm_chat.prompt.compose import compose_prompt
 
     full = [line for line in drawn("--seed", "1") if line["level"] == "full"]
     assert len(full) < COUNT
     for line in full[:20]:
-        tools = [Tool(*told) for told in line["tools"]]
-        system = compose([], tools, tool_format=line["form"])[0].text
+        tools = [Tool(*fields) for fields in line["tools"]]
+        system = compose_prompt([], tools, tool_format=line["form"])[0].text
         assert line["prompt"].startswith(f"<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n")
 
 
@@ -129,7 +137,7 @@ from random import Random
 from board_list import board_tools
 from lent import ALIASES, lend
 from misfits import is_lacking, things_of
-from rkllm_chat.messages import Tool
+from rkllm_chat.core.messages import Tool
 
 for tool in board_tools():
     for about in ALIASES[tool.name].abouts.split("|"):
@@ -140,13 +148,15 @@ for tool in board_tools():
 """
 
 
-def test_what_another_server_lends_of_the_board_is_not_asked_for_as_a_misfit() -> None:
+@pytest.mark.slow
+def test_a_tool_of_the_board_under_another_server_is_no_misfit() -> None:
     done = subprocess.run([sys.executable, "-c", LENT], cwd=SCRIPTS, capture_output=True, text=True, check=True)
     judged = [line.split("\t") for line in done.stdout.splitlines()]
     assert len(judged) > 20
     assert not [name for name, is_known in judged if is_known != "True"]
 
 
+@pytest.mark.slow
 def test_no_tool_of_the_real_servers_is_trained_on() -> None:
     real = {(tool["name"], tool["description"]) for tools in REAL_TOOLS.values() for tool in tools}
     shown = {(name, about) for line in drawn("--seed", "1") for name, about, _, server in line["tools"]}
@@ -155,24 +165,24 @@ def test_no_tool_of_the_real_servers_is_trained_on() -> None:
     assert not [about for _, about in real if about.splitlines()[0] in themes]
 
 
-def test_the_written_questions_want_calls_that_their_servers_take() -> None:
+def test_the_written_questions_want_valid_calls() -> None:
     with (SCRIPTS / "real_questions.tsv").open(encoding="utf-8") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    assert len(rows) >= 200 and len({said for _, said, _, _ in rows}) == len(rows)
-    for server, said, name, arguments in rows:
+    assert len(rows) >= 200 and len({question for _, question, _, _ in rows}) == len(rows)
+    for server, question, name, arguments in rows:
         tool = next(tool for tool in REAL_TOOLS[server] if tool["name"] == name)
-        given = json.loads(arguments)
+        expected = json.loads(arguments)
         try:
-            assert dict(check(given, tool["inputSchema"]).arguments) == given
+            assert dict(validate_arguments(expected, tool["inputSchema"]).arguments) == expected
         except ValidationError as error:
-            pytest.fail(f"{said}: {error.message}")
+            pytest.fail(f"{question}: {error.message}")
 
 
-def test_the_written_questions_say_every_text_that_they_want() -> None:
+def test_the_written_questions_contain_every_wanted_text() -> None:
     for line in (SCRIPTS / "real_questions.tsv").read_text(encoding="utf-8").splitlines():
-        _, said, _, arguments = line.split("\t")
+        _, question, _, arguments = line.split("\t")
         for text in texts_in(json.loads(arguments)):
-            assert text.casefold() in said.casefold(), line
+            assert text.casefold() in question.casefold(), line
 
 
 def texts_in(value: Any) -> list[str]:
@@ -182,12 +192,11 @@ def texts_in(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-@pytest.mark.parametrize("script", sorted(path.stem for path in SCRIPTS.glob("*.py")))
-def test_what_a_script_imports_is_there(script: str) -> None:
-    """Those that need torch cannot be imported here; what they take from the others can be looked for."""
+def test_what_scripts_import_exists() -> None:
+    """Scripts that need torch cannot be imported here, but the names that they import can be checked."""
     scripts = {path.stem: path for path in SCRIPTS.glob("*.py")}
     assert scripts.keys() >= NEEDS_TORCH
-    for node in ast.walk(ast.parse(scripts[script].read_text(encoding="utf-8"))):
+    for node in (node for path in scripts.values() for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))):
         if not isinstance(node, ast.ImportFrom) or node.module is None:
             continue
         names = {alias.name for alias in node.names}

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 
 from catalogued import catalogue_at, lines_of
-from rkllm_chat.bundled.board.server import build_server
-from rkllm_chat.messages import Message, Tool
-from rkllm_chat.prompt import compose
+from rkllm_chat.core.messages import Message, Tool
+from rkllm_chat.mcp_servers.board.server import build_server
+from rkllm_chat.prompt.compose import compose_prompt
 
 # Of the prompt for the whole board list that the shipped model was trained with; export.py stores it in the GGUF.
 PROMPT_SHA256 = "d5d64251dd886261130e45388fb2617e69f53ff1b351db8cdd915e0833c9738b"
@@ -25,5 +25,5 @@ def board_prompt_sha256() -> str:
     """The fingerprint of what the chat says of the board's tools now: in its system text, and before a question."""
     tools = board_tools()
     asked = Message("user", "", tools=tuple(lines_of(tools, "json").values()))
-    prompt = compose([asked], (), catalogue=catalogue_at("servers", tools, "json"))
+    prompt = compose_prompt([asked], (), catalogue=catalogue_at("servers", tools, "json"))
     return hashlib.sha256("\n".join(message.text for message in prompt).encode()).hexdigest()

@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from rkllm_chat.bundled.board import places, sums
+from rkllm_chat.mcp_servers.board import calculator as sums
+from rkllm_chat.mcp_servers.board import time_zones as places
 from vocabulary import ZONES, file_path, japanese_name, name, stem, word
 
 SENSORS = (
@@ -87,7 +88,7 @@ def npu(_arguments: Mapping[str, Any], random: Random) -> tuple[str, bool]:
 def calculation(arguments: Mapping[str, Any], _random: Random) -> tuple[str, bool]:
     try:
         return f"{arguments['expression']} = {sums.calculate(arguments['expression'])}", True
-    except sums.SumError as error:
+    except sums.CalculationError as error:
         return str(error), False
 
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 from random import Random
 
 from exchanges import WORDS, Exchange, Step, Told
-from rkllm_chat.catalogue import Catalogue, Level, make_catalogue
-from rkllm_chat.choosing import name_only, tell_again
-from rkllm_chat.formats import FORMATS
-from rkllm_chat.messages import Tool
-from rkllm_chat.names import DESCRIBE, shown_names
-from rkllm_chat.ranking import Index, rank_few
-from rkllm_chat.sketch import list_tool
+from rkllm_chat.calls.formats import FORMATS
+from rkllm_chat.calls.tool_names import DESCRIBE, shown_names
+from rkllm_chat.chat.tool_selection import make_name_lines, skip_visible_signatures
+from rkllm_chat.core.messages import Tool
+from rkllm_chat.prompt.tool_catalogue import Catalogue, Level, make_catalogue
+from rkllm_chat.prompt.tool_listing import render_tool
+from rkllm_chat.prompt.tool_ranking import ToolIndex, select_few_tools
 
 LEVELS: dict[Level, float] = {"about": 6, "names": 2}
 SERVERS_SHARE = 0.97
@@ -49,10 +49,10 @@ class Telling:
     `lines`: shown name -> how a tool is called; `has_names`: whether the catalogue says what tools there are.
     """
 
-    def __init__(self, lines: Mapping[str, str], index: Index, has_names: bool, random: Random) -> None:
+    def __init__(self, lines: Mapping[str, str], index: ToolIndex, has_names: bool, random: Random) -> None:
         self.lines, self.index, self.has_names, self.random = lines, index, has_names, random
         self.names = {id(tool): name for name, tool in shown_names(index.tools).items()}
-        self.short = name_only(lines)
+        self.short = make_name_lines(lines)
         self.room = random.randint(*CHARACTERS)
         self.told: set[str] = set()
 
@@ -61,7 +61,7 @@ class Telling:
         wanted = [name for step in exchange.steps if not step.is_wrong for name, _ in step.calls]
         known = [name for name in dict.fromkeys(wanted) if name in self.lines]
         likely = self.likeliest(exchange.said, known)
-        told = tell_again(likely, self.told, self.short)
+        told = skip_visible_signatures(likely, self.told, self.short)
         self.told |= set(likely)
         asked = [self.describe(name) for name in known if self.lines[name] not in self.told]
         return replace(exchange, steps=(*asked, *exchange.steps)), told
@@ -70,7 +70,7 @@ class Telling:
         is_missed = self.has_names and self.random.random() < MISSED_SHARE
         is_helped = not self.has_names or (not is_missed and self.random.random() < HELPED_SHARE)
         helped = wanted if is_helped else []
-        ranked = [self.names[id(tool)] for tool in rank_few(self.index, said, {})]
+        ranked = [self.names[id(tool)] for tool in select_few_tools(self.index, said, {})]
         chosen: list[str] = []
         for name in dict.fromkeys([*ranked[:1], *helped, *ranked[1:]]):
             if is_missed and name in wanted:
@@ -89,4 +89,4 @@ class Telling:
 
 
 def lines_of(tools: Sequence[Tool], form: str) -> dict[str, str]:
-    return {name: list_tool(name, tool, FORMATS[form]) for name, tool in shown_names(tools).items()}
+    return {name: render_tool(name, tool, FORMATS[form]) for name, tool in shown_names(tools).items()}

@@ -11,15 +11,15 @@ from random import Random
 from board_list import board_tools
 from board_questions import Question, board_question
 from board_results import board_result
-from catalogued import Index, Level, Telling, catalogue_at, draw_level, lines_of
+from catalogued import Level, Telling, catalogue_at, draw_level, lines_of
 from exchanges import Exchange, Step, Told, answer_with
 from invented import Made, invent_server, is_apart
 from lent import lent_server, own
 from misfits import misfit, things_of
-from rkllm_chat.messages import Message, Tool
-from rkllm_chat.prompt import compose
-from rkllm_chat.ranking import rank_few
-from rkllm_chat.templates import Piece, render_chatml
+from rkllm_chat.core.messages import Message, Tool
+from rkllm_chat.prompt.chat_templates import Piece, render_chatml
+from rkllm_chat.prompt.compose import compose_prompt
+from rkllm_chat.prompt.tool_ranking import ToolIndex, select_few_tools
 from saying import draw_language
 from talk import REFUSALS, small_talk
 from turns import ask_again, ask_corrected, ask_in_chain, ask_item, ask_long, ask_two
@@ -68,19 +68,21 @@ class Scene:
     @cached_property
     def head(self) -> Message:
         """The system message; composed once, as disarming a long list takes a while."""
-        return compose([], (), tool_format=self.form, catalogue=catalogue_at(self.level, self.tools, self.form))[0]
+        return compose_prompt([], (), tool_format=self.form, catalogue=catalogue_at(self.level, self.tools, self.form))[
+            0
+        ]
 
     @cached_property
     def lines(self) -> dict[str, str]:
         return lines_of(self.tools, self.form)
 
     @cached_property
-    def index(self) -> Index:
-        return Index(self.tools)
+    def index(self) -> ToolIndex:
+        return ToolIndex(self.tools)
 
     def pieces(self, history: Sequence[Message]) -> list[Piece]:
         """The prompt as the chat writes it, up to the answer that the model is to give next."""
-        return render_chatml([self.head, *compose(history, (), tool_format=self.form)[1:]])
+        return render_chatml([self.head, *compose_prompt(history, (), tool_format=self.form)[1:]])
 
 
 def draw_scene(random: Random, held_out: bool = False, most_tools: int = 12) -> Scene:
@@ -254,7 +256,7 @@ def refuse_near(scene: Scene, random: Random, held_out: bool) -> Turn:
     """A request that none of the tools fits, though it has a word for which the ranking would tell of one."""
     for _ in range(NEAR_DRAWS):
         turn = refuse(scene, random, held_out)
-        if rank_few(scene.index, turn.exchange.said, {}):
+        if select_few_tools(scene.index, turn.exchange.said, {}):
             break
     return turn
 

@@ -16,14 +16,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rkllm_chat import language
 from rkllm_chat.backends import open_backend
-from rkllm_chat.chat import Backend, Chat
-from rkllm_chat.config import Generation, Settings
-from rkllm_chat.errors import GenerationError
-from rkllm_chat.events import CallFound, CallGarbled, Event, ToolStarted
-from rkllm_chat.messages import Message, Tool, ToolResult
-from rkllm_chat.policy import Policy
+from rkllm_chat.backends.base import Backend
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.turn import Turn
+from rkllm_chat.config.policy import Policy
+from rkllm_chat.config.settings import Generation, Settings
+from rkllm_chat.core import i18n as language
+from rkllm_chat.core.errors import GenerationError
+from rkllm_chat.core.events import CallFound, CallUnreadable, Event, ToolStarted
+from rkllm_chat.core.messages import Message, Tool, ToolResult
 from samples import SAMPLES, Sample, draw_samples
 
 GOALS = {
@@ -54,14 +56,14 @@ class PlayedTools:
 
 async def judge(backend: Backend, settings: Settings, sample: Sample) -> tuple[dict[str, bool], str]:
     """What was right about one turn, and what the model said in it."""
-    talk = Chat(backend, PlayedTools(sample), replace(settings, tool_format=sample.form), language.load())
+    talk = Conversation(backend, PlayedTools(sample), replace(settings, tool_format=sample.form), language.load())
     talk.restore(list(sample.history))
     try:
         events = [event async for event in events_of(talk, sample)]
     except GenerationError as error:  # a list that this window does not hold
         return {"exact call": False, "right tool": False}, str(error)
     said = [message.text for message in talk.history[len(sample.history) :] if message.role == "assistant"]
-    tried = [event for event in events if isinstance(event, CallFound | CallGarbled)]
+    tried = [event for event in events if isinstance(event, CallFound | CallUnreadable)]
     ran = [(event.call.name, dict(event.call.arguments)) for event in events if isinstance(event, ToolStarted)]
     wanted = [(name, dict(arguments)) for step in sample.exchange.steps for name, arguments in step.calls]
     if not wanted:
@@ -93,8 +95,8 @@ def values_in(sample: Sample) -> int:
     return sum(len(arguments) for step in sample.exchange.steps for _, arguments in step.calls)
 
 
-async def events_of(talk: Chat, sample: Sample) -> AsyncGenerator[Event, None]:
-    async with aclosing(talk.send(sample.exchange.said)) as happened:
+async def events_of(talk: Conversation, sample: Sample) -> AsyncGenerator[Event, None]:
+    async with aclosing(Turn(talk).run(sample.exchange.said)) as happened:
         async for event in happened:
             yield event
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rkllm_chat import language
-from rkllm_chat.corrections import Misstep, correct
-from rkllm_chat.foreign import disarm
-from rkllm_chat.formats import FORMATS
-from rkllm_chat.messages import Message, Tool, ToolCall, ToolResult
-from rkllm_chat.paging import Page
-from rkllm_chat.rounds import read_call, unanswered
+from rkllm_chat.calls.feedback import CallError, write_correction
+from rkllm_chat.calls.formats import FORMATS
+from rkllm_chat.chat.tool_calls import make_unexecuted_result, resolve_call
+from rkllm_chat.core import i18n as language
+from rkllm_chat.core.messages import Message, Tool, ToolCall, ToolResult
+from rkllm_chat.prompt.result_pages import ResultPage
+from rkllm_chat.prompt.untrusted_text import neutralize
 
 LEADS = {"en": "Here it is:\n", "ja": "結果はこちらです。\n", "zh": "结果如下：\n"}
 WORDS = language.load("en")
@@ -25,7 +25,7 @@ class Told:
 
     text: str
     worked: bool = True
-    page: Page | None = None
+    page: ResultPage | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Exchange:
         """The messages it adds to a history, each with a label for its figures: "" for what no model is to learn."""
         written = [(Message("user", self.said), "")]
         for step in self.steps:
-            calls = "\n".join(FORMATS[form].show(name, arguments) for name, arguments in step.calls)
+            calls = "\n".join(FORMATS[form].render_call(name, arguments) for name, arguments in step.calls)
             written.append((Message("assistant", calls), "" if step.is_wrong else f"{self.kind}.call"))
             written += [(one, "") for one in self.remarks(step, tools, form)]
         return [*written, (Message("assistant", self.answer), f"{self.kind}.answer")]
@@ -72,14 +72,14 @@ def remark(name: str, arguments: Mapping[str, Any], told: Told) -> Message:
 def correction(name: str, arguments: Mapping[str, Any], tools: Sequence[Tool], form: str) -> Message:
     """What the chat says to a wrong call; LookupError where the call is not wrong."""
     call = ToolCall(name, arguments)
-    misstep = read_call(call, tools, WORDS)
-    if not isinstance(misstep, Misstep):
+    misstep = resolve_call(call, tools, WORDS)
+    if not isinstance(misstep, CallError):
         raise LookupError(f"nothing is wrong with {name} {arguments}")
-    result = unanswered(call, misstep.tool, "failed", misstep.fault)
-    return Message("tool", correct(misstep, FORMATS[form], WORDS), result)
+    result = make_unexecuted_result(call, misstep.tool, "failed", misstep.message)
+    return Message("tool", write_correction(misstep, FORMATS[form], WORDS), result)
 
 
 def answer_with(results: Sequence[str], spoken: str) -> str:
     """The results whole, behind a short lead where there are several lines or the question was not English."""
-    text = disarm("\n".join(results))
+    text = neutralize("\n".join(results))
     return text if spoken == "en" and "\n" not in text else LEADS[spoken] + text

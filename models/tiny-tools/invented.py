@@ -12,7 +12,7 @@ from typing import Any
 from board_questions import Question
 from kinds import CHOICES, KIN, KINDS, TEXT, WEIGHTS, draw_value
 from nouns import Noun, draw_nouns
-from rkllm_chat.messages import Tool
+from rkllm_chat.core.messages import Tool
 from saying import PAIR, PAIRS, SIDES, Given, dress, make_like, quote, say_named, say_unnamed
 from telling import describe_parameter, go_on
 from verbs import OPPOSITES, VERBS, Verb

@@ -12,7 +12,7 @@ from typing import Any
 from board_questions import Question, board_question
 from board_results import board_result
 from invented import Parameter, camel, schema_of
-from rkllm_chat.messages import Tool
+from rkllm_chat.core.messages import Tool
 from vocabulary import word
 
 INVENTED_SHARE = 0.15

@@ -14,7 +14,7 @@ from board_list import board_tools
 from board_questions import Question, board_question
 from invented import invent_server
 from lent import ALIASES
-from rkllm_chat.messages import Tool
+from rkllm_chat.core.messages import Tool
 from saying import draw_language
 from talk import hopeless
 from verbs import VERBS

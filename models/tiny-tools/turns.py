@@ -16,8 +16,8 @@ from board_results import text_of_lines
 from exchanges import WORDS, Exchange, Step, Told, answer_with, correction
 from invented import RESULT_SLOTS, Parameter
 from kinds import KINDS, draw_value
-from rkllm_chat.messages import Tool
-from rkllm_chat.paging import Page, cut_ends, show_found, show_lines, split
+from rkllm_chat.core.messages import Tool
+from rkllm_chat.prompt.result_pages import ResultPage, show_ends, show_lines, show_matches, split_result
 from saying import QUOTE_PAIRS, Given, say_value
 from vocabulary import name, number, word
 from written import Item
@@ -305,8 +305,8 @@ def ask_long(item: Item, random: Random, language: str, held_out: bool) -> list[
     """A result that was too long, and questions that page in it or search it."""
     question = item.ask(random, language, held_out)
     text = text_of_lines(random.randint(12, 60), random)
-    long, room = split("r1", text), random.randint(4, 9)
-    page = cut_ends(long, lambda shown: shown.count("\n") <= room, WORDS)
+    long, room = split_result("r1", text), random.randint(4, 9)
+    page = show_ends(long, lambda shown: shown.count("\n") <= room, WORDS)
     if not page.more:
         return [called(item, question, random)]
     spoken = question.language
@@ -325,17 +325,17 @@ def ask_long(item: Item, random: Random, language: str, held_out: bool) -> list[
             needle = random.choice(re.findall(r"\w{3,}", text) or [word(random)])
             asked = {"handle": "r1", "search": needle}
             said = random.choice(SEEK[spoken].split("|")).format(v=needle)
-            page = show_found(long, needle, 1, len(long.lines), lambda shown: shown.count("\n") <= MOST_SHOWN, WORDS)
+            page = show_matches(long, needle, 1, len(long.lines), lambda shown: shown.count("\n") <= MOST_SHOWN, WORDS)
         else:
             page = show_lines(long, first, last, lambda shown: shown.count("\n") <= MOST_SHOWN, WORDS)
-        told = Told(page.text, page=Page(page.text, page.more))
+        told = Told(page.text, page=ResultPage(page.text, page.more))
         turns.append(
             Exchange(said, (Step((("more", asked),), (told,)),), answer_with([body_of(page)], spoken), spoken, "more")
         )
     return turns
 
 
-def body_of(page: Page) -> str:
+def body_of(page: ResultPage) -> str:
     """A page without its heading, or the heading alone where nothing was found."""
     _, _, body = page.text.partition("\n")
     return body.rstrip("\n") or page.text

@@ -20,7 +20,7 @@ from invented import Made, Parameter, arguments_of, call_in_words, camel, fill_r
 from kinds import KINDS, TEXTS, draw_value
 from lent import Lent
 from nouns import Noun
-from rkllm_chat.messages import Tool
+from rkllm_chat.core.messages import Tool
 from saying import BETWEEN, Given, dress, make_like, quote, say_named, say_value
 from telling import go_on
 from values import a_person, a_sentence, a_topic, a_word, several

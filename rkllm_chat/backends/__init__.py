@@ -1,45 +1,52 @@
-"""BACKENDS: engines that write text. They do not know what a tool is; `chat.py` says what a backend must be.
+"""BACKENDS: engines that generate text. The `Backend` protocol says what an engine must offer.
 
-A row names the function that opens one, as "module:function"; a module is imported when its row is chosen, because
-engines are heavy. `auto` chooses by the model's name.
+A row names the function that opens an engine, as "module:function". The module is imported only when its row is
+chosen, because engines are heavy imports. `auto` chooses by the model's name.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..config import Settings
-from ..errors import UsageError
+from ..config.settings import Settings
+from ..core.errors import UsageError
+from .base import Backend, ModelStream
 
-if TYPE_CHECKING:
-    from ..chat import Backend
+__all__ = ["BACKENDS", "Backend", "ModelStream", "choose_backend", "open_backend"]
 
 BACKENDS: dict[str, str] = {
-    "rkllm": "rkllm:open_rkllm",
-    "llama": "llama:open_llama",
-    "openai": "openai:open_openai",
+    "rkllm": "rkllm.backend:open_rkllm",
+    "llama": "llama.backend:open_llama",
+    "openai": "openai.backend:open_openai",
     "scripted": "scripted:open_scripted",
 }
-SCHEMES = ("http://", "https://")
-ENDINGS = {".rkllm": "rkllm", ".json": "scripted", ".jsonl": "scripted"}
+_SCHEMES = ("http://", "https://")
+_BACKEND_OF_SUFFIX = {".rkllm": "rkllm", ".json": "scripted", ".jsonl": "scripted"}
 
 
 def open_backend(settings: Settings) -> Backend:
-    """Loads the model of the settings. Blocks while it loads; raises ModelError when that fails."""
-    name = choose(settings)
+    """Load the model of the settings; blocks while it loads.
+
+    Raises:
+        UsageError: The settings name an unknown backend.
+        ModelError: The model cannot be loaded.
+    """
+    name = choose_backend(settings)
     if name not in BACKENDS:
-        raise UsageError(f'There is no backend "{name}".', f"Known are auto, {', '.join(BACKENDS)}.")
+        raise UsageError(f'There is no backend "{name}".', f"Known backends: auto, {', '.join(BACKENDS)}.")
     module, _, function = BACKENDS[name].partition(":")
-    opened: Backend = getattr(import_module(f".{module}", __package__), function)(settings)
-    return opened
+    backend: Backend = getattr(import_module(f".{module}", __package__), function)(settings)
+    return backend
 
 
-def choose(settings: Settings) -> str:
-    """By the model's name, where the settings leave it open: a URL or the ending of a file; llama.cpp for any other."""
+def choose_backend(settings: Settings) -> str:
+    """Return the backend of the settings, or choose it by the model's name.
+
+    A URL is served by "openai", a file by its extension, anything else by "llama".
+    """
     if settings.backend != "auto":
         return settings.backend
-    if settings.model.lower().startswith(SCHEMES):
+    if settings.model.lower().startswith(_SCHEMES):
         return "openai"
-    return ENDINGS.get(Path(settings.model).suffix, "llama")
+    return _BACKEND_OF_SUFFIX.get(Path(settings.model).suffix, "llama")

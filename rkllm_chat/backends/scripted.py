@@ -1,11 +1,11 @@
-"""A backend that plays written replies back: for tests, demonstrations and bug reports. It needs no model.
+"""A backend that replays written replies: for tests, demonstrations and bug reports. It needs no model.
 
     rkllm-chat --backend scripted --model replies.json
 
-`replies.json` is a list, or `{"model": NAME, "replies": list}` for replies as the model of that name would write them,
-by which its family is known. Each entry of the list is the text of a reply, or {"text": ..., "wait": true} for a reply
-that stays open after its text until it is stopped. A call of the model plays the next entry. A saved session (`.jsonl`)
-is a script too: what its model said is played, with what it cost then.
+`replies.json` is a list, or `{"model": NAME, "replies": list}` for replies in the format of the model of that name,
+which determines its family. Each entry of the list is the text of a reply, or {"text": ..., "wait": true} for a reply
+that stays open after its text until it is stopped. Each request to the model plays the next entry. A saved session
+(`.jsonl`) is also a script: the replies of its model are played with their recorded usage.
 """
 
 from __future__ import annotations
@@ -18,26 +18,31 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from ..config import Generation, Settings
-from ..errors import GenerationError, ModelError
-from ..events import Usage
-from ..families import UNKNOWN, Family, find_family
-from ..formats import FORMATS
-from ..grammar import CallGrammar
-from ..journal import read_session
-from ..messages import NOTHING_SAID, Message, Tool
-from ..records import Entry, Setup, TurnDone
+from ..calls.formats import FORMATS
+from ..calls.grammar import CallGrammar
+from ..calls.model_families import UNKNOWN, Family, find_family
+from ..config.settings import Generation, Settings
+from ..core.errors import GenerationError, ModelError
+from ..core.events import Usage
+from ..core.messages import EMPTY_REPLY, Message, Tool
+from ..storage.session_files import read_session
+from ..storage.session_records import LogEntry, Setup, TurnFinished
+from .base import ModelStream, StoppableStream, StreamItem
 
-PIECE = 4
-KEPT = 20
-"""Prompts that are kept: all of a long talk would be most of its memory."""
+CHARACTERS_PER_TOKEN = 4
+_MAX_PROMPTS = 20
+"""Number of prompts that are kept; all prompts of a long conversation would take most of its memory."""
 
 
 @dataclass(frozen=True)
-class Reply:
-    """What is said; `wait`: and then nothing, until somebody stops it; `error`: and then the engine fails.
+class ScriptedReply:
+    """A scripted reply.
 
-    `usage` is what it cost when it was recorded.
+    Attributes:
+        text: The text of the reply.
+        wait: Whether the reply then stays open until it is stopped.
+        error: Message of the GenerationError that ends the reply; "" for none.
+        usage: What the reply cost when it was recorded.
     """
 
     text: str
@@ -46,11 +51,15 @@ class Reply:
     usage: Usage | None = None
 
 
-class Scripted:
-    """Plays replies in pieces of four characters. A "token" here is four characters of the prompt or the reply.
+class ScriptedBackend:
+    """Plays replies in pieces of four characters; a "token" is four characters of the prompt or the reply.
 
-    `played` counts the calls; `prompts` keeps what the newest of them were given, so that a test can say what the model
-    saw.
+    Attributes:
+        replies: The script.
+        context_tokens: Size of the context window.
+        family: The model family that wrote the replies.
+        played: Number of replies that were requested.
+        prompts: The newest prompts, so that tests can assert what the model received.
     """
 
     name = "scripted"
@@ -59,120 +68,146 @@ class Scripted:
     prompt_language = ""
     tools_share: float | None = None
     few_tools: bool | None = None
-    constrains = False
+    supports_grammar = False
 
-    def __init__(self, replies: Sequence[Reply | str], context_tokens: int = 4096, family: Family = UNKNOWN) -> None:
-        self.replies = [reply if isinstance(reply, Reply) else Reply(reply) for reply in replies]
+    def __init__(
+        self, replies: Sequence[ScriptedReply | str], context_tokens: int = 4096, family: Family = UNKNOWN
+    ) -> None:
+        self.replies = [reply if isinstance(reply, ScriptedReply) else ScriptedReply(reply) for reply in replies]
         self.context_tokens = context_tokens
         self.family = family
         self.played = 0
         self.prompts: list[list[Message]] = []
-        self._held: list[str] = []
+        self._cached: list[str] = []
 
-    async def stream(
+    def stream(
         self,
         prompt: Sequence[Message],
         generation: Generation,
         _tools: Sequence[Tool] = (),
         _grammar: CallGrammar | None = None,
-    ) -> AsyncGenerator[str | Usage, Any]:
-        """The next reply, then its Usage. Raises GenerationError when there is none left."""
+    ) -> ModelStream:
+        """Play the next reply, then its Usage.
+
+        Raises:
+            GenerationError: The script has no more replies, or the reply ends with an error.
+        """
+        stop = asyncio.Event()
+        return StoppableStream(self._play_next(prompt, generation, stop), stop.set)
+
+    async def _play_next(
+        self, prompt: Sequence[Message], generation: Generation, stop: asyncio.Event
+    ) -> AsyncGenerator[StreamItem, None]:
         if self.played >= len(self.replies):
-            raise GenerationError(f"The script has {len(self.replies)} replies and was asked for one more.")
+            raise GenerationError(f"The script has {len(self.replies)} replies, but one more was requested.")
         reply = self.replies[self.played]
         self.played += 1
-        self.prompts = [*self.prompts[1 - KEPT :], list(prompt)]
-        pieces = cut(reply.text)
-        asked = cut(write(prompt))
-        reused = self._count_same(asked)
-        said = is_enough = 0
+        self.prompts = [*self.prompts[1 - _MAX_PROMPTS :], list(prompt)]
+        pieces = split_tokens(reply.text)
+        prompt_pieces = split_tokens(render_prompt(prompt))
+        reused = self._count_same(prompt_pieces)
+        played = 0
         for piece in pieces if reply.usage else pieces[: generation.max_tokens]:
             await asyncio.sleep(0)
-            said += 1
-            is_enough = yield piece
-            if is_enough:
+            played += 1
+            yield piece
+            if stop.is_set():
                 break
-        self._held = asked + pieces[:said]
-        if reply.wait and not is_enough:
-            await asyncio.Event().wait()
-        if reply.error and not is_enough:
+        self._cached = prompt_pieces + pieces[:played]
+        if reply.wait:
+            await stop.wait()
+        if reply.error and not stop.is_set():
             raise GenerationError(reply.error)
         if reply.usage:
             yield reply.usage
             return
-        hit_limit = said < len(pieces) and not is_enough
-        yield Usage(len(asked), reused, len(asked) - reused, said, hit_limit=hit_limit)
+        hit_limit = played < len(pieces) and not stop.is_set()
+        yield Usage(len(prompt_pieces), reused, len(prompt_pieces) - reused, played, hit_limit=hit_limit)
 
     async def prefill(self, _prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
-        """There is nothing to read."""
+        """Return 0: there is nothing to evaluate."""
         return 0
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
-        return sum(len(message.text) for message in prompt) // PIECE
+        """Return the length of the prompt in tokens of four characters, without roles."""
+        return sum(len(message.text) for message in prompt) // CHARACTERS_PER_TOKEN
 
-    def count_held(self, prompt: Sequence[Message]) -> int:
-        """What a reply would reuse of it, without the roles, which `count_tokens` leaves out too."""
-        same = PIECE * self._count_same(cut(write(prompt)))
-        held = 0
+    def count_cached_tokens(self, prompt: Sequence[Message]) -> int:
+        """Return how many tokens of the prompt a reply would reuse, without roles, as `count_tokens` counts."""
+        remaining = CHARACTERS_PER_TOKEN * self._count_same(split_tokens(render_prompt(prompt)))
+        reused = 0
         for message in prompt:
-            room, text = same - len(write([replace(message, text="")])), message.text
-            held += min(len(text), max(0, room))
-            same = room - len(text)
-        return held // PIECE
+            available, text = remaining - len(render_prompt([replace(message, text="")])), message.text
+            reused += min(len(text), max(0, available))
+            remaining = available - len(text)
+        return reused // CHARACTERS_PER_TOKEN
 
-    def _count_same(self, asked: Sequence[str]) -> int:
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._held, asked, strict=False)))
+    def _count_same(self, prompt_pieces: Sequence[str]) -> int:
+        return sum(
+            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._cached, prompt_pieces, strict=False))
+        )
 
     async def aclose(self) -> None:
+        """Do nothing: there is nothing to release."""
         return
 
 
-def write(prompt: Sequence[Message]) -> str:
+def render_prompt(prompt: Sequence[Message]) -> str:
+    """Render a prompt as text, one message a line."""
     return "".join(f"{message.role}: {message.text}\n" for message in prompt)
 
 
-def cut(text: str) -> list[str]:
-    return [text[i : i + PIECE] for i in range(0, len(text), PIECE)]
+def split_tokens(text: str) -> list[str]:
+    """Split a text into pieces of four characters."""
+    return [text[i : i + CHARACTERS_PER_TOKEN] for i in range(0, len(text), CHARACTERS_PER_TOKEN)]
 
 
-def open_scripted(settings: Settings) -> Scripted:
-    """Reads the script or the session that `settings.model` names."""
+def open_scripted(settings: Settings) -> ScriptedBackend:
+    """Read the script or the session that `settings.model` names.
+
+    Raises:
+        ModelError: The file cannot be read or is not a script.
+    """
     path = Path(settings.model)
     if path.suffix == ".jsonl":
         entries = read_session(path)
         setups = [entry.record for entry in entries if isinstance(entry.record, Setup)] or [Setup()]
         context_tokens = settings.context_tokens or setups[0].context_tokens or 4096
-        return Scripted(replies_of(entries), context_tokens, family_of(setups))
+        return ScriptedBackend(extract_replies(entries), context_tokens, _family_of(setups))
     try:
-        written: Any = json.loads(path.read_text(encoding="utf-8"))
+        script: Any = json.loads(path.read_text(encoding="utf-8"))
         model = ""
-        if isinstance(written, dict):
-            model, written = str(written.get("model", "")), written["replies"]
-        replies = [Reply(**entry) if isinstance(entry, dict) else Reply(str(entry)) for entry in written]
+        if isinstance(script, dict):
+            model, script = str(script.get("model", "")), script["replies"]
+        replies = [ScriptedReply(**entry) if isinstance(entry, dict) else ScriptedReply(str(entry)) for entry in script]
     except OSError as error:
         raise ModelError(f"{settings.model}: {error.strerror}.", "A script is a JSON list of replies.") from None
     except (ValueError, TypeError, KeyError) as error:
         raise ModelError(f"{settings.model}: not a list of replies: {error}.") from None
-    return Scripted(replies, settings.context_tokens or 4096, find_family([model]))
+    return ScriptedBackend(replies, settings.context_tokens or 4096, find_family([model]))
 
 
-def family_of(setups: Sequence[Setup]) -> Family:
-    """The family that wrote a session: asked as it was at its beginning, understood as it was anywhere in it."""
-    asked = setups[0].asks
+def _family_of(setups: Sequence[Setup]) -> Family:
+    """Return the family that wrote a session: its first format, with every format used in it accepted."""
+    first_format = setups[0].asks
     rows = dict.fromkeys(row for setup in setups for row in (setup.asks, *setup.accepts))
-    return Family(setups[0].family, asks=asked if asked in FORMATS else "json", accepts=tuple(rows))
+    return Family(
+        setups[0].family,
+        preferred_format=first_format if first_format in FORMATS else "json",
+        accepted_formats=tuple(rows),
+    )
 
 
-def replies_of(entries: Sequence[Entry]) -> list[Reply]:
-    """What the model of a session said, in order; a reply without a cost was stopped, or the engine failed in it."""
-    replies: list[Reply] = []
+def extract_replies(entries: Sequence[LogEntry]) -> list[ScriptedReply]:
+    """Return the replies of a session in order; one without usage was stopped, or its engine failed."""
+    replies: list[ScriptedReply] = []
     records = [entry.record for entry in entries]
     for index, record in enumerate(records[:-1]):
         following = records[index + 1]
         if isinstance(record, Message) and record.role == "assistant" and isinstance(following, Usage):
-            end = next((one for one in records[index:] if isinstance(one, TurnDone)), TurnDone("stopped"))
-            text = "" if record.text == NOTHING_SAID else record.text
+            end = next((one for one in records[index:] if isinstance(one, TurnFinished)), TurnFinished("stopped"))
+            text = "" if record.text == EMPTY_REPLY else record.text
             cut_off = following == Usage()
-            error = (end.error or "It failed.") if cut_off and end.reason == "failed" else ""
-            replies.append(Reply(text, cut_off and not error, error, following))
+            error = (end.error or "The model failed.") if cut_off and end.reason == "failed" else ""
+            replies.append(ScriptedReply(text, cut_off and not error, error, following))
     return replies

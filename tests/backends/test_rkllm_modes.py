@@ -10,24 +10,23 @@ from typing import Any
 
 import pytest
 
-from rkllm_chat import language
-from rkllm_chat.backends.counts import Estimate
-from rkllm_chat.backends.rkllm import Rkllm
-from rkllm_chat.backends.rkllm_options import find_template
-from rkllm_chat.backends.rkllm_prompts import Plan, Roles
-from rkllm_chat.backends.tokens import read_tokenizer
-from rkllm_chat.chat import Chat
-from rkllm_chat.config import Rkllm as RkllmSettings
-from rkllm_chat.config import Settings
-from rkllm_chat.errors import ModelError
-from rkllm_chat.events import Usage
-from rkllm_chat.messages import Message, Tool, ToolResult
-from rkllm_chat.templates import TEMPLATES, Piece
+from backends.openai.talks import HELLO
+from backends.openai.talks import reply_of as write
+from rkllm_chat.backends.rkllm.backend import RkllmBackend, open_rkllm
+from rkllm_chat.backends.rkllm.prompt_planners import RolePromptPlanner, RunPlan
+from rkllm_chat.backends.shared.prompt_tokens import load_tokenizer
+from rkllm_chat.backends.shared.token_counts import TokenEstimator
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.turn import Turn
+from rkllm_chat.config.settings import Rkllm, Settings
+from rkllm_chat.core import i18n as language
+from rkllm_chat.core.errors import ConfigError, ModelError
+from rkllm_chat.core.events import Usage
+from rkllm_chat.core.messages import Message, Tool, ToolResult
 from stage import GREEDY, Box, collect
 
 pytestmark = pytest.mark.model
-Open = Callable[..., Rkllm]
-HELLO = [Message("system", "You are a helpful assistant."), Message("user", "Hello!")]
+Open = Callable[..., RkllmBackend]
 HARBOUR = {"type": "object", "properties": {"harbour": {"type": "string"}}}
 TIDE = Tool("get_tide", "Tide height.", {"title": "get_tideArguments", **HARBOUR}, "harbour")
 REPLY = Message("assistant", "I will look.")
@@ -44,19 +43,12 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     return lambda: (tmp_path / "state/rkllm-chat/logs/rkllm.log").read_text(encoding="utf-8")
 
 
-async def write(backend: Rkllm, prompt: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[str, Usage]:
-    items = [item async for item in backend.stream(prompt, GREEDY, tools)]
-    usage = items.pop()
-    assert isinstance(usage, Usage)
-    return "".join(item for item in items if isinstance(item, str)), usage
-
-
-def test_native_tools_are_set_once_and_results_go_back_as_one_array(
+def test_native_tools_are_set_once_and_results_are_one_array(
     open_npu: Open, run: Callable[..., Any], log: Callable[[], str]
 ) -> None:
     backend = open_npu("F", native_tools=True)
-    first, _ = run(write(backend, HELLO, [TIDE]))
-    run(write(backend, [*HELLO, Message("assistant", first), *RESULTS], [TIDE]))
+    first, _ = run(write(backend, HELLO, tools=[TIDE]))
+    run(write(backend, [*HELLO, Message("assistant", first), *RESULTS], tools=[TIDE]))
     said = log()
     assert said.count("W rkllm: Calling rkllm_set_chat_template") == 0
     function = {"name": "get_tide", "description": "Tide height.", "parameters": HARBOUR}
@@ -65,51 +57,51 @@ def test_native_tools_are_set_once_and_results_go_back_as_one_array(
     assert "<tool_response>" in said.rpartition("prompt text")[2]
 
 
-def test_a_chat_with_native_tools_lists_none_in_its_prompt(open_npu: Open, run: Callable[..., Any]) -> None:
+def test_a_chat_with_native_tools_has_none_in_its_prompt(open_npu: Open, run: Callable[..., Any]) -> None:
     async def get_time(place: str) -> str:
         return place
 
     backend = open_npu("G", native_tools=True)
-    prompts: list[Plan] = []
-    plan = backend._way.plan  # noqa: SLF001
+    prompts: list[RunPlan] = []
+    plan = backend._planner.plan  # noqa: SLF001
 
-    def watch(prompt: Sequence[Message], tools: Sequence[Tool]) -> Plan:
+    def watch(prompt: Sequence[Message], tools: Sequence[Tool]) -> RunPlan:
         prompts.append(plan(prompt, tools))
         return prompts[-1]
 
-    backend._way.plan = watch  # type: ignore[method-assign]  # noqa: SLF001
-    chat = Chat(backend, Box({"get_time": get_time}), Settings(generation=GREEDY), language.load())
-    run(collect(chat.send("Hello!")))
+    backend._planner.plan = watch  # type: ignore[method-assign]  # noqa: SLF001
+    chat = Conversation(backend, Box({"get_time": get_time}), Settings(generation=GREEDY), language.load())
+    run(collect(Turn(chat).run("Hello!")))
     (sent,) = prompts
     assert sent.prompt == "Hello!"
     assert sent.tools is not None and sent.tools[0] == "You are a helpful assistant."
 
 
-def test_native_tools_that_come_in_another_order_leave_what_was_read(open_npu: Open, run: Callable[..., Any]) -> None:
+def test_native_tools_in_another_order_keep_the_cache(open_npu: Open, run: Callable[..., Any]) -> None:
     async def answer(**_: str) -> str:
         return "42"
 
     functions = {"get_time": answer, "calculate": answer}
-    chat = Chat(open_npu("G", native_tools=True), Box(functions), Settings(generation=GREEDY), language.load())
-    reads = chat.prefix.reads
-    run(collect(chat.send("Hello!")))
+    chat = Conversation(open_npu("G", native_tools=True), Box(functions), Settings(generation=GREEDY), language.load())
+    reads = chat.prompt_log.sent
+    run(collect(Turn(chat).run("Hello!")))
     before, held = len(reads), reads[-1].usage.prompt_tokens
     chat.toolbox = Box(dict(reversed(list(functions.items()))))
-    run(collect(chat.send("Thank you!")))
-    assert reads[before].usage.reused_tokens >= held and reads[before].parting.causes == ()
+    run(collect(Turn(chat).run("Thank you!")))
+    assert reads[before].usage.reused_tokens >= held and reads[before].divergence.causes == ()
     before = len(reads)
     chat.toolbox = Box({"get_time": answer})
-    run(collect(chat.send("Who are you?")))
+    run(collect(Turn(chat).run("Who are you?")))
     other = reads[before]
-    assert other.usage.reused_tokens == 0 and other.parting.causes == ("tools",)
-    assert "calculate" in other.parting.was
+    assert other.usage.reused_tokens == 0 and other.divergence.causes == ("tools",)
+    assert "calculate" in other.divergence.old_line
 
 
-def test_the_runtimes_own_template_gets_the_newest_turn_only(
+def test_the_template_of_the_runtime_gets_only_the_newest_turn(
     open_npu: Open, run: Callable[..., Any], log: Callable[[], str]
 ) -> None:
     backend = open_npu("F", template="runtime")
-    text, first = run(write(backend, HELLO))
+    text, first = run(write(backend))
     _, second = run(write(backend, [*HELLO, Message("assistant", text), Message("user", "Thank you!")]))
     said = log()
     assert "set_chat_template" not in said
@@ -119,57 +111,56 @@ def test_the_runtimes_own_template_gets_the_newest_turn_only(
     assert second.reused_tokens >= first.prompt_tokens
 
 
-def test_a_talk_that_the_runtime_has_lost_is_told_it_as_a_record() -> None:
-    roles = Roles(native=False)
+def test_a_talk_that_the_runtime_has_lost_is_sent_as_a_record() -> None:
+    roles = RolePromptPlanner(native=False)
     talk = [*HELLO, REPLY, Message("user", "And now?")]
     assert roles.plan(talk, ()).prompt == (
         "You are a helpful assistant.\n\nuser: Hello!\n\nassistant: I will look.\n\nAnd now?"
     )
-    roles.answered(roles.plan(HELLO, ()), "I will look.", [], whole=True)
+    roles.record_reply(roles.plan(HELLO, ()), "I will look.", [], is_complete=True)
     grown = roles.plan(talk, ())
-    assert (grown.prompt, grown.role, grown.clear, grown.keep_history) == ("And now?", "user", False, True)
+    assert (grown.prompt, grown.role, grown.clears_cache, grown.keep_history) == ("And now?", "user", False, True)
 
 
-def test_results_are_one_array_in_the_order_of_their_calls() -> None:
-    roles = Roles(native=True)
-    roles.answered(roles.plan(HELLO, [TIDE]), "I will look.", [], whole=True)
+def test_results_are_sent_in_the_order_of_their_calls() -> None:
+    roles = RolePromptPlanner(native=True)
+    roles.record_reply(roles.plan(HELLO, [TIDE]), "I will look.", [], is_complete=True)
     plan = roles.plan([*HELLO, REPLY, *RESULTS], [TIDE])
-    assert (plan.role, plan.prompt, plan.clear, plan.tools) == ("tool", '[{"metres": 2.4}, "rising"]', False, None)
+    assert (plan.role, plan.prompt, plan.clears_cache, plan.tools) == (
+        "tool",
+        '[{"metres": 2.4}, "rising"]',
+        False,
+        None,
+    )
 
 
-def test_other_tools_are_set_again_and_what_was_held_is_cleared() -> None:
-    roles = Roles(native=True)
-    roles.answered(roles.plan(HELLO, [TIDE]), "I will look.", [], whole=True)
+def test_other_tools_are_set_again_and_clear_the_cache() -> None:
+    roles = RolePromptPlanner(native=True)
+    roles.record_reply(roles.plan(HELLO, [TIDE]), "I will look.", [], is_complete=True)
     plan = roles.plan([*HELLO, REPLY, Message("user", "And now?")], [replace(TIDE, name="get_wind")])
-    assert plan.clear and plan.tools is not None and "get_wind" in plan.tools[1]
+    assert plan.clears_cache and plan.tools is not None and "get_wind" in plan.tools[1]
 
 
-@pytest.mark.parametrize("family", "CDE")
+@pytest.mark.parametrize("family", "CE")
 def test_native_tools_need_a_release_that_has_them(family: str, open_npu: Open) -> None:
-    with pytest.raises(ModelError, match=r"native_tools needs release 1\.2\.1 or later; this library is "):
+    with pytest.raises(ModelError, match=r"native_tools.*1\.2\.1"):
         open_npu(family, native_tools=True)
 
 
-def test_releases_without_a_template_cannot_be_asked_for_theirs(open_npu: Open) -> None:
-    with pytest.raises(
-        ModelError, match=r'template = "runtime" needs release 1\.2\.0 or later; this library is 1\.1\.4'
-    ):
+def test_the_template_of_the_runtime_needs_a_release_that_has_it(open_npu: Open) -> None:
+    with pytest.raises(ModelError, match=r"template.*1\.2\.0.*1\.1\.4"):
         open_npu("C", template="runtime")
 
 
-def test_thinking_that_is_switched_off_is_part_of_the_reply_and_costs_no_cache(
-    open_npu: Open, run: Callable[..., Any]
-) -> None:
+def test_disabled_thinking_is_part_of_the_reply_and_keeps_the_cache(open_npu: Open, run: Callable[..., Any]) -> None:
     backend = open_npu("G", thinking="off")
-    text, first = run(write(backend, HELLO))
+    text, first = run(write(backend))
     assert text.startswith("<think>\n\n</think>\n\n")
     _, second = run(write(backend, [*HELLO, Message("assistant", text), Message("user", "Thank you!")]))
     assert second.reused_tokens >= first.prompt_tokens + first.generated_tokens - 1 - first.hit_limit
 
 
-def test_a_prompt_cache_saves_the_beginning_for_the_next_start(
-    open_npu: Open, run: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_prompt_cache_is_used_by_the_next_start(open_npu: Open, run: Callable[..., Any], tmp_path: Path) -> None:
     long = [Message("system", "You are a helpful assistant. " * 20), HELLO[1]]
 
     def start_and_ask() -> Usage:
@@ -191,7 +182,7 @@ def test_a_prompt_cache_saves_the_beginning_for_the_next_start(
     assert start_and_ask().reused_tokens == warm.reused_tokens
 
 
-def test_an_adapter_is_loaded_and_named_in_every_run(open_npu: Open, run: Callable[..., Any], tmp_path: Path) -> None:
+def test_an_adapter_is_loaded_and_used(open_npu: Open, run: Callable[..., Any], tmp_path: Path) -> None:
     adapter = tmp_path / "style.rkllm"
     adapter.write_bytes(b"adapter")
     assert run(write(open_npu("F", lora=str(adapter)), HELLO))[0] == "Hello! How can I help you?"
@@ -199,43 +190,68 @@ def test_an_adapter_is_loaded_and_named_in_every_run(open_npu: Open, run: Callab
         open_npu("F", lora=str(tmp_path / "none.rkllm"))
 
 
-def test_a_model_with_less_context_than_ours_gets_its_own(open_npu: Open) -> None:
+def test_the_context_is_that_of_the_model_where_it_has_less(open_npu: Open) -> None:
     assert open_npu(context=0).context_tokens == 2048
 
 
-def test_a_jinja_file_can_be_the_template(open_npu: Open, run: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_template_is_a_jinja_file_or_has_a_name(open_npu: Open, run: Callable[..., Any], tmp_path: Path) -> None:
     source = (
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
     file = tmp_path / "mine.jinja"
     file.write_text(source, encoding="utf-8")
-    assert run(write(open_npu(template=str(file)), HELLO))[0] == "Hello! How can I help you?"
+    for template in (str(file), "chatml"):
+        assert run(write(open_npu(template=template), HELLO))[0] == "Hello! How can I help you?"
 
 
-def test_a_template_can_be_named() -> None:
-    settings = Settings(rkllm=RkllmSettings(template="gemma"))
-    assert find_template(settings, Path("unknown.rkllm")) is TEMPLATES["gemma"]
+CHATML = (
+    "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+NAMED = [{"name": "tool_use", "template": "{{ none.x }}"}, {"name": "default", "template": CHATML}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("chat_template.jinja", CHATML),
+        ("tokenizer_config.json", json.dumps({"chat_template": CHATML, "bos_token": None, "eos_token": "<|im_end|>"})),
+        ("tokenizer_config.json", json.dumps({"chat_template": NAMED, "eos_token": {"content": "<|im_end|>"}})),
+    ],
+)
+def test_a_model_of_unknown_name_uses_the_template_beside_it(
+    name: str,
+    content: str,
+    compiled: Callable[[str], Path],
+    run: Callable[..., Any],
+    npu_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(npu_model.parent / "state"))
+    model = npu_model.rename(npu_model.with_name("assistant.rkllm"))
+    rkllm = Rkllm(library=str(compiled("G")))
+    settings = Settings(model=str(model), rkllm=rkllm, generation=GREEDY, context_tokens=2048)
+    model.with_name("tokenizer_config.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(ConfigError, match="No template is known for the model name assistant"):
+        open_rkllm(settings)
+    model.with_name(name).write_text(content, encoding="utf-8")
+    backend = open_rkllm(settings)
+    assert run(write(backend, HELLO))[0] == "Hello! How can I help you?"
+    run(backend.aclose())
 
 
 def test_a_tokenizer_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     broken = tmp_path / "tokenizer.json"
-    assert read_tokenizer(broken) is None
+    assert load_tokenizer(broken) is None
     broken.write_text("{}", encoding="utf-8")
     with pytest.raises(ModelError, match="not a tokenizer"):
-        read_tokenizer(broken)
+        load_tokenizer(broken)
 
 
-def test_control_tokens_count_only_where_the_template_writes_them() -> None:
-    encode = read_tokenizer(Path(__file__).parents[2] / "models/tiny-tools/tokenizer.json")
-    assert encode is not None
-    assert len(encode(Piece("<|im_end|>", special=True))) == 1
-    assert len(encode(Piece("<|im_end|>", special=False))) > 3
-
-
-def test_an_estimate_learns_from_what_the_runtime_counted() -> None:
-    estimate = Estimate()
+def test_an_estimate_learns_from_counted_tokens() -> None:
+    estimate = TokenEstimator()
     text = "The quick brown fox. " * 20
     assert estimate.count(text) == 141
-    estimate.learn(text, 100)
+    estimate.calibrate(text, 100)
     assert estimate.count(text * 2) == 201

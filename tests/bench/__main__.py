@@ -25,9 +25,9 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 
-from rkllm_chat.servers.programs import SANDBOX_VARIABLE
+from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 
-from . import counts, growth, oneshot, parts, servers, talk
+from . import counts, growth, oneshot, parts, prefill, servers
 from .calls import scanner_speed
 from .card import write_card
 from .constrained import constrained_calls, grammar_costs
@@ -37,16 +37,15 @@ from .llama_source import FOLDER_VARIABLE
 from .lookup import lookup_gain
 from .npu import npu_costs
 from .screen import first_prompt, streamed_token, typed_key
-from .soak import long_talk
+from .soak import long_soak
 from .terminal import markdown_speed
-from .toolcommands import tool_commands
 from .turns import turn_speed
 from .warm import second_start
 
 BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "turns": turn_speed,
-    "prefilled": talk.prefilled,
-    "first-token": talk.first_tokens,
+    "prefilled": prefill.prefilled,
+    "first-token": prefill.first_tokens,
     "memory": growth.memory_of_history,
     "turn-costs": growth.turn_costs,
     "requests": counts.requests,
@@ -72,9 +71,9 @@ BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "sandbox": servers.sandbox,
     "kills": journal_costs,
     "one-shot": oneshot.one_shot_calls,
-    "tool-commands": tool_commands,
+    "tool-commands": oneshot.tool_commands,
 }
-LONG: dict[str, Callable[[float], list[Figure]]] = {"soak": long_talk}
+LONG: dict[str, Callable[[float], list[Figure]]] = {"soak": long_soak}
 """Those that take minutes, as many as they are told."""
 COUNTS = ("prefilled", "requests", "session-bytes")
 """Those that give the same on any machine."""
@@ -89,27 +88,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--counts", action="store_true", help="only those that count; 1 where a goal is missed")
     parser.add_argument("--write", action="store_true", help="put the table into the card beside this program, too")
     parser.add_argument("--llama-bench", metavar="FOLDER", help=f"where it is, or is to be built ({FOLDER_VARIABLE})")
-    chosen = parser.parse_args(arguments)
-    if chosen.llama_bench:
-        os.environ[FOLDER_VARIABLE] = chosen.llama_bench
+    options = parser.parse_args(arguments)
+    if options.llama_bench:
+        os.environ[FOLDER_VARIABLE] = options.llama_bench
     os.environ[SANDBOX_VARIABLE] = "off"  # what else is measured is measured without one
-    benches = BENCHES | {name: wrap(long, chosen.minutes) for name, long in LONG.items()}
-    there = [name for name in benches if not chosen.counts or name in COUNTS]
-    found = [name for name in there if is_chosen(name, chosen.name, chosen.list)]
-    if not found:
-        parser.error(f"no bench is named so; there are {', '.join(there)}")
-    if chosen.list:
-        print("\n".join(f"{name:<17} {(benches[name].__doc__ or '').partition(chr(10))[0]}" for name in found))
+    benches = BENCHES | {name: wrap(long, options.minutes) for name, long in LONG.items()}
+    names = [name for name in benches if not options.counts or name in COUNTS]
+    selected = [name for name in names if is_chosen(name, options.name, options.list)]
+    if not selected:
+        parser.error(f"unknown bench; known are {', '.join(names)}")
+    if options.list:
+        print("\n".join(f"{name:<17} {(benches[name].__doc__ or '').partition(chr(10))[0]}" for name in selected))
         return 0
     before = os.getloadavg()[0]
-    figures = [figure for name in found for figure in run(name, benches[name])]
-    if chosen.write:
+    figures = [figure for name in selected for figure in run(name, benches[name])]
+    if options.write:
         write_card(figures, (before, os.getloadavg()[0]))
-    if chosen.json:
+    if options.json:
         print(json.dumps([figure.to_json() for figure in figures], ensure_ascii=False, indent=1))
     else:
         print("\n".join(lay_out([COLUMNS, *(figure.cells() for figure in figures)])))
-    return code_of(figures) if chosen.counts else 0
+    return code_of(figures) if options.counts else 0
 
 
 def code_of(counts: Sequence[Figure]) -> int:

@@ -22,8 +22,8 @@ REASONS: dict[str, str] = {
     "microseconds for each turn of history, while a single new token costs an engine milliseconds.",
     "first word of turn 10": "about half is the engine's, for which the same tokens cost more behind a longer talk, "
     "see the row of the engine alone; the rest is the longer prompt put into its template, counted and compared.",
-    "chat turn, ": "llama-bench samples nothing and uses flash attention, which llama-cpp-python leaves off and which "
-    "takes a tenth off a token here; on a busy machine the chat's two threads also wait for cores more often.",
+    "chat turn, ": "llama-bench samples nothing; on a busy machine the chat's two threads also wait for cores more "
+    "often.",
 }
 
 

@@ -7,70 +7,65 @@ import time
 from collections import Counter
 from itertools import count
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from jsonschema import Draft202012Validator
 
-from rkllm_chat.arguments import check
-from rkllm_chat.backends.llama import Llama, find_shipped_model
-from rkllm_chat.config import Generation
-from rkllm_chat.errors import ValidationError
-from rkllm_chat.events import CallFound, CallGarbled, Usage
-from rkllm_chat.grammar import CallGrammar, call_grammar
-from rkllm_chat.messages import Message, Tool
-from rkllm_chat.prompt import compose
-from rkllm_chat.scanner import Scanner
+from rkllm_chat.backends.llama.backend import LlamaBackend, find_shipped_model
+from rkllm_chat.calls.arguments import validate_arguments
+from rkllm_chat.calls.grammar import CallGrammar, build_call_grammar
+from rkllm_chat.calls.scanner import Scanner
+from rkllm_chat.config.settings import Generation
+from rkllm_chat.core.errors import ValidationError
+from rkllm_chat.core.events import CallFound, CallUnreadable, Usage
+from rkllm_chat.core.messages import Message, Tool
+from rkllm_chat.prompt.compose import compose_prompt
 
 from .figures import Figure, Goal
 
 Verdict = Literal["valid", "saved", "lost", "cut off", "no call"]
 CALLS = 500
+TEXT = {"type": "string"}
+
+
+def schema_of(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
 TOOLS = (
     Tool(
         "get_time",
         "Time in a city",
-        {
-            "type": "object",
-            "properties": {
-                "place": {"type": "string"},
-                "clock": {"enum": ["12h", "24h"]},
-                "shift": {"type": "integer", "minimum": -12, "maximum": 14},
-            },
-            "required": ["place"],
-        },
+        schema_of(
+            "place",
+            place=TEXT,
+            clock={"enum": ["12h", "24h"]},
+            shift={"type": "integer", "minimum": -12, "maximum": 14},
+        ),
     ),
     Tool(
         "calculate",
         "Work out a sum",
-        {
-            "type": "object",
-            "properties": {
-                "expression": {"type": "string", "minLength": 1},
-                "digits": {"type": "integer", "minimum": 0, "maximum": 12},
-                "units": {"type": "array", "items": {"enum": ["m", "s", "kg"]}, "maxItems": 3},
-            },
-            "required": ["expression", "digits"],
-        },
+        schema_of(
+            *("expression", "digits"),
+            expression={**TEXT, "minLength": 1},
+            digits={"type": "integer", "minimum": 0, "maximum": 12},
+            units={"type": "array", "items": {"enum": ["m", "s", "kg"]}, "maxItems": 3},
+        ),
     ),
     Tool(
         "list_files",
         "Files in a folder",
-        {
-            "type": "object",
-            "properties": {
-                "folder": {"type": "string"},
-                "only": {
-                    "type": "object",
-                    "properties": {
-                        "hidden": {"type": "boolean"},
-                        "larger_than": {"type": "number", "minimum": 0},
-                        "kinds": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-                    },
-                    "required": ["hidden"],
-                },
-            },
-            "required": ["only"],
-        },
+        schema_of(
+            "only",
+            folder=TEXT,
+            only=schema_of(
+                "hidden",
+                hidden={"type": "boolean"},
+                larger_than={"type": "number", "minimum": 0},
+                kinds={"type": "array", "items": TEXT, "minItems": 1},
+            ),
+        ),
     ),
 )
 QUESTIONS = ("What time is it in Tokyo?", "What is 12 * 34?", "Which files are there?", "Time in New York?")
@@ -80,10 +75,10 @@ def judge(text: str) -> Verdict:
     """What becomes of the call in a reply: valid as it is written; saved by what mends calls; or lost."""
     scanner = Scanner()
     events = scanner.feed(text) + scanner.close()
-    found = next((event for event in events if isinstance(event, CallFound | CallGarbled)), None)
+    found = next((event for event in events if isinstance(event, CallFound | CallUnreadable)), None)
     if found is None:
         return "no call"
-    if isinstance(found, CallGarbled):
+    if isinstance(found, CallUnreadable):
         return "cut off" if found.fault == "truncated" else "lost"
     tool = next((tool for tool in TOOLS if tool.name == found.call.name), None)
     if tool is None:
@@ -91,15 +86,15 @@ def judge(text: str) -> Verdict:
     if not found.call.repairs and Draft202012Validator(tool.schema).is_valid(found.call.arguments):
         return "valid"
     try:
-        check(found.call.arguments, tool.schema)
+        validate_arguments(found.call.arguments, tool.schema)
     except ValidationError:
         return "lost"
     return "saved"
 
 
-def reply(backend: Llama, seed: int, grammar: CallGrammar | None, max_tokens: int = 120) -> str:
+def reply(backend: LlamaBackend, seed: int, grammar: CallGrammar | None, max_tokens: int = 120) -> str:
     """One reply at temperature 1 to the question of this seed."""
-    prompt = compose([Message("user", QUESTIONS[seed % len(QUESTIONS)])], TOOLS)
+    prompt = compose_prompt([Message("user", QUESTIONS[seed % len(QUESTIONS)])], TOOLS)
     wanted = Generation(temperature=1, seed=seed, max_tokens=max_tokens)
 
     async def collect() -> str:
@@ -109,7 +104,7 @@ def reply(backend: Llama, seed: int, grammar: CallGrammar | None, max_tokens: in
     return asyncio.run(collect())
 
 
-def judge_calls(backend: Llama, grammar: CallGrammar | None, number: int) -> Counter[Verdict]:
+def judge_calls(backend: LlamaBackend, grammar: CallGrammar | None, number: int) -> Counter[Verdict]:
     """What becomes of so many calls. One that the limit of tokens cuts off is none, but counted."""
     verdicts: Counter[Verdict] = Counter()
     for seed in count():
@@ -121,8 +116,8 @@ def judge_calls(backend: Llama, grammar: CallGrammar | None, number: int) -> Cou
 
 def constrained_calls() -> list[Figure]:
     """How many of 500 calls at temperature 1 are valid with the grammar and without; what mending saves of the rest."""
-    backend = Llama(find_shipped_model(), 0)
-    held, free = (judge_calls(backend, grammar, CALLS) for grammar in (call_grammar(TOOLS, "json"), None))
+    backend = LlamaBackend(find_shipped_model(), 0)
+    held, free = (judge_calls(backend, grammar, CALLS) for grammar in (build_call_grammar(TOOLS, "json"), None))
     asyncio.run(backend.aclose())
     share = 100 / CALLS
     return [
@@ -142,12 +137,12 @@ def constrained_calls() -> list[Figure]:
 
 def grammar_costs() -> list[Figure]:
     """What holding a call to a grammar costs: tokens per second, and what a hundred tools take."""
-    backend = Llama(find_shipped_model(), 0)
-    grammar = call_grammar(TOOLS, "json")
+    backend = LlamaBackend(find_shipped_model(), 0)
+    grammar = build_call_grammar(TOOLS, "json")
     held, free = speed(backend, grammar), speed(backend, None)
     many = [Tool(f"{tool.name}_{number}", schema=tool.schema) for number in range(34) for tool in TOOLS][:100]
     begun = time.perf_counter()
-    large = call_grammar(many, "json")
+    large = build_call_grammar(many, "json")
     written = time.perf_counter() - begun
     first, few = (first_token(backend, found) for found in (large, grammar))
     asyncio.run(backend.aclose())
@@ -158,19 +153,19 @@ def grammar_costs() -> list[Figure]:
     ]
 
 
-def speed(backend: Llama, grammar: CallGrammar | None) -> float:
+def speed(backend: LlamaBackend, grammar: CallGrammar | None) -> float:
     """Tokens per second of a greedy reply that is a call, the prompt left out; the best of ten."""
     return max(asyncio.run(measure(backend, grammar))[0] for _ in range(10))
 
 
-def first_token(backend: Llama, grammar: CallGrammar | None) -> float:
+def first_token(backend: LlamaBackend, grammar: CallGrammar | None) -> float:
     """Seconds from the end of the marker to what follows it; the median of nine."""
     return median(asyncio.run(measure(backend, grammar))[1] for _ in range(9))
 
 
-async def measure(backend: Llama, grammar: CallGrammar | None) -> tuple[float, float]:
+async def measure(backend: LlamaBackend, grammar: CallGrammar | None) -> tuple[float, float]:
     """Tokens per second, and the seconds behind the marker."""
-    prompt = compose([Message("user", QUESTIONS[0])], TOOLS)
+    prompt = compose_prompt([Message("user", QUESTIONS[0])], TOOLS)
     text, marked, behind = "", 0.0, 0.0
     usage = Usage()
     async for item in backend.stream(prompt, Generation(temperature=0, max_tokens=200), (), grammar):

@@ -10,20 +10,20 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from remote.service import Service
+from backends.openai.service import Service
+from mcp_client.chaos_http import serving
 from rkllm_chat.backends import open_backend
-from rkllm_chat.config import ServerConfig, Settings
-from rkllm_chat.desk import NoTools
-from rkllm_chat.journal import Journal, Shelf
-from rkllm_chat.messages import Message, ToolResult
-from rkllm_chat.records import TurnDone
-from rkllm_chat.servers.toolbox import Toolbox
-from servers.chaos_http import serving
+from rkllm_chat.chat.app import EmptyToolbox
+from rkllm_chat.config.settings import ServerConfig, Settings
+from rkllm_chat.core.messages import Message, ToolResult
+from rkllm_chat.mcp_client.toolbox import Toolbox
+from rkllm_chat.storage.session_files import SessionDirectory, SessionLog
+from rkllm_chat.storage.session_records import TurnFinished
 from stage import call_text
 
+from .chats import LINE, RESULT, ScriptedEngine, new_chat, run_turn
 from .figures import Figure, Goal
 from .oneshot import ANSWERS, OURS, PLAIN, make_environment
-from .sitting import LINE, RESULT, Mute, new_chat, take
 
 TURNS = 10
 SERVER = f"""{ANSWERS}
@@ -44,14 +44,14 @@ def requests() -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "server.py").write_text(SERVER, encoding="utf-8")
-        asyncio.run(talk_beside_server(folder))
+        asyncio.run(call_server(folder))
         chat = take_methods(folder)
         entry = {"command": sys.executable, "args": [*PLAIN, "server.py"]}
         (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"small": entry}}), encoding="utf-8")
         command = [*OURS, "call-tool", "small.echo", "--args", '{"x": "one"}']
         subprocess.run(command, cwd=folder, env=make_environment(folder), check=True, stdout=subprocess.DEVNULL)
         call = take_methods(folder)
-    replies, others = asyncio.run(talk_with_service())
+    replies, others = asyncio.run(call_service())
     least = 1 + len(OPENING) + TURNS
     return [
         Figure(f"messages to a server, {TURNS} calls in a talk", len(chat), "", least, "needed", Goal(1, "ratio")),
@@ -61,16 +61,16 @@ def requests() -> list[Figure]:
     ]
 
 
-async def talk_beside_server(folder: Path) -> None:
+async def call_server(folder: Path) -> None:
     """A call in each of ten turns."""
     args = (*PLAIN, str(folder / "server.py"))
     server = ServerConfig("small", command=sys.executable, args=args, cwd=str(folder), sandbox="off", ping_s=0)
     servers = Toolbox([server], folder / "logs")
     await servers.open()
     try:
-        chat = new_chat(Mute((call_text("echo", x="one"), "It says one."), 4096), servers)
+        chat = new_chat(ScriptedEngine((call_text("echo", x="one"), "It says one."), 4096), servers)
         for _ in range(TURNS):
-            await take(chat, LINE)
+            await run_turn(chat, LINE)
     finally:
         await servers.aclose()
     called = sum(message.result is not None and message.result.status == "completed" for message in chat.history)
@@ -85,14 +85,14 @@ def take_methods(folder: Path) -> Sequence[str]:
     return found
 
 
-async def talk_with_service() -> tuple[int, int]:
+async def call_service() -> tuple[int, int]:
     """Requests for replies in ten turns, and all others."""
     with serving(Service()) as service:
         backend = await asyncio.to_thread(open_backend, Settings(model=service.url))
         try:
-            chat = new_chat(backend, NoTools())
+            chat = new_chat(backend, EmptyToolbox())
             for _ in range(TURNS):
-                await take(chat, LINE)
+                await run_turn(chat, LINE)
         finally:
             await backend.aclose()
         return len(service.asked), len(service.others)
@@ -105,12 +105,12 @@ def session_bytes() -> list[Figure]:
     talk = [Message("user", LINE), Message("assistant", call), Message("tool", RESULT, result)]
     talk.append(Message("assistant", "At Husum it is 2.4 metres and rising, until 17:40."))
     with tempfile.TemporaryDirectory() as name:
-        shelf = Shelf(Path(name))
-        journal = Journal(shelf, print)
+        shelf = SessionDirectory(Path(name))
+        journal = SessionLog(shelf, print)
         for _ in range(100):
             for message in talk:
-                journal.keep(message)
-            journal.keep(TurnDone("answered"))
+                journal.append(message)
+            journal.append(TurnFinished("answered"))
         journal.close()
         written = sum(path.stat().st_size for path in Path(name).rglob("*") if path.is_file())
     said = 100 * sum(len(message.text.encode()) for message in talk)

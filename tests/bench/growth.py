@@ -1,6 +1,6 @@
-"""What grows with a talk: memory with what was said, and the processor's time for all of a turn but its engine.
+"""What grows with a conversation: memory with what was said, and the processor's time for all of a turn but its engine.
 
-The engine is a mute one that costs nothing, so what is measured is history, prompt, scanner, calls and results.
+The backend streams written replies at no cost, so what is measured is history, prompt, scanner, calls and results.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from rkllm_chat.chat import Chat
-from rkllm_chat.window import prompt_of
+from rkllm_chat.chat.context import build_prompt
+from rkllm_chat.chat.conversation import Conversation
 
+from .chats import LINE, make_chat, run_turn
 from .figures import Figure, Goal
-from .sitting import LINE, many, take
+from .timing import in_turn
 
 RUNS = 9
 MANY_LINES = 11
@@ -55,22 +57,22 @@ def measure_apart(turns: int, lines: int) -> tuple[float, float]:
 
 def measure_memory(turns: int, lines: int) -> tuple[float, float]:
     """The same, in this process. Tables that are made once are there before the counting begins."""
-    many(10, 2, WINDOW, lines)
+    make_chat(10, 2, WINDOW, lines)
     gc.collect()
     tracemalloc.start()
-    chat = many(10, 0, WINDOW, lines)
+    chat = make_chat(10, 0, WINDOW, lines)
     begun = take_turns(chat, 1)
     taken = (take_turns(chat, turns) - begun) / turns
     tracemalloc.stop()
     return taken, sum(len(message.text.encode()) for message in chat.history) / (turns + 1)
 
 
-def take_turns(chat: Chat, turns: int) -> int:
+def take_turns(chat: Conversation, turns: int) -> int:
     """Bytes that are in use behind so many more turns."""
 
     async def talk() -> None:
         for number in range(turns):
-            await take(chat, f"{LINE} ({number})")
+            await run_turn(chat, f"{LINE} ({number})")
 
     asyncio.run(talk())
     gc.collect()
@@ -86,9 +88,9 @@ def turn_costs() -> list[Figure]:
         grown = [first[tools][part] / first[TOOLS[0]][part] for part in (0, 1)]
         what = f"first turn, {tools} tools over {TOOLS[0]}: CPU grows by"
         rows.append(Figure(what, grown[0], "times", grown[1], "the prompt grows by", goal))
-    with_tools = {tools: many(tools, 1) for tools in TOOLS}
-    behind = {turns: many(10, turns) for turns in TURNS[:2]}
-    by_tools, by_turns = (interleave(chats) for chats in (with_tools, behind))
+    with_tools = {tools: make_chat(tools, 1) for tools in TOOLS}
+    behind = {turns: make_chat(10, turns) for turns in TURNS[:2]}
+    by_tools, by_turns = (cpu_of_later_turns(chats) for chats in (with_tools, behind))
     few = by_tools[TOOLS[0]]
     rows.append(Figure(f"a later turn, {TOOLS[0]} tools: CPU", 1e3 * few, "ms"))
     for tools in TOOLS[1:]:
@@ -102,24 +104,21 @@ def first_turn(tools: int) -> tuple[float, int]:
     """Seconds of CPU for the first turn with so many tools that nobody has seen before; characters of its prompt."""
     spent: list[float] = []
     for _ in range(3):
-        chat = many(tools)
+        chat = make_chat(tools)
         spent.append(cpu_of_turn(chat))
-    return min(spent), sum(len(message.text) for message in prompt_of(chat))
+    return min(spent), sum(len(message.text) for message in build_prompt(chat))
 
 
-def interleave(chats: dict[int, Chat]) -> dict[int, float]:
+def cpu_of_later_turns(chats: dict[int, Conversation]) -> dict[int, float]:
     """The median CPU of a turn of each, in turn. Every turn makes the history longer by one."""
-    spent: dict[int, list[float]] = {size: [] for size in chats}
-    for _ in range(RUNS):
-        for size, chat in chats.items():
-            spent[size].append(cpu_of_turn(chat))
-    return {size: median(found) for size, found in spent.items()}
+    ways = {size: partial(cpu_of_turn, chat) for size, chat in chats.items()}
+    return {size: median(found) for size, found in in_turn(ways, RUNS, warms_up=False).items()}
 
 
-def cpu_of_turn(chat: Chat) -> float:
+def cpu_of_turn(chat: Conversation) -> float:
     async def measure() -> float:
         begun = time.process_time()
-        await take(chat, LINE)
+        await run_turn(chat, LINE)
         return time.process_time() - begun
 
     return asyncio.run(measure())

@@ -19,9 +19,9 @@ from itertools import count
 from pathlib import Path
 from typing import NoReturn
 
-from rkllm_chat.journal import Journal, Shelf
-from rkllm_chat.messages import Message
-from rkllm_chat.records import TurnDone
+from rkllm_chat.core.messages import Message
+from rkllm_chat.storage.session_files import SessionDirectory, SessionLog
+from rkllm_chat.storage.session_records import TurnFinished
 
 from .figures import Figure, Goal
 
@@ -40,7 +40,7 @@ class Loss:
 
 def kill_writer(folder: Path, name: str = "", wait_s: float = 0.0) -> Loss:
     """Lets a process write messages with rising numbers, kills it, and reads the file. `name` is gone on with."""
-    shelf = Shelf(folder)
+    shelf = SessionDirectory(folder)
     before = len(numbers(shelf, name)) if name else 0
     ours, theirs = os.pipe()
     writer = os.fork()
@@ -53,22 +53,22 @@ def kill_writer(folder: Path, name: str = "", wait_s: float = 0.0) -> Loss:
         os.kill(writer, signal.SIGKILL)
         said = [int(line) for line in (first + said_by_writer.read()).splitlines(keepends=True) if line[-1:] == b"\n"]
     os.waitpid(writer, 0)
-    name = name or shelf.ids()[0]
+    name = name or shelf.list_ids()[0]
     contents = shelf.read(name)
     kept = set(numbers(shelf, name)[before:])
-    return Loss(name, said[-1], sum(number not in kept for number in said), contents.damaged)
+    return Loss(name, said[-1], sum(number not in kept for number in said), contents.damaged_lines)
 
 
-def write_for_ever(shelf: Shelf, name: str, said: int) -> NoReturn:
+def write_for_ever(shelf: SessionDirectory, name: str, said: int) -> NoReturn:
     """Writes records, and each number when its record is written, until it is killed."""
     try:
-        journal = Journal(shelf, print)
+        journal = SessionLog(shelf, print)
         if name:
             journal.resume(name)
         for number in count():
-            journal.keep(Message("user", f"{number} " + "x" * (number % 7) ** 5))
+            journal.append(Message("user", f"{number} " + "x" * (number % 7) ** 5))
             if number % 5 == 4:
-                journal.keep(TurnDone("answered"))
+                journal.append(TurnFinished("answered"))
             os.write(said, b"%d\n" % number)
     finally:
         os._exit(1)  # it is a fork: nothing above is its business
@@ -91,7 +91,7 @@ def losses_of(folder: Path, kills: int) -> list[Loss]:
     return [Loss(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
-def numbers(shelf: Shelf, name: str) -> list[int]:
+def numbers(shelf: SessionDirectory, name: str) -> list[int]:
     messages = [one.record for one in shelf.read(name).entries if isinstance(one.record, Message)]
     return [int(message.text.split()[0]) for message in messages]
 
@@ -111,13 +111,13 @@ def journal_costs(kills: int = 200) -> list[Figure]:
 
 def write_costs(folder: Path) -> tuple[float, float]:
     """Seconds of one append, and of one with the sync at the end of a turn; the mean of many."""
-    journal = Journal(Shelf(folder), print)
-    journal.keep(TurnDone("answered"))
+    journal = SessionLog(SessionDirectory(folder), print)
+    journal.append(TurnFinished("answered"))
     spent: list[float] = []
-    for record, times in ((Message("user", "How deep is the harbour?"), 1000), (TurnDone("answered"), 50)):
+    for record, times in ((Message("user", "How deep is the harbour?"), 1000), (TurnFinished("answered"), 50)):
         begun = time.perf_counter()
         for _ in range(times):
-            journal.keep(record)
+            journal.append(record)
         spent.append((time.perf_counter() - begun) / times)
     journal.close()
     return spent[0], spent[1]

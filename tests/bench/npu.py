@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rkllm_chat import config
-from rkllm_chat.backends.llama import find_shipped_model
-from rkllm_chat.backends.rkllm import Rkllm, open_rkllm
-from rkllm_chat.backends.rkllm_abi import Library, Model
-from rkllm_chat.config import Generation, Settings
-from rkllm_chat.messages import Message
-from rkllm_chat.scanner import Scanner
+from rkllm_chat.backends.llama.backend import find_shipped_model
+from rkllm_chat.backends.rkllm.abi import Library, Model
+from rkllm_chat.backends.rkllm.backend import RkllmBackend, open_rkllm
+from rkllm_chat.calls.scanner import Scanner
+from rkllm_chat.config import settings as config
+from rkllm_chat.config.settings import Generation, Settings
+from rkllm_chat.core.messages import Message
 from rkllm_runtime.build import build_runtime
 
 from .figures import Figure, Goal
@@ -63,7 +63,7 @@ def paced(tokens_per_second: int) -> Iterator[None]:
 def through_chat(library: Path, model: Path) -> float:
     """Seconds for a reply through the backend and the scanner, from the asking on."""
 
-    async def listen(backend: Rkllm) -> float:
+    async def listen(backend: RkllmBackend) -> float:
         begun = time.perf_counter()
         scanner = Scanner()
         async for item in backend.stream([Message("user", "Go.")], Generation(temperature=0, max_tokens=TOKENS)):

@@ -8,18 +8,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from rkllm_chat.places import TRUST_VARIABLE
+from rkllm_chat.config.files import TRUST_VARIABLE
 
 from .figures import Figure, Goal
+from .timing import in_turn, seconds
 
 RUNS = 7
 PLAIN = ["-I", "-S"]
 OURS = [sys.executable, "-c", "from rkllm_chat.__main__ import main; main()"]
+MCP_TOOL = [sys.executable, "-c", "from rkllm_chat.cli.mcp_tool.__main__ import main; main()"]
 PEAK = """
 import os, sys
 end = os._exit
@@ -28,7 +31,7 @@ def tell(code):
     os.write(2, status.partition("VmHWM:")[2].split()[0].encode())
     end(code)
 os._exit = tell
-from rkllm_chat.__main__ import main
+from MODULE import main
 main()
 """
 ANSWERS = """
@@ -152,36 +155,54 @@ def measure(folder: Path) -> list[Figure]:
         "the SDK's client": [sys.executable, "sdk.py"],
         **{name: [found, *rest] for name, rest in PEERS.items() if (found := shutil.which(name))},
     }
-    spent = interleave(ways, folder)
+    spent = time_commands(ways, folder)
     floor, floor_http = spent.pop("by hand"), spent.pop("by hand over HTTP")
     figures: list[Figure] = []
-    for name, seconds in spent.items():
+    for name, taken in spent.items():
         reference, against = (floor_http, "by hand, HTTP") if name.endswith("HTTP") else (floor, "by hand")
         is_ours = name.startswith(("call-tool", "list-tools"))
         goal = Goal(1.25, "ratio") if is_ours else None
-        figures.append(Figure(f"one call: {name}", seconds * 1e3, "ms", reference * 1e3, against, goal))
-    return [*figures, Figure("call-tool: peak memory", peak_mb(folder, call), "MB", goal=Goal(20))]
+        figures.append(Figure(f"one call: {name}", taken * 1e3, "ms", reference * 1e3, against, goal))
+    peak = peak_mb(folder, "rkllm_chat.__main__", "call-tool", "small.echo", *call)
+    return [*figures, Figure("call-tool: peak memory", peak, "MB", goal=Goal(20))]
 
 
-def interleave(ways: Mapping[str, Sequence[str]], folder: Path) -> dict[str, float]:
-    """Median seconds of each, in turn; a first run that only fills the caches does not count."""
-    spent: dict[str, list[float]] = {name: [] for name in ways}
-    environment = make_environment(folder)
-    for number in range(RUNS + 1):
-        for name, command in ways.items():
-            begun = time.perf_counter()
-            subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-            if number:
-                spent[name].append(time.perf_counter() - begun)
-    return {name: median(seconds) for name, seconds in spent.items()}
+def time_commands(ways: Mapping[str, Sequence[str]], folder: Path) -> dict[str, float]:
+    """Median seconds of each, in turn."""
+    options: dict[str, Any] = {"cwd": folder, "env": make_environment(folder), "stdout": subprocess.DEVNULL}
+    runs = {name: partial(subprocess.run, command, check=True, **options) for name, command in ways.items()}
+    timed = {name: partial(seconds, run) for name, run in runs.items()}
+    return {name: median(found) for name, found in in_turn(timed, RUNS).items()}
 
 
-def peak_mb(folder: Path, call: Sequence[str]) -> float:
+def peak_mb(folder: Path, module: str, *arguments: str) -> float:
     """Of a call, as the process itself sees it: what the kernel tells its parent counts the parent too."""
-    command = [sys.executable, "-c", PEAK, "call-tool", "small.echo", *call]
+    command = [sys.executable, "-c", PEAK.replace("MODULE", module), *arguments]
     environment = make_environment(folder)
     done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
     return int(done.stderr) / 1024
+
+
+def tool_commands() -> list[Figure]:
+    """mcp-tool: a call, the pages of help and completion, beside a script that makes the call by hand."""
+    call = ["small__echo", "--x", "1"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lay_out(folder)
+        entry = {"command": sys.executable, "args": [*PLAIN, "server.py"]}
+        (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"small": entry}}), encoding="utf-8")
+        ways = {
+            "by hand": [sys.executable, "by_hand.py"],
+            "mcp-tool": [*MCP_TOOL, *call],
+            "mcp-tool --help": [*MCP_TOOL, "--help"],
+            "mcp-tool SERVER__TOOL --help": [*MCP_TOOL, "small__echo", "--help"],
+            "mcp-tool completion": [*MCP_TOOL, "completion", "words", "--", "small__"],
+        }
+        spent = time_commands(ways, folder)
+        peak = peak_mb(folder, "rkllm_chat.cli.mcp_tool.__main__", *call)
+    floor, goal = spent.pop("by hand") * 1e3, Goal(1.5, "ratio")
+    figures = [Figure(name, taken * 1e3, "ms", floor, "one call by hand", goal) for name, taken in spent.items()]
+    return [*figures, Figure("mcp-tool: peak memory", peak, "MB", goal=Goal(20))]
 
 
 def make_environment(folder: Path) -> dict[str, str]:

@@ -8,17 +8,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 
-from rkllm_chat.backends.llama import Llama, find_shipped_model
-from rkllm_chat.config import Generation
-from rkllm_chat.events import Usage
-from rkllm_chat.messages import Message
+from rkllm_chat.backends.llama.backend import LlamaBackend, find_shipped_model
+from rkllm_chat.config.settings import Generation
+from rkllm_chat.core.events import Usage
+from rkllm_chat.core.messages import Message
 
 from .figures import Figure, Goal
+from .timing import seconds
 
 
 def cpu_of(arguments: Sequence[str]) -> float:
@@ -50,17 +51,11 @@ def bad_model_costs() -> list[Figure]:
             path = Path(folder) / "some.gguf"
             path.write_bytes(content)
             opened = f"open_backend(Settings(model={str(path)!r}))"
-            code = f"from rkllm_chat.backends import *; from rkllm_chat.config import *; {opened}"
-            arguments = [sys.executable, "-c", code]
+            imports = "from rkllm_chat.backends import open_backend; from rkllm_chat.config.settings import Settings"
+            arguments = [sys.executable, "-c", f"{imports}; {opened}"]
             spent = seconds(partial(subprocess.run, arguments, stderr=subprocess.DEVNULL, check=False))
             rows.append(Figure(f"a model file that is {name} is an error", spent, goal=Goal(0.5)))
     return rows
-
-
-def seconds(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
 
 
 def llama_costs() -> list[Figure]:
@@ -69,7 +64,7 @@ def llama_costs() -> list[Figure]:
 
 
 async def measure_llama() -> list[Figure]:
-    backend = Llama(find_shipped_model(), 8192)
+    backend = LlamaBackend(find_shipped_model(), 8192)
     prompt = [Message("system", "You are a helpful assistant. " * 100), Message("user", "Hello!")]
 
     async def usage_of(messages: list[Message]) -> Usage:
@@ -83,22 +78,16 @@ async def measure_llama() -> list[Figure]:
     warm = await usage_of(grown)
     late = await stop_during_prefill(backend)
     await backend.aclose()
+    tokens, whole = warm.prefilled_tokens, warm.prompt_tokens
+    first, second = (1e3 * usage.first_token_s for usage in (cold, warm))
     return [
-        Figure(
-            "second turn: tokens prefilled, of the whole prompt", warm.prefilled_tokens, "", warm.prompt_tokens, "whole"
-        ),
-        Figure(
-            "second turn: time to the first token",
-            1e3 * warm.first_token_s,
-            "ms",
-            1e3 * cold.first_token_s,
-            "first turn",
-        ),
+        Figure("second turn: tokens prefilled, of the whole prompt", tokens, "", whole, "whole"),
+        Figure("second turn: time to the first token", second, "ms", first, "first turn"),
         Figure("stop in the middle of a prefill", late, goal=Goal(0.3)),
     ]
 
 
-async def stop_during_prefill(backend: Llama) -> float:
+async def stop_during_prefill(backend: LlamaBackend) -> float:
     """Seconds from the wish to the free engine, in a prompt of 7,000 tokens."""
 
     async def listen() -> None:

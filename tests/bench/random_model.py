@@ -26,10 +26,10 @@ def write_random_model(small: Path, path: Path) -> None:
         "feed_forward_length": INNER,
         "attention.head_count": HEADS,
         "attention.head_count_kv": HEADS,
-        "rope.dimension_count": WIDTH // HEADS,
+        **dict.fromkeys(("attention.key_length", "attention.value_length", "rope.dimension_count"), WIDTH // HEADS),
     }
     for key, size in sizes.items():
-        head = with_number(head, f"llama.{key}", size)
+        head = with_number(head, f"qwen3.{key}", size)
     tensors = list(shapes(vocabulary(head)))
     head = head[:8] + struct.pack("<Q", len(tensors)) + head[16:]
     offset = 0
@@ -67,6 +67,8 @@ def shapes(tokens: int) -> Iterator[tuple[str, tuple[int, ...]]]:
     for layer in range(LAYERS):
         for name in ("attn_norm", "ffn_norm"):
             yield f"blk.{layer}.{name}.weight", (WIDTH,)
+        for name in ("attn_q_norm", "attn_k_norm"):
+            yield f"blk.{layer}.{name}.weight", (WIDTH // HEADS,)
         for name, shape in names.items():
             yield f"blk.{layer}.{name}.weight", shape
 

@@ -28,7 +28,9 @@ def sit(arguments: Sequence[str]) -> Iterator[Screen]:
     """The program on a terminal of 100 by 30, with a scripted model at hand."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "replies.json").write_text(json.dumps([REPLY]), encoding="utf-8")
-        screen = Screen(arguments, {**os.environ, "HOME": folder, "TERM": "xterm", "LANG": "C.UTF-8"}, Path(folder))
+        screen = Screen(
+            arguments, {**os.environ, "HOME": folder, "TERM": "xterm", "LANG": "C.UTF-8"}, Path(folder), forks=False
+        )
         try:
             yield screen
         finally:

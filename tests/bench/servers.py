@@ -1,6 +1,6 @@
 """What our client costs beside plain reading, beside one server alone, and beside the SDK's own client.
 
-The servers are real processes of the tests (`servers.chaos`).
+The servers are real processes of the tests (`mcp_client.chaos`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,21 +22,24 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from rkllm_chat import language
-from rkllm_chat.backends.scripted import Scripted
-from rkllm_chat.chat import Chat
-from rkllm_chat.config import ServerConfig, Settings
-from rkllm_chat.events import Usage
-from rkllm_chat.messages import Tool, ToolResult
-from rkllm_chat.rounds import OnProgress
-from rkllm_chat.servers.toolbox import Toolbox
-from servers.chaos_server import notice
-from servers.chaos_sizes import FLOOD, MB
-from servers.enclosed import PROBE
-from servers.faults import chaos, measure
+from mcp_client.chaos_server import notice
+from mcp_client.chaos_sizes import FLOOD, MB
+from mcp_client.enclosed import PROBE
+from mcp_client.faults import chaos, measure
+from rkllm_chat.backends.base import ModelStream, StoppableStream, StreamItem
+from rkllm_chat.backends.scripted import ScriptedBackend
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.turn import Turn
+from rkllm_chat.config.settings import ServerConfig, Settings
+from rkllm_chat.core import i18n as language
+from rkllm_chat.core.events import Usage
+from rkllm_chat.core.messages import Tool, ToolResult
+from rkllm_chat.core.protocols import ProgressCallback
+from rkllm_chat.mcp_client.toolbox import Toolbox
 from stage import call_text
 
 from .figures import Figure, Goal
+from .timing import seconds
 
 PIECE = 1 << 18
 WRITER = """
@@ -114,15 +117,19 @@ def slow_calls() -> list[Figure]:
     ]
 
 
-class Slow(Scripted):
+class Slow(ScriptedBackend):
     """Takes its time behind the calls of its first reply."""
 
     def __init__(self, replies: Sequence[str], writing_s: float) -> None:
         super().__init__(replies)
         self.writing_s = writing_s
 
-    async def stream(self, *given: Any) -> AsyncGenerator[str | Usage, None]:
-        async with aclosing(super().stream(*given)) as pieces:
+    def stream(self, *given: Any) -> ModelStream:
+        stream = super().stream(*given)
+        return StoppableStream(self._delay(stream), stream.stop)
+
+    async def _delay(self, stream: ModelStream) -> AsyncGenerator[StreamItem, None]:
+        async with aclosing(stream) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Usage) and self.played == 1:
                     for _ in range(PIECES):
@@ -141,7 +148,7 @@ class Reading:
     def tools(self) -> Sequence[Tool]:
         return [replace(tool, read_only=True, trusted=True) for tool in self.box.tools]
 
-    async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: OnProgress) -> ToolResult:
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: ProgressCallback) -> ToolResult:
         known = next(one for one in self.box.tools if one.full_name == tool.full_name)
         return await self.box.call(known, arguments, on_progress)
 
@@ -152,9 +159,9 @@ async def take_turn(calls: int, writing_s: float = 0, starts_early: bool = True)
         async with Toolbox([config], Path(folder)) as box:
             replies = ["\n".join(call_text("act", text=str(number)) for number in range(calls)), "Done."]
             backend = Slow(replies, writing_s)
-            chat = Chat(backend, Reading(box), Settings(), language.load(), starts_early=starts_early)
+            chat = Conversation(backend, Reading(box), Settings(), language.load(), starts_calls_early=starts_early)
             begun = time.perf_counter()
-            async with aclosing(chat.send("Go.")) as turn:
+            async with aclosing(Turn(chat).run("Go.")) as turn:
                 async for _ in turn:
                     pass
             spent = time.perf_counter() - begun
@@ -163,17 +170,26 @@ async def take_turn(calls: int, writing_s: float = 0, starts_early: bool = True)
     return spent
 
 
+Call = Callable[[], Awaitable[Any]]
+Open = Callable[[Path], AbstractAsyncContextManager[Call]]
+"""Starts a server, lists its tools, and gives a call of one of them."""
+Measure = Callable[[Path, str], Awaitable[float]]
+"""Takes a folder, and a way of WAYS."""
+
+
 def overhead() -> list[Figure]:
     """Calls one after another, and the way to the first list, over standard input and output; the median of each."""
+    call, start = (asyncio.run(in_turn(measure, "ours", "sdk")) for measure in (time_call, time_start))
+    what = "a stdio server from its start to its list of tools"
     return [
-        asyncio.run(compare("one call over stdio", "us", call_ours, call_sdk)),
-        asyncio.run(compare("a stdio server from its start to its list of tools", "ms", start_ours, start_sdk)),
+        Figure("one call over stdio", call[0] * 1e6, "us", call[1] * 1e6, "the SDK's client"),
+        Figure(what, start[0] * 1e3, "ms", start[1] * 1e3, "the SDK's client"),
     ]
 
 
 def sandbox() -> list[Figure]:
     """A server from its start to its list of tools, and a call, in a sandbox and without one."""
-    start, call = (asyncio.run(in_turn(measure)) for measure in (start_enclosed, call_enclosed))
+    start, call = (asyncio.run(in_turn(measure)) for measure in (time_start, time_call))
     return [
         Figure("a server in a sandbox, from its start to its list", start[0] * 1e3, "ms", start[1] * 1e3, "without"),
         Figure("what the sandbox adds to that", (start[0] - start[1]) * 1e3, "ms", goal=Goal(100)),
@@ -181,108 +197,64 @@ def sandbox() -> list[Figure]:
     ]
 
 
-async def in_turn(measure: Callable[[Path, str], Awaitable[float]]) -> tuple[float, float]:
-    """In a sandbox and without, three times in turn, the least of each."""
+async def in_turn(measure: Measure, one: str = "on", other: str = "off") -> tuple[float, float]:
+    """Both three times in turn, the least of each."""
     spent: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(3):
-            spent.append((await measure(Path(folder), "on"), await measure(Path(folder), "off")))
-    return min(one for one, _ in spent), min(other for _, other in spent)
+            spent.append((await measure(Path(folder), one), await measure(Path(folder), other)))
+    return min(pair[0] for pair in spent), min(pair[1] for pair in spent)
 
 
-def probe(mode: str) -> ServerConfig:
-    return ServerConfig("probe", command=sys.executable, args=("-I", "-S", str(PROBE)), sandbox=mode)
-
-
-async def start_enclosed(folder: Path, mode: str) -> float:
-    async def start() -> None:
-        async with Toolbox([probe(mode)], folder) as box:
-            ready.append(time.perf_counter())
-            assert box.tools, box.failures
-
-    ready: list[float] = []
-    return await median_start(start, ready)
-
-
-async def call_enclosed(folder: Path, mode: str) -> float:
-    async with Toolbox([probe(mode)], folder) as box:
-        tool = box.tools[0]
-        return await median_of(lambda: box.call(tool, {"probes": []}, lambda *_: None))
-
-
-Measure = Callable[[Path], Awaitable[float]]
-
-
-async def compare(what: str, unit: str, ours: Measure, theirs: Measure) -> Figure:
-    """Our way and the SDK's in turn, three times, the least of each: what else runs here is not what is measured."""
-    scale = {"us": 1e6, "ms": 1e3}[unit]
-    spent: list[tuple[float, float]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(3):
-            spent.append((await ours(Path(folder)), await theirs(Path(folder))))
-    own, sdk = (scale * min(column) for column in zip(*spent, strict=True))
-    return Figure(what, own, unit, sdk, "the SDK's client")
-
-
-async def call_ours(folder: Path) -> float:
-    async with Toolbox([chaos(folder, "ok")], folder) as box:
-        tool = next(tool for tool in box.tools if tool.name == "echo")
-        return await median_of(lambda: box.call(tool, {"text": "x"}, lambda *_: None))
-
-
-async def call_sdk(folder: Path) -> float:
-    async with open_sdk(chaos(folder, "ok")) as client:
-        await client.list_tools()
-        return await median_of(lambda: client.call_tool("echo", {"text": "x"}))
-
-
-async def start_ours(folder: Path) -> float:
-    async def start() -> None:
-        async with Toolbox([chaos(folder, "ok")], folder) as box:
-            ready.append(time.perf_counter())
-            assert box.tools
-
-    ready: list[float] = []
-    return await median_start(start, ready)
-
-
-async def start_sdk(folder: Path) -> float:
-    async def start() -> None:
-        async with open_sdk(chaos(folder, "ok")) as client:
-            assert (await client.list_tools()).tools
-            ready.append(time.perf_counter())
-
-    ready: list[float] = []
-    return await median_start(start, ready)
-
-
-@asynccontextmanager
-async def open_sdk(config: ServerConfig) -> AsyncIterator[Client]:
-    parameters = StdioServerParameters(command=config.command, args=list(config.args), env=dict(config.env))
-    async with Client(stdio_client(parameters)) as client:
-        yield client
-
-
-async def median_of(call: Callable[[], Awaitable[Any]]) -> float:
-    spent: list[float] = []
-    for _ in range(CALLS):
-        begun = time.perf_counter()
-        await call()
-        spent.append(time.perf_counter() - begun)
-    return median(spent)
-
-
-async def median_start(start: Callable[[], Awaitable[None]], ready: list[float]) -> float:
-    """Until it was ready; its end is not counted."""
+async def time_start(folder: Path, way: str) -> float:
+    """The median of several starts; the ends are not counted."""
     spent: list[float] = []
     for _ in range(STARTS):
         begun = time.perf_counter()
-        await start()
-        spent.append(ready[-1] - begun)
+        async with WAYS[way](folder):
+            spent.append(time.perf_counter() - begun)
     return median(spent)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
+async def time_call(folder: Path, way: str) -> float:
+    spent: list[float] = []
+    async with WAYS[way](folder) as call:
+        for _ in range(CALLS):
+            begun = time.perf_counter()
+            await call()
+            spent.append(time.perf_counter() - begun)
+    return median(spent)
+
+
+@asynccontextmanager
+async def open_ours(folder: Path) -> AsyncIterator[Call]:
+    async with Toolbox([chaos(folder, "ok")], folder) as box:
+        tool = next(tool for tool in box.tools if tool.name == "echo")
+        yield lambda: box.call(tool, {"text": "x"}, lambda *_: None)
+
+
+@asynccontextmanager
+async def open_sdk(folder: Path) -> AsyncIterator[Call]:
+    config = chaos(folder, "ok")
+    parameters = StdioServerParameters(command=config.command, args=list(config.args), env=dict(config.env))
+    async with Client(stdio_client(parameters)) as client:
+        assert (await client.list_tools()).tools
+        yield lambda: client.call_tool("echo", {"text": "x"})
+
+
+@asynccontextmanager
+async def open_probe(folder: Path, mode: str) -> AsyncIterator[Call]:
+    server = ServerConfig("probe", command=sys.executable, args=("-I", "-S", str(PROBE)), sandbox=mode)
+    async with Toolbox([server], folder) as box:
+        assert box.tools, box.failures
+        tool = box.tools[0]
+        yield lambda: box.call(tool, {"probes": []}, lambda *_: None)
+
+
+WAYS: dict[str, Open] = {
+    "ours": open_ours,
+    "sdk": open_sdk,
+    "on": partial(open_probe, mode="on"),
+    "off": partial(open_probe, mode="off"),
+}
+"""Our client, the SDK's, and ours with a server in a sandbox and without one."""

@@ -1,6 +1,6 @@
-"""A long talk beside servers that misbehave: whether memory, open files and processes of the chat stay what they were.
+"""A long chat with servers that misbehave: whether memory, open files and processes of the chat stay what they were.
 
-The program sits on a terminal with a scripted model. In every other turn a server does what its mode says; in the turn
+The program runs on a terminal with a scripted model. In every other turn a server does what its mode says; in the turn
 behind it the healthy one must answer. What came of the turns is read from the session that the program saved.
 """
 
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import linear_regression
 
-from rkllm_chat.journal import Shelf
-from rkllm_chat.messages import Message
-from rkllm_chat.records import TurnDone
-from rkllm_chat.servers.programs import SANDBOX_VARIABLE
-from servers.faults import TESTS
+from mcp_client.faults import TESTS
+from rkllm_chat.core.messages import Message
+from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
+from rkllm_chat.storage.session_files import SessionDirectory
+from rkllm_chat.storage.session_records import TurnFinished
 from stage import Screen, call_text
 
 from .figures import Figure, Goal
@@ -59,7 +59,7 @@ SETTLED_S = 15.0
 
 @dataclass(frozen=True)
 class Sample:
-    """The program at one moment: seconds since the talk began, MB in memory, open files, and processes, its own too."""
+    """The program at one moment: seconds since the chat began, MB in memory, open files, and processes, its own too."""
 
     at_s: float
     memory_mb: float
@@ -68,8 +68,8 @@ class Sample:
 
 
 @dataclass
-class Talk:
-    """What a talk came to: samples at `rest` (all servers up, nothing running), and `memory_mb` after each fault.
+class SoakResult:
+    """Result of a run: samples at `rest` (all servers up, nothing running), and `memory_mb` after each fault.
 
     `faults` counts the results of misbehaving calls by their status, `answers` those of the healthy calls, of which
     `silent` says what failed; `left` are the processes that are there when the program has ended with `code`.
@@ -92,42 +92,42 @@ class Talk:
         return line.slope * 60
 
 
-class Sitting:
+class FaultyChat:
     """The program in a folder that is its home: by that its servers, and what they leave behind, are known."""
 
     def __init__(self, screen: Screen, folder: Path, modes: Sequence[str]) -> None:
         self._screen, self._folder, self._modes = screen, folder, modes
         self._begun = time.monotonic()
-        self.talk = Talk()
+        self.result = SoakResult()
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self._begun
 
     def take_turn(self) -> None:
-        self.talk.turns += 1
-        self._screen.type(f"turn {self.talk.turns}\r")
-        self._screen.wait_for(f"Number {self.talk.turns} is over.", TURN_S)
+        self.result.turns += 1
+        self._screen.type(f"turn {self.result.turns}\r")
+        self._screen.wait_for(f"Number {self.result.turns} is over.", TURN_S)
         self._screen.wait_for_prompt(TURN_S)
 
-    def meet(self, count: int, every_s: float) -> None:
+    def run_faults(self, count: int, every_s: float) -> None:
         """So many faults, one at most in so many seconds; behind each a call of the healthy server."""
         for _ in range(count):
             begun = time.monotonic()
             self.take_turn()
             self.take_turn()
-            self.talk.memory_mb.append((self.seconds, resident_mb(self._screen)))
+            self.result.memory_mb.append((self.seconds, resident_mb(self._screen)))
             while (left := begun + every_s - time.monotonic()) > 0:
                 self._screen.read_some(time.monotonic() + left)
 
-    def come_to_rest(self) -> None:
+    def wait_idle(self) -> None:
         """A turn in which every server answers, and with that is up; then until nothing changes any more."""
         self.take_turn()
         end, before = time.monotonic() + SETTLED_S, (0, 0)
         while time.monotonic() < end and before != (now := self._count()):
             before = now
             self._screen.wait_for_rest(1.0, most=1.0)
-        self.talk.rest.append(Sample(self.seconds, resident_mb(self._screen), *before))
+        self.result.rest.append(Sample(self.seconds, resident_mb(self._screen), *before))
 
     def _count(self) -> tuple[int, int]:
         """Open files of the program; processes."""
@@ -145,29 +145,29 @@ class Sitting:
             return False
         return here or int(parent) == self._screen.process.pid
 
-    def leave(self) -> None:
+    def quit(self) -> None:
         self._screen.type("/quit\r")
-        self.talk.code = self._screen.wait_for_end()
+        self.result.code = self._screen.wait_for_end()
         end = time.monotonic() + 2
         while self.processes() and time.monotonic() < end:
             time.sleep(0.02)
-        self.talk.left = len(self.processes())
+        self.result.left = len(self.processes())
         self._read_session()
 
     def _read_session(self) -> None:
-        shelf = Shelf(self._folder / ".local/state/rkllm-chat/sessions")
-        for record in (entry.record for entry in shelf.read(shelf.ids()[0]).entries):
-            if isinstance(record, TurnDone):
-                self.talk.ended[record.reason] += 1
+        directory = SessionDirectory(self._folder / ".local/state/rkllm-chat/sessions")
+        for record in (entry.record for entry in directory.read(directory.list_ids()[0]).entries):
+            if isinstance(record, TurnFinished):
+                self.result.ended[record.reason] += 1
             if isinstance(record, Message) and record.result:
-                counted = self.talk.faults if record.result.tool == "act" else self.talk.answers
+                counted = self.result.faults if record.result.tool == "act" else self.result.answers
                 counted[record.result.status] += 1
-                if counted is self.talk.answers and record.result.status != "completed":
-                    self.talk.silent.append(f"{record.result.server}: {record.result.text}")
+                if counted is self.result.answers and record.result.status != "completed":
+                    self.result.silent.append(f"{record.result.server}: {record.result.text}")
 
 
 @contextmanager
-def sit_down(modes: Sequence[str], faults: int) -> Iterator[Sitting]:
+def open_faulty_chat(modes: Sequence[str], faults: int) -> Iterator[FaultyChat]:
     """The program with its servers and a script that is long enough: faults, with a rest before, amid and behind."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -177,11 +177,11 @@ def sit_down(modes: Sequence[str], faults: int) -> Iterator[Sitting]:
         kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH") if key in os.environ}
         environment = {**kept, "HOME": name, "TERM": "xterm", "LANG": "C.UTF-8", SANDBOX_VARIABLE: "off"}
         arguments = ["--model", "replies.json", "--config", "servers.json", "--allow", "*", "--context", "16384"]
-        screen = Screen(arguments, environment, folder)
+        screen = Screen(arguments, environment, folder, forks=False)
         try:
             screen.wait_for("lists the commands", TURN_S)
             screen.wait_for_prompt(TURN_S)
-            yield Sitting(screen, folder, modes)
+            yield FaultyChat(screen, folder, modes)
         finally:
             screen.close()
 
@@ -190,7 +190,7 @@ def entry_of(mode: str) -> dict[str, object]:
     """A server as a configuration names it. Each of its lives is its first."""
     return {
         "command": sys.executable,
-        "args": ["-m", "servers.chaos", mode, "--delay", "1.5"],
+        "args": ["-m", "mcp_client.chaos", mode, "--delay", "1.5"],
         "env": {"PYTHONPATH": str(TESTS)},
         "timeout_s": 1.0 if mode in ("hang-call", "sigstop-self", "late-reply") else 20.0,
         "tools_allow": ["act", "echo"],
@@ -220,35 +220,37 @@ def replies_for(modes: Sequence[str], faults: int) -> Iterator[str]:
         yield from turn(*(call_text(f"{server}__echo", text=f"present at {number}") for server in (*modes, FINE)))
 
 
-def talk_beside(modes: Sequence[str], faults: int, every_s: float) -> Talk:
-    """A whole talk with so many faults, and the program's end."""
-    with sit_down(modes, faults) as sitting:
+def run_soak(modes: Sequence[str], faults: int, every_s: float) -> SoakResult:
+    """A whole chat with so many faults, and the program's end."""
+    with open_faulty_chat(modes, faults) as chat:
         for count in plan(modes, faults):
-            sitting.meet(count, every_s)
-            sitting.come_to_rest()
-            if len(sitting.talk.rest) == 1:
-                sitting.talk.memory_mb.clear()  # it was warming up
-        sitting.leave()
-        return sitting.talk
+            chat.run_faults(count, every_s)
+            chat.wait_idle()
+            if len(chat.result.rest) == 1:
+                chat.result.memory_mb.clear()  # it was warming up
+        chat.quit()
+        return chat.result
 
 
-def long_talk(minutes: float) -> list[Figure]:
+def long_soak(minutes: float) -> list[Figure]:
     """A fault every two seconds for `--minutes` N (10): memory, open files, processes, and how the turns ended."""
-    talk = talk_beside(MODES, max(2 * len(MODES), round(minutes * 60 / EVERY_S)), EVERY_S)
-    first, middle, last = talk.rest
-    faults, answers = talk.faults.total(), talk.answers.total()
-    print("\n".join(talk.silent))
+    result = run_soak(MODES, max(2 * len(MODES), round(minutes * 60 / EVERY_S)), EVERY_S)
+    first, middle, last = result.rest
+    faults, answers = result.faults.total(), result.answers.total()
+    print("\n".join(result.silent))
     return [
         Figure("soak: minutes", (last.at_s) / 60, "min"),
-        Figure("soak: turns that ended", talk.ended.total(), "", talk.turns, "turns", Goal(1, "ratio", least=True)),
-        Figure("soak: faults met", faults, "", talk.faults["failed"], "calls that failed by them"),
-        Figure("soak: healthy calls answered", talk.answers["completed"], "", answers, "asked", Goal(1, "ratio", True)),
+        Figure("soak: turns that ended", result.ended.total(), "", result.turns, "turns", Goal(1, "ratio", least=True)),
+        Figure("soak: faults met", faults, "", result.faults["failed"], "calls that failed by them"),
+        Figure(
+            "soak: healthy calls answered", result.answers["completed"], "", answers, "asked", Goal(1, "ratio", True)
+        ),
         Figure("soak: memory when all is warm", first.memory_mb, "MB"),
         Figure("soak: memory in the middle", middle.memory_mb, "MB", first.memory_mb, "warm"),
         Figure("soak: memory at the end", last.memory_mb, "MB", first.memory_mb, "warm"),
-        Figure("soak: memory grows a minute by", talk.slope_mb, "MB"),
-        Figure("soak: memory grows a turn by", (last.memory_mb - first.memory_mb) * 1024 / talk.turns, "kB"),
+        Figure("soak: memory grows a minute by", result.slope_mb, "MB"),
+        Figure("soak: memory grows a turn by", (last.memory_mb - first.memory_mb) * 1024 / result.turns, "kB"),
         Figure("soak: open files at the end", last.files, "", first.files, "warm", Goal(1, "ratio")),
         Figure("soak: processes at the end", last.processes, "", first.processes, "warm", Goal(1, "ratio")),
-        Figure("soak: processes left when it has ended", talk.left, "", goal=Goal(0)),
+        Figure("soak: processes left when it has ended", result.left, "", goal=Goal(0)),
     ]

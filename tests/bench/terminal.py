@@ -8,7 +8,7 @@ from io import StringIO
 from rich.console import Console
 from rich.markdown import Markdown
 
-from rkllm_chat.markdown import Growing
+from rkllm_chat.tui.markdown import Growing
 
 from .figures import Figure
 

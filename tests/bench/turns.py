@@ -17,23 +17,26 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rkllm_chat import language
-from rkllm_chat.backends.llama import Llama, find_shipped_model
-from rkllm_chat.backends.llama_engine import BATCH_TOKENS
-from rkllm_chat.chat import Chat
-from rkllm_chat.config import Generation, Settings
-from rkllm_chat.desk import NoTools
-from rkllm_chat.events import Text, TurnEnded
+from rkllm_chat.backends.llama.backend import LlamaBackend, find_shipped_model
+from rkllm_chat.backends.llama.engine import BATCH_TOKENS
+from rkllm_chat.chat.app import EmptyToolbox
+from rkllm_chat.chat.context import count_tokens
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.turn import Turn
+from rkllm_chat.config.settings import Generation, Settings
+from rkllm_chat.core import i18n as language
+from rkllm_chat.core.events import Text, TurnEnded
 
 from .figures import Figure, Goal
 from .llama_source import NotBuiltError, find_llama_bench, generate
 from .random_model import write_random_model
+from .timing import in_turn
 
 RUNS, SMALL_RUNS = 7, 15
 TOKENS, SMALL_TOKENS = 64, 400
 CONTEXT = 1024
 FLASH = {"llama-bench": "auto", "llama-bench -fa 0": "0"}
-"""With flash attention, its own default, and without, the default of llama-cpp-python and so ours."""
+"""With flash attention where the engine supports it, its own default and ours, and without."""
 HOT: dict[str, Any] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
 """So that a reply comes to no end: all tokens are nearly as likely."""
 TEMPERATURE = 5.0
@@ -74,7 +77,7 @@ def measure_larger(path: Path) -> list[Figure]:
             ways |= {name: partial(theirs_of, program, path, bench, flash) for name, flash in FLASH.items()}
         except NotBuiltError as error:
             note = f"not measured: {error}"
-        found = interleave(ways, RUNS)
+        found = medians_of(ways, RUNS)
     return list(compare(found, note))
 
 
@@ -96,7 +99,7 @@ def theirs_of(program: Path, path: Path, bench: Bench, flash: str) -> Written:
 
 def measure_small() -> list[Figure]:
     with Bench(find_shipped_model(), SMALL_TOKENS) as bench:
-        found = interleave({"ours": bench.turn, "bare loop": bench.bare}, SMALL_RUNS)
+        found = medians_of({"ours": bench.turn, "bare loop": bench.bare}, SMALL_RUNS)
     ours, bare = found["ours"], found["bare loop"]
     what = "chat turn, the small model"
     return [
@@ -106,15 +109,8 @@ def measure_small() -> list[Figure]:
     ]
 
 
-def interleave(ways: Mapping[str, Callable[[], Written]], runs: int) -> dict[str, Median]:
-    """All ways in turn, so that whoever else uses the machine takes from each; a first run does not count."""
-    runs_of: dict[str, list[Written]] = {name: [] for name in ways}
-    for number in range(runs + 1):
-        for name, way in ways.items():
-            written = way()
-            if number:
-                runs_of[name].append(written)
-    return {name: median_of(found) for name, found in runs_of.items()}
+def medians_of(ways: Mapping[str, Callable[[], Written]], runs: int) -> dict[str, Median]:
+    return {name: median_of(found) for name, found in in_turn(ways, runs).items()}
 
 
 def median_of(runs: list[Written]) -> Median:
@@ -130,10 +126,10 @@ class Bench:
 
         self._tokens = tokens
         self._loop = asyncio.new_event_loop()
-        self._backend = Llama(path, CONTEXT)
+        self._backend = LlamaBackend(path, CONTEXT)
         self._bare = llama_cpp.Llama(str(path), n_ctx=CONTEXT, n_batch=BATCH_TOKENS, verbose=False)
         self.threads: int = self._bare.n_threads
-        self.depth = self._new_chat().count_tokens()
+        self.depth = count_tokens(self._new_chat())
 
     def __enter__(self) -> Bench:
         return self
@@ -143,22 +139,22 @@ class Bench:
         self._loop.close()
         self._bare.close()
 
-    def _new_chat(self) -> Chat:
+    def _new_chat(self) -> Conversation:
         wanted = Generation(temperature=TEMPERATURE, max_tokens=self._tokens, seed=1, **HOT)
-        return Chat(self._backend, NoTools(), Settings(generation=wanted), language.load())
+        return Conversation(self._backend, EmptyToolbox(), Settings(generation=wanted), language.load())
 
     def turn(self) -> Written:
-        self._backend.looks_up = False
+        self._backend.uses_prompt_lookup = False
         return self._loop.run_until_complete(self._listen())
 
     def drafting(self) -> Written:
-        self._backend.looks_up = True
+        self._backend.uses_prompt_lookup = True
         return self._loop.run_until_complete(self._listen())
 
     async def _listen(self) -> Written:
         begun = begun_cpu = 0.0
         tokens = 0
-        async with aclosing(self._new_chat().send("Tell me of the harbour.")) as turn:
+        async with aclosing(Turn(self._new_chat()).run("Tell me of the harbour.")) as turn:
             async for event in turn:
                 if isinstance(event, Text) and not begun:
                     begun, begun_cpu = time.perf_counter(), time.process_time()

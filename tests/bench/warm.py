@@ -8,19 +8,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rkllm_chat.backends.llama import Llama, find_shipped_model
-from rkllm_chat.backends.llama_engine import load
-from rkllm_chat.backends.llama_states import LlamaStates
-from rkllm_chat.config import Generation
-from rkllm_chat.messages import Message
+from rkllm_chat.backends.llama.backend import LlamaBackend, find_shipped_model
+from rkllm_chat.backends.llama.engine import load_engine
+from rkllm_chat.backends.llama.state_cache import LlamaStateCache
+from rkllm_chat.config.settings import Generation
+from rkllm_chat.core.messages import Message
 
 from .figures import Figure, Goal
 from .random_model import write_random_model
+from .timing import in_turn, seconds
 
 TOKENS = 1500  # of system text and tools
 CONTEXT = 4096
@@ -65,26 +66,20 @@ def start(model: Path, folder: str) -> dict[str, Any]:
 
 def time_file(model: Path) -> tuple[int, float, float]:
     """Bytes of a file of so many tokens; seconds of writing and of reading it, hashes included, the least of three."""
-    engine, tokens = load(model, CONTEXT), [5 + number % 900 for number in range(TOKENS)]
+    engine, tokens = load_engine(model, CONTEXT), [5 + number % 900 for number in range(TOKENS)]
     engine.read(tokens)
     with tempfile.TemporaryDirectory() as folder:
-        states = LlamaStates(Path(folder), model, engine)
-        saves, loads = zip(
-            *((seconds(states.save, tokens), seconds(states.load, tokens)) for _ in range(3)), strict=True
-        )
+        states = LlamaStateCache(Path(folder), model, engine)
+        steps = {step: partial(seconds, partial(step, tokens)) for step in (states.save, states.load)}
+        saves, loads = in_turn(steps, 3, warms_up=False).values()
+        assert states.load(tokens)
         size = sum(path.stat().st_size for path in Path(folder).iterdir())
     engine.close()
     return size, min(saves), min(loads)
 
 
-def seconds(step: Callable[[list[int]], bool], tokens: list[int]) -> float:
-    begun = time.perf_counter()
-    assert step(tokens)
-    return time.perf_counter() - begun
-
-
 async def ask(model: Path, states: Path) -> dict[str, Any]:
-    backend = Llama(model, CONTEXT, states=states)
+    backend = LlamaBackend(model, CONTEXT, states=states)
     text = "You are a helpful assistant. "
     while backend.count_tokens([Message("system", text)]) < TOKENS:
         text += "You are a helpful assistant. "

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from rkllm_chat.events import CallFound, CallGarbled, Fault, Text, Thought
-from rkllm_chat.messages import ToolCall
+from rkllm_chat.core.events import CallFound, CallUnreadable, Fault, Text, Thought
+from rkllm_chat.core.messages import ToolCall
 
-Seen = Text | Thought | CallFound | CallGarbled
+Seen = Text | Thought | CallFound | CallUnreadable
 
 TOOLS = frozenset(
     {
@@ -22,19 +22,6 @@ TOOLS = frozenset(
     }
 )
 """The tools that are known in every case. Any other name is a call only behind an explicit marker."""
-
-ROWS = (
-    *("json", "xml", "hermes", "qwen2", "qwen3-coder", "llama3", "llama3-function", "pythonic"),
-    *("mistral", "mistral-args", "deepseek", "deepseek-v3.1", "internlm2", "minicpm", "minicpm5"),
-    *("chatglm3", "glm4", "glm4.5", "gemma3", "functiongemma", "gemma4", "phi4", "granite", "command-r"),
-    *("lfm2", "smollm3-code", "nemotron", "harmony", "xlam", "functionary"),
-)
-
-REPAIRS = (
-    *("trailing comma", "missing comma", "single quotes", "curly quotes", "Python literal", "raw newline"),
-    *("unquoted key", "comment", "extra brace", "missing brace", "fence", "wrong end marker"),
-    *("missing end marker", "parameters for arguments", "encoded arguments"),
-)
 
 
 @dataclass(frozen=True)
@@ -60,6 +47,10 @@ class Row:
     def __call__(self, name: str, text: str, *wanted: Seen, starts_in_thought: bool = False) -> Case:
         return Case(f"{self.format or 'unknown model'}: {name}", text, wanted, self.format, starts_in_thought)
 
+    def prose(self, name: str, text: str) -> Case:
+        """A reply without any call, which is shown as it is."""
+        return self(name, text, Text(text))
+
 
 def call(name: str, /, *repairs: str, **arguments: object) -> CallFound:
     return CallFound(ToolCall(name, arguments, repairs))
@@ -73,8 +64,8 @@ def thought(text: str) -> Thought:
     return Thought(text)
 
 
-def garbled(fault: Fault) -> CallGarbled:
-    return CallGarbled(fault, "", "")
+def garbled(fault: Fault) -> CallUnreadable:
+    return CallUnreadable(fault, "", "")
 
 
 TIDE = call("get_tide", harbour="Husum")
@@ -103,13 +94,13 @@ def comparable(events: Iterable[object]) -> list[tuple[str, ...]]:
             text = "".join(event.text for event in members if isinstance(event, Text | Thought)).strip()
             found += [(kind.__name__, text)] if text else []
         else:
-            found += [of_call(event) for event in members if isinstance(event, CallFound | CallGarbled)]
+            found += [of_call(event) for event in members if isinstance(event, CallFound | CallUnreadable)]
     return found
 
 
-def of_call(event: CallFound | CallGarbled) -> tuple[str, ...]:
+def of_call(event: CallFound | CallUnreadable) -> tuple[str, ...]:
     """What counts of a call. JSON text tells 1, 1.0 and true apart, which are equal in Python."""
-    if isinstance(event, CallGarbled):
+    if isinstance(event, CallUnreadable):
         return ("CallGarbled", event.fault)
     call = event.call
     arguments = json.dumps(dict(call.arguments), ensure_ascii=False, sort_keys=True)

@@ -247,4 +247,187 @@ REPLIES: dict[str, Row] = {
         f"all\n{ANSWER}<|eot_id|>",
         prose="I will look.",
     ),
+    "dsml": Row(
+        "DeepSeek-V3.2-Q4_K_M.gguf",
+        f"<think>{THOUGHT}</think>I will look.\n\n<｜DSML｜function_calls>\n"
+        '<｜DSML｜invoke name="get_tide">\n<｜DSML｜parameter name="harbour" string="true">Husum</｜DSML｜parameter>\n'
+        '<｜DSML｜parameter name="days" string="false">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
+        '<｜DSML｜invoke name="get_tide">\n<｜DSML｜parameter name="harbour" string="true">Tromsø</｜DSML｜parameter>\n'
+        '<｜DSML｜parameter name="days" string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
+        "</｜DSML｜function_calls><｜end▁of▁sentence｜>",
+        f"<think>Now I know.</think>{ANSWER}<｜end▁of▁sentence｜>",
+        thought=THOUGHT,
+        prose="I will look.",
+    ),
+    "gigachat3.5": Row(
+        "GigaChat3.5-Q4_K_M.gguf",
+        '<｜GCML｜tool_calls><｜GCML｜invoke name="get_tide">'
+        '<｜GCML｜parameter name="harbour" string="true">Husum</｜GCML｜parameter>'
+        '<｜GCML｜parameter name="days" string="false">2</｜GCML｜parameter></｜GCML｜invoke>'
+        '<｜GCML｜invoke name="get_tide"><｜GCML｜parameter name="harbour" string="true">Tromsø</｜GCML｜parameter>'
+        '<｜GCML｜parameter name="days" string="false">1</｜GCML｜parameter></｜GCML｜invoke></｜GCML｜tool_calls></s>',
+        f"{ANSWER}<|message_sep|></s>",
+    ),
+    "gigachat3": Row(
+        "GigaChat3-10B-A1.8B-Q4_K_M.gguf",
+        "I will look.<|message_sep|>\n\nfunction call<|role_sep|>\n"
+        '{"name": "get_tide", "arguments": {"harbour": "Husum", "days": 2}}<|message_sep|></s>',
+        f"{ANSWER}<|message_sep|></s>",
+        (HUSUM,),
+        prose="I will look.",
+    ),
+    "kimi-k2": Row(
+        "Kimi-K2-Instruct-Q2_K.gguf",
+        "I will look.<|tool_calls_section_begin|><|tool_call_begin|>functions.get_tide:0<|tool_call_argument_begin|>"
+        '{"harbour": "Husum", "days": 2}<|tool_call_end|>'
+        "<|tool_call_begin|>functions.get_tide:1<|tool_call_argument_begin|>"
+        '{"harbour": "Tromsø", "days": 1}<|tool_call_end|><|tool_calls_section_end|><|im_end|>',
+        f"{ANSWER}<|im_end|>",
+        prose="I will look.",
+    ),
+    "kimi-k3": Row(
+        "Kimi-K3-Q2_K.gguf",
+        f"<|open|>think<|sep|>{THOUGHT}<|close|>think<|sep|>"
+        "<|open|>response<|sep|>I will look.<|close|>response<|sep|><|open|>tools<|sep|>"
+        '<|open|>call tool="get_tide" index="1"<|sep|><|open|>argument key="harbour" type="string"<|sep|>Husum'
+        '<|close|>argument<|sep|><|open|>argument key="days" type="number"<|sep|>2<|close|>argument<|sep|>'
+        '<|close|>call<|sep|><|open|>call tool="get_tide" index="2"<|sep|>'
+        '<|open|>argument key="harbour" type="string"<|sep|>Tromsø<|close|>argument<|sep|>'
+        '<|open|>argument key="days" type="number"<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|>'
+        "<|close|>tools<|sep|><|close|>message<|sep|><|end_of_msg|>",
+        f"<|open|>response<|sep|>{ANSWER}<|close|>response<|sep|><|close|>message<|sep|><|end_of_msg|>",
+        thought=THOUGHT,
+        prose="I will look.",
+    ),
+    "olmo3": Row(
+        "Olmo-3-7B-Instruct-Q4_K_M.gguf",
+        '<function_calls>get_tide(harbour="Husum", days=2)\nget_tide(harbour="Tromsø", days=1)</function_calls>'
+        "<|im_end|>",
+        f"{ANSWER}<|im_end|>",
+    ),
+    "llama4": Row(
+        "Llama-4-Scout-17B-16E-Instruct-Q2_K.gguf",
+        '<|python_start|>[get_tide(harbour="Husum", days="2"), get_tide(harbour="Tromsø", days="1")]<|python_end|>'
+        "<|eot|>",
+        f"{ANSWER}<|eot|>",
+    ),
+    "apertus": Row(
+        "Apertus-8B-Instruct-2509-Q4_K_M.gguf",
+        f"<|inner_prefix|>{THOUGHT}<|inner_suffix|>"
+        '<|tools_prefix|>[{"get_tide": {"harbour": "Husum", "days": 2}}, '
+        '{"get_tide": {"harbour": "Tromsø", "days": 1}}]<|tools_suffix|>',
+        f"{ANSWER}<|assistant_end|>",
+        thought=THOUGHT,
+    ),
+    "minimax-m2": Row(
+        "MiniMax-M2-Q2_K.gguf",
+        f"<think>\n{THOUGHT}\n</think>\n\n"
+        '<minimax:tool_call>\n<invoke name="get_tide">\n<parameter name="harbour">Husum</parameter>\n'
+        '<parameter name="days">2</parameter>\n</invoke>\n<invoke name="get_tide">\n'
+        '<parameter name="harbour">Tromsø</parameter>\n<parameter name="days">1</parameter>\n</invoke>\n'
+        "</minimax:tool_call>[e~[",
+        f"<think>\nNow I know.\n</think>\n\n{ANSWER}[e~[",
+        thought=THOUGHT,
+    ),
+    "minimax-m3": Row(
+        "MiniMax-M3-Q2_K.gguf",
+        f"<mm:think>{THOUGHT}</mm:think>"
+        ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="get_tide">]<]minimax[>[<harbour>Husum]<]minimax[>['
+        "</harbour>]<]minimax[>[<days>2]<]minimax[>[</days>]<]minimax[>[</invoke>\n"
+        ']<]minimax[>[<invoke name="get_tide">]<]minimax[>[<harbour>Tromsø]<]minimax[>[</harbour>'
+        "]<]minimax[>[<days>1]<]minimax[>[</days>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>[e~[",
+        f"</mm:think>{ANSWER}[e~[",
+        thought=THOUGHT,
+    ),
+    "tool-calls": Row(
+        "Hunyuan-A13B-Instruct-Q4_K_M.gguf",
+        f"<think>\n{THOUGHT}\n</think>\n"
+        '<tool_calls>[{"name": "get_tide", "arguments": {"harbour": "Husum", "days": 2}}, '
+        '{"name": "get_tide", "arguments": {"harbour": "Tromsø", "days": 1}}]</tool_calls><|eos|>',
+        f"<think>\n\n</think>\n{ANSWER}<|eos|>",
+        thought=THOUGHT,
+    ),
+    "hy3": Row(
+        "Hy3-Q2_K.gguf",
+        f"<think:opensource>{THOUGHT}</think:opensource>"
+        "<tool_calls:opensource>\n<tool_call:opensource>get_tide<tool_sep:opensource>\n"
+        "<arg_key:opensource>harbour</arg_key:opensource>\n<arg_value:opensource>Husum</arg_value:opensource>\n"
+        "<arg_key:opensource>days</arg_key:opensource>\n<arg_value:opensource>2</arg_value:opensource>\n"
+        "</tool_call:opensource>\n<tool_call:opensource>get_tide<tool_sep:opensource>\n"
+        "<arg_key:opensource>harbour</arg_key:opensource>\n<arg_value:opensource>Tromsø</arg_value:opensource>\n"
+        "<arg_key:opensource>days</arg_key:opensource>\n<arg_value:opensource>1</arg_value:opensource>\n"
+        "</tool_call:opensource>\n</tool_calls:opensource><｜hy_eos:opensource｜>",
+        f"{ANSWER}<｜hy_eos:opensource｜>",
+        thought=THOUGHT,
+    ),
+    "longcat": Row(
+        "LongCat-Flash-Chat-Q2_K.gguf",
+        f"<longcat_think>\n{THOUGHT}\n</longcat_think>\n"
+        '<longcat_tool_call>\n{"name": "get_tide", "arguments": {"harbour": "Husum", "days": 2}}\n'
+        "</longcat_tool_call>\n<longcat_tool_call>get_tide\n<longcat_arg_key>harbour</longcat_arg_key>\n"
+        "<longcat_arg_value>Tromsø</longcat_arg_value>\n<longcat_arg_key>days</longcat_arg_key>\n"
+        "<longcat_arg_value>1</longcat_arg_value>\n</longcat_tool_call></s>",
+        f"{ANSWER}</s>",
+        thought=THOUGHT,
+    ),
+    "step3": Row(
+        "Step-3-Q2_K.gguf",
+        "I will look.<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜>"
+        '<steptml:invoke name="get_tide"><steptml:parameter name="harbour">Husum</steptml:parameter>'
+        '<steptml:parameter name="days">2</steptml:parameter></steptml:invoke><｜tool_call_end｜>'
+        '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="get_tide">'
+        '<steptml:parameter name="harbour">Tromsø</steptml:parameter>'
+        '<steptml:parameter name="days">1</steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>',
+        f"{ANSWER}<|eot|>",
+        prose="I will look.",
+    ),
+    "seed-oss": Row(
+        "Seed-OSS-36B-Instruct-Q4_K_M.gguf",
+        f"<seed:think>{THOUGHT}</seed:think>"
+        "<seed:tool_call>\n<function=get_tide>\n<parameter=harbour>Husum</parameter>\n<parameter=days>2</parameter>\n"
+        "</function>\n</seed:tool_call>\n<seed:tool_call>\n<function=get_tide>\n<parameter=harbour>Tromsø</parameter>\n"
+        "<parameter=days>1</parameter>\n</function>\n</seed:tool_call><seed:eos>",
+        f"{ANSWER}<seed:eos>",
+        thought=THOUGHT,
+    ),
+    "plamo3": Row(
+        "PLaMo-3-8B-Q4_K_M.gguf",
+        f"<|plamo:begin_think:plamo|>{THOUGHT}<|plamo:end_think:plamo|><|plamo:begin_tool_requests:plamo|>"
+        "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>get_tide<|plamo:end_tool_name:plamo|>"
+        '<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>{"harbour": "Husum", "days": 2}'
+        "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>"
+        "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>get_tide<|plamo:end_tool_name:plamo|>"
+        '<|plamo:begin_tool_arguments:plamo|>{"harbour": "Tromsø", "days": 1}<|plamo:end_tool_arguments:plamo|>'
+        "<|plamo:end_tool_request:plamo|><|plamo:end_tool_requests:plamo|><|plamo:tag|>",
+        f"{ANSWER}<|plamo:tag|>",
+        thought=THOUGHT,
+    ),
+    "dots": Row(
+        "dots.llm1.inst-Q4_K_M.gguf",
+        '<dots_function_call>\n<invoke name="get_tide">\n<parameter name="harbour">Husum</parameter>\n'
+        '<parameter name="days">2</parameter>\n</invoke>\n</dots_function_call>\n'
+        '<dots_function_call>{"name": "get_tide", "arguments": {"harbour": "Tromsø", "days": 1}}</dots_function_call>',
+        f"{ANSWER}<|endoftext|>",
+    ),
+    "muse": Row(
+        "Muse-Glimmer-Q4_K_M.gguf",
+        f" to=self<|message|>{THOUGHT}<|eom|><|start|>assistant to=get_tide<|message|><atem:function_calls>\n"
+        '<atem:invoke name="get_tide">\n<atem:parameter name="harbour">Husum</atem:parameter>\n'
+        '<atem:parameter name="days">2</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eom|>'
+        "<|start|>assistant to=get_tide<|message|><atem:function_calls>\n"
+        '<atem:invoke name="get_tide">\n<atem:parameter name="harbour">Tromsø</atem:parameter>\n'
+        '<atem:parameter name="days">1</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eot|>',
+        f" to=user<|message|>{ANSWER}<|eot|>",
+        thought=THOUGHT,
+    ),
+    "k2-horizon": Row(
+        "K2-Horizon-Q4_K_M.gguf",
+        f"<ifm|think>{THOUGHT}</ifm|think>"
+        '<ifm|tool_calls><ifm|tool_call>{"name": "get_tide", "arguments": {"harbour": "Husum", "days": 2}}'
+        "</ifm|tool_call>\n<ifm|tool_call>get_tide<ifm|arg_key>harbour</ifm|arg_key><ifm|arg_type>string</ifm|arg_type>"
+        "<ifm|arg_value>Tromsø</ifm|arg_value><ifm|arg_key>days</ifm|arg_key><ifm|arg_type>integer</ifm|arg_type>"
+        "<ifm|arg_value>1</ifm|arg_value></ifm|tool_call></ifm|tool_calls><|ifm|im_end|>",
+        f"{ANSWER}<|ifm|im_end|>",
+        thought=THOUGHT,
+    ),
 }

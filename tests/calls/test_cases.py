@@ -1,65 +1,101 @@
-"""Every case of the table: the same events for every chunking, and those that are wanted."""
+"""Recorded replies and special cases: the same events for every chunking, and those that are wanted."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
 from calls import CASES
 from calls.case import TOOLS, Case, comparable
-from rkllm_chat.events import CallFound
-from rkllm_chat.formats import formats_for
-from rkllm_chat.scanner import Scanner
+from calls.replies import REPLIES
+from rkllm_chat.calls.formats import FORMATS, select_formats
+from rkllm_chat.calls.scanner import Scanner
+from rkllm_chat.core.events import CallFound, CallUnreadable, Text, Thought
 
-SIZES = (1, 2, 3, 4, 7)
-SEEDS = (1, 2, 3)
-CUTS = 12
-WITH_CALLS = [case for case in CASES if any(isinstance(event, CallFound) for event in case.wanted)]
+SIZES = (1, 3, 7)
+CUTS = 6
 
 
 def scan(case: Case, pieces: list[str]) -> list[tuple[str, ...]]:
-    """What is seen, as it is compared, of a reply that comes in these pieces."""
-    scanner = Scanner(formats_for(case.format), is_known=TOOLS.__contains__, starts_in_thought=case.starts_in_thought)
+    """The events, as they are compared, of a reply that comes in these pieces."""
+    scanner = Scanner(
+        select_formats(case.format), is_known=TOOLS.__contains__, starts_in_thought=case.starts_in_thought
+    )
     seen = [event for piece in pieces for event in scanner.feed(piece)]
     return comparable([*seen, *scanner.close()])
 
 
-def chunkings(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The text whole, in pieces of equal size, and in pieces of random sizes; each with its description."""
-    yield "whole", [text]
+def chunkings(text: str, chance: random.Random) -> Iterator[list[str]]:
+    """The text whole, in pieces of equal size, and in pieces of random sizes."""
+    yield [text]
     for size in SIZES:
-        yield f"by {size}", [text[at : at + size] for at in range(0, len(text), size)]
-    for seed in SEEDS:
-        yield f"at random, seed {seed}", list(cut_at_random(text, random.Random(seed)))
-
-
-def cut_at_random(text: str, chance: random.Random) -> Iterator[str]:
-    at = 0
-    while at < len(text):
-        size = chance.randint(1, 24)
-        yield text[at : at + size]
-        at += size
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_reply_gives_what_is_wanted_in_whatever_pieces(case: Case) -> None:
-    wanted = comparable(case.wanted)
-    for how, pieces in chunkings(case.text):
-        assert "".join(pieces) == case.text
-        assert scan(case, pieces) == wanted, how
+        yield [text[at : at + size] for at in range(0, len(text), size)]
+    edges = sorted({0, len(text), *(chance.randrange(len(text) + 1) for _ in range(len(text) // 12 + 1))})
+    yield [text[start:end] for start, end in pairwise(edges)]
 
 
 def calls_in(seen: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Names and arguments of the calls, without what was mended."""
+    """Names and arguments of the calls, without their repairs."""
     return [event[1:3] for event in seen if event[0] == "CallFound"]
 
 
-@pytest.mark.parametrize("case", WITH_CALLS, ids=lambda case: case.name)
-def test_a_reply_that_is_cut_has_the_first_of_its_calls_or_none(case: Case) -> None:
-    wanted = calls_in(comparable(case.wanted))
-    chance = random.Random(case.name)
-    for end in sorted(chance.randrange(len(case.text)) for _ in range(CUTS)):
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_events_do_not_depend_on_chunking_and_a_truncated_reply_has_no_other_call(case: Case) -> None:
+    wanted, chance = comparable(case.wanted), random.Random(case.name)
+    for pieces in chunkings(case.text, chance):
+        assert scan(case, pieces) == wanted, pieces
+    for end in {chance.randrange(len(case.text)) for _ in range(CUTS)} if case.text else ():
         found = calls_in(scan(case, [case.text[:end]]))
-        assert found == wanted[: len(found)], case.text[:end]
+        assert found == calls_in(wanted)[: len(found)], case.text[:end]
+
+
+def scan_as(form: str, pieces: list[str]) -> list[object]:
+    scanner = Scanner(select_formats(form), is_known=TOOLS.__contains__)
+    return [*(event for piece in pieces for event in scanner.feed(piece)), *scanner.close()]
+
+
+def arguments_in(events: list[object]) -> list[dict[str, str]]:
+    """The arguments of the calls as texts: some formats know no other type."""
+    calls = (event.call for event in events if isinstance(event, CallFound))
+    return [{name: str(value) for name, value in call.arguments.items()} for call in calls if call.name == "get_tide"]
+
+
+@pytest.mark.parametrize("form", REPLIES)
+def test_a_reply_of_each_family_gives_its_calls_text_and_thoughts_wherever_it_is_split(form: str) -> None:
+    row = REPLIES[form]
+    wanted = [{name: str(value) for name, value in arguments.items()} for arguments in row.calls]
+    for pieces in chunkings(row.first, random.Random(form)):
+        events = scan_as(form, pieces)
+        assert arguments_in(events) == wanted, pieces
+        assert [event for event in events if isinstance(event, CallUnreadable)] == []
+        assert "".join(event.text for event in events if isinstance(event, Text)).strip() == row.prose
+        assert "".join(event.text for event in events if isinstance(event, Thought)).strip() == row.thought
+
+
+@pytest.mark.parametrize("form", REPLIES)
+def test_a_reply_of_each_family_that_is_cut_inside_a_value_is_truncated(form: str) -> None:
+    row = REPLIES[form]
+    whole = arguments_in(scan_as(form, [row.first]))
+    for index, arguments in enumerate(row.calls):
+        end = row.first.index(arguments["harbour"]) + 3
+        *before, last = scan_as(form, [row.first[:end]])
+        assert arguments_in(before) in (whole[:index], [])
+        assert isinstance(last, CallUnreadable) and last.fault == "truncated"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_marker_in_prose_is_text(form: str) -> None:
+    row = FORMATS[form]
+    for marker in {*row.openers, *row.closers} - {*row.control_tokens}:
+        text = f"It writes {marker} first."
+        assert comparable(scan_as(form, [text])) == [("Text", text)], marker
+
+
+def test_the_cases_cover_every_format_and_fault() -> None:
+    events = [event for case in CASES for event in case.wanted]
+    faults = {event.fault for event in events if isinstance(event, CallUnreadable)}
+    assert faults == {"bad_json", "bad_xml", "bad_python", "truncated", "call_in_thinking"}
+    assert {*REPLIES} == {*FORMATS}

@@ -1,4 +1,4 @@
-"""Whole talks, form by form: a model known by its name writes as its family does, and a real server answers it."""
+"""A turn in each form: a model known by its name writes as its family does, and a real server answers."""
 
 from __future__ import annotations
 
@@ -12,44 +12,52 @@ from pathlib import Path
 import pytest
 
 from calls.replies import ANSWER, REPLIES, Row
-from rkllm_chat import language
 from rkllm_chat.backends import open_backend
-from rkllm_chat.backends.scripted import Scripted
-from rkllm_chat.backends.stops import Stops
-from rkllm_chat.chat import Chat
-from rkllm_chat.config import ServerConfig, Settings
-from rkllm_chat.events import CallFound, CallGarbled, Event, Text, Thought, ToolFinished, TurnEnded
-from rkllm_chat.export.turns import Called, tell
-from rkllm_chat.families import FAMILIES, find_family
-from rkllm_chat.formats import FORMATS
-from rkllm_chat.journal import Journal, Shelf
-from rkllm_chat.messages import Message, Tool
-from rkllm_chat.policy import Policy
-from rkllm_chat.records import Entry, Setup
-from rkllm_chat.servers.toolbox import Toolbox
-from rkllm_chat.sessions import Sessions
-from rkllm_chat.templates import choose_template
+from rkllm_chat.backends.scripted import ScriptedBackend
+from rkllm_chat.backends.shared.stop_sequences import Ending, StopDetector
+from rkllm_chat.calls.formats import FORMATS
+from rkllm_chat.calls.model_families import find_family
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.sessions import SessionManager
+from rkllm_chat.chat.turn import Turn
+from rkllm_chat.config.policy import Policy
+from rkllm_chat.config.settings import ServerConfig, Settings
+from rkllm_chat.core import i18n as language
+from rkllm_chat.core.events import CallFound, CallUnreadable, Event, Text, Thought, ToolFinished, TurnEnded
+from rkllm_chat.core.messages import Message, Tool
+from rkllm_chat.mcp_client.toolbox import Toolbox
+from rkllm_chat.prompt.chat_templates import choose_template
+from rkllm_chat.storage.export.turns import ExportedCall, build_conversation
+from rkllm_chat.storage.session_files import SessionDirectory, SessionLog
+from rkllm_chat.storage.session_records import LogEntry, Setup
 from stage import collect, make_chat
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-HARBOUR = '''
-from mcp.server.mcpserver import MCPServer
+HARBOUR = """
+import json, sys
 
-server = MCPServer("harbour")
+SCHEMA = {"type": "object", "properties": {"harbour": {"type": "string"}, "days": {"type": "integer"}}}
+TOOL = {"name": "get_tide", "description": "Tide height at a harbour.", "inputSchema": SCHEMA}
+for message in map(json.loads, sys.stdin):
+    params = message.get("params", {})
+    version = params.get("protocolVersion")
+    results = {
+        "initialize": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "harbour"}},
+        "tools/list": {"tools": [TOOL]},
+    }
+    results["initialize"]["serverInfo"]["version"] = "1"
+    if message["method"] == "tools/call":
+        given = params["arguments"]
+        text = f"{given['harbour']!r}, {given['days']!r}: 2.4 metres"
+        results["tools/call"] = {"content": [{"type": "text", "text": text}]}
+    if "id" in message:
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": results.get(message["method"], {})}
+        print(json.dumps(answer), flush=True)
+"""
 
 
-@server.tool()
-def get_tide(harbour: str, days: int) -> str:
-    """Tide height at a harbour."""
-    return f"{harbour!r}, {days!r}: 2.4 metres"
-
-
-server.run("stdio")
-'''
-
-
-class Sitting:
-    """One server process and a loop for all talks; a new chat for each."""
+class Harbour:
+    """One server process and a loop for all chats."""
 
     def __init__(self, logs: Path) -> None:
         self.loop = asyncio.new_event_loop()
@@ -57,8 +65,8 @@ class Sitting:
         self.servers = Toolbox([server], logs)
         self.loop.run_until_complete(self.servers.open())
 
-    def ask(self, chat: Chat) -> list[Event]:
-        return self.loop.run_until_complete(collect(chat.send("How is the tide?")))
+    def ask(self, chat: Conversation) -> list[Event]:
+        return self.loop.run_until_complete(collect(Turn(chat).run("How is the tide?")))
 
     def close(self) -> None:
         self.loop.run_until_complete(self.servers.aclose())
@@ -66,10 +74,10 @@ class Sitting:
 
 
 @pytest.fixture(scope="module")
-def sitting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sitting]:
-    sitting = Sitting(tmp_path_factory.mktemp("logs"))
-    yield sitting
-    sitting.close()
+def harbour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harbour]:
+    harbour = Harbour(tmp_path_factory.mktemp("logs"))
+    yield harbour
+    harbour.close()
 
 
 def write_script(path: Path, row: Row) -> str:
@@ -85,23 +93,19 @@ def answer_of(arguments: dict[str, object]) -> str:
     return f"{arguments['harbour']!r}, {arguments['days']!r}: 2.4 metres"
 
 
-def test_every_form_has_a_talk() -> None:
-    assert set(REPLIES) == set(FORMATS)
-
-
 @pytest.mark.parametrize("form", REPLIES)
-def test_a_reply_of_the_family_runs_its_tools_and_ends_in_a_clean_answer(
-    form: str, sitting: Sitting, tmp_path: Path
+def test_a_reply_in_each_form_runs_its_tools_and_ends_in_a_plain_answer(
+    form: str, harbour: Harbour, tmp_path: Path
 ) -> None:
     row = REPLIES[form]
     backend = open_backend(Settings(model=write_script(tmp_path / "script.json", row), backend="scripted"))
-    assert isinstance(backend, Scripted)
+    assert isinstance(backend, ScriptedBackend)
     settings = Settings(policy=Policy(approve="all"))
     assert settings.tool_format == "auto"
-    chat = Chat(backend, sitting.servers, settings, language.load())
-    events = sitting.ask(chat)
+    chat = Conversation(backend, harbour.servers, settings, language.load())
+    events = harbour.ask(chat)
 
-    assert [event for event in events if isinstance(event, CallGarbled)] == []
+    assert [event for event in events if isinstance(event, CallUnreadable)] == []
     done = [event.result for event in events if isinstance(event, ToolFinished)]
     done.sort(key=lambda one: row.calls.index(dict(one.arguments)))  # they run side by side
     assert [(one.tool, one.arguments, one.status, one.text) for one in done] == [
@@ -115,37 +119,39 @@ def test_a_reply_of_the_family_runs_its_tools_and_ends_in_a_clean_answer(
     assert isinstance(end, TurnEnded) and end.reason == "answered"
 
     asked, answered = backend.prompts
-    assert asked[0].text.endswith(FORMATS[find_family([row.model]).asks].example)
+    assert asked[0].text.endswith(FORMATS[find_family([row.model]).preferred_format].example)
     assert all(answer_of(arguments) in answered[-1].text for arguments in row.calls)
 
 
 @pytest.mark.parametrize("form", REPLIES)
-def test_a_talk_is_written_out_and_gone_on_with_in_the_form_that_it_was_written_in(form: str, shelf: Shelf) -> None:
+def test_a_session_is_exported_and_continued_in_the_form_that_it_was_written_in(
+    form: str, shelf: SessionDirectory
+) -> None:
     row = REPLIES[form]
     family = find_family([row.model])
     tool = Tool("get_tide", server="harbour")
-    setup = Setup(model=row.model, family=family.name, asks=family.asks, accepts=family.accepts, tools=(tool,))
-    said = (setup, Message("user", "How is the tide?"), Message("assistant", row.first))
-    told = tell("x", [Entry(0.0, record) for record in said])
-    called = [part for part in told.turns[0].parts if isinstance(part, Called)]
+    asks, accepts = family.preferred_format, family.accepted_formats
+    setup = Setup(model=row.model, family=family.name, asks=asks, accepts=accepts, tools=(tool,))
+    records = (setup, Message("user", "How is the tide?"), Message("assistant", row.first))
+    conversation = build_conversation("x", [LogEntry(0.0, record) for record in records])
+    called = [part for part in conversation.turns[0].parts if isinstance(part, ExportedCall)]
     assert [part.arguments["harbour"] for part in called] == [arguments["harbour"] for arguments in row.calls]
 
-    journal = Journal(shelf, print)
-    for record in said:
-        journal.keep(record)
-    journal.close()
+    log = SessionLog(shelf, print)
+    for record in records:
+        log.append(record)
+    log.close()
     chat = make_chat([])  # of a model that is of no family
-    sessions = Sessions(shelf, chat, print)
+    sessions = SessionManager(shelf, chat, print)
     sessions.open("newest")
     sessions.close()
     assert [message.role for message in chat.history] == ["user", "assistant", *["tool"] * len(row.calls)]
 
 
-@pytest.mark.parametrize("form", [form for form in REPLIES if form not in ("json", "xml")])
-def test_the_talk_of_a_form_is_that_of_a_family_that_accepts_it(form: str) -> None:
-    family = find_family([REPLIES[form].model])
-    assert family == FAMILIES[family.name]
-    assert form in family.accepts
+def test_the_model_of_a_form_is_of_a_family_that_accepts_it() -> None:
+    for form, row in REPLIES.items():
+        family = find_family([row.model])
+        assert form in (*family.accepted_formats, "json", "xml"), form
 
 
 def test_the_program_asks_by_the_name_of_the_model_and_runs_what_it_writes(program: Run, folder: Path) -> None:
@@ -167,6 +173,6 @@ def test_functiongemma_is_stopped_before_it_invents_a_result() -> None:
     row = REPLIES["functiongemma"]
     template = choose_template("auto", row.model)
     assert template is not None
-    stops = Stops(template.ends)
+    stops = StopDetector(template.stop_sequences)
     shown = stops.feed(f"{row.first}response:get_tide{{value:<escape>9 metres<escape>}}<end_function_response>")
-    assert (shown, stops.ending) == (row.first.removesuffix("<start_function_response>"), "said")
+    assert (shown, stops.ending) == (row.first.removesuffix("<start_function_response>"), Ending.STOP_SEQUENCE)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from calls.case import CUT, OSLO, OSLO_JSON, TIDE, TIDE_JSON, Row, garbled, said, thought, tide
 
-unknown = Row("")
-json = Row("json")
-xml = Row("xml")
-hermes = Row("hermes")
-coder = Row("qwen3-coder")
-deepseek = Row("deepseek")
+unknown, json, xml, hermes, coder, deepseek = map(Row, ("", "json", "xml", "hermes", "qwen3-coder", "deepseek"))
 
 JSON = f"[TOOL_CALL]\n{TIDE_JSON}\n[END_TOOL_CALL]"
 XML = '<tool_call name="get_tide">\n<argument name="harbour">Husum</argument>\n</tool_call>'
@@ -19,40 +14,24 @@ CODER = "<tool_call>\n<function=get_tide>\n<parameter=harbour>\nHusum\n</paramet
 IN_THINKING = garbled("call_in_thinking")
 
 PLAIN = (
-    unknown(
-        "a thought and an answer", "<think>\nEasy.\n</think>\n\nIt is 2.4 m.", thought("Easy."), said("It is 2.4 m.")
-    ),
     unknown("an empty thought", "<think>\n\n</think>\n\nIt is 2.4 m.", said("It is 2.4 m.")),
     unknown(
         "two thoughts with text between",
         "<think>One.</think>First.<think>Two.</think>Second.",
-        thought("One."),
-        said("First."),
-        thought("Two."),
-        said("Second."),
-    ),
-    unknown(
-        "a thought in Chinese",
-        "<think>用户想知道潮位。</think>潮位是2.4米。",
-        thought("用户想知道潮位。"),
-        said("潮位是2.4米。"),
+        *(thought("One."), said("First."), thought("Two."), said("Second.")),
     ),
     unknown("a bare object behind a thought", f"<think>Hm.</think>\n\n{TIDE_JSON}", thought("Hm."), TIDE),
     unknown(
         "a fence behind a thought, and nothing else",
         f"<think>Hm.</think>\n```json\n{TIDE_JSON}\n```",
-        thought("Hm."),
-        tide("fence"),
+        *(thought("Hm."), tide("fence")),
     ),
     unknown("a Python list behind a thought", '<think>Hm.</think>\n[get_tide(harbour="Husum")]', thought("Hm."), TIDE),
     json(
         "a thought between a call and text",
         f"{JSON}<think>Now I wait.</think>Please wait.",
-        TIDE,
-        thought("Now I wait."),
-        said("Please wait."),
+        *(TIDE, thought("Now I wait."), said("Please wait.")),
     ),
-    hermes("a thought that was cut", "<think>\nThe user wants to know", thought("The user wants to know")),
     hermes(
         "a thought that was cut in its end tag",
         "<think>\nThe user asks 1 < 2</thi",
@@ -61,57 +40,26 @@ PLAIN = (
     hermes(
         "braces and tags in a thought",
         '<think>{"name": [1, <b>]} </thinking></think>Yes.',
-        thought('{"name": [1, <b>]} </thinking>'),
-        said("Yes."),
+        *(thought('{"name": [1, <b>]} </thinking>'), said("Yes.")),
     ),
 )
 
 CALLS_INSIDE = (
-    json(
-        "a call in a thought, then text",
-        f"<think>I could write\n{JSON}</think>\nWhich harbour?",
-        thought(f"I could write\n{JSON}"),
-        said("Which harbour?"),
-    ),
     json("a call in a thought, then a call", f"<think>{JSON}</think>\n{JSON}", thought(JSON), TIDE),
-    xml("a call in a thought, then text", f"<think>{XML}</think>It is high.", thought(XML), said("It is high.")),
-    xml("a call in a thought, then a call", f"<think>Like {XML}?</think>\n{XML}", thought(f"Like {XML}?"), TIDE),
-    hermes(
-        "a call in a thought, then text",
-        f"<think>\n{HERMES}\n</think>\n\nI cannot do that.",
-        thought(HERMES),
-        said("I cannot do that."),
-    ),
     hermes(
         "a call in a thought, then another one",
         f"<think>\n{HERMES}\nNo, the weather.\n</think>\n{HERMES_OSLO}",
-        thought(f"{HERMES}\nNo, the weather."),
-        OSLO,
+        *(thought(f"{HERMES}\nNo, the weather."), OSLO),
     ),
-    coder("a call in a thought, then text", f"<think>\n{CODER}\n</think>\nNo.", thought(CODER), said("No.")),
-    coder("a call in a thought, then a call", f"<think>\n{CODER}\n</think>\n{CODER}", thought(CODER), TIDE),
     hermes(
         "half a call in a thought",
         '<think>I open <tool_call>\n{"name": "get_tide", </think>\nHm.',
-        thought('I open <tool_call>\n{"name": "get_tide",'),
-        said("Hm."),
-    ),
-    hermes(
-        "half a call in a thought, and nothing behind",
-        '<think>I open <tool_call>\n{"name": "ge</think>',
-        thought('I open <tool_call>\n{"name": "ge'),
+        *(thought('I open <tool_call>\n{"name": "get_tide",'), said("Hm.")),
     ),
     hermes(
         "a call in a thought, then one that is cut",
         f'<think>{HERMES}</think>\n<tool_call>\n{{"name": "get_we',
-        thought(HERMES),
-        CUT,
-    ),
-    unknown(
-        "a bare object in a thought, then text",
-        f"<think>{TIDE_JSON}</think>It is high.",
-        thought(TIDE_JSON),
-        said("It is high."),
+        *(thought(HERMES), CUT),
     ),
 )
 
@@ -119,67 +67,35 @@ ONLY_THOUGHT = (
     json(
         "a call in a thought, and nothing behind",
         f"<think>\nI call it.\n{JSON}\n</think>",
-        thought(f"I call it.\n{JSON}"),
-        IN_THINKING,
+        *(thought(f"I call it.\n{JSON}"), IN_THINKING),
     ),
     xml("a call in a thought, and nothing behind", f"<think>{XML}</think>\n", thought(XML), IN_THINKING),
-    hermes("a call in a thought, and nothing behind", f"<think>\n{HERMES}\n</think>\n\n", thought(HERMES), IN_THINKING),
     hermes(
         "a call in a thought, and the end of the turn",
         f"<think>\nSo:\n{HERMES}\nDone.\n</think>\n<|im_end|>",
-        thought(f"So:\n{HERMES}\nDone."),
-        IN_THINKING,
+        *(thought(f"So:\n{HERMES}\nDone."), IN_THINKING),
     ),
-    coder("a call in a thought, and nothing behind", f"<think>\n{CODER}\n</think>", thought(CODER), IN_THINKING),
-    unknown("a call in a thought, and nothing behind", f"<think>{HERMES}</think>", thought(HERMES), IN_THINKING),
 )
 
 OPENED_BY_THE_PROMPT = (
     coder(
         "all is thought until the end tag",
         "Hm, the tide.\n</think>\n\nIt is 2.4 m.",
-        thought("Hm, the tide."),
-        said("It is 2.4 m."),
-        starts_in_thought=True,
-    ),
-    coder(
-        "an opened thought that never ends",
-        "Hm, the tide. Or the weather?",
-        thought("Hm, the tide. Or the weather?"),
-        starts_in_thought=True,
-    ),
-    coder(
-        "an opened thought with a call, then text",
-        f"Maybe {CODER}\n</think>\nNo.",
-        thought(f"Maybe {CODER}"),
-        said("No."),
+        *(thought("Hm, the tide."), said("It is 2.4 m.")),
         starts_in_thought=True,
     ),
     coder(
         "an opened thought with a call, and nothing behind",
         f"{CODER}\n</think>\n",
-        thought(CODER),
-        IN_THINKING,
+        *(thought(CODER), IN_THINKING),
         starts_in_thought=True,
     ),
     hermes(
         "an opened thought with a call, then a call",
         f"{HERMES_OSLO}\n</think>\n{HERMES}",
-        thought(HERMES_OSLO),
-        TIDE,
+        *(thought(HERMES_OSLO), TIDE),
         starts_in_thought=True,
     ),
-    deepseek(
-        "an opened thought, then a taught call", f"Hm.\n</think>\n{JSON}", thought("Hm."), TIDE, starts_in_thought=True
-    ),
-    unknown(
-        "an opened thought, then a bare object",
-        f"Hm.\n</think>\n\n{TIDE_JSON}",
-        thought("Hm."),
-        TIDE,
-        starts_in_thought=True,
-    ),
-    unknown("an opened thought that is empty", "\n</think>\n\nYes.", said("Yes."), starts_in_thought=True),
 )
 
 CASES = (*PLAIN, *CALLS_INSIDE, *ONLY_THOUGHT, *OPENED_BY_THE_PROMPT)

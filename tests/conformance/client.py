@@ -21,11 +21,11 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
-from rkllm_chat.config import ServerConfig
-from rkllm_chat.errors import ChatError
-from rkllm_chat.oauth import OAuth
-from rkllm_chat.servers.asks import Asks
-from rkllm_chat.servers.toolbox import Toolbox
+from rkllm_chat.config.oauth import OAuth
+from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.core.errors import ChatError
+from rkllm_chat.mcp_client.handlers import ClientHandlers
+from rkllm_chat.mcp_client.toolbox import Toolbox
 
 NAME = "conformance"
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
@@ -43,7 +43,8 @@ async def converse(url: str, context: Mapping[str, Any]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         oauth = await make_oauth(url, context, Path(folder))
         config = ServerConfig(NAME, url=url, transport="http", timeout_s=20, oauth=oauth)
-        box = Toolbox([config], Path(folder, "logs"), Asks(elicit=accept_defaults, log_in=visit))
+        handlers = ClientHandlers(elicit=accept_defaults, log_in=visit, agree_to_login=agree)
+        box = Toolbox([config], Path(folder, "logs"), handlers)
         try:
             await box.open()
             if NAME in box.failures:
@@ -98,6 +99,10 @@ async def accept_defaults(_server: str, params: ElicitRequestParams) -> ElicitRe
     schema = params.requested_schema
     given = {name: one["default"] for name, one in schema.get("properties", {}).items() if "default" in one}
     return ElicitResult(action="accept", content={**fill(schema), **given})
+
+
+async def agree(_server: str, _url: str) -> bool:
+    return True
 
 
 async def visit(_server: str, url: str, _why: str) -> str:

@@ -165,11 +165,12 @@ def start_subject(suite: Suite) -> Iterator[list[str]]:
     if suite.side == "client":
         yield ["client", "--command", f"{sys.executable} {FOLDER / 'client.py'}"]
         return
-    server = [sys.executable, "-m", "rkllm_chat", "serve", *suite.serve, "--http", "0"]
+    server = [sys.executable, "-m", "rkllm_chat", "serve", *suite.serve, "--http", "0", "--no-token"]
     with subprocess.Popen(server, stderr=subprocess.PIPE, encoding="utf-8") as process:
         try:
             assert process.stderr
-            yield ["server", "--url", process.stderr.readline().split()[-1]]
+            url = next(line.split()[-1] for line in process.stderr if "listens at" in line)
+            yield ["server", "--url", url]
         finally:
             process.terminate()
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rkllm_chat.config import ServerConfig
-from rkllm_chat.messages import Tool
+from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.core.messages import Tool
 
 HERE = Path(__file__).parent
 LINE = re.compile(r"(\w+)\((.*)\): (.+)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rkllm_chat.servers.programs import SANDBOX_VARIABLE
+from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 
 
 @pytest.fixture(autouse=True)

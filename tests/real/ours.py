@@ -7,15 +7,15 @@ server-everything speaks the older one alone; and over WebSocket nobody else is 
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated, Any
 
-import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp.server.mcpserver import Context, Elicit, ListRoots, MCPServer, Resolve, Sample
-from mcp.shared.message import SessionMessage
 from mcp_types import (
     CallToolRequestParams,
     Completion,
@@ -34,10 +34,8 @@ from mcp_types import (
     SubscribeRequestParams,
     TextContent,
     ToolAnnotations,
-    jsonrpc_message_adapter,
 )
 from pydantic import BaseModel
-from websockets.asyncio.server import ServerConnection, serve
 
 TEAMS = {"Engineering": ["Alice", "Bob"], "Sales": ["David", "Eve", "Frank"], "Support": ["John", "Kim"]}
 
@@ -173,8 +171,9 @@ def research() -> str:
 
 @server.tool("wait-for-cancel", structured_output=False)
 async def wait_for_cancel() -> str:
-    """Answers once a long operation was cancelled."""
+    """Answers once another call was cancelled."""
     await cancelled.wait()
+    cancelled.clear()
     return "a call was cancelled"
 
 
@@ -282,33 +281,6 @@ async def follow(_ctx: Any, params: SubscribeRequestParams) -> EmptyResult:
 low.add_request_handler("resources/subscribe", SubscribeRequestParams, follow)
 
 
-async def serve_websocket(port: int) -> None:
-    """One JSON-RPC message per text frame, subprotocol "mcp", as the SDK had it before 2.0."""
-
-    async def converse(socket: ServerConnection) -> None:
-        to_server, read = anyio.create_memory_object_stream[SessionMessage | Exception](16)
-        write, from_server = anyio.create_memory_object_stream[SessionMessage](16)
-
-        async def send() -> None:
-            async for message in from_server:
-                await socket.send(message.message.model_dump_json(by_alias=True, exclude_unset=True))
-
-        async def receive() -> None:
-            async with to_server:
-                async for frame in socket:
-                    await to_server.send(SessionMessage(jsonrpc_message_adapter.validate_json(frame, by_name=False)))
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(send)
-            group.start_soon(receive)
-            await low.run(read, write, low.create_initialization_options())
-            group.cancel_scope.cancel()
-
-    async with serve(converse, "127.0.0.1", port, subprotocols=["mcp"]):  # type: ignore[list-item]
-        print(f"listening on port {port}", file=sys.stderr, flush=True)
-        await asyncio.Event().wait()
-
-
 def main(transport: str, port: int = 0) -> None:
     if transport == "stdio":
         server.run("stdio")
@@ -317,7 +289,12 @@ def main(transport: str, port: int = 0) -> None:
     elif transport == "sse":
         server.run("sse", host="127.0.0.1", port=port)
     else:
-        asyncio.run(serve_websocket(port))
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+        from mcp_client.serve_sdk import serve_websocket
+
+        listener = socket.create_server(("127.0.0.1", port))
+        print(f"listening on port {port}", file=sys.stderr, flush=True)
+        asyncio.run(serve_websocket(server, listener))
 
 
 if __name__ == "__main__":

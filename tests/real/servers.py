@@ -10,22 +10,22 @@ import asyncio
 import base64
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from mcp_types import CreateMessageResult, ElicitResult, TextContent, TextResourceContents
 
-from rkllm_chat.config import ServerConfig
-from rkllm_chat.messages import ToolResult
-from rkllm_chat.servers.asks import Asks
-from rkllm_chat.servers.toolbox import Toolbox
+from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.core.messages import ToolResult
+from rkllm_chat.mcp_client.handlers import ChangeKind, ClientHandlers, ServerChange
+from rkllm_chat.mcp_client.toolbox import Toolbox
 
 from . import REAL_SERVERS
 
@@ -139,9 +139,14 @@ class Face:
         self.sampled: list[Any] = []
         self.elicited: list[Any] = []
         self.logs: list[tuple[str, str, str]] = []
-        self.changes: list[tuple[str, str]] = []
-        self.asks = Asks(self._sample, self._elicit, roots, self._take_log, self._take_change)
+        self.changes: list[ServerChange] = []
+        self.asks = ClientHandlers(self._sample, self._elicit, roots, self._take_log, self._take_change)
         self._news = asyncio.Event()
+
+    @property
+    def updated(self) -> list[str]:
+        """The resources whose content has changed."""
+        return [change.uri for change in self.changes if change.kind is ChangeKind.RESOURCE_CONTENT]
 
     async def until(self, happened: Callable[[], bool]) -> None:
         """Waits for the news that makes it true, at most five seconds."""
@@ -164,8 +169,8 @@ class Face:
         self.logs.append((server, level, text))
         self._news.set()
 
-    def _take_change(self, server: str, what: str) -> None:
-        self.changes.append((server, what))
+    def _take_change(self, change: ServerChange) -> None:
+        self.changes.append(change)
         self._news.set()
 
 
@@ -177,16 +182,22 @@ async def call(
     return await box.call(found, arguments, lambda *report: on_progress(report))
 
 
+async def cancel_when(begun: asyncio.Event, operation: Coroutine[Any, Any, object]) -> None:
+    running = asyncio.create_task(operation)
+    await asyncio.wait_for(begun.wait(), WAIT_S)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def cancel_operation(box: Toolbox) -> None:
+    """Cancel a call after its first report."""
+    begun = asyncio.Event()
+    operation = call(box, "trigger-long-running-operation", lambda _: begun.set(), duration=60, steps=600)
+    await cancel_when(begun, operation)
+
+
 async def read_data(box: Toolbox, uri: str) -> bytes:
     """A resource's one content, text or binary."""
     (content,) = (await box.read_resource(uri)).contents
     return content.text.encode() if isinstance(content, TextResourceContents) else base64.b64decode(content.blob)
-
-
-def kill_children(word: str) -> None:
-    """Kills the processes of ours whose command line has a word."""
-    for status in Path("/proc").glob("[0-9]*/status"):
-        with suppress(OSError):
-            is_ours = f"\nPPid:\t{os.getpid()}\n" in status.read_text(encoding="utf-8", errors="replace")
-            if is_ours and word in status.with_name("cmdline").read_text(encoding="utf-8", errors="replace"):
-                os.kill(int(status.parent.name), signal.SIGKILL)

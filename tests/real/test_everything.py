@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from mcp_types import ElicitRequestURLParams, ElicitResult, PromptReference, ResourceTemplateReference
+from mcp_types import ElicitRequestURLParams, ElicitResult
 
-from rkllm_chat.errors import ChatError
-from rkllm_chat.servers.toolbox import Toolbox
+from many_tools import read_servers
+from rkllm_chat.core.errors import ChatError
+from rkllm_chat.mcp_client.handlers import ChangeKind
+from rkllm_chat.mcp_client.toolbox import Toolbox
 
-from .servers import Face, call, everything_on, kill_children, read_data, with_box
+from .servers import Face, call, everything_on, read_data, with_box
 
 pytestmark = pytest.mark.real
 
@@ -23,27 +25,7 @@ Look = Callable[[Callable[[Toolbox], Awaitable[Any]], Face], Any]
 
 STATIC = "demo://resource/static/document/"
 DOCUMENTS = ("architecture", "extension", "features", "how-it-works", "instructions", "startup", "structure")
-ALWAYS = [
-    "echo",
-    "get-annotated-message",
-    "get-env",
-    "get-resource-links",
-    "get-resource-reference",
-    "get-structured-content",
-    "get-sum",
-    "get-tiny-image",
-    "gzip-file-as-resource",
-    "toggle-simulated-logging",
-    "toggle-subscriber-updates",
-    "trigger-long-running-operation",
-]
-AS_TASK = ["simulate-research-query"]
-WHEN_ASKED = [
-    "get-roots-list",
-    "trigger-elicitation-request",
-    "trigger-url-elicitation",
-    "trigger-sampling-request",
-]
+WHEN_ASKED = {"get-roots-list", "trigger-elicitation-request", "trigger-url-elicitation", "trigger-sampling-request"}
 FORM: dict[str, str | int | float | bool | list[str] | None] = {
     "name": "Ada",
     "check": True,
@@ -72,39 +54,14 @@ def look(tmp_path: Path) -> Look:
     return open_and_run
 
 
-def test_its_tools_are_all_there(look: Look, tmp_path: Path) -> None:
-    async def list_names(box: Toolbox) -> list[str]:
-        return [tool.name for tool in await box.list_tools("everything")]
+def test_tools_that_ask_the_client_are_listed_where_it_answers(look: Look, tmp_path: Path) -> None:
+    """What is listed where it does not is in test_listed.py."""
 
-    assert look(list_names, Face(roots=(tmp_path,))) == ALWAYS + WHEN_ASKED + AS_TASK
+    async def list_names(box: Toolbox) -> set[str]:
+        return {tool.name for tool in await box.list_tools("everything")}
 
-
-def test_what_its_tools_say_of_themselves_is_kept(look: Look) -> None:
-    async def hints(box: Toolbox) -> dict[str, tuple[str, bool, bool]]:
-        wanted = ("echo", "gzip-file-as-resource", "toggle-simulated-logging")
-        tools = {tool.name: tool for tool in await box.list_tools("everything")}
-        return {name: (tools[name].description, tools[name].read_only, tools[name].idempotent) for name in wanted}
-
-    assert look(hints, Face()) == {
-        "echo": ("Echoes back the input string", True, True),
-        "gzip-file-as-resource": (
-            "Compresses a single file using gzip compression. Depending upon the selected output type, returns either "
-            "the compressed data as a gzipped resource or a resource link, allowing it to be downloaded in a "
-            "subsequent request during the current session.",
-            False,
-            True,
-        ),
-        "toggle-simulated-logging": ("Toggles simulated, random-leveled logging on or off.", False, False),
-    }
-
-
-def test_structured_content_comes_beside_its_text(look: Look) -> None:
-    async def ask(box: Toolbox) -> Any:
-        result = await call(box, "get-structured-content", location="New York")
-        return result.status, result.text, result.structured
-
-    weather = {"temperature": 33, "conditions": "Cloudy", "humidity": 82}
-    assert look(ask, Face()) == ("completed", json.dumps(weather, separators=(",", ":")), weather)
+    always = {tool["name"] for tool in read_servers()["everything"]}
+    assert look(list_names, Face(roots=(tmp_path,))) == always | WHEN_ASKED
 
 
 def test_every_kind_of_content_becomes_text_for_the_model(look: Look) -> None:
@@ -130,7 +87,7 @@ def test_every_kind_of_content_becomes_text_for_the_model(look: Look) -> None:
     ]
 
 
-def test_wrong_arguments_are_a_failed_result_and_the_server_lives(look: Look) -> None:
+def test_invalid_arguments_give_a_failed_result_and_the_server_lives(look: Look) -> None:
     async def ask(box: Toolbox) -> list[tuple[str, str]]:
         results = [await call(box, "get-sum", a="one", b=2), await call(box, "get-sum", a=1, b=2)]
         return [(result.status, result.text.partition(" at ")[0]) for result in results]
@@ -145,13 +102,13 @@ def test_wrong_arguments_are_a_failed_result_and_the_server_lives(look: Look) ->
     ]
 
 
-def test_a_change_of_its_resources_is_heard_and_the_new_one_can_be_read(look: Look) -> None:
+def test_a_new_resource_is_announced_and_can_be_read(look: Look) -> None:
     face = Face()
 
     async def zip_hello(box: Toolbox) -> tuple[str, bytes, list[str]]:
         data = "data:text/plain;base64,aGVsbG8="
         text = (await call(box, "gzip-file-as-resource", name="hello.gz", data=data, outputType="resourceLink")).text
-        await face.until(lambda: ("everything", "resources") in face.changes)
+        await face.until(lambda: ChangeKind.RESOURCES in {change.kind for change in face.changes})
         uris = [resource.uri for _, resource in await box.list_resources("everything")]
         return text, (await read_data(box, "demo://resource/session/hello.gz"))[:2], uris
 
@@ -161,60 +118,26 @@ def test_a_change_of_its_resources_is_heard_and_the_new_one_can_be_read(look: Lo
     assert uris == [*(f"{STATIC}{name}.md" for name in DOCUMENTS), "demo://resource/session/hello.gz"]
 
 
-def test_resources_are_listed_and_read_as_text_and_as_bytes(look: Look) -> None:
-    async def read(box: Toolbox) -> Any:
-        resources = [(one.uri, one.mime_type) for _, one in await box.list_resources("everything")]
-        templates = [(one.uri_template, one.mime_type) for _, one in await box.list_templates("everything")]
-        document = await read_data(box, f"{STATIC}instructions.md")
-        text, blob = [await read_data(box, f"demo://resource/dynamic/{kind}/12") for kind in ("text", "blob")]
-        return resources, templates, document.splitlines()[0].decode(), text[:33], blob[:35]
-
-    assert look(read, Face()) == (
-        [(f"{STATIC}{name}.md", "text/markdown") for name in DOCUMENTS],
-        [
-            ("demo://resource/dynamic/text/{resourceId}", "text/plain"),
-            ("demo://resource/dynamic/blob/{resourceId}", "application/octet-stream"),
-        ],
-        "# Everything Server – Server Instructions",
-        b"Resource 12: This is a plaintext ",
-        b"Resource 12: This is a base64 blob ",
-    )
-
-
-def test_a_resource_that_is_not_there_says_so(look: Look) -> None:
-    async def read(box: Toolbox) -> str:
-        with pytest.raises(ChatError) as error:
-            await box.read_resource("demo://resource/nothing", "everything")
-        return error.value.message
-
-    assert "demo://resource/nothing not found" in look(read, Face())
-
-
 def test_a_resource_that_is_subscribed_to_says_when_it_changes(look: Look) -> None:
     face, uri = Face(), f"{STATIC}features.md"
 
     async def subscribe(box: Toolbox) -> None:
         await box.subscribe("everything", uri)
         await call(box, "toggle-subscriber-updates")
-        await face.until(lambda: ("everything", uri) in face.changes)
+        await face.until(lambda: uri in face.updated)
 
     look(subscribe, face)
-    assert [change for change in face.changes if change[1].startswith("demo:")] == [("everything", uri)]
+    assert face.updated == [uri]
 
 
-def test_prompts_are_listed_with_their_arguments_and_filled_in(look: Look) -> None:
+def test_prompts_are_listed_with_their_arguments_and_may_hold_resources(look: Look) -> None:
     async def get(box: Toolbox) -> Any:
         prompts = [
             (one.name, one.title, [(argument.name, argument.required) for argument in one.arguments or ()])
             for _, one in await box.list_prompts("everything")
         ]
-        filled = await box.get_prompt("everything", "args-prompt", {"city": "Husum"})
-        resource = await box.get_prompt("everything", "resource-prompt", {"resourceType": "Text", "resourceId": "5"})
-        return (
-            prompts,
-            [(message.role, message.content.text) for message in filled.messages],  # type: ignore[union-attr]
-            [message.content.type for message in resource.messages],
-        )
+        filled = await box.get_prompt("everything", "resource-prompt", {"resourceType": "Text", "resourceId": "5"})
+        return prompts, [message.content.type for message in filled.messages]
 
     assert look(get, Face()) == (
         [
@@ -223,46 +146,23 @@ def test_prompts_are_listed_with_their_arguments_and_filled_in(look: Look) -> No
             ("completable-prompt", "Team Management", [("department", True), ("name", True)]),
             ("resource-prompt", "Resource Prompt", [("resourceType", True), ("resourceId", True)]),
         ],
-        [("user", "What's weather in Husum?")],
         ["text", "resource"],
     )
 
 
-def test_a_prompt_without_a_required_argument_is_refused(look: Look) -> None:
-    async def get(box: Toolbox) -> str:
-        with pytest.raises(ChatError) as error:
+def test_an_unknown_resource_and_a_missing_argument_of_a_prompt_are_errors(look: Look) -> None:
+    async def ask(box: Toolbox) -> tuple[str, str]:
+        with pytest.raises(ChatError) as unknown:
+            await box.read_resource("demo://resource/nothing", "everything")
+        with pytest.raises(ChatError) as missing:
             await box.get_prompt("everything", "args-prompt", {})
-        return error.value.message
+        return unknown.value.message, missing.value.message
 
-    assert "city" in look(get, Face())
-
-
-def test_arguments_are_completed_in_the_light_of_those_before(look: Look) -> None:
-    prompt = PromptReference(name="completable-prompt")
-    template = ResourceTemplateReference(uri="demo://resource/dynamic/text/{resourceId}")
-
-    async def complete(box: Toolbox) -> list[list[str]]:
-        asked: list[tuple[Any, str, str, dict[str, str]]] = [
-            (prompt, "department", "", {}),
-            (prompt, "department", "S", {}),
-            (prompt, "name", "", {"department": "Marketing"}),
-            (prompt, "name", "L", {"department": "Support"}),
-            (template, "resourceId", "12", {}),
-            (template, "resourceId", "x", {}),
-        ]
-        return [(await box.complete("everything", *one)).completion.values for one in asked]
-
-    assert look(complete, Face()) == [
-        ["Engineering", "Sales", "Marketing", "Support"],
-        ["Sales", "Support"],
-        ["Grace", "Henry", "Iris"],
-        ["Lee"],
-        ["12"],
-        [],
-    ]
+    unknown, missing = look(ask, Face())
+    assert "demo://resource/nothing not found" in unknown and "city" in missing
 
 
-def test_it_may_ask_the_clients_model(look: Look) -> None:
+def test_a_server_may_use_the_model_of_the_client(look: Look) -> None:
     face = Face(reply="Fine, thank you.")
     text = look(lambda box: ask_model(box), face)
     (params,) = face.sampled
@@ -278,7 +178,7 @@ def test_it_may_ask_the_clients_model(look: Look) -> None:
     }
 
 
-def test_when_the_user_declines_sampling_the_call_fails_and_says_why(look: Look) -> None:
+def test_a_declined_sampling_request_fails_the_call(look: Look) -> None:
     assert look(ask_model, Face(reply=None)) == "MCP error -1: The user declined."
 
 
@@ -321,7 +221,7 @@ def test_a_form_with_every_kind_of_field_arrives_whole_and_is_filled_in(look: Lo
         ("cancel", "⚠️ User cancelled the elicitation dialog."),
     ],
 )
-def test_a_form_may_be_declined_or_put_away(action: Any, said: str, look: Look) -> None:
+def test_a_form_may_be_declined_or_cancelled(action: Any, said: str, look: Look) -> None:
     text = look(fill_form, Face(answer=ElicitResult(action=action)))
     assert text.splitlines()[0] == said
 
@@ -330,7 +230,7 @@ async def fill_form(box: Toolbox) -> str:
     return (await call(box, "trigger-elicitation-request")).text
 
 
-def test_a_url_is_shown_to_the_user_and_never_opened_by_itself(look: Look) -> None:
+def test_a_url_is_shown_to_the_user(look: Look) -> None:
     face = Face(answer=ElicitResult(action="accept"))
 
     async def ask(box: Toolbox) -> str:
@@ -343,13 +243,10 @@ def test_a_url_is_shown_to_the_user_and_never_opened_by_itself(look: Look) -> No
     ]
 
 
-def test_a_call_that_needs_a_url_first_is_made_again_when_the_user_has_been_there(look: Look) -> None:
+def test_a_call_that_needs_a_url_first_is_made_again_or_fails(look: Look) -> None:
     face = Face(answer=ElicitResult(action="accept"))
     assert look(ask_with_url_first, face)[0] == "completed"
     assert [params.url for params in face.elicited] == ["https://modelcontextprotocol.io", "https://example.org/b"]
-
-
-def test_a_call_that_needs_a_url_first_fails_when_the_user_will_not_go(look: Look) -> None:
     face = Face(answer=ElicitResult(action="decline"))
     status, text = look(ask_with_url_first, face)
     assert status == "failed" and "https://modelcontextprotocol.io" in text
@@ -361,32 +258,7 @@ async def ask_with_url_first(box: Toolbox) -> tuple[str, str]:
     return result.status, result.text
 
 
-def test_it_is_told_the_roots_and_no_more(look: Look, tmp_path: Path) -> None:
-    folders = (tmp_path / "one", tmp_path / "the other")
-
-    async def ask(box: Toolbox) -> str:
-        return (await call(box, "get-roots-list")).text
-
-    lines = look(ask, Face(roots=folders)).splitlines()
-    assert [line.strip() for line in lines[:6]] == [
-        "Current MCP Roots (2 total):",
-        "",
-        "1. one",
-        f"URI: {folders[0].as_uri()}",
-        "",
-        "2. the other",
-    ]
-
-
-def test_what_nobody_would_answer_is_not_offered(tmp_path: Path) -> None:
-    async def list_names(box: Toolbox) -> list[str]:
-        return [tool.name for tool in await box.list_tools("everything")]
-
-    with everything_on("stdio") as config:
-        assert with_box(config, tmp_path, None, list_names) == ALWAYS + AS_TASK
-
-
-def test_its_log_is_written_down_from_the_level_that_is_wished(look: Look, tmp_path: Path) -> None:
+def test_its_log_is_kept_from_the_level_that_is_set(look: Look, tmp_path: Path) -> None:
     face = Face(roots=(tmp_path,))
     log = tmp_path / "logs/everything.log"
 
@@ -404,7 +276,7 @@ def test_its_log_is_written_down_from_the_level_that_is_wished(look: Look, tmp_p
     assert face.logs == []
 
 
-def test_a_tool_that_only_runs_as_a_task_is_a_tool_like_others(look: Look) -> None:
+def test_a_tool_that_runs_as_a_task_gives_its_result_and_progress(look: Look) -> None:
     reports: list[Any] = []
 
     async def research(box: Toolbox) -> str:
@@ -414,7 +286,7 @@ def test_a_tool_that_only_runs_as_a_task_is_a_tool_like_others(look: Look) -> No
     assert {message for _, _, message in reports} >= {"Gathering sources...", "Generating report..."}
 
 
-def test_a_task_that_is_not_clear_asks(look: Look) -> None:
+def test_a_task_may_ask_the_user(look: Look) -> None:
     face = Face(answer=ElicitResult(action="accept", content={"interpretation": "snake"}))
 
     async def research(box: Toolbox) -> str:
@@ -422,24 +294,3 @@ def test_a_task_that_is_not_clear_asks(look: Look) -> None:
 
     assert 'After receiving clarification ("snake")' in look(research, face)
     assert "multiple interpretations" in face.elicited[0].message
-
-
-def test_a_long_operation_reports_its_progress(look: Look) -> None:
-    reports: list[Any] = []
-
-    async def wait(box: Toolbox) -> str:
-        return (await call(box, "trigger-long-running-operation", reports.append, duration=0.2, steps=4)).text
-
-    assert look(wait, Face()) == "Long running operation completed. Duration: 0.2 seconds, Steps: 4."
-    assert (reports[0], reports[-1]) == ((1, 4, ""), (4, 4, ""))
-
-
-def test_a_server_that_was_killed_is_there_again_for_the_next_call(look: Look) -> None:
-    face = Face()
-
-    async def survive(box: Toolbox) -> tuple[bool, str]:
-        kill_children("server-everything")
-        await face.until(lambda: ("everything", "gone") in face.changes)
-        return box.is_connected("everything"), (await call(box, "echo", message="again")).text
-
-    assert look(survive, face) == (False, "Echo: again")

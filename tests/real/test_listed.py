@@ -10,7 +10,7 @@ import pytest
 
 from many_tools import read_servers
 from real.servers import npm, pypi, with_box
-from rkllm_chat.servers.toolbox import Toolbox
+from rkllm_chat.mcp_client.toolbox import Toolbox
 
 pytestmark = pytest.mark.real
 

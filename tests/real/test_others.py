@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from rkllm_chat.servers.toolbox import Toolbox
+from rkllm_chat.mcp_client.toolbox import Toolbox
 
 from .servers import WAIT_S, Face, call, npm, pypi, read_data, with_box
 
 pytestmark = pytest.mark.real
 
 
-def test_files_are_written_and_read_below_its_folder_alone(folder: Path, tmp_path: Path) -> None:
+def test_files_are_written_and_read_in_its_folder_alone(folder: Path, tmp_path: Path) -> None:
     async def write_and_read(box: Toolbox) -> list[tuple[str, str, Any]]:
         results = [
             await call(box, "write_file", path=str(folder / "note.txt"), content="Grüße aus 東京\n"),
@@ -60,7 +60,7 @@ def test_the_roots_of_the_client_replace_the_folders_it_was_started_with(folder:
     assert told == f"Allowed directories:\n{tmp_path / 'root'}"
 
 
-def test_what_is_remembered_is_there_in_the_next_sitting_and_as_a_resource(tmp_path: Path) -> None:
+def test_what_is_remembered_is_there_in_the_next_session_and_as_a_resource(tmp_path: Path) -> None:
     config = replace(npm("memory"), env={"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")})
     husum = {"name": "Husum", "entityType": "town", "observations": ["has a harbour"]}
 
@@ -100,7 +100,7 @@ def read_clock(answer: Mapping[str, Any]) -> tuple[str, str, str]:
     return source, target, answer["time_difference"]
 
 
-def test_a_repository_is_looked_at_and_changed(folder: Path, tmp_path: Path) -> None:
+def test_a_repository_is_changed_and_inspected(folder: Path, tmp_path: Path) -> None:
     for line in ("init -q -b main", "config user.name Ada", "config user.email ada@example.org"):
         subprocess.run(["git", *line.split()], cwd=folder, timeout=10, check=True)
     (folder / "note.txt").write_text("hello\n", encoding="utf-8")

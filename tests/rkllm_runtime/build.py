@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-RELEASES = {"C": "1.1.4", "D": "1.2.0", "E": "1.2.1b1", "F": "1.2.3", "G": "1.3.0"}
+RELEASES = {"C": "1.1.4", "D": "1.2.0", "E": "1.2.1b1", "F": "1.2.3", "G": "1.3.0", "H": "1.3.1"}
 SOURCES = ("runtime.c", "run.c", "prompt.c", "model.c", "faults.c")
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-pthread")
 LIMIT_S = 60

@@ -75,7 +75,7 @@ static void print_lora(void) {
     END_STRUCT();
 }
 
-#if RKLLM_FAMILY == 'G'
+#if RKLLM_FAMILY >= 'G'
 static void print_multimodal(void) {
     STRUCT(RKLLMMultiModalInput);
     FIELD(RKLLMMultiModalInput, prompt);
@@ -98,6 +98,15 @@ static void print_multimodal(void) {
     FIELD(RKLLMMultiModalInput, video.video_content);
     FIELD(RKLLMMultiModalInput, video.frame_width);
     FIELD(RKLLMMultiModalInput, video.frame_height);
+#if RKLLM_FAMILY >= 'H'
+    FIELD(RKLLMMultiModalInput, audio);
+    FIELD(RKLLMMultiModalInput, audio.audio_embed);
+    FIELD(RKLLMMultiModalInput, audio.n_audio_tokens);
+    FIELD(RKLLMMultiModalInput, audio.n_audio);
+    FIELD(RKLLMMultiModalInput, audio.audio_start);
+    FIELD(RKLLMMultiModalInput, audio.audio_end);
+    FIELD(RKLLMMultiModalInput, audio.audio_content);
+#endif
     END_STRUCT();
 }
 #else

@@ -1,8 +1,9 @@
-// The C interface of librkllmrt.so in our words, one of five ABI families at a time.
+// The C interface of librkllmrt.so in our words, one of six ABI families at a time.
 //
 // It is built from published sizes, offsets, names and signatures and holds no line of Rockchip's text. Give
-// -DRKLLM_FAMILY='G' (C: 1.1.x, D: 1.2.0, E: 1.2.1b1, F: 1.2.1 to 1.2.3, G: 1.3.0). tests/backends/rkllm_abi.json is
-// what a compiler said of the real headers; a test holds this file against it.
+// -DRKLLM_FAMILY='G' (C: 1.1.x, D: 1.2.0, E: 1.2.1b1, F: 1.2.1 to 1.2.3, G: 1.3.0, H: 1.3.1).
+// tests/backends/rkllm_abi.json is what a compiler said of the real headers, and for H of this file, which follows a
+// public binding; a test holds this file against it.
 
 #ifndef RKLLM_H
 #define RKLLM_H
@@ -11,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if !defined(RKLLM_FAMILY) || RKLLM_FAMILY < 'C' || RKLLM_FAMILY > 'G'
-#error "RKLLM_FAMILY is one of 'C', 'D', 'E', 'F', 'G'"
+#if !defined(RKLLM_FAMILY) || RKLLM_FAMILY < 'C' || RKLLM_FAMILY > 'H'
+#error "RKLLM_FAMILY is one of 'C', 'D', 'E', 'F', 'G', 'H'"
 #endif
 
 #if RKLLM_FAMILY >= 'D'
@@ -116,7 +117,7 @@ typedef struct {
     size_t n_tokens;
 } RKLLMTokenInput;
 
-#if RKLLM_FAMILY == 'G'
+#if RKLLM_FAMILY >= 'G'
 typedef struct {
     char* prompt;
     struct {
@@ -140,6 +141,16 @@ typedef struct {
         size_t frame_width;
         size_t frame_height;
     } video;
+#if RKLLM_FAMILY >= 'H'
+    struct {
+        float* audio_embed;
+        size_t n_audio_tokens;
+        size_t n_audio;
+        const char* audio_start;
+        const char* audio_end;
+        const char* audio_content;
+    } audio;
+#endif
 } RKLLMMultiModalInput;
 #else
 typedef struct {

@@ -16,22 +16,34 @@
 __attribute__((used)) static const char banner[] = "RKLLM SDK (version: " RKLLM_RELEASE ", our stand-in)";
 
 #define MODEL_MAGIC "GGUF"
+#define NPU_CORES 3
 
-// Our reading: max_context_len, max_new_tokens and skip_special_token are not documented.
+// The values of 1.2.1b1, which was decompiled in public. It does not clear the struct: what is not set is what was in
+// the caller's memory before.
 RKLLMParam rkllm_createDefaultParam(void) {
     RKLLMParam param;
-    memset(&param, 0, sizeof param);
+    memset(&param, 0xa5, sizeof param);
     param.max_context_len = 512;
-    param.max_new_tokens = 512;
+    param.max_new_tokens = -1;
+    param.skip_special_token = true;
+    param.is_async = false;
+    param.extend_param.base_domain_id = 0;
     param.top_k = 40;
     param.top_p = 0.9f;
     param.temperature = 0.8f;
     param.repeat_penalty = 1.1f;
     param.mirostat_tau = 5.0f;
     param.mirostat_eta = 0.1f;
+#if RKLLM_FAMILY < 'G'
+    param.img_start = param.img_end = param.img_content = "";
+#endif
 #if RKLLM_FAMILY >= 'D'
     param.n_keep = -1;
+    param.extend_param.embed_flash = 1;
     param.extend_param.enabled_cpus_num = 4;
+    long processors = sysconf(_SC_NPROCESSORS_CONF);
+    if (processors == 8) param.extend_param.enabled_cpus_mask = 0xf0;
+    if (processors == 4) param.extend_param.enabled_cpus_mask = 0x0f;
 #endif
 #if RKLLM_FAMILY >= 'F'
     param.extend_param.n_batch = 1;
@@ -45,6 +57,32 @@ static bool has_magic(const char* path) {
     bool is_read = file && fread(magic, sizeof MODEL_MAGIC - 1, 1, file) == 1;
     if (file) fclose(file);
     return is_read && strcmp(magic, MODEL_MAGIC) == 0;
+}
+
+// Our reading: what a caller leaves unset is undefined, so the stand-in refuses what nobody can have meant.
+static int check_unset(const RKLLMParam* param) {
+    const uint8_t* reserved = (const uint8_t*)param->extend_param.reserved;
+    for (size_t i = 0; i < sizeof param->extend_param.reserved; i++)
+        if (reserved[i]) return refuse("reserved[%zu] is not 0", i);
+    if (param->frequency_penalty < 0 || param->frequency_penalty > 2) return refuse("frequency_penalty is not set");
+    if (param->presence_penalty < 0 || param->presence_penalty > 2) return refuse("presence_penalty is not set");
+    if (param->mirostat < 0 || param->mirostat > 2) return refuse("mirostat is not set");
+#if RKLLM_FAMILY >= 'D'
+    int count = __builtin_popcount(param->extend_param.enabled_cpus_mask);
+    if (param->extend_param.enabled_cpus_num < NPU_CORES)
+        return refuse("The number of enabled CPUs must be greater than or equal to the number of NPU cores");
+    if (count != param->extend_param.enabled_cpus_num)
+        return refuse("Mismatch between enabled CPUs mask and expected count");
+#endif
+#if RKLLM_FAMILY >= 'F'
+    if (param->extend_param.use_cross_attn != 0) return refuse("the stand-in knows no cross-attention");
+#endif
+#if RKLLM_FAMILY >= 'G'
+    uint8_t ignore_eos;
+    memcpy(&ignore_eos, &param->ignore_eos_token, 1);
+    if (ignore_eos > 1) return refuse("ignore_eos_token is not set");
+#endif
+    return 0;
 }
 
 static int check_param(const RKLLMParam* param) {
@@ -62,15 +100,15 @@ static int check_param(const RKLLMParam* param) {
     if (rows < 1 || rows > 100) return refuse("The n_batch must be between 1 and 100, but got %d", rows);
     if (rows > 1) return refuse("the stand-in knows no batches, n_batch must be 1");
 #endif
-    return 0;
+    return check_unset(param);
 }
 
 static int open_model(Runtime* runtime) {
     const RKLLMParam* param = &runtime->param;
     if (!model_load(&runtime->model, param->model_path)) return refuse("failed to load the model");
     int limit = model_limit(&runtime->model);
-    say('I', "rkllm-toolkit version: %s, max_context_limit: %d, npu_core_num: 3, target_platform: RK3588, "
-             "model_dtype: W8A8", RKLLM_RELEASE, limit);
+    say('I', "rkllm-toolkit version: %s, max_context_limit: %d, npu_core_num: %d, target_platform: RK3588, "
+             "model_dtype: W8A8", RKLLM_RELEASE, limit, NPU_CORES);
     if (param->max_context_len > limit)
         return refuse("max_context[%d] must be less than the model's max_context_limit[%d]", param->max_context_len,
                       limit);
@@ -117,7 +155,10 @@ int rkllm_init(LLMHandle* handle, RKLLMParam* param, LLMResultCallback callback)
     *handle = NULL;
     say('I', "rkllm-runtime version: %s, rknpu driver version: 0.9.8, platform: RK3588", RKLLM_RELEASE);
     if (fault_fires("init_crashes")) crash();
-    if (fault_fires("init_fails")) return refuse("failed to malloc npu memory, size: 4096, flags: 0x2");
+    if (fault_fires("init_fails")) {
+        const char* line = getenv("RKLLM_STANDIN_LINE");
+        return refuse("%s", line ? line : "failed to malloc npu memory, size: 4096, flags: 0x2");
+    }
     if (log_level() >= 2) say_param(param);
     if (check_param(param) != 0) return -1;
     Runtime* runtime = calloc(1, sizeof *runtime);

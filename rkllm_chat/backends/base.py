@@ -1,0 +1,124 @@
+"""The protocol of an engine that generates text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from ..calls.grammar import CallGrammar
+from ..calls.model_families import Family
+from ..config.settings import Generation
+from ..core.events import Reading, Sentence, Usage
+from ..core.messages import Message, Tool
+
+StreamItem = str | Usage | Sentence | Reading
+"""What an engine yields: text of the reply, its cost at the end, and messages while something takes long."""
+Item = TypeVar("Item")
+
+
+class StoppableStream(Generic[Item]):
+    """An async iterator whose source can be asked to end.
+
+    Closing it ends the source without waiting for its last items; after `stop` they are still yielded.
+    """
+
+    def __init__(self, items: AsyncGenerator[Item, None], request_stop: Callable[[], None]) -> None:
+        """Wrap a generator.
+
+        Args:
+            items: The source.
+            request_stop: Asks it to end soon; may be called more than once.
+        """
+        self._items, self._request_stop = items, request_stop
+
+    def __aiter__(self) -> StoppableStream[Item]:
+        return self
+
+    async def __anext__(self) -> Item:
+        return await anext(self._items)
+
+    def stop(self) -> None:
+        """Ask the source to end. Its last items are still yielded; for a model's reply, its Usage."""
+        self._request_stop()
+
+    async def aclose(self) -> None:
+        """End the source and wait until it has ended."""
+        await self._items.aclose()
+
+
+ModelStream = StoppableStream[StreamItem]
+"""A model's reply while it is generated."""
+
+
+class Backend(Protocol):
+    """An engine that continues a conversation.
+
+    Attributes:
+        name: Name of the model.
+        template: Name of the chat template: equal names render a conversation identically.
+        family: Model family, determined by the names and the template.
+        prompt_language: The only language of model-facing text that the model was trained on; "" if any will do.
+        tools_share: Value of the setting from the model file; None if it has none.
+        few_tools: Value of the setting from the model file; None if it has none.
+        context_tokens: Size of the context window: prompt and reply together.
+        native_tools: The engine has its own tool support and receives tools beside the prompt.
+        supports_grammar: The engine can constrain tool calls with a grammar.
+    """
+
+    name: str
+    template: str
+    family: Family
+    prompt_language: str
+    tools_share: float | None
+    few_tools: bool | None
+    context_tokens: int
+    native_tools: bool
+    supports_grammar: bool
+
+    def stream(
+        self,
+        prompt: Sequence[Message],
+        generation: Generation,
+        tools: Sequence[Tool] = (),
+        grammar: CallGrammar | None = None,
+    ) -> ModelStream:
+        """Generate a reply: yield text chunks, then one Usage; also a Sentence or Reading while something takes long.
+
+        If the prompt opens a reasoning block, its text ("<think>" and what follows) is the first chunk. Closing the
+        stream stops the engine; `stop()` stops it too, but the Usage is still yielded.
+
+        Args:
+            prompt: Messages with roles system, user and assistant.
+            generation: Sampling parameters.
+            tools: Tools for an engine with `native_tools`.
+            grammar: Grammar of tool calls for an engine that `supports_grammar`.
+
+        Raises:
+            GenerationError: The engine failed.
+        """
+        ...
+
+    async def prefill(self, prompt: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
+        """Prefill the part of a prompt that does not depend on the next user message.
+
+        A later stream continues from there. One may start meanwhile and takes precedence. The call may be cancelled at
+        any time.
+
+        Returns:
+            Number of evaluated tokens; 0 if prefill is useless here or costs money.
+
+        Raises:
+            GenerationError: The engine failed.
+        """
+        ...
+
+    def count_tokens(self, prompt: Sequence[Message]) -> int:
+        """Return the length of a prompt in tokens, chat template included."""
+        ...
+
+    def count_cached_tokens(self, prompt: Sequence[Message]) -> int | None:
+        """Return how many tokens of a prompt are in the KV cache now; None if unknown."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release the engine."""

@@ -1,0 +1,1 @@
+"""Engine for GGUF models through llama.cpp."""

@@ -1,0 +1,415 @@
+"""llama.cpp through llama-cpp-python: a GGUF on the CPU or on whatever the package was built for.
+
+The model runs on a thread of its own. The KV cache is kept between requests, so a prompt that grows at its end costs
+only its new tokens. Text from users, tools and models is tokenized as plain text: a `<|im_end|>` in it ends nothing.
+"""
+
+from __future__ import annotations
+
+import codecs
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from ...calls.grammar import CallGrammar
+from ...calls.model_families import find_family
+from ...config.loader import state_folder
+from ...config.settings import Generation, Settings
+from ...core.errors import GenerationError, ModelError, prompt_too_long
+from ...core.events import Reading, Usage
+from ...core.messages import Message, Tool
+from ...prompt.chat_templates import Piece, find_reply_prefix
+from ..base import ModelStream, StreamItem
+from ..shared.prompt_cache_files import MIN_TOKENS
+from ..shared.prompt_tokens import PromptTokenizer, common_prefix
+from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
+from .cores import bind_thread, choose_cores
+from .engine import (
+    TEMPLATE_KEY,
+    check_gguf_file,
+    install_abort_callback,
+    load_engine,
+    make_end_test,
+    name_template,
+    parse_boolean,
+    parse_fraction,
+    read_chat_template,
+    read_model_names,
+)
+from .grammar_sampler import CallConstraint, read_vocabulary
+from .prompt_lookup import DraftTiming, PromptLookup
+from .state_cache import LlamaStateCache
+
+_FALLBACK_TEMPERATURE = 0.6
+_MIN_PREFILL_TOKENS = 16
+"""Minimum number of tokens to prefill; fewer are not worth waking the cores."""
+
+
+@dataclass
+class _Reply:
+    """One reply while it is generated. `max_tokens`: maximum number of tokens. Times are of the monotonic clock."""
+
+    prompt_tokens: int
+    reused_tokens: int
+    max_tokens: int
+    token_ids: list[int] = field(default_factory=list[int])
+    text: list[str] = field(default_factory=list[str])
+    has_ended: bool = False
+    started_at: float = field(default_factory=time.monotonic)
+    first_token_at: float = 0.0
+
+    def make_usage(self, stopped: bool) -> Usage:
+        """Return the cost up to now."""
+        now = time.monotonic()
+        first_token_at = self.first_token_at or now
+        return Usage(
+            prompt_tokens=self.prompt_tokens,
+            reused_tokens=self.reused_tokens,
+            prefilled_tokens=self.prompt_tokens - self.reused_tokens,
+            generated_tokens=len(self.token_ids),
+            prefill_s=first_token_at - self.started_at,
+            generate_s=now - first_token_at,
+            first_token_s=first_token_at - self.started_at,
+            hit_limit=not self.has_ended and not stopped,
+        )
+
+
+class LlamaBackend:
+    """A loaded GGUF.
+
+    Attributes:
+        name: Name of the file.
+        template: Name of the chat template.
+        family: Model family, from the names and the template.
+        prompt_language: The only language of model-facing text that the model was trained on; "" if any will do.
+        tools_share: Setting from the metadata; None if absent.
+        few_tools: Setting from the metadata; None if absent.
+        context_tokens: Size of the context window: prompt and reply together.
+        metadata: Metadata of the GGUF.
+        is_running: Whether the engine is evaluating or generating.
+        uses_prompt_lookup: Whether tokens are drafted by prompt lookup where that is faster.
+        lookup: Prompt lookup of the last reply, with its counts; None without.
+        draft_timing: Measured speed with and without drafts.
+    """
+
+    native_tools = False
+    supports_grammar = True
+    uses_prompt_lookup = True
+
+    def __init__(
+        self,
+        path: Path,
+        context_tokens: int,
+        thinking: bool | None = None,
+        states: Path | None = None,
+        cores: tuple[int, ...] = (),
+        library: str = "",
+    ) -> None:
+        """Load a GGUF.
+
+        Args:
+            path: The file.
+            context_tokens: Size of the context window; 0 for the model's own.
+            thinking: Whether the model may think; None to leave it to the template.
+            states: Folder for evaluated prompt beginnings; None to keep none.
+            cores: Cores that run one thread each; none for the scheduler's choice.
+            library: Path of another libllama; "" for the one of llama-cpp-python.
+
+        Raises:
+            ModelError: The file cannot be loaded.
+        """
+        self._engine: Any = load_engine(path, context_tokens, len(cores), library)
+        self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
+        self._prefill: PrefillRequest | None = None
+        self.name = path.name
+        self.template = name_template(self._engine)
+        self.family = find_family(read_model_names(path, self._engine), self._engine.metadata.get(TEMPLATE_KEY, ""))
+        self.prompt_language: str = self._engine.metadata.get("rkllm_chat.prompt_language", "")
+        self.tools_share = parse_fraction(self._engine.metadata.get("rkllm_chat.tools_share", ""))
+        self.few_tools = parse_boolean(self._engine.metadata.get("rkllm_chat.few_tools", ""))
+        self.context_tokens: int = self._engine.n_ctx()
+        template = read_chat_template(self._engine)
+        self._template = partial(template, thinking=thinking)
+        self._thread = ThreadPoolExecutor(1, "llama", bind_thread, (cores,))
+        self._stop = threading.Event()
+        self.metadata: dict[str, str] = self._engine.metadata
+        self.is_running = False
+        self.lookup: PromptLookup | None = None
+        self.draft_timing = DraftTiming()
+        self._tokenizer = PromptTokenizer(self._encode, template)
+        self._report_progress: Callable[[], None] = lambda: None
+        self._abort = install_abort_callback(self._engine, self._is_stopped)
+        self._is_end_token = make_end_test(self._engine)
+        self._vocabulary = cache(partial(read_vocabulary, self._engine))
+
+    def stream(
+        self,
+        prompt: Sequence[Message],
+        generation: Generation,
+        _tools: Sequence[Tool] = (),
+        grammar: CallGrammar | None = None,
+    ) -> ModelStream:
+        """Generate a reply: yield text chunks, then its Usage; also Readings while a long prompt is evaluated.
+
+        Closing the stream stops the engine, also while it evaluates the prompt, and waits for it.
+
+        Raises:
+            GenerationError: The prompt leaves no room, or the engine failed.
+        """
+
+        def work(emit: Emit[StreamItem], stop: threading.Event) -> None:
+            self._stop = stop
+            self.is_running = True
+            try:
+                self._generate(prompt, generation, emit, grammar)
+            finally:
+                self.is_running = False
+
+        request = self._prefill or PrefillRequest(())
+        request.yield_to_prompt(prompt)
+        return stream_from_thread(work, self._thread, on_stop=request.stop_now.set)
+
+    async def prefill(self, prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
+        """Evaluate the part of a prompt that does not depend on the next user message.
+
+        A stream that starts meanwhile ends it after the current batch and continues from there; cancellation stops the
+        engine within the batch.
+
+        Returns:
+            Number of evaluated tokens.
+
+        Raises:
+            GenerationError: The engine failed.
+        """
+        request = self._prefill = PrefillRequest(prompt)
+
+        def work(_emit: Emit[StreamItem], _stop: threading.Event) -> None:
+            self._stop = request.stop_now
+            self.is_running = True
+            try:
+                self._run_prefill(request)
+            finally:
+                self.is_running = False
+
+        async with aclosing(stream_from_thread(work, self._thread, on_stop=request.stop_now.set)) as items:
+            async for _ in items:
+                pass
+        return request.evaluated_tokens
+
+    @property
+    def cached_tokens(self) -> int:
+        """Number of tokens in the KV cache, also while the engine is running."""
+        return int(self._engine.n_tokens)
+
+    def count_tokens(self, prompt: Sequence[Message]) -> int:
+        """Return the length of the prompt in tokens, template included."""
+        return len(self._tokenize(self._template(prompt)))
+
+    def count_cached_tokens(self, prompt: Sequence[Message]) -> int:
+        """Return how many tokens of the prompt are in the KV cache."""
+        return self._count_cached(self._tokenize(self._template(prompt)))
+
+    async def aclose(self) -> None:
+        """End the thread and free the engine."""
+        self._stop.set()
+        if self._prefill:
+            self._prefill.stop_now.set()
+        self._thread.shutdown(wait=True)
+        self._engine.close()
+
+    def _is_stopped(self) -> bool:
+        """Return whether to abort; llama.cpp asks this again and again while it evaluates."""
+        self._report_progress()
+        return self._stop.is_set()
+
+    def _progress_reporter(self, reply: _Reply, emit: Emit[StreamItem]) -> Callable[[], None]:
+        """Return a function that reports each evaluated batch of the prompt; `engine.n_tokens` counts them."""
+        reported, total = reply.reused_tokens, reply.prompt_tokens - reply.reused_tokens
+
+        def report() -> None:
+            nonlocal reported
+            if reported < self._engine.n_tokens < reply.prompt_tokens:
+                reported = self._engine.n_tokens
+                done = reported - reply.reused_tokens
+                emit(Reading(done, total, done / (time.monotonic() - reply.started_at)))
+
+        return report
+
+    def _run_prefill(self, request: PrefillRequest) -> None:
+        """Prefill, on the engine's thread."""
+        self._report_progress = lambda: None
+        tokens = self._stable_prefix(request.prompt)
+        if len(tokens) >= self.context_tokens or request.is_stopped:
+            return
+        unsaved_prefix = self._load_prefix(request.prompt, tokens)
+        cached = self._count_cached(tokens)
+        if len(tokens) - cached < _MIN_PREFILL_TOKENS:
+            return
+        try:
+            self._save_prefix(unsaved_prefix, lambda: request.is_stopped)
+            self._engine.evaluate_prompt(tokens, lambda: request.is_stopped)
+        except RuntimeError as error:
+            if not request.stop_now.is_set():
+                raise GenerationError(f"The engine failed: {error}.") from error
+        request.evaluated_tokens = max(0, self._engine.n_tokens - cached)
+
+    def _stable_prefix(self, messages: Sequence[Message]) -> list[int]:
+        """Return the tokens of messages that no next user message changes; empty if no user message may follow."""
+        try:
+            one, other = (self._tokenize(self._template([*messages, Message("user", text)])) for text in "ab")
+        except ModelError:
+            return []
+        return common_prefix(one, other)
+
+    def _load_prefix(self, prompt: Sequence[Message], tokens: list[int]) -> list[int]:
+        """Load system text and tools into the KV cache from a file, where that saves many tokens.
+
+        Returns their tokens if there is no file and there should be one.
+        """
+        cached = self._count_cached(tokens)
+        if self._state_cache is None or len(tokens) - cached < MIN_TOKENS:
+            return []
+        prefix = self._stable_prefix([message for message in prompt[:1] if message.role == "system"])
+        if len(prefix) - cached < MIN_TOKENS or tokens[: len(prefix)] != prefix:
+            return []
+        return [] if self._state_cache.load(prefix) else prefix
+
+    def _save_prefix(self, prefix: list[int], should_stop: Callable[[], bool] = lambda: False) -> None:
+        """Evaluate a beginning and write it to a file. Raises RuntimeError when the engine is stopped."""
+        if self._state_cache and prefix:
+            self._engine.evaluate_prompt(prefix, should_stop)
+            if self._engine.n_tokens == len(prefix):
+                self._state_cache.save(prefix)
+
+    def _generate(
+        self, prompt: Sequence[Message], generation: Generation, emit: Emit[StreamItem], grammar: CallGrammar | None
+    ) -> None:
+        """Generate one reply, on the engine's thread."""
+        started_at = time.monotonic()
+        pieces = self._template(prompt)
+        tokens = self._tokenize(pieces)
+        max_tokens = min(generation.max_tokens, self.context_tokens - len(tokens))
+        if max_tokens <= 0:
+            raise prompt_too_long(len(tokens), self.context_tokens)
+        unsaved_prefix = self._load_prefix(prompt, tokens)
+        reply = _Reply(
+            prompt_tokens=len(tokens),
+            reused_tokens=self._count_cached(tokens),
+            max_tokens=max_tokens,
+            started_at=started_at,
+        )
+        reply_prefix = find_reply_prefix(pieces)
+        if reply_prefix:
+            emit(reply_prefix)
+        self._report_progress = self._progress_reporter(reply, emit)
+        temperature = self._choose_temperature(generation)
+        constraint = self._make_constraint(grammar, generation, temperature, pieces) if grammar else None
+        self.lookup = PromptLookup() if self.uses_prompt_lookup else None
+        self._engine.configure_drafts(self.lookup, self.draft_timing, len(tokens) + max_tokens)
+        try:
+            self._save_prefix(unsaved_prefix)
+            self._emit_tokens(self._sample_tokens(tokens, generation, temperature, constraint), reply, emit, constraint)
+        except RuntimeError as error:
+            if not self._stop.is_set():
+                raise GenerationError(f"The engine failed: {error}.") from error
+        finally:
+            # the token that reached the limit has not been evaluated, but a draft after it may have been
+            self._engine.truncate_kv_cache(len(tokens) + len(reply.token_ids) - (not reply.has_ended))
+            if constraint:
+                constraint.close()
+        self._tokenizer.remember_reply(reply_prefix, "".join(reply.text), reply.token_ids)
+        emit(reply.make_usage(stopped=self._stop.is_set()))
+
+    def _make_constraint(
+        self, grammar: CallGrammar, generation: Generation, temperature: float, pieces: Sequence[Piece]
+    ) -> CallConstraint:
+        end = pieces[-1].text if pieces[-1].special else ""
+        opened = next((marker for marker in grammar.rules if end.endswith(marker)), "")
+        return CallConstraint(
+            self._engine, self._vocabulary, grammar, generation, temperature, find_reply_prefix(pieces), opened
+        )
+
+    def _emit_tokens(
+        self, sampled: Iterator[int], reply: _Reply, emit: Emit[StreamItem], constraint: CallConstraint | None
+    ) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for token in sampled:
+            reply.first_token_at = reply.first_token_at or time.monotonic()
+            reply.has_ended = self._is_end_token(token)
+            # control tokens are included: in some families one opens a call, and only the last one ends the reply
+            data = b"" if reply.has_ended else self._engine.detokenize([token], special=True)
+            text = decoder.decode(data, final=reply.has_ended)
+            if text:
+                reply.text.append(text)
+                emit(text)
+            if reply.has_ended:
+                break
+            reply.token_ids.append(token)
+            if constraint:
+                constraint.add_token(token, text)
+            if len(reply.token_ids) >= reply.max_tokens or self._stop.is_set():
+                break
+
+    def _choose_temperature(self, generation: Generation) -> float:
+        temperature = (
+            self.metadata.get("general.sampling.temp") if generation.temperature is None else generation.temperature
+        )
+        return _FALLBACK_TEMPERATURE if temperature is None else float(temperature)
+
+    def _sample_tokens(
+        self, tokens: list[int], generation: Generation, temperature: float, constraint: CallConstraint | None
+    ) -> Iterator[int]:
+        if generation.seed is not None:
+            self._engine.set_seed(generation.seed)
+        sampled: Iterator[int] = self._engine.generate(
+            tokens,
+            temp=temperature,
+            top_k=generation.top_k,
+            top_p=generation.top_p,
+            min_p=generation.min_p,
+            repeat_penalty=generation.repeat_penalty,
+            logits_processor=[constraint.mask_logits] if constraint else None,
+        )
+        return sampled
+
+    def _count_cached(self, tokens: list[int]) -> int:
+        """Return how many tokens of the prompt are in the KV cache; the last one is always evaluated again."""
+        same: int = self._engine.count_cached_prefix(tokens[:-1])
+        return same
+
+    def _tokenize(self, pieces: Sequence[Piece]) -> list[int]:
+        tokens = self._tokenizer.encode(pieces)
+        wants_bos = self.metadata.get("tokenizer.ggml.add_bos_token") == "true"
+        bos = self._engine.token_bos()
+        return [bos, *tokens] if wants_bos and tokens[:1] != [bos] else tokens
+
+    def _encode(self, piece: Piece) -> list[int]:
+        data = piece.text.encode("utf-8", errors="replace")
+        tokens: list[int] = self._engine.tokenize(data, add_bos=False, special=piece.special)
+        return tokens
+
+
+def open_llama(settings: Settings) -> LlamaBackend:
+    """Load the GGUF of the settings, by default the small model that ships.
+
+    Raises:
+        ModelError: It cannot be loaded.
+    """
+    path = Path(settings.model).expanduser() if settings.model else find_shipped_model()
+    check_gguf_file(path)
+    states = state_folder() / "prompt-caches" if settings.keep_prefix else None
+    thinking = {"on": True, "off": False}.get(settings.thinking)
+    return LlamaBackend(path, settings.context_tokens, thinking, states, choose_cores(), settings.llama_library)
+
+
+def find_shipped_model() -> Path:
+    """Return the path of the small model: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parents[2]
+    places = (package / "tiny-tools.gguf", package.parent / "models/tiny-tools/tiny-tools.gguf")
+    return next((place for place in places if place.is_file()), places[0])

@@ -1,0 +1,164 @@
+"""Load a GGUF into llama.cpp and read its metadata: template, names, end tokens."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import ModelError
+from ...prompt.chat_templates import TEMPLATES, Template, compile_template
+from ...prompt.template_renderer import start_renderer
+from ...storage.session_records import hash_text
+from .library import import_llama
+
+_MAGIC = b"GGUF"
+TEMPLATE_KEY = "tokenizer.chat_template"
+_NAME_KEYS = ("name", "basename", "finetune", "architecture")
+BATCH_TOKENS = 256  # small, so that a stop during prefill is seen soon even between the engine's own checks
+_MAX_DEFAULT_CONTEXT = 8192
+
+log = logging.getLogger(__name__)
+
+
+def check_gguf_file(path: Path) -> None:
+    """Raise ModelError for what cannot be a GGUF, before native code reads it."""
+    hint = "Give a .gguf file with --model."
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(_MAGIC))
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}.", hint, path=str(path)) from None
+    if not magic:
+        raise ModelError(f"{path}: the file is empty.", "Check that the download is complete.", path=str(path))
+    if magic != _MAGIC:
+        raise ModelError(f"{path}: not a GGUF file (it begins with {magic!r}).", hint, path=str(path))
+
+
+def load_engine(path: Path, context_tokens: int, threads: int = 0, library: str = "") -> Any:
+    """Load the engine. Its log goes to our log, never to the terminal.
+
+    Args:
+        path: The GGUF.
+        context_tokens: Size of the context window; 0 for the model's own, at most 8192.
+        threads: Number of threads; 0 for the package's own choice.
+        library: Path of another libllama; "" for the one of the package.
+
+    Raises:
+        ModelError: llama-cpp-python is missing or cannot load the file.
+    """
+    try:
+        import_llama(library)
+        import llama_cpp
+
+        from .speculative import DraftingLlama
+    except ImportError as error:
+        hint = (
+            "Install it with: pip install llama-cpp-python (it is compiled, which takes minutes and needs a compiler: "
+            "sudo apt install build-essential cmake)."
+        )
+        raise ModelError(f"llama-cpp-python is needed for {path.name} and is not installed.", hint) from error
+    llama_cpp.llama_log_set(get_log_callback(), ctypes.c_void_p(0))
+    # `Llama` compiles the file's templates in this process, without limits, for chat functions that are not used here
+    llama_cpp.llama_chat_format.Jinja2ChatFormatter = _UncompiledFormatter
+    start_renderer()
+    try:
+        vocabulary_only = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
+        trained = int(
+            vocabulary_only.metadata.get(f"{vocabulary_only.metadata.get('general.architecture')}.context_length", 0)
+        )
+        vocabulary_only.close()
+        context = context_tokens or min(trained or _MAX_DEFAULT_CONTEXT, _MAX_DEFAULT_CONTEXT)
+        options = {"n_threads": threads, "n_threads_batch": threads} if threads else {}
+        return DraftingLlama(str(path), n_ctx=context, n_batch=BATCH_TOKENS, verbose=False, **options)
+    except (ValueError, RuntimeError, OSError, AssertionError) as error:
+        hint = "Check that the file is complete and that llama.cpp supports the model; see the log file."
+        raise ModelError(f"{path}: llama.cpp cannot load it: {error}.", hint, path=str(path)) from error
+
+
+class _UncompiledFormatter:
+    """Takes the place of the package's formatter and does nothing."""
+
+    def __init__(self, **_: Any) -> None: ...
+
+    def to_chat_handler(self) -> None:
+        """Return no handler."""
+
+
+def read_chat_template(engine: Any) -> Template:
+    """Return the chat template of the GGUF, or ChatML if it has none."""
+    source = engine.metadata.get(TEMPLATE_KEY)
+    if not source:
+        return TEMPLATES["chatml"]
+    tokens = {name: _token_text(engine, getattr(engine, f"token_{name}")()) for name in ("bos", "eos")}
+    # the date is read once: a prompt whose beginning changes at midnight would have to be evaluated again
+    return compile_template(source, bos=tokens["bos"], eos=tokens["eos"], today=date.today())
+
+
+def name_template(engine: Any) -> str:
+    """Return the name of the chat template; equal templates have equal names."""
+    source = engine.metadata.get(TEMPLATE_KEY)
+    return f"gguf:{hash_text(source)}" if source else "chatml"
+
+
+def read_model_names(path: Path, engine: Any) -> list[str]:
+    """Return what the file and its metadata call the model, most specific first, architecture last."""
+    return [path.stem, *(engine.metadata.get(f"general.{key}", "") for key in _NAME_KEYS)]
+
+
+def parse_fraction(text: str) -> float | None:
+    """Parse a fraction in the metadata of a GGUF; None if it is none."""
+    with suppress(ValueError):
+        share = float(text)
+        return share if 0 <= share <= 1 else None
+    return None
+
+
+def parse_boolean(text: str) -> bool | None:
+    """Parse a boolean in the metadata of a GGUF; None if it is none."""
+    return {"true": True, "false": False}.get(text.strip())
+
+
+def _token_text(engine: Any, token: int) -> str:
+    data: bytes = engine.detokenize([token], special=True) if token >= 0 else b""
+    return data.decode("utf-8", errors="replace")
+
+
+def make_end_test(engine: Any) -> Callable[[int], bool]:
+    """Return a function that returns whether a token ends a reply, by the vocabulary.
+
+    A family may have several such tokens.
+    """
+    import llama_cpp
+
+    vocab = llama_cpp.llama_model_get_vocab(engine.model)
+    return lambda token: bool(llama_cpp.llama_vocab_is_eog(vocab, token))
+
+
+def install_abort_callback(engine: Any, is_stopped: Callable[[], bool]) -> Any:
+    """Let llama.cpp ask whether to abort, also inside a batch.
+
+    Returns:
+        The callback, which must live as long as the engine.
+    """
+    import llama_cpp
+
+    callback = llama_cpp.ggml_abort_callback(lambda _: is_stopped())
+    engine.set_abort_callback(callback)
+    return callback
+
+
+@cache
+def get_log_callback() -> Any:
+    """Return the callback for llama.cpp's log lines; cached for the whole process, because the library keeps it."""
+    import llama_cpp
+
+    def pass_on(level: int, text: bytes, _data: Any) -> None:
+        log.debug("llama.cpp %d: %s", level, text.decode("utf-8", errors="replace").rstrip())
+
+    return llama_cpp.llama_log_callback(pass_on)

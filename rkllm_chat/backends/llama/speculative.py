@@ -1,0 +1,153 @@
+"""llama.cpp with speculative decoding: drafted tokens are evaluated together with the last one and verified.
+
+Each token is sampled from its own logits, one after the other, as without a draft: grammars, penalties and seeds work
+unchanged, and a draft only decides how many tokens are evaluated at once. If two tokens are almost equally likely,
+rounding may choose the other one: for several tokens llama.cpp computes the same logits as for a prompt, for one alone
+they differ by up to 1 % of their range (measured). `Llama.generate` of llama-cpp-python 0.3.36 verifies drafts; its
+own draft models require the logits of the whole context, which are gigabytes for a large vocabulary.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Any
+
+import llama_cpp
+import numpy
+
+from .prompt_lookup import DraftTiming, PromptLookup
+
+_NEVER = llama_cpp.ggml_abort_callback()
+_MAX_UNINTERRUPTED_TOKENS = 16
+"""Up to this many tokens are evaluated without asking whether to abort."""
+
+
+class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's types are not read
+    """`llama_cpp.Llama` that generates with drafts after `configure_drafts` was called.
+
+    Attributes:
+        n_tokens: Number of tokens in the KV cache.
+    """
+
+    n_tokens: int
+    _callback: Any = _NEVER
+    _drafted = 0
+    _seconds = 0.0
+
+    @property
+    def context_params(self) -> Any:
+        """Parameters of the context, with flash attention wherever the engine supports it (its `auto`).
+
+        The constructor of llama-cpp-python 0.3.36 can only force it or turn it off; it reads this to create the
+        context.
+        """
+        self._context_params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO
+        return self._context_params
+
+    @context_params.setter
+    def context_params(self, params: Any) -> None:
+        self._context_params = params
+
+    def configure_drafts(self, lookup: PromptLookup | None, pace: DraftTiming, end: int) -> None:
+        """Set how the next generation drafts tokens.
+
+        Args:
+            lookup: Proposes drafts; None for none.
+            pace: Decides whether drafts are worth their time.
+            end: Maximum number of tokens, prompt included.
+        """
+        seen_tokens = self._drafted = 0
+
+        def draft(tokens: Any) -> Any:
+            nonlocal seen_tokens
+            assert lookup is not None
+            if seen_tokens:
+                pace.record(self._drafted > 0, len(tokens) - seen_tokens, self._seconds)
+            seen_tokens = len(tokens)
+            proposal = lookup.propose_draft(tokens, end - seen_tokens - 1 if pace.should_draft else 0)
+            self._drafted = len(proposal)
+            return numpy.array(proposal, dtype=numpy.intc)
+
+        self.draft_model = draft if lookup and self._can_truncate() else None
+
+    def set_abort_callback(self, callback: Any) -> None:
+        """Set the abort callback for evaluating prompts; it must live as long as the engine.
+
+        llama.cpp calls it before each step of its graph, hundreds of times a token, and each call takes Python's lock.
+        """
+        self._callback = callback
+
+    def eval(self, tokens: Sequence[int]) -> None:
+        """Evaluate a prompt, a token, or a token and its draft.
+
+        Raises:
+            RuntimeError: The engine failed or was aborted.
+        """
+        begun = time.perf_counter()
+        callback = self._callback if len(tokens) > _MAX_UNINTERRUPTED_TOKENS else _NEVER
+        llama_cpp.llama_set_abort_callback(self.ctx, callback, None)
+        try:
+            if self._drafted:
+                self.eval_draft(tokens)
+            else:
+                super().eval(tokens)
+        except RuntimeError:  # part of an aborted batch is in the KV cache
+            if not self._can_truncate():
+                self.clear_kv_cache()
+            raise
+        self._seconds = time.perf_counter() - begun
+
+    def evaluate_prompt(self, tokens: Sequence[int], is_ended: Callable[[], bool] = lambda: False) -> None:
+        """Evaluate a prompt from where it differs from the KV cache; `is_ended` can end it between two batches."""
+        self._drafted = 0
+        common_length = self.count_cached_prefix(tokens)
+        if common_length < self.n_tokens:
+            self.n_tokens = common_length
+            if not self._ctx.kv_cache_seq_rm(-1, common_length, -1):
+                self.clear_kv_cache()
+        while self.n_tokens < len(tokens) and not is_ended():
+            self.eval(tokens[self.n_tokens : self.n_tokens + self.n_batch])
+
+    def count_cached_prefix(self, tokens: Sequence[int]) -> int:
+        """Return how many leading tokens are in the KV cache."""
+        cached = self.input_ids[: self.n_tokens].tolist()
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(tokens, cached, strict=False)))
+
+    def set_cached_tokens(self, tokens: Sequence[int]) -> None:
+        """Record tokens that came into the KV cache without being evaluated here."""
+        self.input_ids[: len(tokens)] = tokens
+        self.n_tokens = len(tokens)
+        self._requires_eval = True
+
+    def clear_kv_cache(self) -> None:
+        """Clear the KV cache."""
+        self.reset()
+        self._ctx.kv_cache_seq_rm(-1, 0, -1)
+
+    def truncate_kv_cache(self, number: int) -> None:
+        """Truncate the KV cache to `number` tokens: removes a draft that was not accepted."""
+        if self.n_tokens > number:
+            self._ctx.kv_cache_seq_rm(-1, number, -1)
+            self.n_tokens = number
+            self._requires_eval = True  # the last logits are not those of the last token
+
+    def eval_draft(self, tokens: Sequence[int]) -> None:
+        """Evaluate all tokens at once, with the logits of each."""
+        self._ctx.kv_cache_seq_rm(-1, self.n_tokens, -1)
+        self._batch.set_batch(batch=tokens, n_past=self.n_tokens, logits_all=True)
+        # llama.cpp gives a batch more threads than a token, and they spin: on a busy machine a draft took 0.1 s
+        self._ctx.set_n_threads(self.n_threads, self.n_threads)
+        try:
+            self._ctx.decode(self._batch)
+        finally:
+            self._ctx.set_n_threads(self.n_threads, self.n_threads_batch)
+        self.input_ids[self.n_tokens : self.n_tokens + len(tokens)] = tokens
+        self.n_tokens += len(tokens)
+        self._requires_eval = False
+
+    def _can_truncate(self) -> bool:
+        """Return whether the KV cache can be truncated; recurrent states cannot."""
+        model = self.model
+        return not (llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model))

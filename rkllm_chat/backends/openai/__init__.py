@@ -1,0 +1,1 @@
+"""Client of services with an OpenAI-compatible API."""

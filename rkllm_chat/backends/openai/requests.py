@@ -1,0 +1,216 @@
+"""Build requests to OpenAI-compatible services: a rendered prompt or messages, and sampling parameters.
+
+KINDS lists how the services differ. In text from users, tools and models control tokens are broken up, because
+services recognize such tokens anywhere (see `neutralize_control_tokens`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...calls.formats import CLOSE, OPEN
+from ...calls.scanner import Scanner
+from ...calls.schema.simplify import simplify_schema
+from ...calls.tool_names import shown_names
+from ...config.settings import Generation
+from ...core.events import CallFound, Text
+from ...core.messages import Message, Tool
+from ...prompt.chat_templates import Template, find_reply_prefix, join_text, neutralize_control_tokens, neutralize_value
+
+_LLAMA_OPTIONS = {"top_k": "top_k", "min_p": "min_p", "repeat_penalty": "repeat_penalty"}
+_WIRE_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_MAX_NAME_LENGTH = 64
+
+
+@dataclass(frozen=True)
+class ServiceKind:
+    """A program that serves models.
+
+    Attributes:
+        owned_by: What it writes as `owned_by`.
+        accepts_rendered_prompts: Whether /completions uses a prompt literally, without a template around it.
+        sampling_names: Our names of sampling options that OpenAI does not have -> its names.
+        tokenize_path: Path where it counts tokens; "" if it does not.
+        supports_thinking_switch: Whether chat_template_kwargs switch thinking.
+    """
+
+    owned_by: str = ""
+    accepts_rendered_prompts: bool = False
+    sampling_names: Mapping[str, str] = field(default_factory=dict[str, str])
+    tokenize_path: str = ""
+    supports_thinking_switch: bool = False
+
+
+SERVICE_KINDS: dict[str, ServiceKind] = {
+    "llama.cpp": ServiceKind("llamacpp", True, _LLAMA_OPTIONS, "/tokenize", True),
+    "vLLM": ServiceKind("vllm", True, {**_LLAMA_OPTIONS, "repeat_penalty": "repetition_penalty"}, "/tokenize", True),
+    "llama-cpp-python": ServiceKind("me", True, _LLAMA_OPTIONS, "/extras/tokenize/count"),
+    # both put their own template around a prompt for /completions
+    "Ollama": ServiceKind("library"),
+    "rkllama": ServiceKind("rkllama"),
+    "unknown": ServiceKind(),
+}
+
+
+@dataclass(frozen=True)
+class ServiceRequest:
+    """A request.
+
+    Attributes:
+        path: Its path below /v1.
+        body: Its body, without sampling parameters.
+        text: The prompt, as far as it is rendered here, for counting.
+        reply_prefix: The beginning of the reply that the prompt contains.
+        stop_sequences: Stop sequences.
+        tool_names: Names of tools on the wire -> names shown to the model.
+    """
+
+    path: str
+    body: Mapping[str, Any]
+    text: str
+    reply_prefix: str = ""
+    stop_sequences: tuple[str, ...] = ()
+    tool_names: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def make_completion_request(
+    prompt: Sequence[Message], template: Template, bos: str, thinking: bool | None
+) -> ServiceRequest:
+    """Build a request with the rendered prompt.
+
+    Args:
+        prompt: The messages.
+        template: The chat template.
+        bos: The token that the service puts before a prompt by itself.
+        thinking: Whether the model may think; None to leave it to the template.
+    """
+    pieces = template(prompt, thinking)
+    text = join_text(pieces, template).removeprefix(bos)
+    body = {"prompt": text, "stop": list(template.stop_sequences[:4])}  # OpenAI takes no more than four
+    return ServiceRequest("/completions", body, text, find_reply_prefix(pieces), template.stop_sequences)
+
+
+def make_chat_request(prompt: Sequence[Message], kind: ServiceKind, thinking: bool | None) -> ServiceRequest:
+    """Build a request with messages; the service renders the prompt."""
+    messages = [{"role": message.role, "content": neutralize_control_tokens(message.text)} for message in prompt]
+    switch = {"chat_template_kwargs": {"enable_thinking": thinking}}
+    body = {"messages": messages, **(switch if kind.supports_thinking_switch and thinking is not None else {})}
+    return ServiceRequest("/chat/completions", body, _count_text(messages))
+
+
+def make_native_request(
+    prompt: Sequence[Message], tools: Sequence[Tool], kind: ServiceKind, thinking: bool | None
+) -> ServiceRequest:
+    """Build a request with messages, tools, calls and results in the service's own form."""
+    shown = {_wire_name(name): (name, tool) for name, tool in shown_names(tools).items()}
+    functions = [
+        {
+            "type": "function",
+            "function": {
+                "name": wire,
+                "description": neutralize_control_tokens(tool.description),
+                "parameters": {"type": "object", "properties": {}, **neutralize_value(simplify_schema(tool.schema))},
+            },
+        }
+        for wire, (_, tool) in shown.items()
+    ]
+    messages = _native_messages(prompt)
+    body = {
+        **make_chat_request((), kind, thinking).body,
+        "messages": messages,
+        **({"tools": functions} if functions else {}),
+    }
+    return ServiceRequest(
+        "/chat/completions",
+        body,
+        _count_text([*functions, *messages]),
+        tool_names={w: n for w, (n, _) in shown.items()},
+    )
+
+
+def _count_text(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return text of about the size of what the service renders, which grows only at its end with the conversation."""
+    return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+
+
+def _wire_name(name: str) -> str:
+    return _WIRE_NAME.sub("_", name)[:_MAX_NAME_LENGTH]
+
+
+def _native_messages(prompt: Sequence[Message]) -> list[dict[str, Any]]:
+    """Convert replies, with their calls removed from the text, and results that name the call they answer.
+
+    A call without a result stays in the text, and a correction of an unreadable call becomes a user message.
+    """
+    messages: list[dict[str, Any]] = []
+    for position, message in enumerate(prompt):
+        if message.role != "assistant":
+            messages.append(_native_message(message, messages))
+            continue
+        results = _count_results(prompt[position + 1 :])
+        scanner = Scanner()
+        events = [*scanner.feed(message.text), *scanner.close()]
+        calls = [event.call for event in events if isinstance(event, CallFound)]
+        if not calls or len(calls) != results:
+            messages.append({"role": "assistant", "content": neutralize_control_tokens(message.text)})
+            continue
+        text = "".join(event.text for event in events if isinstance(event, Text)).strip()
+        calls_on_wire = [
+            {
+                "id": f"call_{position}_{number}",
+                "type": "function",
+                "function": {
+                    "name": _wire_name(call.name),
+                    "arguments": json.dumps(neutralize_value(call.arguments), ensure_ascii=False),
+                },
+            }
+            for number, call in enumerate(calls)
+        ]
+        messages.append({"role": "assistant", "content": neutralize_control_tokens(text), "tool_calls": calls_on_wire})
+    return messages
+
+
+def _native_message(message: Message, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    text = neutralize_control_tokens(message.text)
+    if message.role != "tool":
+        return {"role": message.role, "content": text}
+    answered = {entry.get("tool_call_id") for entry in before}
+    last_calls: Sequence[Mapping[str, str]] = next(
+        (entry["tool_calls"] for entry in reversed(before) if "tool_calls" in entry), []
+    )
+    open_calls = [call["id"] for call in last_calls if call["id"] not in answered]
+    if message.result is None or not open_calls:
+        return {"role": "user", "content": text}
+    return {"role": "tool", "tool_call_id": open_calls[0], "content": text}
+
+
+def _count_results(following: Sequence[Message]) -> int:
+    """Count the results that directly follow a reply."""
+    count = 0
+    for message in following:
+        if message.role != "tool":
+            break
+        count += message.result is not None
+    return count
+
+
+def render_native_call(name: str, arguments: str) -> str:
+    """Write a native call as the text that the scanner parses, so that it is validated like any other call."""
+    arguments = "{}" if arguments.strip() in ("", "null") else arguments
+    return f'{OPEN}\n{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {arguments}}}\n{CLOSE}\n'
+
+
+def make_sampling_parameters(generation: Generation, kind: ServiceKind) -> dict[str, Any]:
+    """Return the sampling parameters under the service's names; an unset temperature is left to the service."""
+    parameters: dict[str, Any] = {"top_p": generation.top_p, "max_tokens": generation.max_tokens}
+    if generation.temperature is not None:
+        parameters["temperature"] = generation.temperature
+    if generation.seed is not None:
+        parameters["seed"] = generation.seed
+    return parameters | {
+        name_on_wire: getattr(generation, our_name) for our_name, name_on_wire in kind.sampling_names.items()
+    }

@@ -1,0 +1,268 @@
+"""Parse the responses of OpenAI-compatible services: chunks of a reply, and failures as errors of this program.
+
+Nothing is trusted: a value of an unexpected type counts as missing. Error messages of a service are truncated and never
+contain the key.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...core.errors import CONTEXT_FULL_HINT, AuthError, ChatError, GenerationError
+from ...core.redact import REDACTED
+
+_MAX_MESSAGE_LENGTH = 300
+_MAX_LISTED_MODELS = 20
+_PAGE_STARTS = ("<!doctype", "<html", "<?xml")
+"""How a web page begins."""
+ADDRESS_HINT = "Check the address; it usually ends in /v1."
+
+
+class UnreachableError(GenerationError):
+    """The service did not respond; another one may."""
+
+
+class NotFoundError(GenerationError):
+    """The service has nothing at the path (HTTP 404)."""
+
+
+class BusyError(GenerationError):
+    """The service asks to retry later. `wait_s`: after how many seconds, if it says so."""
+
+    def __init__(self, message: str, wait_s: float | None) -> None:
+        super().__init__(message, "Try it again later.")
+        self.wait_s = wait_s
+
+
+@dataclass(frozen=True)
+class CallDelta:
+    """A piece of a native tool call; pieces with the same index belong together."""
+
+    index: int
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class ReplyChunk:
+    """One event of a stream.
+
+    Attributes:
+        text: Text of the reply.
+        thought: Text of a thought.
+        calls: Pieces of native tool calls.
+        finish_reason: The reason for the end; "" before it.
+        usage: Token counts, at the end.
+        timings: Timings of llama.cpp's server, at the end.
+        progress: Progress of llama.cpp's server in the prompt.
+        is_last: Whether the stream is over.
+    """
+
+    text: str = ""
+    thought: str = ""
+    calls: tuple[CallDelta, ...] = ()
+    finish_reason: str = ""
+    usage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    timings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    progress: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_last: bool = False
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the chunk contains anything."""
+        return bool(
+            self.has_reply_content or self.finish_reason or self.usage or self.timings or self.progress or self.is_last
+        )
+
+    @property
+    def has_reply_content(self) -> bool:
+        """Whether the chunk contains a part of the reply."""
+        return bool(self.text or self.thought or self.calls)
+
+
+@dataclass(frozen=True)
+class ServiceIdentity:
+    """A service, as error messages need it.
+
+    Attributes:
+        url: Its URL.
+        model: Name of the model.
+        model_names: Models that it offers.
+        key_env: Environment variable of the key.
+        api_key: The key, which is never shown.
+    """
+
+    url: str
+    model: str = ""
+    model_names: tuple[str, ...] = ()
+    key_env: str = ""
+    api_key: str = field(default="", repr=False)
+
+    def sanitize_text(self, text: str) -> str:
+        """Return text of the service on one line, truncated, without the key."""
+        shown = " ".join(text.split())
+        shown = shown.replace(self.api_key, REDACTED) if self.api_key else shown
+        return shown if len(shown) <= _MAX_MESSAGE_LENGTH else shown[:_MAX_MESSAGE_LENGTH] + "…"
+
+
+def get_nested(value: Any, *keys: str | int) -> Any:
+    """Return the value at a path of keys and indices; None if there is none."""
+    for key in keys:
+        if isinstance(key, int):
+            value = value[key] if isinstance(value, list) and len(value) > key else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def get_text(value: Any, *keys: str | int) -> str:
+    """Return the string at a path; "" if there is none."""
+    nested = get_nested(value, *keys)
+    return nested if isinstance(nested, str) else ""
+
+
+def get_number(value: Any, *keys: str | int) -> int | None:
+    """Return the number at a path as an integer; None if there is none or it is negative."""
+    nested = get_nested(value, *keys)
+    is_number = isinstance(nested, int | float) and not isinstance(nested, bool) and math.isfinite(nested)
+    return int(nested) if is_number and nested >= 0 else None
+
+
+def get_object(value: Any, *keys: str | int) -> dict[str, Any]:
+    """Return the object at a path; empty if there is none."""
+    nested = get_nested(value, *keys)
+    return nested if isinstance(nested, dict) else {}
+
+
+def parse_chunk(data: str, service: ServiceIdentity) -> ReplyChunk:
+    """Parse one event of a stream, of /completions or /chat/completions, or a whole response.
+
+    Raises:
+        GenerationError: It is not JSON, or reports an error.
+    """
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        raise GenerationError(
+            f"{service.url} sent invalid JSON: {service.sanitize_text(data)[:80]!r}.", ADDRESS_HINT
+        ) from None
+    if get_nested(value, "error") or get_text(value, "object") == "error":
+        raise GenerationError(f"{service.url} failed: {service.sanitize_text(_read_message(value))}.", "Try it again.")
+    choice = get_nested(value, "choices", 0)
+    delta = get_object(choice, "delta") or get_object(choice, "message")
+    return ReplyChunk(
+        get_text(choice, "text") or get_text(delta, "content"),
+        get_text(delta, "reasoning_content") or get_text(delta, "reasoning"),
+        tuple(_read_calls(get_nested(delta, "tool_calls"))),
+        get_text(choice, "finish_reason"),
+        get_object(value, "usage"),
+        get_object(value, "timings"),
+        get_object(value, "prompt_progress"),
+    )
+
+
+def _read_calls(entries: Any) -> Iterable[CallDelta]:
+    for position, entry in enumerate(entries if isinstance(entries, list) else ()):
+        arguments = get_nested(entry, "function", "arguments")
+        arguments_text = arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
+        index = get_number(entry, "index")
+        yield CallDelta(position if index is None else index, get_text(entry, "function", "name"), arguments_text)
+
+
+def _read_message(value: Any) -> str:
+    """Return the message of an error body, in the shapes of the known services."""
+    error = get_nested(value, "error")
+    for nested in (
+        get_nested(error, "message"),
+        error,
+        get_nested(value, "message"),
+        get_nested(value, "detail"),
+    ):
+        if isinstance(nested, str) and nested:
+            return nested
+    return json.dumps(value, ensure_ascii=False)
+
+
+def to_error(service: ServiceIdentity, status: int, headers: Mapping[str, str], body: bytes) -> ChatError:
+    """Convert an unsuccessful response to an error.
+
+    Args:
+        service: The service.
+        status: HTTP status.
+        headers: Headers with lower-case names.
+        body: The body.
+    """
+    text = body.decode("utf-8", errors="replace")
+    value, message = _read_body(text)
+    detail = f": {service.sanitize_text(message)}" if message else ""
+    if 300 <= status < 400:
+        target = urlsplit(headers.get("location", ""))
+        destination = service.sanitize_text(f"{target.scheme}://{target.netloc.rpartition('@')[2]}{target.path}")
+        return GenerationError(
+            f"{service.url} redirects to {destination}, which is not followed.",
+            "Configure that address if it is right.",
+        )
+    if status in (401, 403):
+        return AuthError(
+            f"{service.url} rejects the request (HTTP {status}){detail}.", _key_hint(service), url=service.url
+        )
+    if status in (429, 503):
+        return BusyError(
+            f"{service.url} is busy (HTTP {status}){detail}.", _parse_retry_after(headers.get("retry-after", ""))
+        )
+    if status in (502, 504):
+        return UnreachableError(f"{service.url} is unavailable (HTTP {status}){detail}.", "Try it again later.")
+    code = f"{get_nested(value, 'error', 'code')} {get_nested(value, 'error', 'type')} {message}".lower()
+    if "context" in code and ("exceed" in code or "length" in code):
+        return GenerationError(f"{service.url}: the prompt is too long{detail}.", CONTEXT_FULL_HINT)
+    if (status == 404 and "model" in code) or "model_not_found" in code:
+        return unknown_model_error(service)
+    hint = ADDRESS_HINT if status in (404, 405) or is_web_page(text) else ""
+    detail = ": a web page instead of JSON" if is_web_page(text) else detail
+    kind = NotFoundError if status == 404 else GenerationError
+    return kind(f"{service.url} responded with HTTP {status}{detail}.", hint)
+
+
+def _read_body(text: str) -> tuple[Any, str]:
+    """Return the value of an error body and its message."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, text.strip()
+    return value, _read_message(value)
+
+
+def is_web_page(text: str) -> bool:
+    """Return whether a body is a web page."""
+    return text.lstrip("\ufeff \t\r\n").lower().startswith(_PAGE_STARTS)
+
+
+def unknown_model_error(service: ServiceIdentity) -> GenerationError:
+    """Return the error for a model that the service does not have."""
+    names = ", ".join(service.model_names[:_MAX_LISTED_MODELS]) + (
+        ", …" if len(service.model_names) > _MAX_LISTED_MODELS else ""
+    )
+    hint = f"Available: {names}." if names else "Select a model with --model URL#NAME."
+    return GenerationError(f'{service.url} has no model "{service.model}".', hint, available=list(service.model_names))
+
+
+def _key_hint(service: ServiceIdentity) -> str:
+    if service.api_key:
+        return f"Check the key in {service.key_env}."
+    return 'Put your key into an environment variable and set [openai] key_env = "NAME".'
+
+
+def _parse_retry_after(text: str) -> float | None:
+    """Return the seconds in a Retry-After header (RFC 9110, 10.2.3), a number or a date; None if it is neither."""
+    try:
+        wait_s = float(text) if text.strip().isdecimal() else parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0.0, wait_s)

@@ -1,0 +1,1 @@
+"""Engine for `.rkllm` models on the Rockchip NPU."""

@@ -1,0 +1,482 @@
+"""The Rockchip NPU: a `.rkllm` model run by librkllmrt.so in a child process.
+
+The conversation is rendered here and the runtime's own template is disabled, so that the KV cache can be reused up to
+an exact token; `template = "runtime"` and native tools are the exceptions (see `prompt_planners.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from ...calls.grammar import CallGrammar
+from ...calls.model_families import find_family
+from ...config.loader import state_folder
+from ...config.settings import Generation, Settings
+from ...core.errors import GenerationError, ModelError, prompt_too_long
+from ...core.events import Reading, Sentence, Usage
+from ...core.messages import Message, Tool
+from ...prompt.chat_templates import join_text
+from ..base import ModelStream, StreamItem
+from ..shared.prompt_cache_files import PromptCacheFiles
+from ..shared.prompt_tokens import PromptTokenizer, load_tokenizer
+from ..shared.stop_sequences import Ending, StopDetector
+from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
+from .abi import find_layout, find_library, read_release
+from .options import (
+    check_release,
+    choose_history,
+    find_template,
+    make_fixed_options,
+    make_sampling_parameters,
+    read_model_template,
+)
+from .prompt_planners import RenderedPromptPlanner, RolePromptPlanner, RunPlan
+from .runtime import ContextLimitError, RunSummary, Runtime, WorkerConfig, WorkerLostError
+from .worker_client import StoppedError
+
+CONTEXT_TOKENS = 4096
+"""Context window if the settings name none."""
+_OPENED_THOUGHT = "<think>\n"
+_MIN_MEASURED_TOKENS = 32
+"""Minimum number of prefilled tokens for a measurement of speed."""
+_MIN_PREFILL_TOKENS = 16
+"""Minimum number of tokens to prefill; a run for fewer is not worth the extra token that it generates."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Reply:
+    """One reply while it is generated. Times are of the monotonic clock."""
+
+    plan: RunPlan
+    max_tokens: int
+    stop_detector: StopDetector
+    text: list[str] = field(default_factory=list[str])
+    token_ids: list[int] = field(default_factory=list[int])
+    started_at: float = field(default_factory=time.monotonic)
+    first_token_at: float = 0.0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the reply has its maximum length."""
+        return len(self.token_ids) >= self.max_tokens
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether the reply repeats itself and has to end."""
+        return self.stop_detector.is_repeating
+
+    def add_token(self, text: str, token: int | None) -> str:
+        """Record a token and return the text that may be shown."""
+        self.first_token_at = self.first_token_at or time.monotonic()
+        had_ended = self.stop_detector.ending is not None
+        shown = self.stop_detector.feed(text)
+        self.text.append(shown)
+        if token is not None and not had_ended and self.stop_detector.ending is not Ending.STOP_SEQUENCE:
+            self.token_ids.append(token)
+        return shown
+
+    def finish(self) -> str:
+        """Return the text that was delayed as a possible stop sequence."""
+        self.text.append(self.stop_detector.close())
+        return self.text[-1]
+
+    def make_usage(self, summary: RunSummary, is_stopped: bool) -> Usage:
+        """Return the runtime's figures if the release reports them, else what was counted and measured here."""
+        figures, now = summary.figures, time.monotonic()
+        first_token_at = self.first_token_at or now
+        prompt, prefilled = self.plan.prompt_tokens, int(figures.get("prefill_tokens", self.plan.prompt_tokens))
+        if isinstance(self.plan.prompt, str) and summary.cached_tokens is not None:
+            prompt = max(prefilled, summary.cached_tokens - len(self.token_ids))
+        prefilled = min(prompt, prefilled)
+        return Usage(
+            prompt_tokens=prompt,
+            reused_tokens=prompt - prefilled,
+            prefilled_tokens=prefilled,
+            generated_tokens=len(self.token_ids),
+            prefill_s=figures.get("prefill_time_ms", 1000 * (first_token_at - self.started_at)) / 1000,
+            generate_s=figures.get("generate_time_ms", 1000 * (now - first_token_at)) / 1000,
+            first_token_s=first_token_at - self.started_at,
+            hit_limit=not is_stopped and (self.is_full or self.is_repeating),
+        )
+
+
+class RkllmBackend:
+    """A model on the NPU.
+
+    Attributes:
+        name: Name of the model file.
+        template: Name of the chat template.
+        family: Model family, from the file name and the template.
+        context_tokens: Size of the context window: prompt and reply together.
+        native_tools: Whether tools are passed to the runtime's own template.
+        history: "client": the whole prompt is sent and the runtime reuses its beginning; "runtime": only new text is
+            sent; "whole": the whole prompt is sent and evaluated (releases 1.1.x can do neither).
+    """
+
+    prompt_language = ""
+    tools_share: float | None = None
+    few_tools: bool | None = None
+    supports_grammar = False
+
+    def __init__(self, settings: Settings, library: Path, model: Path) -> None:
+        """Load a model.
+
+        Args:
+            settings: The settings.
+            library: Path of librkllmrt.so.
+            model: Path of the `.rkllm` file.
+
+        Raises:
+            ModelError: The model cannot be loaded.
+            ConfigError: The settings are invalid.
+        """
+        release = read_release(library)
+        layout = find_layout(release, settings.rkllm.layout)
+        check_release(settings, release, layout)
+        self.name = model.name
+        self.template = Path(settings.rkllm.template).name
+        self.family = find_family([model.stem], read_model_template(settings.rkllm.template, model))
+        self.context_tokens = settings.context_tokens or CONTEXT_TOKENS
+        self.native_tools = settings.rkllm.native_tools
+        self.history = choose_history(settings, layout, model.name)
+        self._thinking = settings.thinking != "off"
+        self._uses_lora = bool(settings.rkllm.lora)
+        self._planner, self._stop_sequences = self._make_planner(settings, model)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rkllm")
+        self._prefill: PrefillRequest | None = None
+        self._loaded_prefix: str | list[int] = ""
+        self._cached_tokens, self._prefill_tokens_per_s = 0, 0.0
+        self._runtime = self._load(self._make_config(settings, library, model), settings, layout)
+        self._cache_files = self._open_cache_files(settings, model)
+
+    def _make_planner(
+        self, settings: Settings, model: Path
+    ) -> tuple[RenderedPromptPlanner | RolePromptPlanner, Sequence[str]]:
+        """Return the planner of prompts and the stop sequences of its template."""
+        if self.native_tools or settings.rkllm.template == "runtime":
+            opens_thought = self.family.starts_in_thought and self._thinking
+            return RolePromptPlanner(self.native_tools, _OPENED_THOUGHT if opens_thought else ""), ()
+        template = find_template(settings, model)
+        thinking = {"on": True, "off": False}.get(settings.thinking)
+        encode = load_tokenizer(model.with_name("tokenizer.json"))
+        planner = RenderedPromptPlanner(
+            lambda messages: template(messages, thinking),
+            lambda pieces: join_text(pieces, template),
+            PromptTokenizer(encode, template) if encode else None,
+            only_new=self.history == "runtime",
+        )
+        return planner, template.stop_sequences
+
+    def _make_config(self, settings: Settings, library: Path, model: Path) -> WorkerConfig:
+        return WorkerConfig(
+            library,
+            settings.rkllm.layout,
+            model,
+            state_folder() / "logs" / "rkllm.log",
+            make_fixed_options(settings, self.context_tokens),
+            settings.rkllm.lora,
+            settings.rkllm.lora_scale,
+            disables_template=isinstance(self._planner, RenderedPromptPlanner),
+            timeout_s=settings.rkllm.timeout_s,
+        )
+
+    def _load(self, config: WorkerConfig, settings: Settings, layout: str) -> Runtime:
+        """Load the model; if it has less context than the default, and none is set, load it with its own."""
+        options = self._make_options(settings.generation, layout)
+        try:
+            return Runtime(config, options, self._record_cache_loss)
+        except ContextLimitError as error:
+            if settings.context_tokens or not 0 < error.limit_tokens < self.context_tokens:
+                raise
+            self.context_tokens = error.limit_tokens
+            fixed_options = {**config.fixed_options, "max_context_len": error.limit_tokens}
+            return Runtime(replace(config, fixed_options=fixed_options), options, self._record_cache_loss)
+
+    def _open_cache_files(self, settings: Settings, model: Path) -> PromptCacheFiles | None:
+        """Return the files of evaluated prompt beginnings; None if they are off or of no use."""
+        rkllm, is_rendered = settings.rkllm, isinstance(self._planner, RenderedPromptPlanner)
+        if not (rkllm.prompt_cache and self.history == "client" and is_rendered):
+            return None
+        engine = f"rkllm {self._runtime.release} {self.context_tokens} {rkllm.lora} {rkllm.lora_scale}"
+        return PromptCacheFiles(state_folder() / "prompt-caches", model, engine)
+
+    def _record_cache_loss(self) -> None:
+        """Record that the KV cache is empty."""
+        self._planner.record_cache_loss()
+        self._cached_tokens, self._loaded_prefix = 0, ""
+
+    def stream(
+        self,
+        prompt: Sequence[Message],
+        generation: Generation,
+        tools: Sequence[Tool] = (),
+        _grammar: CallGrammar | None = None,
+    ) -> ModelStream:
+        """Generate a reply: yield text chunks, then its Usage; also a Sentence before something that takes long.
+
+        Closing the stream asks the runtime to end. While the runtime evaluates the prompt it cannot; the next run
+        waits for it then and says so.
+
+        Raises:
+            GenerationError: The runtime failed, or the prompt leaves no room.
+        """
+
+        def work(emit: Emit[StreamItem], stop: Event) -> None:
+            try:
+                self._generate(prompt, generation, tools, emit, stop)
+            except StoppedError:
+                return
+            except WorkerLostError as error:
+                if error.details.get("has_text"):
+                    raise
+                log.warning("The NPU runtime died before its first token; trying once more: %s", error)
+                self._generate(prompt, generation, tools, emit, stop)
+
+        prefill = self._prefill or PrefillRequest(prompt)
+        first = [Sentence("npu.waiting")] if self._prefill else []
+        return stream_from_thread(work, self._thread, lambda: self._abort_prefill(prefill), first)
+
+    async def prefill(self, prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
+        """Evaluate the part of a prompt that does not depend on the next user message, if the runtime reuses it.
+
+        It cannot be interrupted: a stream that starts meanwhile waits, since it needs the same tokens; after
+        cancellation the runtime finishes on its own.
+
+        Returns:
+            Number of evaluated tokens.
+
+        Raises:
+            GenerationError: The runtime failed.
+        """
+        prefill = self._prefill = PrefillRequest(prompt)
+
+        def work(_emit: Emit[StreamItem], _stop: Event) -> None:
+            try:
+                prefill.evaluated_tokens = self._run_prefill(prefill)
+            except StoppedError:
+                return
+
+        try:
+            stream = stream_from_thread(work, self._thread, on_stop=lambda: self._abort_prefill(prefill))
+            async with aclosing(stream) as items:
+                async for _ in items:
+                    pass
+        finally:
+            self._prefill = None
+        return prefill.evaluated_tokens
+
+    def count_tokens(self, prompt: Sequence[Message]) -> int:
+        """Return the length of the prompt in tokens.
+
+        Without a tokenizer, it is an estimate that adapts to the runtime's figures.
+        """
+        return self._planner.count_tokens(prompt)
+
+    def count_cached_tokens(self, prompt: Sequence[Message]) -> int | None:
+        """Return how many tokens of the prompt are in the KV cache; 0 for releases that cannot reuse it."""
+        return 0 if self.history == "whole" else self._planner.count_cached_tokens(prompt)
+
+    async def aclose(self) -> None:
+        """End the worker. Streams must be closed before."""
+        self._thread.shutdown(wait=True)
+        self._runtime.close()
+
+    def _abort_prefill(self, prefill: PrefillRequest) -> None:
+        prefill.stop_now.set()
+        self._runtime.wake()
+
+    def _generate(
+        self,
+        prompt: Sequence[Message],
+        generation: Generation,
+        tools: Sequence[Tool],
+        emit: Emit[StreamItem],
+        stop: Event,
+    ) -> None:
+        """Generate one reply, on the thread that communicates with the worker."""
+        for key in self._runtime.prepare(self._make_options(generation, self._runtime.layout), stop):
+            emit(Sentence(f"npu.{key}"))
+        plan = self._planner.plan(prompt, tools)
+        max_tokens = min(generation.max_tokens, self.context_tokens - plan.prompt_tokens)
+        if max_tokens <= 0:
+            raise prompt_too_long(plan.prompt_tokens, self.context_tokens)
+        self._prepare_cache(plan, prompt, stop)
+        if plan.reply_prefix:
+            emit(plan.reply_prefix)
+        reply = _Reply(plan, max_tokens, StopDetector(self._stop_sequences))
+        emit(Reading(0, max(1, plan.prompt_tokens - self._cached_tokens), self._prefill_tokens_per_s))
+        try:
+            summary = self._run_plan(reply, generation, emit, stop)
+        except WorkerLostError as error:
+            error.details["has_text"] = bool(reply.text)
+            raise
+        if rest := reply.finish():
+            emit(rest)
+        is_stopped = stop.is_set()
+        self._record_reply(reply, summary, is_stopped)
+        usage = reply.make_usage(summary or RunSummary(), is_stopped)
+        self._record_usage(usage, is_measured=summary is not None and "prefill_tokens" in summary.figures)
+        if reply.is_repeating:
+            is_garbage = reply.stop_detector.ending is Ending.GARBAGE
+            emit(Sentence("npu.garbage" if is_garbage else "chat.circle"))
+        emit(usage)
+
+    def _prepare_cache(self, plan: RunPlan, prompt: Sequence[Message], stop: Event) -> None:
+        """Bring the KV cache and the tools of the runtime into the state that a plan assumes."""
+        if plan.clears_cache and self._runtime.layout != "C":
+            self._runtime.execute_command("clear")
+        if plan.tools:
+            self._runtime.execute_command("set_tools", system=plan.tools[0], tools=plan.tools[1], tag="tool_response")
+        self._load_prefix(prompt, stop)
+
+    def _run_plan(
+        self, reply: _Reply, generation: Generation, emit: Emit[StreamItem], stop: Event
+    ) -> RunSummary | None:
+        """Run a planned prompt and emit the text of its reply."""
+
+        def on_token(text: str, token: int | None) -> bool:
+            had_ended = reply.stop_detector.ending is not None
+            if shown := reply.add_token(text, token):
+                emit(shown)
+            # the engine missed the end of the reply, or would continue a repetition or a reply that is full
+            return had_ended or reply.is_full or reply.is_repeating
+
+        plan = reply.plan
+        return self._runtime.run(
+            plan.prompt_tokens,
+            on_token,
+            stop,
+            prompt=plan.prompt,
+            role=plan.role,
+            thinking=self._thinking,
+            keep_history=plan.keep_history,
+            lora=self._uses_lora,
+            max_new_tokens=reply.max_tokens,
+            sampling=make_sampling_parameters(generation),
+        )
+
+    def _record_reply(self, reply: _Reply, summary: RunSummary | None, is_stopped: bool) -> None:
+        """Record what the KV cache contains after a run. Raises GenerationError if the run did not finish."""
+        is_complete = not (is_stopped or reply.is_full or reply.is_repeating)
+        self._planner.record_reply(reply.plan, "".join(reply.text), reply.token_ids, is_complete)
+        if summary is not None and not summary.is_finished and not is_stopped:
+            self._planner.record_cache_loss()
+            raise GenerationError("The NPU runtime returned before its reply was complete.", "Try it again.")
+
+    def _record_usage(self, usage: Usage, *, is_measured: bool) -> None:
+        """Record the size of the KV cache and the speed of prefill; `is_measured`: the runtime counted the prompt."""
+        if is_measured:
+            self._planner.calibrate(usage.prompt_tokens)
+        self._cached_tokens = usage.prompt_tokens + usage.generated_tokens
+        if usage.prefilled_tokens >= _MIN_MEASURED_TOKENS and usage.prefill_s:
+            self._prefill_tokens_per_s = usage.prefilled_tokens / usage.prefill_s
+
+    def _run_prefill(self, prefill: PrefillRequest) -> int:
+        """Prefill, on the thread that communicates with the worker; return the number of evaluated tokens."""
+        planner = self._planner
+        if not (isinstance(planner, RenderedPromptPlanner) and self.history == "client" and self._runtime.is_ready):
+            return 0
+        prefix = planner.stable_prefix(prefill.prompt)
+        new_tokens = planner.count_new_tokens(prefix)
+        if prefill.is_stopped or not _MIN_PREFILL_TOKENS <= new_tokens < self.context_tokens:
+            return 0
+        evaluated = self._load_prefix(prefill.prompt, prefill.stop_now)
+        if prefix != self._loaded_prefix:
+            evaluated += self._evaluate(prefix, prefill.stop_now, new_tokens) or 0
+        if self._runtime.is_ready and not prefill.is_stopped:
+            planner.record_prefill(prefix)
+            self._cached_tokens = len(prefix) if isinstance(prefix, list) else new_tokens
+        return evaluated
+
+    def _evaluate(self, prefix: str | list[int], stop: Event, new_tokens: int, save_cache: str = "") -> int | None:
+        """Evaluate the beginning of a prompt, of which `new_tokens` tokens are assumed to be new.
+
+        Returns the number of evaluated tokens; None if it was stopped.
+        """
+        summary = self._runtime.run(
+            len(prefix),
+            lambda *_: True,
+            stop,
+            prompt=prefix,
+            lora=self._uses_lora,
+            max_new_tokens=1,
+            save_cache=save_cache,
+        )
+        is_stopped = summary is None or stop.is_set()
+        return None if is_stopped or summary is None else int(summary.figures.get("prefill_tokens", new_tokens))
+
+    def _load_prefix(self, prompt: Sequence[Message], stop: Event) -> int:
+        """Load the evaluated beginning of the prompt from a file, or evaluate it and write the file.
+
+        Returns the number of evaluated tokens.
+        """
+        if self._cache_files is None:
+            return 0
+        planner = self._planner
+        assert isinstance(planner, RenderedPromptPlanner)
+        prefix, evaluated = planner.system_prefix(prompt), 0
+        if prefix == self._loaded_prefix:
+            return 0
+
+        def write(path: Path) -> bool:
+            nonlocal evaluated
+            tokens = self._evaluate(prefix, stop, planner.count_new_tokens(prefix), str(path))
+            evaluated = tokens or 0
+            return tokens is not None
+
+        path = self._cache_files.find(prefix)
+        try:
+            if path:
+                self._runtime.execute_command("load_cache", path=str(path))
+            else:
+                self._cache_files.save(prefix, write)
+            self._loaded_prefix = "" if stop.is_set() else prefix
+        except GenerationError as error:  # the cache only saves time; the conversation continues without it
+            log.warning("prompt cache %s: %s", path, error)
+            if path:
+                self._cache_files.remove(path)
+            self._cache_files = None
+        return evaluated
+
+    def _make_options(self, generation: Generation, layout: str) -> dict[str, Any]:
+        """Return sampling options set at load time; from release 1.3.0 on they are passed with each run instead."""
+        if layout >= "G":
+            return {}
+        return {**make_sampling_parameters(generation), "max_new_tokens": generation.max_tokens}
+
+
+def open_rkllm(settings: Settings) -> RkllmBackend:
+    """Load the `.rkllm` model of the settings.
+
+    Raises:
+        ModelError: The model or the library is missing or cannot be loaded.
+        ConfigError: The settings are invalid.
+    """
+    model = Path(settings.model).expanduser()
+    if not settings.model:
+        raise ModelError("The NPU backend needs a model.", "Give a .rkllm file with --model.")
+    try:
+        empty = not model.stat().st_size
+        model.open("rb").close()
+    except OSError as error:
+        raise ModelError(f"{model}: {error.strerror}.", "Give a .rkllm file with --model.", path=str(model)) from None
+    if empty:
+        raise ModelError(f"{model}: the file is empty.", "Check that the download is complete.", path=str(model))
+    library = find_library(settings.rkllm.library)
+    if library is None:
+        places = settings.rkllm.library or "the usual places"
+        hint = "Set library under [rkllm] to the path of librkllmrt.so; rkllm-chat doctor shows more."
+        raise ModelError(f"librkllmrt.so was not found in {places}.", hint)
+    return RkllmBackend(
+        settings, library.absolute(), model.absolute()
+    )  # links are not resolved: files beside a link count

@@ -1,0 +1,171 @@
+"""The child process of the NPU library: receives commands as lines of JSON and sends results likewise.
+
+A crash of the library ends this process only. The process ends when the parent's end of the socket closes.
+`worker_client.py` is the parent's side.
+
+In:  {"id": 0, "library": ..., "options": {...}, "lora": ..., "lora_scale": ...} once, then {"id": n, "do": NAME, ...};
+     {"id": n, "do": "abort"} is handled at once, all other commands in order.
+Out: {"id": n, "piece": text, "token": id} for each token of a run, then {"id": n, "done": {...}}; or
+     {"id": n, "failed": reason}.
+"""
+
+from __future__ import annotations
+
+import codecs
+import ctypes
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from ...core.errors import ChatError
+from .abi import ERROR, FINISH, Library, Model, RunFailedError
+
+_ADAPTER = "adapter"
+_EXIT_WAIT_S = 1.0
+
+
+class _Worker:
+    """One model and its runs.
+
+    Results pass through a queue, because a callback of the library must not wait for a pipe.
+    """
+
+    def __init__(self, out: int, config: Mapping[str, Any]) -> None:
+        self._out = out
+        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._current_run = 0
+        self._aborted = 0
+        self._figures: dict[str, float] = {}
+        self._is_finished = False
+        self.model = self._load(config)
+        threading.Thread(target=self._write_results, daemon=True).start()
+
+    def _load(self, config: Mapping[str, Any]) -> Model:
+        library = Library(Path(config["library"]), config["assumed_release"])
+        model = Model(library, config["options"], self._receive_result)
+        if config["lora"]:
+            model.load_lora(config["lora"], _ADAPTER, config["lora_scale"])
+        if config["disables_template"]:
+            model.disable_template()
+        self._queue.put({"id": 0, "done": {"release": library.release, "layout": library.layout}})
+        return model
+
+    def _receive_result(self, state: int, text: bytes, token: int, figures: Mapping[str, float]) -> None:
+        """Receive a result; called by the library for each token, in the middle of its work."""
+        if state == FINISH:
+            self._is_finished, self._figures = True, dict(figures)
+        elif state != ERROR:
+            self._queue.put((self._current_run, text, token))
+
+    def run(self, number: int, command: dict[str, Any]) -> None:
+        """Run one prompt. The library's return ends the run, since the last result may be missing."""
+        self._current_run, self._is_finished, self._figures = number, False, {}
+        lora = _ADAPTER if command.pop("lora", False) else ""
+        if self._aborted < number:
+            self.model.run(command.pop("prompt"), lora=lora, **command)
+        self._current_run = 0
+        done = {
+            "is_finished": self._is_finished,
+            "figures": self._figures,
+            "cached_tokens": self.model.count_cached_tokens(),
+        }
+        self._queue.put({"id": number, "done": done})
+
+    def execute(self, command: dict[str, Any]) -> None:
+        """Execute a command other than abort."""
+        number, name = command.pop("id"), command.pop("do")
+        try:
+            if name == "run":
+                self.run(number, command)
+                return
+            getattr(self.model, name)(**command)
+            self._queue.put({"id": number, "done": {}})
+        except RunFailedError as error:
+            self._current_run = 0
+            self._queue.put({"id": number, "failed": str(error)})
+
+    def execute_all(self, jobs: SimpleQueue[dict[str, Any] | None]) -> None:
+        """Execute commands one after another until None comes."""
+        while command := jobs.get():
+            self.execute(command)
+
+    def abort(self, number: int) -> None:
+        self._aborted = max(self._aborted, number)
+        if self._current_run == number:
+            self._call_and_log(self.model.abort)
+
+    def close(self) -> None:
+        """Free the NPU. An active run is asked to end instead; the caller does not wait for it."""
+        if self._current_run:
+            self._call_and_log(self.model.abort)
+        else:
+            self._call_and_log(self.model.close)
+
+    def _call_and_log(self, function: Callable[[], None]) -> None:
+        """Call a function of the model; write a failure to the log."""
+        try:
+            function()
+        except RunFailedError as error:
+            os.write(1, f"rkllm-chat: {error}\n".encode())
+
+    def _write_results(self) -> None:
+        """Send the queued results. A run that was aborted before the library started it is aborted again here."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        while True:
+            item = self._queue.get()
+            if isinstance(item, tuple):
+                number, data, token = item
+                if self._aborted >= number:
+                    self._call_and_log(self.model.abort)
+                item = {"id": number, "piece": decoder.decode(data), "token": token}
+            elif "done" in item and (delayed_text := decoder.decode(b"", final=True)):
+                _send(self._out, {"id": item["id"], "piece": delayed_text, "token": None})
+            _send(self._out, item)
+
+
+def _send(out: int, item: Mapping[str, Any]) -> None:
+    data = memoryview(json.dumps(item).encode() + b"\n")
+    while data:
+        data = data[os.write(out, data) :]
+
+
+def _buffer_log_by_lines() -> None:
+    """Make C's standard output line-buffered, so that the last lines before a crash reach the log."""
+    libc = ctypes.CDLL(None)
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)  # _IOLBF is 1 in glibc and musl
+
+
+def main() -> None:
+    """Run the worker: `python -m rkllm_chat.backends.rkllm.worker COMMANDS RESULTS`.
+
+    The arguments are two inherited file descriptors, of a socket and of a pipe.
+    """
+    commands, out = socket.socket(fileno=int(sys.argv[1])).makefile("r", encoding="utf-8"), int(sys.argv[2])
+    _buffer_log_by_lines()
+    config = json.loads(commands.readline())
+    try:
+        worker = _Worker(out, config)
+    except (ChatError, RunFailedError) as error:
+        hint = error.hint if isinstance(error, ChatError) else ""
+        _send(out, {"id": 0, "failed": getattr(error, "message", str(error)), "hint": hint})
+        return
+    jobs: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+    runner = threading.Thread(target=worker.execute_all, args=(jobs,), daemon=True)
+    runner.start()
+    for line in commands:
+        command = json.loads(line)
+        worker.abort(command["id"]) if command["do"] == "abort" else jobs.put(command)
+    jobs.put(None)
+    worker.close()
+    runner.join(_EXIT_WAIT_S)
+    os._exit(0)  # without waiting for the library's threads, which may hang
+
+
+if __name__ == "__main__":
+    main()

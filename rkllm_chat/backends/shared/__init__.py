@@ -1,0 +1,1 @@
+"""What several backends need: stop sequences, token counts, prompt cache files, streams of a thread."""

@@ -1,0 +1,98 @@
+"""Detect that a reply should end although the engine continues: stop sequences and repetition.
+
+A model converted with a wrong end token writes `<|im_end|>` as text and never stops; a small model may repeat one line
+endlessly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from ...calls.literals import Markers
+
+_WINDOW_LENGTH = 1200
+"""Length in characters of the text that is checked for repetition."""
+_MAX_UNIT_LENGTH = 100
+_CHECK_INTERVAL = 100
+"""Characters between two checks for repetition."""
+_GARBAGE_LENGTH, _MAX_GARBAGE_UNIT = 200, 12
+"""From how many characters on a repeated token of punctuation counts: `&&&&`, `!!!!`, `[PAD151935][PAD151935]`."""
+_RULE_CHARACTERS = frozenset("-=_*~.#─━═")
+"""Characters that lines in text are drawn with."""
+
+
+class Ending(Enum):
+    """Why a reply was ended although the engine continues."""
+
+    STOP_SEQUENCE = "stop sequence"
+    REPETITION = "repetition"
+    GARBAGE = "garbage"
+
+
+class StopDetector:
+    """Feed it a reply; it returns the text that may be shown.
+
+    Attributes:
+        ending: Why the reply has to end; None while it may continue.
+    """
+
+    def __init__(self, stop_sequences: Sequence[str]) -> None:
+        self._markers = Markers(tuple(filter(None, stop_sequences)))
+        self._delayed = ""
+        self._tail = ""
+        self._unchecked = 0
+        self.ending: Ending | None = None
+
+    def feed(self, text: str) -> str:
+        """Return the text that is certain; a possible beginning of a stop sequence is delayed."""
+        if self.ending:
+            return ""
+        self._delayed += text
+        match = self._markers.pattern.search(self._delayed)
+        cut = match.start() if match else len(self._delayed) - self._markers.count_partial(self._delayed, 0)
+        if match:
+            self.ending = Ending.STOP_SEQUENCE
+        shown, self._delayed = self._delayed[:cut], self._delayed[cut:]
+        self._check_repetition(shown)
+        return shown
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether the reply has to end because it repeats itself."""
+        return self.ending in (Ending.REPETITION, Ending.GARBAGE)
+
+    def close(self) -> str:
+        """Return the delayed text when the reply is over."""
+        rest, self._delayed = self._delayed, ""
+        return "" if self.ending else rest
+
+    def _check_repetition(self, shown: str) -> None:
+        self._tail = (self._tail + shown)[-_WINDOW_LENGTH:]
+        self._unchecked += len(shown)
+        if self._unchecked >= _CHECK_INTERVAL and not self.ending:
+            self._unchecked = 0
+            if len(self._tail) == _WINDOW_LENGTH and _is_repetition(self._tail):
+                self.ending = Ending.REPETITION
+            elif len(self._tail) >= _GARBAGE_LENGTH and _is_garbage(self._tail[-_GARBAGE_LENGTH:]):
+                self.ending = Ending.GARBAGE
+
+
+def _is_garbage(text: str) -> bool:
+    """Return whether the text is one token with punctuation, repeated, as broken runtimes write it.
+
+    >>> _is_garbage("[PAD151935]" * 20), _is_garbage("-" * 200), _is_garbage("ha" * 100)
+    (True, False, False)
+    """
+    units = (text[:unit] for unit in range(1, _MAX_GARBAGE_UNIT + 1) if text[unit:] == text[:-unit])
+    unit = next(units, "")
+    return bool(unit) and not (set(unit) <= _RULE_CHARACTERS or unit.isalnum() or any(map(str.isspace, unit)))
+
+
+def _is_repetition(text: str) -> bool:
+    """Return whether the text is one short unit repeated.
+
+    >>> _is_repetition("no, " * 300)
+    True
+    """
+    return any(text[unit:] == text[:-unit] for unit in range(1, _MAX_UNIT_LENGTH + 1))

@@ -1,0 +1,188 @@
+"""Coerce the arguments of a call to its JSON Schema where that is lossless, then validate them.
+
+`schema/validate.py` decides, as it does for the commands: one validator with a step limit, which hostile schemas
+require. Tests compare it with `jsonschema`, which is used here only for the keywords that `validate.py` does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from ..core.errors import ValidationError
+from .schema.coerce import coerce
+from .schema.resolve import BudgetedSchema, BudgetExceededError, expand_schema, properties_of, spend_steps
+from .schema.validate import is_valid, iter_errors
+from .schema.wording import Violation, describe_type
+
+MAX_MESSAGE_LENGTH = 200
+MAX_STEPS = 200_000
+_MAX_NAMES = 8
+_MAX_DEPTH = 64
+_MAX_NAME_LENGTH = 60
+_JSONSCHEMA_ONLY = {"unevaluatedProperties", "unevaluatedItems", "$dynamicRef"}
+"""Keywords that are left to jsonschema, unless one of `_NOT_COMBINED_WITH` is present.
+
+Of those, it would run patterns without a limit, and it does not know `nullable`.
+"""
+_NOT_COMBINED_WITH = {"pattern", "patternProperties", "nullable"}
+
+
+@dataclass(frozen=True)
+class ValidatedArguments:
+    """Valid arguments.
+
+    Attributes:
+        arguments: The arguments as the schema expects them.
+        coercions: What was changed, for example "harbour: text to integer".
+    """
+
+    arguments: dict[str, Any]
+    coercions: tuple[str, ...] = ()
+
+
+def validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> ValidatedArguments:
+    """Validate arguments and coerce them to the types that the schema expects.
+
+    Valid arguments are returned unchanged. No remote `$ref` is fetched: what lies outside the schema, and a schema that
+    takes too many steps, is left to the server's own validation.
+
+    Raises:
+        ValidationError: One sentence that names the violation; `details["code"]` is "missing_argument" or
+            "bad_arguments".
+    """
+    original = dict(arguments)
+    try:
+        root = BudgetedSchema(schema, MAX_STEPS)
+        coerced, coercions = coerce(original, root, root)
+        valid = ValidatedArguments(coerced, coercions) if isinstance(coerced, dict) else ValidatedArguments(original)
+        violation = _find_violation(valid.arguments, root)
+        message = _shorten(_write_message(violation, valid.arguments, root)) if violation else ""
+    except (BudgetExceededError, RecursionError):
+        return ValidatedArguments(original)
+    if violation:
+        code = "missing_argument" if violation.kind == "required" else "bad_arguments"
+        raise ValidationError(message, code=code, expected=dict(schema), got=original)
+    return valid
+
+
+def _find_violation(arguments: dict[str, Any], root: BudgetedSchema) -> Violation | None:
+    """Return the most helpful violation that holds whatever the untried patterns would match, or None."""
+    violations = sorted(iter_errors(arguments, root, root), key=_rank)
+    if violations and root.has_untested_pattern:
+        root.assumed_match = False
+        return None if is_valid(arguments, root, root) else violations[0]
+    return violations[0] if violations else _find_with_jsonschema(arguments, root)
+
+
+def _rank(violation: Violation) -> int:
+    """Rank violations: a misspelled name tells more than a missing one, and that more than a wrong value."""
+    is_misspelled = violation.kind == "additionalProperties" and violation.suggestion
+    return 0 if is_misspelled else 1 if violation.kind == "required" else 2
+
+
+def _write_message(violation: Violation, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """Write one sentence: the argument, what was expected, what was given."""
+    path, message = violation.path, violation.message
+    subject = f'Argument "{".".join(map(str, path))}"' if path else "The arguments"
+    declared = properties_of(expand_schema(schema, schema)) if len(path) == 1 else {}
+    if violation.kind == "required" and path[0] in declared:
+        return f"{subject} {message}{_describe_missing(str(path[0]), declared, arguments, schema)}."
+    if violation.kind == "additionalProperties" and declared and not violation.suggestion:
+        names = list(declared)
+        rest = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        return f"{subject} {message} (known: {', '.join(names[:_MAX_NAMES])}{rest})."
+    return f"{subject} {message}."
+
+
+def _describe_missing(
+    name: str, declared: Mapping[str, Any], arguments: Mapping[str, Any], schema: Mapping[str, Any]
+) -> str:
+    """Describe a missing argument and the unknown one that may have been meant for it."""
+    unknown = [other for other in arguments if other not in declared and len(other) <= _MAX_NAME_LENGTH]
+    similar = get_close_matches(name, unknown, n=1)
+    expected = describe_type(declared[name], schema)
+    return f" ({expected})" + (f', and "{similar[0]}" is not known' if similar else "")
+
+
+def _shorten(sentence: str) -> str:
+    """Truncate a sentence in the middle, on one line: the given value is at its end."""
+    line = " ".join(sentence.split())
+    if len(line) <= MAX_MESSAGE_LENGTH:
+        return line
+    return f"{line[: MAX_MESSAGE_LENGTH // 2]}…{line[1 - MAX_MESSAGE_LENGTH // 2 :]}"
+
+
+def _find_with_jsonschema(arguments: dict[str, Any], root: BudgetedSchema) -> Violation | None:
+    """Return a violation of the keywords that `validate.py` does not know, found by jsonschema."""
+    keys = set(_keys_of(root))
+    if not keys & _JSONSCHEMA_ONLY or keys & _NOT_COMBINED_WITH:
+        return None
+    from jsonschema.exceptions import best_match
+    from referencing import Registry
+
+    validator_of, steps_of = _bounded_validator()
+    validator = validator_of(dict(root), registry=Registry(), format_checker=steps_of(root))
+    try:
+        error = best_match(validator.iter_errors(arguments))
+    except BudgetExceededError:
+        raise
+    except Exception:  # jsonschema raises a dozen kinds for a broken schema or an unknown $ref
+        return None
+    return Violation(tuple(error.absolute_path), "other", expected=error.message) if error else None
+
+
+def _keys_of(root: BudgetedSchema) -> Iterator[str]:
+    """Yield all keys in a schema at any depth."""
+    waiting: list[Any] = [root]
+    while waiting:
+        spend_steps(root)
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            yield from (key for key in value if isinstance(key, str))
+        if isinstance(value, Mapping | list):
+            waiting += value.values() if isinstance(value, Mapping) else value
+
+
+@cache
+def _bounded_validator() -> tuple[Any, Any]:
+    """Return a jsonschema validator class that counts steps, and the class of its counter.
+
+    The counter is a format checker because that is what jsonschema passes down to every check.
+    """
+    from jsonschema import Draft202012Validator, FormatChecker
+    from jsonschema.validators import extend
+
+    class Steps(FormatChecker):
+        def __init__(self, root: BudgetedSchema) -> None:
+            super().__init__(formats=())
+            self.root = root
+
+    def counted(check: Any) -> Any:
+        def count(validator: Any, wanted: Any, value: Any, schema: Any) -> Any:
+            spend_steps(validator.format_checker.root)
+            return check(validator, wanted, value, schema)
+
+        return count
+
+    checks = {word: counted(check) for word, check in Draft202012Validator.VALIDATORS.items()}
+    return extend(Draft202012Validator, checks), Steps  # type: ignore[no-untyped-call]  # so in jsonschema
+
+
+def remove_patterns(schema: Any, depth: int = 0) -> Any:
+    """Return the schema without regular expressions.
+
+    A hostile pattern can run forever, and the server validates its own anyway. `additionalProperties` is removed
+    together with `patternProperties`, because it depends on them.
+    """
+    if depth > _MAX_DEPTH:
+        return {}
+    if isinstance(schema, Mapping):
+        remaining = {key: value for key, value in schema.items() if not (key == "pattern" and isinstance(value, str))}
+        if remaining.pop("patternProperties", None):
+            remaining.pop("additionalProperties", None)
+        return {key: remove_patterns(value, depth + 1) for key, value in remaining.items()}
+    return [remove_patterns(item, depth + 1) for item in schema] if isinstance(schema, list) else schema

@@ -1,0 +1,48 @@
+"""FORMATS: how tool calls are written in the text of a model.
+
+A row says which literals open a candidate call and how its body is read, how a model is asked for the format, and what
+else its models write: thoughts, control tokens, unmarked calls. A new format is a new row, with a new reader only if
+none of the existing ones fits.
+
+A body reader is a generator over a `Reader`, entered after the opener. It returns the calls that it read, or None if
+what follows is not a call, so that prose about markers stays prose. Once it is certain it calls `commit`, and a reply
+that ends after that was truncated. A call ends by its own structure: end markers inside JSON strings or other values
+do not end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .common import BodyReader, ParsedCalls, ReadContext
+from .format import CLOSE, CONTROL_TOKENS, OPEN, TURN_OPENERS, Format
+from .table import FORMATS
+
+__all__ = [
+    "CLOSE",
+    "COMMON_FORMATS",
+    "CONTROL_TOKENS",
+    "FORMATS",
+    "OPEN",
+    "TURN_OPENERS",
+    "BodyReader",
+    "Format",
+    "ParsedCalls",
+    "ReadContext",
+    "select_formats",
+]
+
+COMMON_FORMATS = ("json", "xml", "hermes", "qwen3-coder", "llama3-function", "llama3", "mistral", "pythonic", "xlam")
+"""Formats that are accepted from every model."""
+
+
+def select_formats(name: str = "", accepts: Iterable[str] = ()) -> tuple[Format, ...]:
+    """Return the formats to accept from a model.
+
+    Args:
+        name: The row that the model is asked for; "" for none.
+        accepts: Further rows of its family. If there are none, every format is accepted whose markers are no prose.
+    """
+    marked = (row for row, call_format in FORMATS.items() if call_format.openers and not call_format.is_prose)
+    own = tuple(accepts) or tuple(marked)
+    return tuple(FORMATS[row] for row in dict.fromkeys((*([name] if name else ()), *COMMON_FORMATS, *own)))

@@ -1,0 +1,162 @@
+"""Shared by the body readers: calls in JSON values, and the end of a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from ...core.events import CallFound, CallUnreadable
+from ...core.messages import ToolCall
+from ..incremental_reader import Parsing, Reader
+from ..json_repair import parse_lenient_json
+
+ParsedCalls = list[CallFound | CallUnreadable] | None
+"""The calls that a body reader found; None if the text is not a call after all."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadContext:
+    """What a body reader may ask about the offered tools and the accepted formats.
+
+    Attributes:
+        is_known: Tells whether a tool has that name.
+        parameters_of: Returns the names of the parameters that a tool declares; none if it is unknown.
+        openers: Literals that begin a call in one of the accepted formats, longest first.
+        turn_ends: What may follow an unmarked call besides another one: special tokens and the end of a code fence.
+    """
+
+    is_known: Callable[[str], bool]
+    parameters_of: Callable[[str], Collection[str]]
+    openers: tuple[str, ...]
+    turn_ends: tuple[str, ...]
+
+
+BodyReader = Callable[[Reader, ReadContext], Parsing[ParsedCalls]]
+"""Reads what follows the opener of a candidate call, or an unmarked call."""
+
+NO_END, WRONG_END, FENCE = "missing end marker", "wrong end marker", "fence"
+"""Names of repairs."""
+
+NAME_KEYS = ("name", "tool_name", "tool", "function")
+ARGUMENT_KEYS = ("arguments", "parameters", "args")
+
+_WRONG_END = re.compile(r"</[\w:.-]{1,32}>|\[/[A-Z_]{1,32}\]|\[END_[A-Z_]{1,32}\]")
+_END_OF_WRONG = {"<": ">", "[": "]"}
+
+
+def unreadable_call(fault: Any, detail: str) -> list[CallFound | CallUnreadable]:
+    """Return one unreadable call; the scanner adds its original text.
+
+    Args:
+        fault: Kind of the error, as in `CallUnreadable`.
+        detail: The error in one sentence.
+    """
+    return [CallUnreadable(fault, detail, "")]
+
+
+def parse_json_calls(
+    text: str, repairs: Sequence[str], may_close: bool, key: str = "arguments", is_bare: bool = False
+) -> ParsedCalls:
+    """Parse the calls in a JSON object or array.
+
+    Args:
+        text: The JSON, possibly damaged.
+        repairs: Repairs that were made before, to be reported with each call.
+        may_close: Whether one missing last brace may be added.
+        key: The format's name of the arguments.
+        is_bare: Whether the text has no markers; an entry without arguments is then not a call.
+
+    Returns:
+        None if `is_bare` and an entry has no arguments.
+    """
+    try:
+        value, json_repairs = parse_lenient_json(text, may_close=may_close)
+    except ValueError as error:
+        return unreadable_call("bad_json", f"The JSON cannot be read: {error}.")
+    calls: list[CallFound | CallUnreadable] = []
+    entries = value if isinstance(value, list) else [value]
+    if is_bare and not all(_has_arguments(entry) for entry in entries):
+        return None
+    for entry in entries:
+        calls.append(_call_of_value(entry, (*json_repairs, *repairs), key))
+    return calls or unreadable_call("bad_json", "The list of calls is empty.")
+
+
+def _has_arguments(value: Any) -> bool:
+    if isinstance(value, dict) and isinstance(value.get("function"), dict):
+        value = value["function"]
+    return isinstance(value, dict) and any(word in value for word in ARGUMENT_KEYS)
+
+
+def _call_of_value(value: Any, repairs: Sequence[str], key: str) -> CallFound | CallUnreadable:
+    """Read `{"name": .., "arguments": {..}}`, also wrapped as `{"type": "function", "function": {..}}`.
+
+    `key` is the format's name of the arguments; another name counts as a repair.
+    """
+    if isinstance(value, dict) and isinstance(value.get("function"), dict):
+        value = value["function"]
+    if not isinstance(value, dict):
+        return CallUnreadable("bad_json", "A call is a JSON object.", "")
+    name_key = next((word for word in NAME_KEYS if word in value), None)
+    if name_key is None:
+        return CallUnreadable("bad_json", "The JSON object has no 'name'.", "")
+    name = value[name_key]
+    if not isinstance(name, str) or not name.strip():
+        return CallUnreadable("bad_json", 'The "name" is not the name of a tool.', "")
+    arguments_key = key if key in value else next((word for word in ARGUMENT_KEYS if word in value), None)
+    if arguments_key not in (key, "arguments", None):
+        repairs = (*repairs, "parameters for arguments")
+    arguments = None if arguments_key is None else value[arguments_key]
+    return build_call(name, {} if arguments is None else arguments, repairs)
+
+
+def build_call(name: str, arguments: Any, repairs: Sequence[str] = ()) -> CallFound | CallUnreadable:
+    """Return the call of a tool; `arguments` may be an object or its JSON text."""
+    if isinstance(arguments, str):
+        try:
+            arguments, json_repairs = parse_lenient_json(arguments)
+        except ValueError:
+            arguments, json_repairs = None, ()
+        repairs = (*repairs, *json_repairs, "encoded arguments")
+    if not isinstance(arguments, dict):
+        return CallUnreadable("bad_json", 'The "arguments" are not an object.', "")
+    return CallFound(ToolCall(name.strip(), arguments, tuple(dict.fromkeys(repairs))))
+
+
+def add_repairs(call: CallFound | CallUnreadable, *repairs: str) -> CallFound | CallUnreadable:
+    """Return the call with further repairs noted."""
+    if isinstance(call, CallUnreadable):
+        return call
+    return CallFound(replace(call.call, repairs=tuple(dict.fromkeys((*call.call.repairs, *repairs)))))
+
+
+def read_end_marker(reader: Reader, closers: tuple[str, ...]) -> Parsing[tuple[str, ...]]:
+    """Consume the end marker after a body and return the repairs: none, a wrong marker, or a missing one."""
+    if not closers:
+        return ()
+    yield from reader.skip_space()
+    closer = yield from reader.peek_literal(closers)
+    if closer:
+        reader.take(len(closer))
+        return ()
+    return (WRONG_END,) if (yield from _skip_wrong_end(reader)) else (NO_END,)
+
+
+def _skip_wrong_end(reader: Reader) -> Parsing[bool]:
+    """Consume what looks like the end marker of another format: `</tool>`, `[/TOOL_CALL]`, `[END_TOOL]`."""
+    if not (yield from reader.peek_literal(("</", "[/", "[END_"))):
+        return False
+    marker = yield from reader.peek_until(_END_OF_WRONG[reader.text[reader.at]], 36)
+    if not _WRONG_END.fullmatch(marker) or marker in ("</think>",):
+        return False
+    reader.take(len(marker))
+    return True
+
+
+@lru_cache(256)
+def char_class(characters: str, literals: tuple[str, ...] = ()) -> re.Pattern[str]:
+    """Return the pattern of one of `characters` or of the first characters of `literals`."""
+    return re.compile(f"[{re.escape(''.join(sorted({*characters, *(literal[0] for literal in literals)})))}]")

@@ -1,0 +1,264 @@
+"""Readers of calls written as JSON between markers: one object, or an array of them.
+
+A body ends by its own brackets; markers inside its strings do not end it. An end marker outside a string closes a body
+that lacks one bracket; the opener of a new call there means that this one was abandoned.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ...core.events import CallUnreadable
+from ..incremental_reader import CharPattern, Parsing, Reader
+from ..json_repair import MAX_DEPTH, parse_lenient_json
+from .common import (
+    FENCE,
+    NO_END,
+    BodyReader,
+    ParsedCalls,
+    ReadContext,
+    build_call,
+    char_class,
+    parse_json_calls,
+    read_end_marker,
+    unreadable_call,
+)
+
+_QUOTES = {'"': '"', "'": "'", "“": "”"}
+_LINE_END = re.compile("\n")
+_OUTSIDE = "\"'“{}[]/#"
+_INSIDE = {close: re.compile(rf"[{close}\\\n]") for close in _QUOTES.values()}
+_WAKE = "}]\n"  # no body can end before one of these or a marker
+_OPENS = frozenset("\"'“/#")
+_BEFORE_A_TOKEN = frozenset("{[,:")
+
+
+@dataclass
+class JsonBody:
+    """The text of a JSON object or array.
+
+    Attributes:
+        text: The JSON.
+        is_open: Whether an end marker, which was consumed, came before the last bracket.
+    """
+
+    text: str
+    is_open: bool = False
+
+
+def json_reader(
+    closers: tuple[str, ...], key: str = "arguments", begins: str = "{", needs_end: bool = True
+) -> BodyReader:
+    """Return a reader of JSON up to an end marker.
+
+    Args:
+        closers: The end markers; empty if the format has none.
+        key: The format's name of the arguments.
+        begins: The brackets that may open the JSON.
+        needs_end: Whether a missing end marker counts as a repair.
+    """
+
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        fence = ""
+        if "{" not in begins or not reader.text.startswith("{", reader.at):
+            yield from reader.skip_space()
+            fence = yield from skip_fence(reader)
+            if not (yield from begins_json(reader, begins)):
+                return None
+        reader.commit()
+        return (yield from read_json_call(reader, context, closers, key, fence, needs_end))
+
+    return read
+
+
+def read_json_call(
+    reader: Reader,
+    context: ReadContext,
+    closers: tuple[str, ...],
+    key: str = "arguments",
+    fence: str = "",
+    needs_end: bool = True,
+) -> Parsing[ParsedCalls]:
+    """Read the calls in the JSON that begins here, in a code fence or not, and their end marker."""
+    repairs = (FENCE,) if fence else ()
+    body = yield from read_body(reader, context, (*closers, fence) if fence else closers)
+    if isinstance(body, CallUnreadable):
+        return [body]
+    if body.is_open:
+        return parse_json_calls(body.text, repairs, may_close=True, key=key)
+    extra = yield from skip_extra_bracket(reader, (*closers, fence) if fence else closers)
+    if fence:
+        yield from reader.skip_space()
+        yield from reader.skip(fence)
+    end = yield from read_end_marker(reader, closers)
+    if not needs_end and end == (NO_END,):
+        end = ()
+    return parse_json_calls(body.text, (*extra, *repairs, *end), may_close=False, key=key)
+
+
+def read_json_arguments(
+    reader: Reader, context: ReadContext, name: str, closers: tuple[str, ...]
+) -> Parsing[ParsedCalls]:
+    """Read the JSON arguments of a named tool, in a code fence or not, and the end marker."""
+    yield from reader.skip_space()
+    fence = yield from skip_fence(reader)
+    if not (yield from reader.is_next("{")) and not (reader.is_committed and (yield from reader.is_next("["))):
+        return None
+    reader.commit()
+    within = (*closers, fence) if fence else tuple(closers)
+    body = yield from read_body(reader, context, within)
+    if isinstance(body, CallUnreadable):
+        return [body]
+    extra = () if body.is_open else (yield from skip_extra_bracket(reader, within))
+    if fence:
+        yield from reader.skip_space()
+        yield from reader.skip(fence)
+    end = () if body.is_open else (yield from read_end_marker(reader, closers))
+    try:
+        arguments, json_repairs = parse_lenient_json(body.text, may_close=body.is_open)
+    except ValueError as error:
+        return unreadable_call("bad_json", f"The arguments cannot be read: {error}.")
+    return [build_call(name, arguments, (*json_repairs, *extra, *end))]
+
+
+def begins_json(reader: Reader, begins: str = "[{") -> Parsing[bool]:
+    """Tell whether an object, or an array of objects, begins here."""
+    if "[" not in begins or not (yield from reader.is_next("[")):
+        return "{" in begins and (yield from reader.is_next("{"))
+    size = reader.size
+    reader.take(1)
+    yield from reader.skip_space()
+    is_array = yield from reader.is_next("{")
+    reader.rewind(size)
+    return is_array
+
+
+def skip_fence(reader: Reader) -> Parsing[str]:
+    """Consume the first line of a code fence and the blanks after it.
+
+    Returns:
+        The fence; "" if there is none.
+    """
+    if not (yield from reader.skip("```")):
+        return ""
+    while (yield from reader.peek()).isalpha() or reader.text[reader.at] == "_":
+        reader.take(1)
+    yield from reader.skip_space()
+    return "```"
+
+
+def skip_extra_bracket(reader: Reader, closers: tuple[str, ...]) -> Parsing[tuple[str, ...]]:
+    """Consume one bracket too many, if the end marker follows it; return the repair."""
+    size = reader.size
+    yield from reader.skip_space()
+    if (yield from reader.peek_literal(("}", "]"))):
+        reader.take(1)
+        yield from reader.skip_space()
+        if (yield from reader.peek_literal(closers)):
+            return ("extra brace",)
+    reader.rewind(size)
+    return ()
+
+
+@dataclass(frozen=True)
+class _BodyPatterns:
+    """What matters in a JSON body that has these end markers.
+
+    Attributes:
+        markers: The end markers, and the openers of a new call.
+        first_chars: Their first characters.
+        outside: Pattern of a character that matters outside a string.
+        wake: Pattern of a character before which no body can end.
+    """
+
+    markers: tuple[str, ...]
+    first_chars: frozenset[str]
+    outside: re.Pattern[str]
+    wake: re.Pattern[str]
+
+
+@lru_cache(256)
+def _patterns_of(closers: tuple[str, ...], openers: tuple[str, ...]) -> _BodyPatterns:
+    # A word may be a value of damaged JSON, and a closing bracket must end the body at once.
+    symbols = tuple(opener for opener in openers if not opener[0].isalnum() and opener[0] not in "]})")
+    markers = (*closers, *symbols)
+    return _BodyPatterns(
+        markers,
+        frozenset(marker[0] for marker in markers),
+        char_class(_OUTSIDE, markers),
+        char_class(_WAKE, markers),
+    )
+
+
+def read_body(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[JsonBody | CallUnreadable]:
+    """Read a JSON object or array from its first bracket to its last."""
+    patterns = _patterns_of(closers, context.openers)
+    parts: list[str] = []
+    depth = deepest = 0
+    last = ""
+    while depth > 0 or not parts:
+        between = yield from reader.read_up_to(patterns.outside, patterns.wake)
+        parts.append(between)
+        last = (between.rstrip() or last)[-1:]
+        mark = reader.text[reader.at]
+        marker = (yield from reader.peek_literal(patterns.markers)) if depth and mark in patterns.first_chars else ""
+        if marker in closers:
+            reader.take(len(marker))
+            return JsonBody("".join(parts), is_open=True)
+        if marker:
+            return CallUnreadable("bad_json", "A new call begins before this one has ended.", "")
+        parts.append(reader.take(1))
+        depth += (mark in "{[") - (mark in "}]")
+        deepest = max(depth, deepest)
+        if mark in _OPENS and not (
+            yield from _read_string_or_comment(reader, parts, mark, last, closers, patterns.wake)
+        ):
+            return CallUnreadable("bad_json", "A string is not closed before the end marker.", "")
+        last = mark
+    if deepest > MAX_DEPTH:
+        return CallUnreadable("too_large", f"The JSON is nested deeper than {MAX_DEPTH} levels.", "")
+    return JsonBody("".join(parts))
+
+
+def _read_string_or_comment(
+    reader: Reader, parts: list[str], mark: str, before: str, closers: tuple[str, ...], wake: CharPattern
+) -> Parsing[bool]:
+    """Read the rest of the string or comment that `mark` begins. False if an end marker ends the string.
+
+    Single and curly quotes begin a string only where a token may begin: elsewhere they are apostrophes.
+    """
+    if mark in "/#":
+        parts.append((yield from _read_comment(reader, mark)))
+    elif mark == '"' or (mark in _QUOTES and before in _BEFORE_A_TOKEN):
+        return (yield from _read_string(reader, parts, _QUOTES[mark], closers, wake))
+    return True
+
+
+def _read_comment(reader: Reader, mark: str) -> Parsing[str]:
+    """Read the rest of a comment that begins with `mark`; "" if it is none."""
+    if mark == "/" and (yield from reader.skip("*")):
+        return "*" + (yield from reader.read_through("*/")) + "*/"
+    if mark == "#" or (yield from reader.is_next("/")):
+        return (yield from reader.read_up_to(_LINE_END))
+    return ""
+
+
+def _read_string(
+    reader: Reader, parts: list[str], close: str, closers: tuple[str, ...], wake: CharPattern
+) -> Parsing[bool]:
+    """Read the rest of a string. False if an end marker on a line of its own comes before its closing quote."""
+    edge = _INSIDE[close]
+    while True:
+        parts.append((yield from reader.read_up_to(edge, wake)))
+        mark = reader.take(1)
+        parts.append(mark)
+        if mark == close:
+            return True
+        if mark == "\\":
+            yield from reader.peek()
+            parts.append(reader.take(1))
+        elif end := (yield from reader.peek_literal(closers)):
+            reader.take(len(end))
+            return False

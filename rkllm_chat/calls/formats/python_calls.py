@@ -1,0 +1,140 @@
+"""Readers of calls written as Python: `[f(x='a'), g()]`, or one call a line, in a code fence or not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...core.events import CallFound, CallUnreadable
+from ...core.messages import ToolCall
+from ..incremental_reader import EndOfTextError, Parsing, Reader
+from ..python_parser import parse_calls
+from .common import NO_END, BodyReader, ParsedCalls, ReadContext, char_class, read_end_marker, unreadable_call
+from .json_calls import begins_json, read_json_call, skip_fence
+
+_CODE = "\"'()[]{}#"
+_STRING = {mark: re.compile(rf"[{mark}\\]") for mark in "\"'"}
+_LINE_END = re.compile("\n")
+_END_OF_NAME = re.compile(r"[^\w.]")
+
+
+def python_reader(closers: tuple[str, ...]) -> BodyReader:
+    """Return a reader of Python calls, or of a JSON array, up to one of `closers`."""
+
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        yield from reader.skip_space()
+        fence = yield from skip_fence(reader)
+        if (yield from begins_json(reader)):
+            reader.commit()
+            return (yield from read_json_call(reader, context, closers, fence=fence))
+        if not (yield from peek_call_name(reader)):
+            return None
+        reader.commit()
+        return (yield from _read_python_calls(reader, closers, fence))
+
+    return read
+
+
+def peek_call_name(reader: Reader) -> Parsing[str]:
+    """Return the name of the call that begins here, in a list or not; "" if none does. Nothing is consumed."""
+    size = reader.size
+    yield from reader.skip("[")
+    yield from reader.skip_space()
+    name = yield from reader.read_up_to(_END_OF_NAME)
+    is_call = yield from reader.is_next("(")
+    reader.rewind(size)
+    return name if is_call else ""
+
+
+def _read_python_calls(reader: Reader, closers: tuple[str, ...], fence: str = "") -> Parsing[ParsedCalls]:
+    """Read the calls in the Python that begins here and their end marker; some formats include a code fence."""
+    code, is_ended = yield from read_python_code(reader, (fence,) if fence else closers)
+    if fence or not is_ended:
+        yield from reader.skip_space()
+        yield from reader.skip("```")
+        end = yield from read_end_marker(reader, tuple(closer for closer in closers if closer != "```"))
+    else:
+        end = ()
+    return parse_python_calls(code, end)
+
+
+def parse_python_calls(code: str, repairs: Sequence[str] = ()) -> ParsedCalls:
+    """Parse Python code into calls, noting `repairs` with each."""
+    try:
+        calls = parse_calls(code)
+    except ValueError as error:
+        return unreadable_call("bad_python", f"The calls cannot be read: {error}.")
+    found: list[CallFound | CallUnreadable] = [
+        CallFound(ToolCall(name, values, tuple(repairs))) for name, values in calls
+    ]
+    return found or unreadable_call("bad_python", "There is no call between the markers.")
+
+
+def read_python_code(reader: Reader, closers: tuple[str, ...], is_alone: bool = False) -> Parsing[tuple[str, bool]]:
+    """Read Python up to an end marker outside its strings.
+
+    A list ends by its own bracket, and so does a call if `is_alone`. Code that is complete when the reply ends needs no
+    end marker.
+
+    Returns:
+        The code, and whether an end marker, which was consumed, ended it.
+    """
+    parts: list[str] = []
+    depth, begun = 0, reader.size
+    code_char = char_class(_CODE, closers)
+    is_list = (yield from reader.peek()) == "["
+    while True:
+        try:
+            parts.append((yield from reader.read_up_to(code_char)))
+        except EndOfTextError:
+            code = reader.recorded[begun:]
+            if depth or not code.rstrip().endswith(")"):
+                raise
+            return code, False
+        closer = yield from reader.peek_literal(closers)
+        if closer:
+            reader.take(len(closer))
+            return "".join(parts), True
+        mark = reader.take(1)
+        parts.append(mark)
+        if mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
+        elif mark == "#":
+            yield from reader.read_up_to(_LINE_END)
+        elif mark in _STRING:
+            yield from _read_string(reader, parts, mark)
+        if depth <= 0 and mark in ")]" and (is_list or is_alone):
+            return "".join(parts), False
+
+
+def _read_string(reader: Reader, parts: list[str], mark: str) -> Parsing[None]:
+    """Read the rest of a string, also of a triple-quoted one."""
+    close = mark
+    if (yield from reader.skip(mark * 2)):
+        parts.append(mark * 2)
+        close = mark * 3
+    elif (yield from reader.skip(mark)):
+        parts.append(mark)
+        return
+    while True:
+        parts.append((yield from reader.read_up_to(_STRING[mark])))
+        if (yield from reader.skip(close)):
+            parts.append(close)
+            return
+        parts.append(reader.take(1))
+        if parts[-1] == "\\":
+            yield from reader.peek()
+            parts.append(reader.take(1))
+
+
+def read_chatglm_code(reader: Reader, name: str) -> Parsing[ParsedCalls]:
+    """Read a ChatGLM3 call after the line with its name: ```python, `tool_call(x='v')`, and the closing fence."""
+    if not (yield from skip_fence(reader)):
+        return None
+    reader.commit()
+    code, is_ended = yield from read_python_code(reader, ("```",))
+    calls = parse_python_calls(code, () if is_ended else (NO_END,)) or []
+    return [CallFound(replace(one.call, name=name)) if isinstance(one, CallFound) else one for one in calls]

@@ -1,0 +1,355 @@
+"""Readers of calls written as tags, with each value as text between an opening and a closing tag.
+
+A value may contain anything, closing tags too: a closing tag counts only if another value or the end of the call
+follows it. A call whose values can be read in two ways is unreadable (see `tag_syntax`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Any
+
+from ...core.events import CallFound, CallUnreadable
+from ...core.messages import ToolCall
+from ..incremental_reader import EndOfTextError, Parsing, Reader, TooLongError
+from ..json_repair import parse_lenient_json
+from .common import (
+    WRONG_END,
+    BodyReader,
+    ParsedCalls,
+    ReadContext,
+    add_repairs,
+    read_end_marker,
+    unreadable_call,
+)
+from .json_calls import read_json_arguments, read_json_call
+from .tag_syntax import (
+    GLM,
+    VALUE_ENDS,
+    WRONG_ENDS,
+    PairSyntax,
+    TagSyntax,
+    find_missing_end,
+    tokens_of_pairs,
+    tokens_of_tags,
+)
+
+_CDATA, _END_CDATA = "<![CDATA[", "]]>"
+
+_ATTRIBUTE = re.compile(r"""\s([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>/]+))""")
+_BEGUN = re.compile(r"""\s\w+\s*=\s*["'][^"']""")
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
+_TAG = re.compile("<")
+_END_OF_HEAD = re.compile("[><]")
+
+
+@dataclass
+class _Values:
+    """The values of a call that were read so far, or the error in them.
+
+    Attributes:
+        texts: The values by name.
+        sources: Each name and the text of its value before decoding, without CDATA sections.
+        repairs: What was wrong but readable.
+        fault: The error.
+    """
+
+    texts: dict[str, Any] = field(default_factory=dict[str, Any])
+    sources: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    repairs: list[str] = field(default_factory=list[str])
+    fault: str = ""
+
+
+def tag_reader(tags: TagSyntax) -> BodyReader:
+    """Return a reader of calls with tags of this syntax, after the opening of the call."""
+
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        return (yield from read_named_tag(reader, context, tags))
+
+    return read
+
+
+def group_reader(*openers: str) -> BodyReader:
+    """Return a reader of the opening tag of a group of calls, each of which has one of these openers of its own."""
+
+    def read(reader: Reader, _context: ReadContext) -> Parsing[ParsedCalls]:
+        yield from reader.skip_space()
+        return [] if (yield from reader.peek_literal(openers)) else None
+
+    return read
+
+
+def block_reader(call_opener: str, read_call: BodyReader, closer: str, may_be_json: bool = False) -> BodyReader:
+    """Return a reader of one or more calls between the tags of a block.
+
+    Args:
+        call_opener: Opening of a call.
+        read_call: Reads what follows it.
+        closer: The end of the block.
+        may_be_json: Whether the block may hold JSON instead.
+    """
+
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        yield from reader.skip_space()
+        if may_be_json and (yield from reader.peek_literal(("{", "["))):
+            reader.commit()
+            return (yield from read_json_call(reader, context, (closer,)))
+        calls: list[CallFound | CallUnreadable] = []
+        try:
+            while (yield from reader.skip(call_opener)):
+                found = yield from read_call(reader, context)
+                if found is None:
+                    return None
+                calls += found
+                yield from reader.skip_space()
+        except EndOfTextError:
+            if not calls:
+                raise
+            return calls + unreadable_call("truncated", "The reply ended before the call did.")
+        if not calls:
+            return None
+        end = yield from read_end_marker(reader, (closer,))
+        return [add_repairs(call, *end) for call in calls]
+
+    return read
+
+
+def read_named_tag(reader: Reader, context: ReadContext, tags: TagSyntax) -> Parsing[ParsedCalls]:
+    """Read a call whose tag has an attribute that names the tool, after `<tool_call` or `<function`."""
+    attributes = yield from _read_attributes(reader, tags)
+    name = (attributes or {}).get(tags.call_name, "").strip()
+    if attributes is None or not name:
+        return None
+    if "/" in attributes:
+        return [CallFound(ToolCall(name, {}))]
+    yield from reader.skip_space()
+    if reader.is_mid_line and not (yield from reader.peek_literal(("<", "{", "["))):
+        return None  # a sentence about the tag
+    reader.commit()
+    if tags.is_raw and (yield from reader.is_next("{")):
+        return (yield from read_json_arguments(reader, context, name, tags.call_closers))
+    return (yield from read_values(reader, context, name, tags))
+
+
+def read_values(reader: Reader, context: ReadContext, name: str, tags: TagSyntax) -> Parsing[ParsedCalls]:
+    """Read the values of a call and its end. Anything else makes the call unreadable, up to its end marker."""
+    values = _Values()
+    while True:
+        yield from reader.skip_space()
+        end = yield from reader.peek_literal((*tags.call_closers, *WRONG_ENDS))
+        if end:
+            if end == tags.call_closers[0] or end in WRONG_ENDS:
+                reader.take(len(end))
+            if end != tags.call_closers[0]:
+                values.repairs.append(WRONG_END)
+            break
+        opening = yield from reader.peek_literal(tags.value_openers)
+        if not opening:
+            own = f'{tags.value_openers[0]} name="...">' if tags.value_name else f"{tags.value_openers[0]}...>"
+            values.fault = f"Only {own} elements are allowed inside the call."
+        else:
+            reader.take(len(opening))
+            yield from _read_value(reader, values, tags)
+        if values.fault:
+            yield from reader.read_through(tags.call_closers[-1])
+            return unreadable_call("bad_xml", values.fault)
+    if fault := find_missing_end(values.sources, name, context, tokens_of_tags(tags), tags.value_closer):
+        return unreadable_call("bad_xml", fault)
+    return [CallFound(ToolCall(name, values.texts, tuple(dict.fromkeys(values.repairs))))]
+
+
+def _read_value(reader: Reader, values: _Values, tags: TagSyntax) -> Parsing[None]:
+    """Read one value, after its opening."""
+    attributes: dict[str, str] = {}
+    if tags.value_name:
+        attributes = (yield from _read_attributes(reader, tags)) or {}
+        key: str | None = attributes.get(tags.value_name, "").strip()
+    else:
+        key = yield from _read_key(reader)
+    if not key or key in values.texts:
+        element = tags.value_openers[0].rstrip("=")
+        values.fault = f'The argument "{key}" occurs twice.' if key else f"An {element}> has no name."
+        return
+    if tags.is_raw:
+        text, end = yield from _read_text(reader, [], key, tags)
+        source = text
+    else:
+        source, text, end = yield from _read_escaped(reader, key, tags)
+    values.sources.append((key, source))
+    values.texts[key] = _read_typed(text, attributes)
+    if end != tags.value_closer:
+        values.repairs.append(WRONG_END)
+
+
+def _read_typed(text: str, attributes: dict[str, str]) -> Any:
+    """Return a value whose tag says that it is no text: `string="false"` (DeepSeek), `type="integer"` (Kimi)."""
+    if attributes.get("string", "true") == "true" and attributes.get("type", "string") == "string":
+        return text
+    try:
+        return parse_lenient_json(text)[0]
+    except ValueError:
+        return text
+
+
+def _read_escaped(reader: Reader, key: str, tags: TagSyntax) -> Parsing[tuple[str, str, str]]:
+    """Read a value with entities. CDATA sections end by their own mark.
+
+    Returns:
+        The value as it is written, without CDATA sections; the decoded value; and the tag that ended it.
+    """
+    parts = [(yield from reader.skip_space())]
+    sections: list[str] = []
+    while (yield from reader.skip(_CDATA)):
+        sections.append((yield from reader.read_through(_END_CDATA)))
+        parts += [_CDATA, sections[-1], _END_CDATA, (yield from reader.skip_space())]
+    end = yield from reader.peek_literal(_ends_of(key, tags))
+    if sections and end:
+        reader.take(len(end))
+        return "", "".join(sections), end
+    text, end = yield from _read_text(reader, parts, key, tags)
+    return text, _ENTITY.sub(lambda match: unescape(match[0]), text), end
+
+
+def _read_text(reader: Reader, parts: list[str], key: str, tags: TagSyntax) -> Parsing[tuple[str, str]]:
+    """Read a literal value without one line end at each side, and the tag that ended it."""
+    following = (*tags.value_openers, *tags.call_closers, *WRONG_ENDS)
+    text, end = yield from _read_until(
+        reader, parts, _ends_of(key, tags), following, tags.call_opener, tags.call_closers[0]
+    )
+    return _trim(text) if tags.is_padded else text, end
+
+
+def _read_until(
+    reader: Reader,
+    parts: list[str],
+    ends: tuple[str, ...],
+    following: tuple[str, ...],
+    call_opener: str,
+    call_closer: str,
+) -> Parsing[tuple[str, str]]:
+    """Read a value up to an end tag that another tag of the call follows.
+
+    A whole call of the same format in the value is an example. If its end is not found, the first end tag that could be
+    the end of the value counts.
+
+    Args:
+        reader: What to read.
+        parts: The text of the value that was read before.
+        ends: The end tags of the value.
+        following: The tags that may follow the value.
+        call_opener: Opening of a call.
+        call_closer: Closing tag of a call.
+    """
+    depth = 0
+    first: tuple[int, str, str] | None = None  # size, text and end tag where the value may have ended
+    marks = (*ends, call_opener, call_closer)
+    try:
+        while True:
+            parts.append((yield from reader.read_up_to(_TAG)))
+            mark = yield from reader.peek_literal(marks)
+            parts.append(reader.take(len(mark) or 1))
+            if mark == call_opener:
+                depth += 1
+            elif mark == call_closer:
+                depth = max(0, depth - 1)
+            elif mark and (first is None or not depth):
+                size, text = reader.size, "".join(parts[:-1])
+                parts.append((yield from reader.skip_space()))
+                tag = yield from reader.peek_literal(following)
+                if not tag or (mark != ends[0] and (yield from _is_followed_by_end(reader, tag, ends))):
+                    continue
+                if not depth:
+                    return text, mark
+                first = size, text, mark
+    except (EndOfTextError, TooLongError):
+        if first is None:
+            raise
+    size, text, mark = first
+    reader.rewind(size)
+    yield from reader.skip_space()
+    return text, mark
+
+
+def _is_followed_by_end(reader: Reader, tag: str, ends: tuple[str, ...]) -> Parsing[bool]:
+    """Tell whether the end of a value comes behind a tag, which then is part of the value; consumes nothing."""
+    size = reader.size
+    reader.take(len(tag))
+    yield from reader.skip_space()
+    end = yield from reader.peek_literal(ends)
+    reader.rewind(size)
+    return bool(end)
+
+
+def _ends_of(key: str, tags: TagSyntax) -> tuple[str, ...]:
+    return (tags.value_closer, *(end for end in VALUE_ENDS if end != tags.value_closer), f"</{key}>")
+
+
+def _trim(text: str) -> str:
+    """Remove one line end at the beginning and one at the end."""
+    text = text[1:] if text.startswith("\n") else text.removeprefix("\r\n")
+    return text.removesuffix("\r\n") if text.endswith("\r\n") else text.removesuffix("\n")
+
+
+def _read_attributes(reader: Reader, tags: TagSyntax) -> Parsing[dict[str, str] | None]:
+    """Read the attributes of a tag whose opening was just consumed, up to its end.
+
+    Returns:
+        The attributes; "/" among them if the tag closes itself. None if this is no tag.
+    """
+    if not (yield from reader.skip_space()):
+        return None
+    try:
+        head = " " + (yield from reader.read_up_to(_END_OF_HEAD))
+    except EndOfTextError:
+        if _BEGUN.search(reader.recorded):
+            reader.commit()
+        raise
+    if not (yield from reader.skip(tags.tag_end)):
+        return None
+    attributes = {match[1]: unescape(match[2] or match[3] or match[4] or "") for match in _ATTRIBUTE.finditer(head)}
+    return {**attributes, "/": ""} if head.endswith("/") else attributes
+
+
+def _read_key(reader: Reader) -> Parsing[str | None]:
+    """Read the name in `<parameter=name>`, after the `=`."""
+    head = yield from reader.read_up_to(_END_OF_HEAD)
+    return (head.strip().strip("\"'") or None) if reader.take(1) == ">" else None
+
+
+def read_pairs(reader: Reader, context: ReadContext, name: str, pairs: PairSyntax = GLM) -> Parsing[ParsedCalls]:
+    """Read the pairs of a call, up to its end."""
+    values = _Values()
+    while True:
+        yield from reader.skip_space()
+        if (yield from reader.skip(pairs.call_closer)):
+            fault = find_missing_end(values.sources, name, context, tokens_of_pairs(pairs), pairs.end("arg_value"))
+            return unreadable_call("bad_xml", fault) if fault else [CallFound(ToolCall(name, values.texts))]
+        if not (yield from reader.skip(pairs.tag("arg_key"))):
+            break
+        key = (yield from reader.read_through(pairs.end("arg_key"))).strip()
+        yield from reader.skip_space()
+        value_type = "string"
+        if (yield from reader.skip(pairs.tag("arg_type"))):
+            value_type = (yield from reader.read_through(pairs.end("arg_type"))).strip()
+            yield from reader.skip_space()
+        if not (yield from reader.skip(pairs.tag("arg_value"))) or not key or key in values.texts:
+            break
+        text = yield from _read_pair_value(reader, pairs)
+        values.sources.append((key, text))
+        values.texts[key] = _read_typed(text, {"type": value_type})
+    yield from reader.read_through(pairs.call_closer)
+    key_tag, value_tag = pairs.tag("arg_key"), pairs.tag("arg_value")
+    return unreadable_call(
+        "bad_xml", f"Only {key_tag} and {value_tag} pairs are allowed inside the call, each key once."
+    )
+
+
+def _read_pair_value(reader: Reader, pairs: PairSyntax) -> Parsing[str]:
+    """Read a literal value, whose last line end does not belong to it if it also begins with one."""
+    following = (pairs.tag("arg_key"), pairs.call_closer)
+    text, _ = yield from _read_until(
+        reader, [], (pairs.end("arg_value"),), following, pairs.call_opener, pairs.call_closer
+    )
+    return _trim(text) if text.startswith(("\n", "\r\n")) else text

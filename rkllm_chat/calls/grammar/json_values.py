@@ -1,0 +1,341 @@
+"""Convert JSON Schemas to GBNF for JSON, compact or indented, with keys in the schema's order.
+
+Every value that the grammar allows is valid, except for what a grammar of this size cannot express: `pattern`,
+`format`, `multipleOf`, `uniqueItems`, `contains`, `not`, conditions, the "exactly one" of `oneOf`, counts and patterns
+of names, `allOf` beyond what `resolve.join` merges, and an undeclared name that occurs twice. Undeclared names are
+written where the schema asks for them: by `additionalProperties`, or by declaring none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
+from string import ascii_letters
+from typing import Any
+
+from ..arguments import remove_patterns
+from ..json_repair import RESERVED_WORDS
+from ..schema.resolve import (
+    BudgetedSchema,
+    enum_values,
+    item_schema,
+    list_variants,
+    properties_of,
+    required_of,
+    type_of,
+)
+from ..schema.validate import is_valid
+from .gbnf import NO_MATCH, SPACE, GrammarRules, any_of, literal, none_of, one_literal_of, one_of, repeat
+from .number_ranges import Bound, integers, numbers
+from .text_values import TextStyle, write_text
+
+_MAX_FREE_DEPTH = 8
+_MAX_STEPS = 20_000
+_SEPARATOR = f'"," {SPACE}'
+_GEMMA_QUOTE = "<escape>"
+_HEX = "[0-9a-fA-F]"
+# surrogates are excluded: half of a pair is no character
+ESCAPE = rf'"\\" (["\\/bfnrt] | "u" ([0-9a-cA-CeEfF] {_HEX}{{3}} | [dD] [0-7] {_HEX}{{2}}))'
+
+
+@dataclass(frozen=True)
+class JsonStyle:
+    """How JSON is written inside a call.
+
+    Attributes:
+        write: Writes a value.
+        write_key: Writes the name of a declared member.
+        opening: What begins a text.
+        text: How a text continues.
+        is_bare: Whether the names of members that are not declared are words without quotes.
+    """
+
+    write: Callable[[Any], str]
+    write_key: Callable[[str], str]
+    opening: str
+    text: TextStyle
+    is_bare: bool = False
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The fixed texts of a value."""
+        return (self.opening, self.text.closing)
+
+    def write_arguments(self, rules: GrammarRules, schema: Mapping[str, Any]) -> str | None:
+        """Return the expression of a tool's arguments as an object; None if no arguments are valid."""
+        values = JsonRules(rules, schema, self)
+        return one_of(values.object(variant) for variant in values.argument_variants())
+
+
+def write_json(value: Any) -> str:
+    """Write a value as JSON."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _write_gemma(value: Any) -> str:
+    """Write a value as FunctionGemma does: texts between marks, names without quotes."""
+    if isinstance(value, str) and _GEMMA_QUOTE not in value:
+        return f"{_GEMMA_QUOTE}{value}{_GEMMA_QUOTE}"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{_write_gemma_key(key)}:{_write_gemma(item)}" for key, item in value.items()) + "}"
+    return f"[{','.join(map(_write_gemma, value))}]" if isinstance(value, list) else write_json(value)
+
+
+def _write_gemma_key(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() and name not in RESERVED_WORDS else write_json(name)
+
+
+JSON = JsonStyle(write_json, write_json, '"', TextStyle('"', escaped='"\\', escapes=ESCAPE))
+GEMMA = JsonStyle(
+    *(_write_gemma, _write_gemma_key, _GEMMA_QUOTE),
+    TextStyle(_GEMMA_QUOTE, controls=True, leads=(_GEMMA_QUOTE[:4],)),
+    is_bare=True,
+)
+
+
+class JsonRules:
+    """Converts one tool's schema to rules. Its methods return expressions, or None if no value is valid.
+
+    Raises `BudgetExceededError` for a schema whose parts refer to each other without end.
+    """
+
+    def __init__(self, rules: GrammarRules, schema: Mapping[str, Any], style: JsonStyle) -> None:
+        self.rules = rules
+        self.root = BudgetedSchema(remove_patterns(schema), _MAX_STEPS)
+        self.style = style
+        self._named: dict[str, str | None] = {}
+
+    def write_value(self, schema: Any) -> str | None:
+        """Return the expression of a value; a recursive schema becomes a recursive rule."""
+        key = json.dumps(schema)
+        if key not in self._named:
+            name = self._named[key] = self.rules.reserve()
+            body = one_of(self.variant(variant) for variant in list_variants(schema, self.root))
+            self.rules.define(name, body or NO_MATCH)
+            self._named[key] = name if body else None
+        return self._named[key]
+
+    def argument_variants(self) -> list[dict[str, Any]]:
+        """Return the variants of the tool's arguments; a tool that declares no arguments takes none."""
+        variants = list_variants(self.root, self.root)
+        return [{"properties": {}, **variant} for variant in variants if type_of(variant) in ("object", "")]
+
+    def variant(self, variant: Mapping[str, Any]) -> str | None:
+        """Return the expression of a variant: a schema without unions and with at most one type."""
+        choices = self.allowed_values(variant)
+        if choices is not None:
+            return one_literal_of(dict.fromkeys(map(self.style.write, choices), "")) if choices else None
+        return _WRITERS[type_of(variant)](self, variant)
+
+    def allowed_values(self, variant: Mapping[str, Any]) -> list[Any] | None:
+        """Return the enumerated values that satisfy the other keywords; None if no values are enumerated."""
+        word = "const" if "const" in variant else "enum"
+        others = {key: value for key, value in variant.items() if key != word}
+        named = enum_values(variant)
+        return None if named is None else [choice for choice in named if is_valid(choice, others, self.root)]
+
+    def text(self, variant: Mapping[str, Any]) -> str:
+        """Return the expression of a string."""
+        text = write_text(self.rules, self.style.text, *size_limits(variant, "Length"))
+        return self.rules.add(f"{literal(self.style.opening)} {text}")
+
+    def integer(self, variant: Mapping[str, Any]) -> str | None:
+        """Return the expression of an integer within its bounds."""
+        expression = integers(_lower(variant), _upper(variant))
+        return expression and self.rules.add(expression)
+
+    def number(self, variant: Mapping[str, Any]) -> str | None:
+        """Return the expression of a number within its bounds."""
+        expression = numbers(_lower(variant), _upper(variant))
+        return expression and self.rules.add(expression)
+
+    def boolean(self, _leaf: Mapping[str, Any]) -> str:
+        """Return the expression of true and false."""
+        return self.rules.add('"true" | "false"')
+
+    def null(self, _leaf: Mapping[str, Any]) -> str:
+        """Return the expression of null."""
+        return '"null"'
+
+    def array(self, variant: Mapping[str, Any]) -> str | None:
+        """Return the expression of a list."""
+        least, most = size_limits(variant, "Items")
+        items = self._items(variant, 0, least, most)
+        return None if items is None else f'"[" {SPACE} {items} {SPACE} "]"'
+
+    def _items(self, variant: Mapping[str, Any], index: int, least: int, most: int | None) -> str | None:
+        """Return the expression of the items from `index` on, starting with the comma if there is one."""
+        nothing = None if index < least else ""
+        if most is not None and index >= most:
+            return nothing
+        item = self.write_value(item_schema(variant, index))
+        if item is None:
+            return nothing
+        comma = f"{_SEPARATOR} " if index else ""
+        if index >= len(_first_items(variant)) and index:
+            more = None if most is None else most - index
+            return repeat(self.rules, f"{comma}{item}", max(least - index, 0), more)
+        following = self._items(variant, index + 1, least, most)
+        if following is None:
+            return nothing
+        return f"{comma}{item} {following}" if nothing is None else f"({comma}{item} {following})?"
+
+    def object(self, variant: Mapping[str, Any]) -> str | None:
+        """Return the expression of an object."""
+        members = self._members(variant)
+        return None if members is None else f'"{{" {SPACE} {members} {SPACE} "}}"'
+
+    def _members(self, variant: Mapping[str, Any]) -> str | None:
+        """Return the expression of the members, in the schema's order."""
+        additional = self.undeclared_member(variant)
+        if not (schemas := declared_members(variant)):
+            return self._free_members(additional, *size_limits(variant, "Properties"))
+        started = f"({_SEPARATOR} {additional})*" if additional else ""
+        first: str | None = f"({additional} {started})?" if additional else ""
+        required = required_of(variant)
+        for name, schema in reversed(schemas.items()):
+            value = self.write_value(schema)
+            if value is None and name in required:
+                return None
+            if value is None:
+                continue
+            member = self.rules.add(f'{literal(self.style.write_key(name))} ":" {SPACE} {value}')
+            alone = f"{member} {started}"
+            first = self.rules.add(alone if name in required else f"({alone} | {first})")
+            following = f"{_SEPARATOR} {member}" if name in required else f"({_SEPARATOR} {member})?"
+            started = self.rules.add(f"{following} {started}".strip())
+        return first
+
+    def _free_members(self, additional: str | None, least: int, most: int | None) -> str | None:
+        if additional is None or most == 0:
+            return "" if not least else None
+        more = repeat(self.rules, f"{_SEPARATOR} {additional}", max(least - 1, 0), None if most is None else most - 1)
+        return f"{additional} {more}" if least else f"({additional} {more})?"
+
+    def undeclared_member(self, variant: Mapping[str, Any]) -> str | None:
+        """Return the expression of a member with an undeclared name; None if the schema does not ask for any."""
+        value = self.write_value(undeclared_schema(variant))
+        return value and self.rules.add(f'{self._undeclared_name(declared_members(variant))} ":" {SPACE} {value}')
+
+    def _undeclared_name(self, declared: Iterable[str] = ()) -> str:
+        style = self.style
+        if style.is_bare:
+            word = self.rules.add("[A-Za-z0-9_]")
+            return name_except(["", *declared, *RESERVED_WORDS], word, allowed=f"{ascii_letters}_")
+        if not declared:
+            return self.text({})
+        plain = self.rules.add(none_of(style.text.special))
+        name = name_except(declared, plain, style.text.special)
+        return f"{literal(style.opening)} {name} {literal(style.text.closing)}"
+
+    def anything(self, _leaf: Mapping[str, Any]) -> str:
+        """Return the expression of any value, nested at most `_DEEPEST_FREE` levels."""
+        return self.free_value(_MAX_FREE_DEPTH)
+
+    def free_value(self, depth: int) -> str:
+        """Return the expression of any JSON value, nested at most `depth` levels.
+
+        A small model could open brackets without end.
+        """
+        plain = f'{self.text({})} | {self.number({})} | "true" | "false" | "null"'
+        if not depth:
+            return self.rules.add(plain)
+        inner = self.free_value(depth - 1)
+        member = f'{self._undeclared_name()} ":" {SPACE} {inner}'
+        listed = f'"[" {SPACE} ({inner} ({_SEPARATOR} {inner})*)? {SPACE} "]"'
+        named = f'"{{" {SPACE} ({member} ({_SEPARATOR} {member})*)? {SPACE} "}}"'
+        return self.rules.add(f"{plain} | {listed} | {named}")
+
+
+_WRITERS: dict[str, Callable[[JsonRules, Mapping[str, Any]], str | None]] = {
+    "string": JsonRules.text,
+    "integer": JsonRules.integer,
+    "number": JsonRules.number,
+    "boolean": JsonRules.boolean,
+    "null": JsonRules.null,
+    "array": JsonRules.array,
+    "object": JsonRules.object,
+    "": JsonRules.anything,
+}
+
+
+def declared_members(variant: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the declared members of an object, and those that are required without being declared."""
+    additional = variant.get("additionalProperties", True)
+    return {
+        **properties_of(variant),
+        **{name: additional for name in required_of(variant) if name not in properties_of(variant)},
+    }
+
+
+def undeclared_schema(variant: Mapping[str, Any]) -> Any:
+    """Return the schema of undeclared members; False if none are allowed, or none are asked for."""
+    return variant.get("additionalProperties", not declared_members(variant) and "properties" not in variant)
+
+
+def _first_items(variant: Mapping[str, Any]) -> list[Any]:
+    """Return the items with a schema of their own."""
+    first = variant["items"] if isinstance(variant.get("items"), list) else variant.get("prefixItems")
+    return first if isinstance(first, list) else []
+
+
+def size_limits(variant: Mapping[str, Any], what: str) -> tuple[int, int | None]:
+    """Return the minimum and the maximum of `what` ("Length", "Items", "Properties"); None for no maximum."""
+    least, most = (_whole_of(variant.get(word + what)) for word in ("min", "max"))
+    return least or 0, most
+
+
+def _whole_of(value: Any) -> int | None:
+    number = _number_of(value)
+    return int(number) if number is not None and number >= 0 else None
+
+
+def _number_of(value: Any) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return Decimal(repr(value)) if isinstance(value, int) or isfinite(value) else None
+
+
+def _lower(variant: Mapping[str, Any]) -> Bound | None:
+    """Return the larger of the lower bounds."""
+    bounds = _bounds(variant, "minimum", "exclusiveMinimum")
+    return max(bounds, key=lambda bound: (bound.value, bound.is_open), default=None)
+
+
+def _upper(variant: Mapping[str, Any]) -> Bound | None:
+    """Return the smaller of the upper bounds."""
+    bounds = _bounds(variant, "maximum", "exclusiveMaximum")
+    return min(bounds, key=lambda bound: (bound.value, not bound.is_open), default=None)
+
+
+def _bounds(variant: Mapping[str, Any], closed: str, opened: str) -> list[Bound]:
+    inclusive, exclusive = _number_of(variant.get(closed)), _number_of(variant.get(opened))
+    is_open = variant.get(opened) is True  # until draft 4
+    return [
+        *([Bound(inclusive, is_open)] if inclusive is not None else []),
+        *([Bound(exclusive, True)] if exclusive is not None else []),
+    ]
+
+
+def name_except(names: Iterable[str], plain: str, special: str = "", allowed: str = "") -> str:
+    """Return an expression for a name that is none of `names`.
+
+    Args:
+        names: The excluded names.
+        plain: Expression of one character of the name.
+        special: Characters that the name cannot contain.
+        allowed: The only characters with which it may differ from an excluded name; "" if it may with any other.
+    """
+    children: dict[str, list[str]] = {}
+    for name in filter(None, names):
+        if name[0] in allowed if allowed else name[0] not in special:
+            children.setdefault(name[0], []).append(name[1:])
+    others = "".join(char for char in allowed if char not in children)
+    different = any_of(others) if allowed else none_of(special + "".join(children))
+    alternatives = [
+        f"{literal(char)} {name_except(rests, plain, special, allowed)}" for char, rests in children.items()
+    ]
+    return one_of([*alternatives, f"{different} {plain}*", *([] if "" in names else ['""'])]) or NO_MATCH

@@ -1,0 +1,83 @@
+"""Search for literal strings in text that is still growing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache, lru_cache
+
+_NOTHING = "(?!)"
+"""A pattern that never matches."""
+
+
+class Markers:
+    """A set of literals to search for; without literals nothing is ever found.
+
+    Attributes:
+        literals: The literals, longest first.
+        pattern: Matches the longest literal at a position.
+        first_char: Matches the first character of any literal.
+        edge_char: As `first_char`, and the characters of `also`.
+    """
+
+    def __init__(self, literals: Iterable[str], also: str = "") -> None:
+        """Compile the patterns.
+
+        Args:
+            literals: What to search for.
+            also: Characters that count as edges besides the first characters of the literals.
+        """
+        self.literals = tuple(sorted(set(literals), key=len, reverse=True))
+        self.pattern = re.compile("|".join(map(re.escape, self.literals)) or _NOTHING)
+        self.first_char = _one_of({literal[0] for literal in self.literals})
+        self.edge_char = _one_of({*also, *(literal[0] for literal in self.literals)})
+        self._beginnings = {literal[:end] for literal in self.literals for end in range(len(literal))}
+        self._longest = max(map(len, self.literals), default=1) - 1
+
+    def find(self, text: str, at: int, is_all: bool) -> re.Match[str] | None:
+        """Return the first literal in `text` from `at` on, or None if a longer or earlier one may still be growing.
+
+        Args:
+            text: The text so far.
+            at: Where to begin.
+            is_all: Whether the text is complete, so that nothing can grow.
+        """
+        match = self.pattern.search(text, at)
+        if not match or is_all or match.start() < len(text) - self._longest:
+            return match
+        return None if len(text) - self.count_partial(text, at) <= match.start() else match
+
+    def match(self, text: str, at: int, is_all: bool) -> str | None:
+        """Return the longest literal with which `text` goes on at `at`; "" if none does, None while undecided."""
+        match = self.pattern.match(text, at)
+        if not is_all and len(text) - at <= self._longest and text[at:] in self._beginnings:
+            return None
+        return match[0] if match else ""
+
+    def count_partial(self, text: str, at: int) -> int:
+        """Count the characters at the end of `text` that may be the beginning of a literal.
+
+        >>> Markers(["[TOOL_CALL]"]).count_partial("ab[TOOL", 0)
+        5
+        """
+        for match in self.first_char.finditer(text, max(at, len(text) - self._longest)):
+            if text[match.start() :] in self._beginnings:
+                return len(text) - match.start()
+        return 0
+
+
+def _one_of(characters: Iterable[str]) -> re.Pattern[str]:
+    distinct = "".join(sorted(characters))
+    return re.compile(f"[{re.escape(distinct)}]" if distinct else _NOTHING)
+
+
+@lru_cache(256)
+def compile_markers(literals: tuple[str, ...]) -> Markers:
+    """Return the cached `Markers` of these literals."""
+    return Markers(literals)
+
+
+@cache
+def char_pattern(character: str) -> re.Pattern[str]:
+    """Return the cached pattern of one character."""
+    return re.compile(re.escape(character))

@@ -1,0 +1,276 @@
+"""FAMILIES: the format each model family is asked to write calls in, and the other formats it may write.
+
+A family is found by the names of a model and by its chat template. The rule: a family is asked for the format it was
+trained on if the marker is plain text and the family's own template teaches it; else for our default format `json`,
+which no runtime strips of its markers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ..core.i18n import Words
+from ..core.messages import Tool
+from .arguments import MAX_STEPS
+from .formats import FORMATS, Format, select_formats
+from .scanner import Scanner
+from .schema.resolve import BudgetedSchema, BudgetExceededError, list_variants, properties_of
+from .tool_names import find_tools
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model family.
+
+    Attributes:
+        name: Its key in `FAMILIES`.
+        name_pattern: Pattern of its model names, in lower case with `-` for each blank and `_`.
+        preferred_format: The row of `FORMATS` to ask for.
+        accepted_formats: The formats of its own.
+        starts_in_thought: Whether its template begins each reply inside a thought.
+    """
+
+    name: str
+    name_pattern: str = ""
+    preferred_format: str = "json"
+    accepted_formats: tuple[str, ...] = ()
+    starts_in_thought: bool = False
+
+
+UNKNOWN = Family("unknown")
+
+# The first row whose pattern matches wins. The comments say why a group is asked for its format.
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        # the model that ships, of any architecture: default format
+        Family("tiny-tools", r"tiny-tools"),
+        # tuned from another family to call tools, with a text marker: their own format, they know no other
+        Family("hermes", r"hermes-(?:2-pro|2-theta|[34])|groq.*tool-use|arch-function", "hermes", ("hermes",)),
+        Family("functionary-3.1", r"functionary.*3\.1", "llama3-function", ("llama3-function",)),
+        Family("functionary", r"functionary", "functionary", ("functionary", "llama3-function")),
+        Family("nemotron-3", r"nemotron-3(?![.\d])", "qwen3-coder", ("qwen3-coder",), starts_in_thought=True),
+        Family("nemotron-2", r"nemotron-nano-(?:9|12)b", "nemotron", ("nemotron",), starts_in_thought=True),
+        Family("nemotron", r"nemotron-(?:nano|super)", "nemotron", ("nemotron",)),
+        # tuned or distilled, without a marker, or with one that the template only renders in a history: default format
+        Family(
+            "deepseek-r1",
+            r"deepseek.*(?:r1|distill|qwen)|r1-distill",
+            accepted_formats=("deepseek",),
+            starts_in_thought=True,
+        ),
+        Family(
+            "deepseek-v3.2",
+            r"deepseek.*v(?:3\.2|4)",
+            accepted_formats=("dsml", "deepseek-v3.1", "deepseek"),
+            starts_in_thought=True,
+        ),
+        Family("deepseek-v3.1", r"deepseek.*v3\.1", accepted_formats=("deepseek-v3.1", "deepseek")),
+        Family("deepseek", r"deepseek", accepted_formats=("deepseek",)),
+        Family("xlam", r"xlam|hammer", accepted_formats=("xlam",)),
+        Family("toolace", r"toolace|watt-tool", accepted_formats=("pythonic",)),
+        Family("firefunction", r"firefunction", accepted_formats=("phi4",)),
+        # never trained on a format, whatever they were made from: default format
+        Family(
+            "plain",
+            r"tinyllama|codellama|openhermes|nous-hermes|zephyr|vicuna|falcon|telechat|rwkv|internvl|smolvlm|janus"
+            r"|phi-?[1-3](?!\d)|minicpm-?(?:[12]b|2\.4b|s-1b|moe|[vo](?![a-z])|llama3)",
+        ),
+        # a text marker that their own template teaches: their own format, in which small models do best
+        Family(
+            "qwen3.5",
+            r"qwen-?3[.-][5-9](?![\d.]*[bm])|qwen35(?!\d)",
+            "qwen3-coder",
+            ("qwen3-coder", "hermes"),
+            starts_in_thought=True,
+        ),
+        Family("qwen3-coder", r"qwen-?3-coder", "qwen3-coder", ("qwen3-coder", "hermes")),
+        Family("qwen3-thinking", r"qwen-?3.*thinking|qwq", "hermes", ("hermes",), starts_in_thought=True),
+        Family("qwen3", r"qwen-?3", "hermes", ("hermes",)),
+        Family("qwen2.5", r"qwen-?2[.-]5(?![\d.]*b)", "hermes", ("hermes",)),
+        Family("smollm3", r"smollm-?3", "hermes", ("hermes", "smollm3-code")),
+        Family("granite4", r"granite-?(?:4|(?:moe-?)?hybrid)", "hermes", ("hermes", "granite")),
+        Family("glm4.5", r"glm-?4[.-][5-7](?!b)|glm4moe", "glm4.5", ("glm4.5",)),
+        Family("ling3", r"(?:ling|ring)-?3|poolside|laguna", "glm4.5", ("glm4.5",), starts_in_thought=True),
+        Family("ling", r"(?:ling|ring)-", "hermes", ("hermes",)),
+        Family("step3.5", r"step-?3[.-][5-9]", "qwen3-coder", ("qwen3-coder", "hermes"), starts_in_thought=True),
+        Family("exaone4", r"exaone-?4", "hermes", ("hermes",), starts_in_thought=True),
+        Family("ernie4.5", r"ernie-?4[.-]5", "hermes", ("hermes",)),
+        Family("trinity", r"trinity|reka-edge", "hermes", ("hermes",)),
+        Family("minicpm5", r"minicpm-?5", "minicpm5", ("minicpm5",)),
+        Family("functiongemma", r"function-?gemma", "functiongemma", ("functiongemma",)),
+        # the marker is a control token, which runtimes may strip and we break in a history: default format
+        Family(
+            "mistral-3",
+            r"mistral-small-3\.2|devstral|magistral|ministral-3(?!b)|mistral-(?:medium|large)-3",
+            accepted_formats=("mistral-args", "mistral"),
+        ),
+        Family("mistral", r"m(?:is|ix|inis)tral|codestral", accepted_formats=("mistral", "mistral-args")),
+        Family("internlm2", r"internlm", accepted_formats=("internlm2",)),
+        Family("minicpm", r"minicpm", accepted_formats=("minicpm",)),
+        Family("gemma4", r"gemma-?4", accepted_formats=("gemma4",)),
+        Family("phi4", r"phi-?4", accepted_formats=("phi4",)),
+        Family("granite", r"granite", accepted_formats=("granite",)),
+        Family("command-r", r"command-[ar]|cohere|north-", accepted_formats=("command-r",)),
+        Family("lfm2", r"lfm-?2", accepted_formats=("lfm2",)),
+        Family("gpt-oss", r"gpt-?oss", accepted_formats=("harmony",)),
+        Family("kimi-k2", r"kimi-?k2", accepted_formats=("kimi-k2",)),
+        Family("kimi-k3", r"kimi-?k3", accepted_formats=("kimi-k3",), starts_in_thought=True),
+        Family("gigachat3.5", r"gigachat-?3[.-]5", accepted_formats=("gigachat3.5",)),
+        Family("gigachat3", r"gigachat", accepted_formats=("gigachat3",)),
+        Family("apertus", r"apertus", accepted_formats=("apertus",)),
+        Family("minimax-m3", r"minimax-?m3", accepted_formats=("minimax-m3", "minimax-m2")),
+        Family(
+            "minimax-m2", r"minimax", accepted_formats=("minimax-m2", "hermes", "tool-calls"), starts_in_thought=True
+        ),
+        Family("hy3", r"hy-?[34](?![\w])|hunyuan-?3", accepted_formats=("hy3", "glm4.5")),
+        Family("tool-calls", r"hunyuan|jamba", accepted_formats=("tool-calls",)),
+        Family("apriel", r"apriel", accepted_formats=("tool-calls",)),
+        Family("longcat", r"longcat", accepted_formats=("longcat",)),
+        Family("step3", r"step-?3", accepted_formats=("step3",), starts_in_thought=True),
+        Family("seed-oss", r"seed-oss", accepted_formats=("seed-oss", "qwen3-coder")),
+        Family("plamo3", r"plamo", accepted_formats=("plamo3",)),
+        Family("dots", r"dots[.-]", accepted_formats=("dots",)),
+        Family("muse", r"muse-", accepted_formats=("muse",)),
+        Family("k2-horizon", r"k2-horizon", accepted_formats=("k2-horizon",), starts_in_thought=True),
+        # no marker, or none that a template teaches: after a sentence, a call would look like prose: default format
+        Family("llama4", r"llama-?4", accepted_formats=("llama4", "pythonic", "llama3")),
+        Family("llama3", r"llama-?3", accepted_formats=("llama3", "pythonic", "llama3-function")),
+        Family("olmo3", r"olmo-?3", accepted_formats=("olmo3", "pythonic")),
+        Family("chatglm3", r"chatglm", accepted_formats=("chatglm3",)),
+        Family("glm4", r"glm-?4|glm-edge", accepted_formats=("glm4",)),
+        Family("gemma", r"[a-z]*gemma", accepted_formats=("gemma3",)),
+        Family("smollm2", r"smollm-?2", accepted_formats=("hermes",)),
+        # in its own format it continues with the expected result unless stopped: default format
+        Family("qwen2", r"(?:code)?qwen", accepted_formats=("qwen2",)),
+    )
+}
+
+# Family -> texts that a chat template contains, all of them, if it teaches its first format; most specific first.
+TEMPLATE_MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("deepseek-v3.2", ("｜DSML｜",)),
+    ("gigachat3.5", ("GCML",)),
+    ("gigachat3", ("<|role_sep|>", "<|message_sep|>")),
+    ("minimax-m3", ("]<]minimax[>[", "<tool_call>")),
+    ("minimax-m3", ("]<]minimax[>[",)),
+    ("minimax-m2", ("<minimax:tool_call>",)),
+    ("seed-oss", ("<seed:tool_call>", "<function=", "<parameter=")),
+    ("longcat", ("<longcat_tool_call>",)),
+    ("k2-horizon", ("ifm|tool_call",)),
+    ("muse", ("atem:",)),
+    ("plamo3", ("plamo:begin_tool_requests",)),
+    ("step3", ("steptml:",)),
+    ("dots", ("<dots_function_call>",)),
+    ("kimi-k3", ("<|open|>", "<|close|>")),
+    ("kimi-k2", ("<|tool_calls_section_begin|>",)),
+    ("apertus", ("<|tools_prefix|>",)),
+    ("hy3", ("hy_Assistant", "tool_calls")),
+    ("apriel", ("<tool_calls>[", "<tool_call>")),
+    ("tool-calls", ("<tool_calls>[",)),
+    ("olmo3", ("<function_calls>",)),
+    ("llama4", ("<|header_start|>", "<|python_start|>")),
+    ("qwen3-coder", ("<function=", "<parameter=")),
+    ("functionary-3.1", ("<function=",)),
+    ("functionary", (">>>all",)),
+    ("glm4.5", ("<arg_key>",)),
+    ("hermes", ("<tool_call>",)),
+    ("nemotron", ("<TOOLCALL>",)),
+    ("minicpm5", ("<function name=", "<param name=")),
+    ("functiongemma", ("<start_function_call>",)),
+    ("gemma4", ("<|tool_call>",)),
+    ("mistral-3", ("[TOOL_CALLS]", "[ARGS]")),
+    ("mistral", ("[TOOL_CALLS]",)),
+    ("deepseek", ("<｜tool▁calls▁begin｜>", "```json")),
+    ("deepseek-v3.1", ("<｜tool▁calls▁begin｜>",)),
+    ("internlm2", ("<|action_start|>",)),
+    ("minicpm", ("<|tool_call_start|>", "```python")),
+    ("lfm2", ("<|tool_call_start|>",)),
+    ("phi4", ("<|/tool_call|>",)),
+    ("phi4", ("<|/tool|>",)),
+    ("firefunction", ("functools[",)),
+    ("granite", ("<|tool_call|>",)),
+    ("command-r", ("<|START_ACTION|>",)),
+    ("gpt-oss", ("<|channel|>", "<|message|>")),
+    ("qwen2", ("✿FUNCTION✿",)),
+    ("llama3", ("<|python_tag|>",)),
+    ("llama3", ('"parameters": dictionary of argument name',)),
+)
+
+
+def find_family(names: Iterable[str], template: str = "") -> Family:
+    """Find the family of a model.
+
+    A format that the chat template teaches is stronger evidence than a name that belongs to another family; the
+    formats of both are accepted.
+
+    Args:
+        names: What the model is called, most specific first.
+        template: The text of its chat template.
+    """
+    named = next((family for name in names if (family := find_family_by_name(name))), None)
+    taught = _find_taught(template)
+    if named and (not taught or taught[0].accepted_formats[0] in named.accepted_formats):
+        family = named
+    else:
+        family = taught[0] if taught else UNKNOWN
+    named_accepts = named.accepted_formats if named else ()
+    accepts = (*family.accepted_formats, *(row.accepted_formats[0] for row in taught), *named_accepts)
+    return replace(family, accepted_formats=tuple(dict.fromkeys(accepts)))
+
+
+def _find_taught(template: str) -> list[Family]:
+    """Return the families whose format a chat template teaches, most specific first."""
+    matches = [(name, set(texts)) for name, texts in TEMPLATE_MARKERS if all(text in template for text in texts)]
+    return [FAMILIES[name] for name, texts in matches if not any(texts < other for _, other in matches)]
+
+
+def find_family_by_name(name: str) -> Family | None:
+    """Return the first family whose pattern occurs in the name of a model or in the last part of a path."""
+    normalized = re.sub(r"[\s_]+", "-", name.rpartition("/")[2]).casefold()
+    matches = (family for family in FAMILIES.values() if re.search(rf"(?<![a-z])(?:{family.name_pattern})", normalized))
+    return next(matches, None)
+
+
+def resolve_formats(format_name: str, accepts: Iterable[str]) -> tuple[Format, ...]:
+    """Return the formats to accept from a model: the one asked for, the common ones, and those of its family.
+
+    Unknown rows, which a session of another version may name, are ignored.
+    """
+    return select_formats(format_name if format_name in FORMATS else "", [row for row in accepts if row in FORMATS])
+
+
+def make_scanner(
+    format_name: str, accepts: Sequence[str], tools: Sequence[Tool] = (), words: Words | None = None
+) -> Scanner:
+    """Create a scanner for the replies of a model.
+
+    Args:
+        format_name: The row of `FORMATS` that the model is asked for.
+        accepts: The formats of its family.
+        tools: The tools it is offered.
+        words: The catalogue of its prompts, whose result headings the scanner recognizes as invented results.
+    """
+
+    def headings(name: str) -> tuple[str, ...]:
+        keys = ("prompt.result", "prompt.failed") if words else ()
+        return tuple(words(key, tool=tool.name) for tool in find_tools(name, tools) for key in keys if words)
+
+    def parameters_of(name: str) -> set[str]:
+        try:
+            schemas = [BudgetedSchema(tool.schema, MAX_STEPS) for tool in find_tools(name, tools)]
+            return {key for schema in schemas for one in list_variants(schema, schema) for key in properties_of(one)}
+        except (BudgetExceededError, RecursionError):
+            return set()
+
+    rows = [row for row in (format_name, *accepts) if row in FORMATS]
+    return Scanner(
+        resolve_formats(format_name, accepts),
+        lambda name: bool(find_tools(name, tools)),
+        headings=headings,
+        parameters_of=parameters_of,
+        thought_ending=[FORMATS[row] for row in rows if FORMATS[row].call_ends_thought],
+    )

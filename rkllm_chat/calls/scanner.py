@@ -1,0 +1,453 @@
+"""Find thoughts and tool calls in the text of a model while it is streamed.
+
+A state machine over a `Reader`: text, thought, fence, quotation, or a candidate call that its format accepts or
+rejects. The events do not depend on how the text is chunked (adjacent `Text` events joined), and only what may be the
+beginning of a marker is delayed. A reply that ends inside a call yields CallUnreadable("truncated"); such a call is
+never completed and never executed. Text after a call that imitates its result is reported as `InventedResult`, up to
+the end of the reply. Calls are only found here, never executed.
+
+Cost: each character is examined a bounded number of times, however the text is chunked. Outside of markers, a chunk
+that contains no first character of any marker is passed on unchanged; inside a call, the reader names the character it
+waits for, and chunks without it are only buffered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+
+from ..core.events import CallFound, CallUnreadable, Text, Thought
+from .formats import (
+    CONTROL_TOKENS,
+    TURN_OPENERS,
+    BodyReader,
+    Format,
+    ParsedCalls,
+    ReadContext,
+    select_formats,
+)
+from .formats.common import FENCE, NO_END, add_repairs, unreadable_call
+from .formats.unmarked import read_bare_json, read_bare_python
+from .incremental_reader import CharPattern, EndOfTextError, Parsing, Reader, TooLongError
+from .literals import Markers, char_pattern, compile_markers
+
+THINK_TAGS = {"<think>": "</think>"}
+_FENCES = ("```", "~~~")
+_QUOTED_LINE = "> "
+_END_ONLY = ("</s>", "<eos>")
+_LINE_END = char_pattern("\n")
+_MAX_RUN_LENGTH = 32
+"""Maximum length of a code fence, and of the blanks before it."""
+_MAX_THOUGHT_LENGTH = 65536
+"""How much of a thought is searched for a misplaced call, in characters."""
+
+_TOKEN_PREFIXES = ("<|", "<｜", "✿")
+"""Prefixes of special tokens, which no prose contains: such a token begins a result anywhere in a line."""
+
+
+@dataclass(frozen=True)
+class InventedResult:
+    """Text that the model wrote after a call as if it were the result, with all that follows it."""
+
+    text: str
+
+
+ScannerEvent = Text | Thought | CallFound | CallUnreadable | InventedResult
+
+
+def _knows_none(_name: str) -> bool:
+    return False
+
+
+def _names_none(_name: str) -> tuple[str, ...]:
+    return ()
+
+
+class Scanner:
+    """Incremental scanner: feed it a reply chunk by chunk; each call returns the events that are certain by then.
+
+    Attributes:
+        retained_length: Length of the reply, in characters, up to the end of its last call or word, and before any
+            invented result.
+    """
+
+    def __init__(
+        self,
+        formats: Iterable[Format] = select_formats(),
+        is_known: Callable[[str], bool] = _knows_none,
+        starts_in_thought: bool = False,
+        headings: Callable[[str], tuple[str, ...]] = _names_none,
+        parameters_of: Callable[[str], Collection[str]] = _names_none,
+        thought_ending: Iterable[Format] = (),
+    ) -> None:
+        """Create a scanner for one reply.
+
+        Args:
+            formats: The call formats that the model may write.
+            is_known: Tells whether a tool has that name. A call without a marker counts only if its tool is known.
+            starts_in_thought: Whether the prompt already ends with the opening of a thought.
+            headings: Maps the name of a called tool to the headings that the prompt puts above its results.
+            parameters_of: Maps the name of a tool to the names of its parameters. A call is unreadable if the end tag
+                of an argument may be missing before another parameter.
+            thought_ending: The formats in which a call is meant that ends a thought which is never closed.
+        """
+        self._formats = tuple(formats)
+        self._thought_ending = tuple(thought_ending)
+        self._headings = headings
+        self._lexicon = _lexicon_of(self._formats)
+        self._context = ReadContext(is_known, parameters_of, self._lexicon.ordered_openers, self._lexicon.turn_ends)
+        self._markers = self._lexicon.markers
+        self._results: tuple[str, ...] = ()  # openers of a result; empty before the first call
+        self._beginning: frozenset[str] = frozenset()  # the markers that begin with one of these
+        self._reader = Reader()
+        self._events: list[ScannerEvent] = []
+        self._thoughts: list[str] = []
+        self._is_in_thought = False
+        self._calls = 0
+        self._is_fresh = True  # only white space since the reply began or a call ended
+        self._has_text = False
+        self._indent: str | None = ""  # the current line while it is blank
+        self._flow: tuple[type[Text] | type[Thought], CharPattern] | None = None
+        self._edge: CharPattern | None = None
+        self._fed = self.retained_length = 0
+        self._scan = self._read_reply(starts_in_thought)
+
+    def feed(self, text: str) -> list[ScannerEvent]:
+        """Scan the next chunk and return the events that are certain now."""
+        self._fed += len(text)
+        flow = self._flow
+        if flow and not flow[1].search(text):
+            self.retained_length = self._fed
+            if flow[0] is Thought:
+                self._thoughts.append(text)
+            return [flow[0](text)] if text else []
+        return self._advance() if self._reader.feed(text, self._edge) else []
+
+    def close(self) -> list[ScannerEvent]:
+        """End the reply and return the remaining events."""
+        self._reader.end()
+        return self._advance()
+
+    def _advance(self) -> list[ScannerEvent]:
+        self._flow = None
+        self._edge = next(self._scan, None)
+        seen, self._events = self._events, []
+        return seen
+
+    def _read_reply(self, starts_in_thought: bool) -> Parsing[None]:
+        lexicon, marker = self._lexicon, "-"
+        if starts_in_thought:
+            again = yield from self._reader.peek_literal(tuple(lexicon.thoughts))
+            self._reader.take(len(again))
+            yield from self._read_thought(tuple(lexicon.thoughts.values()))
+        while marker:
+            if self._is_fresh and (yield from self._read_beginning()):
+                continue
+            marker = yield from self._emit_until(Text, self._markers)
+            if self._begins_result(marker):
+                return (yield from self._read_invented(marker))
+            yield from self._read_marked(self._shorten(marker))
+        self._find_call_in_thought()
+
+    def _read_marked(self, mark: str) -> Parsing[None]:
+        lexicon = self._lexicon
+        if mark in lexicon.thoughts:
+            yield from self._read_thought((lexicon.thoughts[mark],))
+        elif mark in lexicon.openers:
+            if not (yield from self._try(mark, lexicon.openers[mark])) and mark not in lexicon.controls:
+                self._emit(Text, mark)
+        elif mark in lexicon.controls:
+            yield from self._drop(mark)
+        elif mark:
+            yield from self._read_quote(mark)
+
+    def _read_beginning(self) -> Parsing[bool]:
+        """Read what only the start of a reply or the end of a call allows: an unmarked call, a redundant end marker."""
+        reader, lexicon = self._reader, self._lexicon
+        if not self._calls and reader.text.startswith(lexicon.ordered_openers, reader.at):
+            return False
+        self._emit(Text, (yield from reader.skip_space()))
+        closer = yield from reader.peek_literal(lexicon.closers if self._calls else ())
+        if closer:
+            reader.take(len(closer))
+            self._keep()
+            return True
+        if (yield from reader.peek_literal(self._results)) or (yield from reader.peek_literal(lexicon.marked)):
+            return False
+        for read in lexicon.bare:
+            if (yield from self._try("", read)):
+                return True
+        fence = yield from reader.peek_literal(_FENCES)
+        if fence:
+            return (yield from self._try("", partial(self._read_fenced, fence)))
+        return False
+
+    def _try(self, opener: str, read: BodyReader) -> Parsing[bool]:
+        """Try to read a call after its opener. False if it is no call; its text is then put back to be read as text."""
+        reader = self._reader
+        reader.start_recording()
+        reader.is_mid_line = not self._is_fresh and self._indent is None
+        parsed: ParsedCalls = None
+        is_too_long = False
+        try:
+            parsed = yield from read(reader, self._context)
+        except EndOfTextError:
+            if reader.is_committed:
+                reader.take_to(len(reader.text))
+                parsed = unreadable_call("truncated", "The reply ended before the call did.")
+        except TooLongError:
+            if reader.is_committed:
+                parsed = unreadable_call("too_large", f"The call is longer than {reader.max_length} characters.")
+                is_too_long = True
+        written = reader.stop_recording()
+        if parsed is None:
+            reader.unread(written)
+            return False
+        raw = opener + written
+        for result in parsed:
+            if isinstance(result, CallFound):
+                self._events.append(CallFound(result.call, raw))
+            else:
+                self._events.append(CallUnreadable(result.fault, result.detail, raw))
+            raw = ""
+        self._calls += len(parsed)
+        self._is_fresh, self._indent = True, None
+        self._keep()
+        self._expect_results(parsed)
+        if is_too_long:
+            yield from self._discard()
+        return True
+
+    def _expect_results(self, parsed: Sequence[CallFound | CallUnreadable]) -> None:
+        """Treat a result of these calls as invented from here on."""
+        known = self._results or (self._lexicon.results if parsed else ())
+        named = (result.call.name for result in parsed if isinstance(result, CallFound))
+        new = [heading for name in named for heading in self._headings(name) if heading not in known]
+        if new or known is not self._results:
+            self._results = tuple(dict.fromkeys((*known, *new)))
+            self._markers = _markers_with(self._lexicon, self._results)
+            marks = self._markers.literals
+            self._beginning = frozenset(mark for mark in marks if mark.startswith(self._results))
+
+    def _begins_result(self, marker: str) -> bool:
+        is_at_line_begin = self._is_fresh or self._indent is not None
+        return marker in self._beginning and (is_at_line_begin or marker.startswith(_TOKEN_PREFIXES))
+
+    def _shorten(self, marker: str) -> str:
+        """Return the other marker with which a rejected result marker begins; "" if all of it was text."""
+        if marker not in self._beginning:
+            return marker
+        match = self._lexicon.markers.pattern.match(marker)
+        shorter = match[0] if match else ""
+        if shorter:
+            self._reader.unread(marker[len(shorter) :])
+        else:
+            self._emit(Text, marker)
+        return shorter
+
+    def _read_invented(self, beginning: str) -> Parsing[None]:
+        """Report the rest of the reply, whose beginning was already read, as invented."""
+        try:
+            while True:
+                self._events.append(InventedResult(beginning + self._reader.take_to(len(self._reader.text))))
+                beginning = ""
+                yield from self._reader.wait_for_text()
+        except EndOfTextError:
+            pass
+
+    def _discard(self) -> Parsing[None]:
+        """Drop the rest of the reply, which may be the inside of a call that was too large."""
+        try:
+            while True:
+                self._reader.take_to(len(self._reader.text))
+                yield from self._reader.wait_for_text()
+        except EndOfTextError:
+            pass
+
+    def _read_fenced(self, fence: str, reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        """Read calls in a code fence that contains nothing else: of any format, or without a marker."""
+        reader.take(len(fence))
+        yield from reader.read_up_to(_LINE_END)
+        calls: list[CallFound | CallUnreadable] = []
+        while not (yield from self._skip_to_end_of(fence, reader)):
+            parsed = yield from self._read_any(reader, context)
+            if not parsed:
+                return None
+            calls += parsed
+        repairs = (FENCE,) if (yield from reader.skip(fence)) else (FENCE, NO_END)
+        yield from reader.skip_space()
+        if not (yield from reader.is_at_end()) and not (yield from reader.peek_literal(self._lexicon.controls)):
+            return None
+        return [add_repairs(call, *repairs) for call in calls] or None
+
+    def _skip_to_end_of(self, fence: str, reader: Reader) -> Parsing[bool]:
+        yield from reader.skip_space()
+        return (yield from reader.is_next(fence)) or (yield from reader.is_at_end())
+
+    def _read_any(self, reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        """Read a call of any format."""
+        opener = yield from reader.peek_literal(self._lexicon.ordered_openers)
+        if opener:
+            reader.take(len(opener))
+            return (yield from self._lexicon.openers[opener](reader, context))
+        for read in (read_bare_json, read_bare_python):
+            size = reader.size
+            parsed = yield from read(reader, context)
+            if parsed:
+                return parsed
+            reader.rewind(size)
+        return None
+
+    def _emit_until(self, kind: type[Text] | type[Thought], markers: Markers) -> Parsing[str]:
+        """Emit text as events of one kind up to a marker and return the marker; "" at the end of the reply."""
+        reader = self._reader
+        while True:
+            match = markers.find(reader.text, reader.at, reader.ended)
+            end = match.start() if match else len(reader.text)
+            if not match and not reader.ended:
+                end -= markers.count_partial(reader.text, reader.at)
+            if end > reader.at:
+                self._emit(kind, reader.take_to(end))
+            if match:
+                return reader.take_to(match.end())
+            if reader.at == len(reader.text) and (kind is Thought or self._indent is None):
+                self._flow = kind, markers.edge_char
+            try:
+                yield from reader.wait_for_text()
+            except EndOfTextError:
+                if reader.at == len(reader.text):
+                    return ""
+
+    def _emit(self, kind: type[Text] | type[Thought], text: str) -> None:
+        if not text:
+            return
+        self._events.append(kind(text))
+        if text.strip():
+            self._keep()
+        if kind is Thought:
+            self._thoughts.append(text)
+            return
+        line = text.rpartition("\n")[2]
+        before = "" if len(line) < len(text) else self._indent
+        self._indent = before + line if before is not None and not line.strip() else None
+        if text.strip():
+            self._is_fresh, self._has_text = False, True
+
+    def _keep(self) -> None:
+        self.retained_length = self._fed - (len(self._reader.text) - self._reader.at)
+
+    def _read_thought(self, closers: tuple[str, ...]) -> Parsing[None]:
+        self._is_in_thought = not (yield from self._emit_until(Thought, compile_markers(closers)))
+        self._keep()
+        self._is_fresh, self._indent = True, ""
+
+    def _read_quote(self, marker: str) -> Parsing[None]:
+        """Read what Markdown treats as an example: a code fence, inline code, a quoted line."""
+        indent = self._indent if len(self._indent or "") < _MAX_RUN_LENGTH else None
+        self._emit(Text, marker)
+        if indent is not None and marker in _FENCES:
+            run = marker + (yield from self._more_of(marker[0]))
+            yield from self._pass_quoted((f"\n{indent}{run}",))
+        elif indent is not None and marker == _QUOTED_LINE:
+            yield from self._pass_quoted(("\n",))
+        elif marker[0] == "`":
+            run = marker + (yield from self._more_of("`"))
+            yield from self._pass_quoted((run, "\n"))
+
+    def _more_of(self, mark: str) -> Parsing[str]:
+        run = ""
+        while len(run) < _MAX_RUN_LENGTH and (yield from self._reader.skip(mark)):
+            run += mark
+        self._emit(Text, run)
+        return run
+
+    def _pass_quoted(self, ends: tuple[str, ...]) -> Parsing[None]:
+        end = yield from self._emit_until(Text, compile_markers(ends))
+        self._emit(Text, end)
+
+    def _drop(self, control: str) -> Parsing[None]:
+        """Drop a control token; `</s>` only at the end of a reply, because it also closes struck-out text in HTML."""
+        if control not in _END_ONLY:
+            return
+        space = yield from self._reader.skip_space()
+        if not (yield from self._reader.is_at_end()):
+            self._emit(Text, control + space)
+
+    def _find_call_in_thought(self) -> None:
+        """Report a call in a thought if the reply contains nothing else: the model may have meant to make it.
+
+        If the thought is never closed, a call at its end is certain in some formats.
+        """
+        if not self._thoughts or self._calls or self._has_text:
+            return
+        thought = "".join(self._thoughts)[-_MAX_THOUGHT_LENGTH:]
+        for marker in (*self._lexicon.thoughts, *self._lexicon.thoughts.values()):
+            thought = thought.replace(marker, "\n")  # otherwise each nested thought would need a scanner of its own
+        if self._is_in_thought and self._thought_ending:
+            events = self._scan_thought(self._thought_ending, thought)
+            if events and isinstance(events[-1], CallFound):
+                self._events += [event for event in events if isinstance(event, CallFound)]
+                return
+        if any(isinstance(event, CallFound) for event in self._scan_thought(self._formats, thought)):
+            detail = "The call is inside the thinking, where calls are never run."
+            self._events.append(CallUnreadable("call_in_thinking", detail, ""))
+
+    def _scan_thought(self, formats: Sequence[Format], thought: str) -> list[ScannerEvent]:
+        """Scan a thought like a reply; white space is left out."""
+        inner = Scanner(formats, self._context.is_known, parameters_of=self._context.parameters_of)
+        events = inner.feed(thought) + inner.close()
+        return [event for event in events if not isinstance(event, Text) or event.text.strip()]
+
+
+class _Lexicon:
+    """The markers of a set of formats and what each of them begins."""
+
+    def __init__(self, formats: Sequence[Format]) -> None:
+        readers: dict[str, dict[BodyReader, None]] = {}  # a dict keeps the order, a set does not
+        self.thoughts: dict[str, str] = dict(THINK_TAGS)
+        for format_ in formats:
+            for opener, read in format_.openers.items():
+                readers.setdefault(opener, {})[read] = None
+            self.thoughts |= format_.thought_markers
+        self.openers = {opener: _read_first(tuple(found)) for opener, found in readers.items()}
+        self.controls = tuple(
+            dict.fromkeys(mark for format_ in formats for mark in (*CONTROL_TOKENS, *format_.control_tokens))
+        )
+        self.closers = tuple(dict.fromkeys(closer for format_ in formats for closer in format_.closers))
+        self.results = tuple(
+            dict.fromkeys((*TURN_OPENERS, *(mark for format_ in formats for mark in format_.result_openers)))
+        )
+        self.bare = tuple(dict.fromkeys(read for format_ in formats for read in format_.unmarked_readers))
+        self.ordered_openers = tuple(sorted(self.openers, key=len, reverse=True))
+        self.marked = tuple(sorted((*self.openers, *self.thoughts, *self.controls), key=len, reverse=True))
+        self.turn_ends = (*_TOKEN_PREFIXES, *self.controls, *_FENCES)
+        quotes = (*_FENCES, "`", _QUOTED_LINE)
+        self.markers = Markers((*self.openers, *self.thoughts, *self.controls, *quotes), also="\n")
+
+
+def _read_first(readers: Sequence[BodyReader]) -> BodyReader:
+    """Return a reader that reads what the first of these accepts."""
+    if len(readers) == 1:
+        return readers[0]
+
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        size = reader.size
+        for read_body in readers:
+            parsed = yield from read_body(reader, context)
+            if parsed is not None:
+                return parsed
+            reader.rewind(size)
+        return None
+
+    return read
+
+
+@cache
+def _lexicon_of(formats: tuple[Format, ...]) -> _Lexicon:
+    return _Lexicon(formats)
+
+
+@lru_cache(64)
+def _markers_with(lexicon: _Lexicon, results: tuple[str, ...]) -> Markers:
+    return Markers((*lexicon.markers.literals, *results), also="\n")

@@ -1,0 +1,103 @@
+"""Map tools to the names shown to the model, and names written by the model to tools, without guessing.
+
+Accepted spellings: `server__tool`, `server.tool`, `server/tool`, `server:tool`, `server_tool`, and the bare name if
+only one server has it; also with blanks or quotes around it, and with the prefix `functions.`, `tools.` or `mcp__` that
+some models are trained to write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+
+from ..core.identity_cache import cache_by_identity
+from ..core.messages import Tool
+
+NAME_SEPARATORS = ("__", ".", "/", ":", "_")
+_PREFIXES = ("functions.", "tools.", "mcp__")
+_QUOTES = " \t\r\n\"'`“”‘’「」"
+MORE, DESCRIBE = "more", "describe_tool"
+_BUILTIN_NAMES = (MORE, DESCRIBE)
+"""Names of the built-in tools. A server's own `more` is shown with its server's name, and its bare name resolves to it
+only while the built-in one is absent.
+"""
+_MAX_SIMILAR = 8
+_MAX_COMPARED_LENGTH, _MIN_WORD_LENGTH = 80, 4
+_MIN_SIMILARITY, _MIN_SIMILARITY_WITH_WORD = 0.6, 0.3
+"""Minimum similarity (ratio of difflib) of names that are reported as near: without and with a common word."""
+
+
+@cache_by_identity()
+def shown_names(tools: Iterable[Tool]) -> Mapping[str, Tool]:
+    """Map the name shown to the model to each tool, sorted by server and name.
+
+    A tool is shown under its bare name if that is unique and no spelling of another tool, else as `server__tool`.
+    """
+    ordered = sorted(tools, key=lambda tool: (tool.server, tool.name))
+    count = Counter(name for tool in ordered for name in (tool.name, *_spellings(tool)))
+    count.update({tool.name for tool in ordered if tool.name in _BUILTIN_NAMES and tool.server})
+    return {tool.name if count[tool.name] == 1 else tool.full_name: tool for tool in ordered}
+
+
+def shown_name(tool: Tool, tools: Iterable[Tool]) -> str:
+    """Return the name under which the model sees one of these tools."""
+    return next((name for name, other in shown_names(tools).items() if other is tool), tool.full_name)
+
+
+def find_tools(name: str, tools: Iterable[Tool]) -> list[Tool]:
+    """Return all tools that `name` may mean: one is the answer, none is unknown, several are ambiguous.
+
+    A full name wins over a bare one, so that a tool called `a__b` cannot shadow tool `b` of server `a`; and the exact
+    name wins over the name without quotes and prefix.
+    """
+    candidates = list(tools)
+    plain = name.strip(_QUOTES)
+    stripped = [plain.removeprefix(prefix) for prefix in _PREFIXES if plain.startswith(prefix)]
+    first, _, second = plain.partition(".")
+    if first == second:  # a recipient of Muse, for a tool without a namespace
+        stripped.append(first)
+    return next((matches for spelled in (name, plain, *stripped) if (matches := _find_exact(spelled, candidates))), [])
+
+
+def _find_exact(name: str, known: Sequence[Tool]) -> list[Tool]:
+    known = _spelled(known).get(name, ())
+    full = [tool for tool in known if tool.full_name == name and tool.server]
+    joined = [tool for tool in known if name in _spellings(tool)]
+    builtin = [tool for tool in known if tool.full_name == name and name in _BUILTIN_NAMES]
+    return full or builtin or joined or [tool for tool in known if tool.name == name]
+
+
+@cache_by_identity()
+def _spelled(tools: Iterable[Tool]) -> Mapping[str, Sequence[Tool]]:
+    """Map every accepted name to the tools that it may mean."""
+    by_name: dict[str, list[Tool]] = {}
+    for tool in tools:
+        for name in {tool.name, tool.full_name, *_spellings(tool)}:
+            by_name.setdefault(name, []).append(tool)
+    return by_name
+
+
+def _spellings(tool: Tool) -> set[str]:
+    """Return the tool's name with its server's in every accepted spelling."""
+    return {f"{tool.server}{mark}{tool.name}" for mark in NAME_SEPARATORS} if tool.server else set()
+
+
+def similar_names(name: str, tools: Sequence[Tool], max_names: int = _MAX_SIMILAR) -> list[str]:
+    """Return the shown names similar to an unknown one, most similar first, for an error message."""
+    folded_name = name.strip(_QUOTES).casefold()
+    scores = {shown: _compare(folded_name, shown.casefold()) for shown in shown_names(tools)}
+    similar = [shown for shown, score in scores.items() if score]
+    return sorted(similar, key=lambda shown: -scores[shown])[:max_names]
+
+
+def _compare(one: str, other: str) -> float:
+    """Return the similarity of two names from 0 to 1; 0 if they are not near."""
+    alike = SequenceMatcher(None, one[:_MAX_COMPARED_LENGTH], other[:_MAX_COMPARED_LENGTH], autojunk=False).ratio()
+    has_shared = bool(_words_of(one) & _words_of(other))
+    return alike if alike >= (_MIN_SIMILARITY_WITH_WORD if has_shared else _MIN_SIMILARITY) else 0.0
+
+
+def _words_of(name: str) -> set[str]:
+    return {word for word in re.split(r"[\W_]+", name[:_MAX_COMPARED_LENGTH]) if len(word) >= _MIN_WORD_LENGTH}

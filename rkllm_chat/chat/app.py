@@ -1,0 +1,482 @@
+"""Composition root: open model, servers and chat concurrently and close them together. No user interface."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..backends.base import Backend
+from ..config.secrets import add_server_secrets, add_settings_secrets
+from ..config.settings import ServerConfig, Settings
+from ..core.errors import ChatError
+from ..core.events import Usage
+from ..core.i18n import Words, load
+from ..core.messages import Attachment, Message, Tool, ToolResult
+from ..core.protocols import Consent, Continuation, ProgressCallback, decline_all, stop_at_limit
+from ..core.redact import Redactor
+from ..mcp_client.answer_rules import MAX_TOOLS
+from ..mcp_client.handlers import ChangeKind, ClientHandlers, ServerChange
+from ..storage import log_file as logfile
+from ..storage.local_statistics import Measurements, ToolUsage
+from ..storage.session_files import SessionDirectory
+from .conversation import Conversation
+from .elicitation import Elicitation, LoginPrompt, UserPromptsWithBrowser
+from .model_loading import MEASUREMENTS_FILE, load_model
+from .prefill import Prefiller
+from .prefill_speed import PrefillSpeed
+from .replay import Replay, is_replay, open_replay
+from .sampling import FindBackend, Sampler
+from .server_approval import ServerApproval
+from .sessions import SessionManager
+from .tool_filter import FilteredToolbox
+
+if TYPE_CHECKING:
+    from ..mcp_client.toolbox import Toolbox
+
+
+SERVER_START_WAIT_S = 5.0
+"""Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""
+
+
+class Frontend(UserPromptsWithBrowser, Protocol):
+    """Interactive front end: asks the user about calls and shows news outside the conversation."""
+
+    async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
+        """Ask whether a call may run."""
+
+    async def ask_to_continue(self, rounds: int) -> Continuation:
+        """Ask how to continue after the maximum number of rounds."""
+
+    def notify(self, text: str) -> None:
+        """Show a message outside the conversation."""
+
+
+class SettingsSource:
+    """Source of the settings, which can be read again and report changed files.
+
+    Args:
+        read: Loads the settings.
+        when_changed: Returns the modification times of the configuration files.
+        diagnose: Returns the report of `rkllm-chat doctor` for its command-line arguments; None if there is none.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Settings],
+        when_changed: Callable[[], Mapping[str, int]],
+        diagnose: Callable[[Sequence[str]], str] | None = None,
+    ) -> None:
+        self._read, self._when_changed = read, when_changed
+        self.diagnose = diagnose
+        self._seen = when_changed()
+
+    def read(self) -> Settings:
+        """Load the current settings.
+
+        Raises:
+            ConfigError: A file is invalid.
+        """
+        self._seen = self._when_changed()
+        return self._read()
+
+    def has_changed(self) -> bool:
+        """Return whether a file changed since the last call."""
+        seen, self._seen = self._seen, self._when_changed()
+        return seen != self._seen
+
+
+class EmptyToolbox:
+    """The toolbox of a session without servers."""
+
+    tools: Sequence[Tool] = ()
+
+    async def call(self, tool: Tool, _arguments: Mapping[str, Any], _on_progress: ProgressCallback) -> ToolResult:
+        """Raise KeyError: there are no tools."""
+        raise KeyError(tool.full_name)
+
+
+@dataclass
+class App:
+    """The open parts of the program.
+
+    Attributes:
+        settings: Current settings.
+        words: Sentences in the user's language.
+        backend: Engine.
+        servers: Connections to the servers; None in a session without servers.
+        toolbox: Tools of the servers except those that were switched off.
+        chat: The conversation.
+        prefiller: Idle-time prefill.
+        sessions: Session log.
+        notices: Messages for the user if there is no front end.
+        frontend: Interactive front end; None for a script.
+        replay: The session that is replayed, if any.
+        attachments: Attachments for the next message.
+        state: State directory.
+        secrets: Known secrets to redact.
+        source: Source of the settings; None if they cannot be reloaded.
+        server_approval: Approval of server starts.
+        make_toolbox: Creates the connections when servers are added to a session without any.
+        model_switch: The model switch in progress.
+        prefill_speed: Prefill speed of the current model, as far as it is known.
+    """
+
+    settings: Settings
+    words: Words
+    backend: Backend
+    servers: Toolbox | None
+    toolbox: FilteredToolbox
+    chat: Conversation
+    prefiller: Prefiller
+    sessions: SessionManager
+    notices: list[str]
+    frontend: Frontend | None = None
+    replay: Replay | None = None
+    attachments: list[Attachment] = field(default_factory=list[Attachment])
+    state: Path = Path()
+    secrets: Redactor = field(default_factory=Redactor)
+    source: SettingsSource | None = None
+    server_approval: ServerApproval = field(default_factory=lambda: ServerApproval(None))
+    make_toolbox: Callable[[], Toolbox] | None = None
+    model_switch: asyncio.Future[None] | None = None
+    prefill_speed: PrefillSpeed = field(default_factory=PrefillSpeed)
+
+    async def apply_servers(self, servers: tuple[ServerConfig, ...]) -> list[str]:
+        """Use these servers from now on.
+
+        Servers that need approval are asked about first; declined ones are not opened.
+
+        Returns:
+            The names of the servers that were opened or closed.
+        """
+        self.settings = replace(self.settings, servers=servers)
+        for server in servers:
+            add_server_secrets(self.secrets, server)
+        await self.server_approval.ask_user(servers, self.frontend, self.words)
+        servers = self.server_approval.filter_servers(servers)
+        for server in servers:
+            add_server_secrets(self.secrets, server)
+        if self.servers is None:
+            if self.make_toolbox is None or not servers:
+                return []
+            self.servers = self.toolbox.toolbox = self.make_toolbox()
+        return await self.servers.apply_config(servers)
+
+    async def reload(self) -> list[str]:
+        """Load the configuration again.
+
+        Returns:
+            The names of the servers that were opened or closed.
+
+        Raises:
+            ConfigError: A file is invalid.
+        """
+        if self.source is None:
+            return []
+        settings = self.source.read()
+        self.settings = replace(self.settings, ignored=settings.ignored)
+        add_settings_secrets(self.secrets, settings, os.environ)
+        self.chat.settings = replace(self.chat.settings, generation=settings.generation, policy=settings.policy)
+        return await self.apply_servers(settings.servers)
+
+    async def switch_model(self, settings: Settings) -> None:
+        """Switch to the model of other settings and keep the conversation.
+
+        Cancelling the caller does not stop the switch.
+
+        Raises:
+            ModelError: The model cannot be loaded; the previous one is open again.
+        """
+        self.model_switch = asyncio.ensure_future(self._switch(settings))
+        await asyncio.shield(self.model_switch)
+
+    async def _switch(self, settings: Settings) -> None:
+        with self.prefiller.paused():
+            await self.prefiller.stop()
+            await self.backend.aclose()
+            try:
+                self.backend = await load_model(settings, self.state)
+                self.settings = settings
+            except ChatError:
+                self.backend = await load_model(self.settings, self.state)
+                raise
+            finally:
+                self.chat.backend = self.backend
+                self.prefill_speed = _read_prefill_speed(self.backend, self.state)
+
+    def record_prefill_speed(self, usage: Sequence[Usage]) -> None:
+        """Record the prefill speed of replies, if the engine reports how much it found in its cache."""
+        if not self.replay and self.backend.count_cached_tokens([Message("user", "")]) is not None:
+            for entry in usage:
+                self.prefill_speed.record(entry)
+
+    @property
+    def failures(self) -> Mapping[str, ChatError]:
+        """Why each missing server is not connected, by name."""
+        refused = self.server_approval.find_refusals(self.settings.servers)
+        return {**refused, **(self.servers.failures if self.servers else {})}
+
+    @property
+    def starting_servers(self) -> Sequence[str]:
+        """Names of the servers that are still starting."""
+        connections = self.servers.connections.values() if self.servers else ()
+        return [connection.config.name for connection in connections if connection.state == "starting"]
+
+
+@asynccontextmanager
+async def open_app(
+    settings: Settings,
+    state: Path,
+    frontend: Frontend | None = None,
+    words: Words | None = None,
+    server_approval: ServerApproval | None = None,
+    secrets: Redactor | None = None,
+) -> AsyncIterator[App]:
+    """Open what the settings ask for and close it at the end.
+
+    A server that fails is listed in `failures` and is no error. The conversation is saved as a session if there is a
+    front end, or if the settings name a session to resume.
+
+    Args:
+        settings: Settings.
+        state: State directory.
+        frontend: Answers questions of servers and of the policy; without it the answer is no.
+        words: Sentences shared with the front end, so that a change of the language affects both.
+        server_approval: Says which servers may start; interactive callers ask through it beforehand.
+        secrets: Collects the values to redact.
+
+    Raises:
+        ModelError: The model cannot be loaded.
+    """
+    replay = open_replay(Path(settings.model)) if is_replay(settings) else None
+    settings = replay.apply_settings(settings) if replay else settings
+    words, secrets = words or load(), secrets or Redactor()
+    words.set_language(settings.language)
+    add_settings_secrets(secrets, settings, os.environ)
+    approval = server_approval or ServerApproval(state)
+    loading = load_model(settings, state)
+
+    async def find_backend() -> Backend:
+        return app.backend if app else await asyncio.shield(loading)
+
+    notices: list[str] = []
+    events = _ServerEvents(settings, words, frontend, notices)
+    handlers = _make_handlers(settings, words, find_backend, frontend, events)
+    make_toolbox = partial(
+        _make_connections, state, replace(handlers, secrets=secrets, check_start=approval.check_start)
+    )
+    servers: Toolbox | None = None
+    backend: Backend | None = None
+    app: App | None = None
+    try:
+        if settings.servers:
+            # takes nearly a second; in a thread, the keyboard stays responsive
+            await asyncio.to_thread(import_module, "..mcp_client.toolbox", __package__)
+            accepted = approval.filter_servers(settings.servers)
+            for server in accepted:
+                add_server_secrets(secrets, server)
+            servers = make_toolbox(accepted)
+        opening = servers.open(SERVER_START_WAIT_S if frontend else None) if servers else asyncio.sleep(0)
+        opened_backend, _ = await asyncio.gather(loading, opening)
+        backend = opened_backend
+        toolbox = FilteredToolbox(replay or servers or EmptyToolbox())
+        chat = _make_conversation(settings, words, opened_backend, toolbox, frontend, replay)
+        is_saved = bool(frontend or settings.session) and not replay
+        app = App(
+            settings=settings,
+            words=words,
+            backend=opened_backend,
+            servers=servers,
+            toolbox=toolbox,
+            chat=chat,
+            prefiller=Prefiller(chat, settings.prefill_ahead and frontend is not None and not replay),
+            sessions=_make_sessions(settings, state, chat, events.notify, secrets, is_saved=is_saved),
+            notices=notices,
+            frontend=frontend,
+            replay=replay,
+            state=state,
+            secrets=secrets,
+            server_approval=approval,
+            make_toolbox=make_toolbox,
+            prefill_speed=_read_prefill_speed(opened_backend, state),
+        )
+        if frontend and not replay:  # the prompt of a script must not depend on earlier sessions
+            chat.tool_usage = ToolUsage(state / "served.json")
+        chat.find_quarantined = partial(_find_quarantined, app)
+        events.on_tools_changed = app.prefiller.start
+        async with _session(app, events.notify):
+            yield app
+    finally:
+        parts = (app.servers, app.backend) if app else (servers, backend)
+        await asyncio.gather(*(part.aclose() for part in parts if part))
+
+
+def _read_prefill_speed(backend: Backend, state: Path) -> PrefillSpeed:
+    return PrefillSpeed(backend.name, Measurements(state / MEASUREMENTS_FILE))
+
+
+def _make_conversation(
+    settings: Settings,
+    words: Words,
+    backend: Backend,
+    toolbox: FilteredToolbox,
+    frontend: Frontend | None,
+    replay: Replay | None,
+) -> Conversation:
+    """Create the conversation; a replay answers in place of the front end, and without either the answer is no."""
+    approver = replay or frontend
+    chat = Conversation(backend, toolbox, settings, words, approver.approve if approver else decline_all)
+    chat.ask_to_continue = approver.ask_to_continue if approver else stop_at_limit
+    chat.starts_calls_early = not replay
+    chat.choose_trim = replay.choose_trim if replay else None
+    return chat
+
+
+def _make_sessions(
+    settings: Settings,
+    state: Path,
+    chat: Conversation,
+    notify: Callable[[str], None],
+    secrets: Redactor,
+    is_saved: bool,
+) -> SessionManager:
+    """Create the session log; nothing is written unless `is_saved`."""
+    directory = SessionDirectory(state / "sessions") if is_saved else None
+    redact = secrets.redact_known_member if settings.keep_secrets else secrets.redact_member
+    return SessionManager(directory, chat, notify, redact)
+
+
+@asynccontextmanager
+async def _session(app: App, notify: Callable[[str], None]) -> AsyncIterator[None]:
+    """Open the session that the settings name; stop the prefill and close the session at the end."""
+    _report_log_errors(app.words, notify)
+    try:
+        app.sessions.open(app.settings.session)
+        yield
+    finally:
+        _report_log_errors(app.words, None)
+        await app.prefiller.close()
+        app.sessions.close()
+
+
+def _find_quarantined(app: App) -> Sequence[Tool]:
+    """Return the tools that are quarantined until the user accepts them."""
+    return app.servers.quarantined_tools if app.servers else ()
+
+
+def _report_log_errors(words: Words, notify: Callable[[str], None] | None) -> None:
+    """Report write errors of the program's log through `notify`; any thread may write to it. None stops reporting."""
+    if (handler := logfile.find_log_file()) is None:
+        return
+    if notify is None:
+        handler.set_error_callback(None)
+        return
+    show, loop = notify, asyncio.get_running_loop()
+
+    def report(error: str) -> None:
+        loop.call_soon_threadsafe(show, words("sessions.log_trouble", trouble=error))
+
+    handler.set_error_callback(report)
+
+
+_MAX_ANNOUNCED = 5
+_CHANGE_KEYS = {
+    ChangeKind.OPENED: "servers.open",
+    ChangeKind.GONE: "servers.gone",
+    ChangeKind.QUARANTINED: "servers.held",
+}
+
+
+class _ServerEvents:
+    """Reports changes and log messages of servers to the user.
+
+    Attributes:
+        notify: Shows a message to the user.
+        on_tools_changed: Called when the tools may have changed.
+    """
+
+    def __init__(self, settings: Settings, words: Words, frontend: Frontend | None, notices: list[str]) -> None:
+        self.notify = frontend.notify if frontend else notices.append
+        self.on_tools_changed: Callable[[], object] = lambda: None
+        self._words, self._is_interactive = words, frontend is not None
+        self._started_at = time.monotonic()
+        # servers that are announced when they open; excludes those that the user opens later
+        self._unopened = {server.name for server in settings.servers if server.enabled}
+        self._has_warned_unsandboxed = False
+
+    def on_change(self, change: ServerChange) -> None:
+        """Handle a change of a server."""
+        if change.kind is ChangeKind.UNSANDBOXED and not self._has_warned_unsandboxed:
+            self._has_warned_unsandboxed = True
+            self.notify(self._words("servers.bare", server=change.server))
+        if change.kind is ChangeKind.INCOMPLETE:
+            self._announce_left_out(change)
+        if self._is_interactive and change.kind in _CHANGE_KEYS:
+            self._announce(change)
+        if change.kind in (ChangeKind.OPENED, ChangeKind.GONE, ChangeKind.TOOLS):
+            self.on_tools_changed()
+
+    def _announce_left_out(self, change: ServerChange) -> None:
+        """Announce the tools of a server that cannot be used."""
+        words, server = self._words, change.server
+        if change.list_fault:
+            self.notify(words("servers.no_list", server=server, fault=change.list_fault))
+        if change.listed_tools > MAX_TOOLS:
+            self.notify(words("servers.crowd", server=server, count=change.listed_tools, limit=MAX_TOOLS))
+        for tool, why in list(change.left_out.items())[:_MAX_ANNOUNCED]:
+            self.notify(words("servers.hidden", server=server, tool=tool, reason=words(f"hidden.{why}")))
+        if (more := len(change.left_out) - _MAX_ANNOUNCED) > 0:
+            self.notify(words("servers.more_hidden", server=server, count=more))
+
+    def on_log(self, server: str, level: str, text: str) -> None:
+        """Show a log message of a server."""
+        self.notify(self._words("servers.log", server=server, level=level, text=text))
+
+    def _announce(self, change: ServerChange) -> None:
+        """Announce quarantined tools, and servers that open late, exit, or return."""
+        is_late = time.monotonic() - self._started_at > SERVER_START_WAIT_S
+        is_news = change.kind is ChangeKind.QUARANTINED
+        if change.kind is ChangeKind.GONE:
+            self._unopened.add(change.server)
+            is_news = is_late
+        elif change.kind is ChangeKind.OPENED and change.server in self._unopened:
+            self._unopened.discard(change.server)
+            is_news = is_late
+        if is_news:
+            self.notify(self._words(_CHANGE_KEYS[change.kind], server=change.server))
+
+
+def _make_handlers(
+    settings: Settings, words: Words, find_backend: FindBackend, frontend: Frontend | None, events: _ServerEvents
+) -> ClientHandlers:
+    """Build the handlers for requests of servers.
+
+    The front end answers questions and the model answers sampling; without a front end there are no such handlers.
+    """
+    if frontend is None:
+        return ClientHandlers(on_change=events.on_change)
+    login = LoginPrompt(frontend, words)
+    return ClientHandlers(
+        sample=Sampler(find_backend, settings, words, frontend.confirm),
+        elicit=Elicitation(frontend, words),
+        roots=(Path.cwd(),),
+        on_log=events.on_log,
+        on_change=events.on_change,
+        log_in=login,
+        agree_to_login=login.agree,
+    )
+
+
+def _make_connections(state: Path, handlers: ClientHandlers, servers: Sequence[ServerConfig] = ()) -> Toolbox:
+    """Create the connections, not yet open. Only this function imports the MCP SDK."""
+    from ..mcp_client.toolbox import Toolbox
+
+    return Toolbox(servers, state / "logs", handlers)

@@ -1,0 +1,190 @@
+"""Attach files and resources to a user message. They are presented to the model as data, within a token budget.
+
+In a line, `@path` refers to a local file and `@URI` to a resource of a server; `/resource` attaches one explicitly. All
+attachments of a message share the budget that the results of one reply have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core.errors import ChatError, UsageError
+from ..core.events import Event, Notice, Usage
+from ..core.messages import Attachment, Message
+from ..core.sanitize import escape_line_visibly
+from ..mcp_client.process.sandbox import SECRET_PATHS
+from ..prompt.untrusted_text import choose_fence, neutralize, neutralize_line
+from .context import compute_result_budget
+from .turn import Turn
+
+if TYPE_CHECKING:
+    from ..mcp_client.toolbox import Toolbox
+    from .app import App
+
+_MENTION = re.compile(r"(?<!\S)@(\S+)")
+_ESCAPED_MENTION = re.compile(r"(?<!\S)@(?=@\S)")
+URI_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+_MAX_FILE_BYTES = 4 << 20
+_MAX_COUNTED_BYTES = 16 << 10
+"""Maximum bytes of an attachment whose tokens are counted repeatedly while the user types."""
+_TRAILING = ".,;:!?)\"'」。、"
+
+
+async def send_message(app: App, line: str) -> AsyncGenerator[Event, None]:
+    """Run a turn with a line and its attachments; if one cannot be read, report it and send nothing."""
+    try:
+        fetched = [await read_attachment(app, name) for name in find_mentions(line)]
+    except ChatError as error:
+        yield Notice(app.words("attach.failed", reason=error))
+        return
+    attached, app.attachments = [*app.attachments, *fetched], []
+    for attachment in fetched:
+        yield Notice(describe_attachment(app, attachment))
+    text = _append_attachments(app, _ESCAPED_MENTION.sub("", line), attached)
+    async with aclosing(Turn(app.chat).run(text)) as turn:
+        async for event in turn:
+            yield event
+
+
+def expand_message(app: App, line: str) -> str | None:
+    """Return the text that `send_message` would send; None if its attachments are too large or remote.
+
+    Raises:
+        UsageError: A file cannot be read.
+    """
+    names = find_mentions(line)
+    are_small = all(attachment.size <= _MAX_COUNTED_BYTES for attachment in app.attachments)
+    if not are_small or any(
+        URI_PATTERN.fullmatch(name) or not _is_small(name) or _find_question(name)[0] for name in names
+    ):
+        return None
+    return _append_attachments(app, line, [*app.attachments, *map(_read_file, names)])
+
+
+def _is_small(name: str) -> bool:
+    try:
+        return Path(name).expanduser().stat().st_size <= _MAX_COUNTED_BYTES
+    except OSError:
+        return False
+
+
+def _append_attachments(app: App, line: str, attached: Sequence[Attachment]) -> str:
+    """Append the attachments to a line, truncated to their budget."""
+    if not attached:
+        return line
+    truncated = compute_result_budget(app.chat, Usage()).truncate_results(
+        [Message("tool", attachment.text) for attachment in attached], 0
+    )
+    fenced = (_fence(app, attachment, message.text) for attachment, message in zip(attached, truncated, strict=True))
+    return "\n\n".join([line, *fenced])
+
+
+def find_mentions(line: str) -> list[str]:
+    """Return the URIs and existing paths that a line mentions after @.
+
+    >>> find_mentions("mail me@example.org about @board://status, please")
+    ['board://status']
+    """
+    return list(dict.fromkeys(filter(None, map(_read_mention, _MENTION.finditer(line)))))
+
+
+def escape_mentions(text: str, is_escaped: Callable[[int], bool]) -> str:
+    """Double the @ of mentions, which then attach nothing; `is_escaped` is asked with the position of each."""
+    return _MENTION.sub(
+        lambda match: f"@{match[0]}" if is_escaped(match.start()) and _read_mention(match) else match[0], text
+    )
+
+
+def _read_mention(match: re.Match[str]) -> str:
+    """Return the URI or the existing path of a mention, else ""."""
+    name = match[1].rstrip(_TRAILING)
+    try:
+        return name if URI_PATTERN.fullmatch(name) or Path(name).expanduser().exists() else ""
+    except (OSError, RuntimeError, ValueError):  # a name that is too long, an unknown user, a NUL
+        return ""
+
+
+def _find_question(name: str) -> tuple[str, str]:
+    """Return the key of the question to ask before a file is read, "" if none is needed, and the file's path."""
+    path, home = Path(name).expanduser().resolve(), Path.home()
+    shown = escape_line_visibly(str(path))
+    if any(path.is_relative_to((home / secret).resolve()) for secret in SECRET_PATHS):
+        return "attach.secret", shown
+    return "" if path.is_relative_to(Path.cwd()) else "attach.outside", shown
+
+
+async def read_attachment(app: App, name: str) -> Attachment:
+    """Read a resource by its URI, or a file; one outside the current folder or with secrets after a question.
+
+    Raises:
+        ChatError: It cannot be read, or the user declines.
+    """
+    if URI_PATTERN.fullmatch(name):
+        return await _fetch_resource(app, name)
+    key, path = _find_question(name)
+    if key and (app.frontend is None or not await app.frontend.confirm(app.words(key, path=path))):
+        raise UsageError(app.words("attach.declined", path=path))
+    return _read_file(name)
+
+
+async def _fetch_resource(app: App, uri: str) -> Attachment:
+    if not app.servers:
+        raise UsageError("No server is connected that could have the resource.", "/servers lists the servers.")
+    server = await _find_owner(app.servers, uri)
+    if server is None:
+        raise UsageError(f"No server lists {uri}.", "/resources lists what the servers have.")
+    kind, text = await app.servers.read_text(uri, server)
+    return Attachment(uri, kind, len(text.encode("utf-8", errors="replace")), text)
+
+
+async def _find_owner(toolbox: Toolbox, uri: str) -> str | None:
+    """Return the server that lists the resource or a matching template; no other server is asked for it."""
+    for server, resource in await toolbox.list_resources():
+        if str(resource.uri) == uri:
+            return server
+    for server, template in await toolbox.list_templates():
+        if uri.startswith(template.uri_template.partition("{")[0]):
+            return server
+    return None
+
+
+def _read_file(name: str) -> Attachment:
+    """Read a text file; raise UsageError if it is missing, too large or not text."""
+    path = Path(name).expanduser()
+    try:
+        if not path.is_file():
+            raise UsageError(f"{name} is not a file.")
+        with path.open("rb") as file:
+            data = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}.") from None
+    if len(data) > _MAX_FILE_BYTES:
+        size = max(len(data), path.stat().st_size)
+        raise UsageError(
+            f"{name} has {size} bytes; the limit for an attachment is {_MAX_FILE_BYTES}.", "Let a tool read the file."
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{name} is not UTF-8 text.", "Only text files can be attached.") from None
+    if "\0" in text:
+        raise UsageError(f"{name} contains NUL bytes and is not text.", "Only text files can be attached.")
+    return Attachment(name, "text/plain", len(data), text)
+
+
+def describe_attachment(app: App, attachment: Attachment) -> str:
+    """Describe an attachment to the user in one line."""
+    if URI_PATTERN.fullmatch(attachment.name):
+        return app.words("attach.resource", uri=attachment.name, kind=attachment.kind, size=attachment.size)
+    return app.words("attach.file", name=attachment.name, size=attachment.size)
+
+
+def _fence(app: App, attachment: Attachment, text: str) -> str:
+    """Fence the text of an attachment for the model, with its name and type."""
+    text = neutralize(text)
+    backticks, name, kind = choose_fence(text), neutralize_line(attachment.name), neutralize_line(attachment.kind)
+    return f"{app.chat.prompt_words('prompt.attached', name=name, kind=kind)}\n{backticks}\n{text}\n{backticks}"

@@ -1,0 +1,95 @@
+"""Compaction: replace the older part of the conversation by a summary that the model writes.
+
+The request is appended to the conversation, whose prefix the engine has cached; if that does not fit, it is sent as a
+prompt of its own, so an overflowing conversation can still be summarized. The history changes only once the summary is
+complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from ..core.events import Event, Notice, Reading, Sentence, Text, Usage
+from ..core.messages import Message
+from ..prompt.budget import truncate_middle
+from ..prompt.compose import render_result
+from .context import build_prompt, count_tokens, make_reply_scanner, native_tools_of
+from .conversation import Conversation
+
+_RETAINED_FRACTION = 1 / 4
+_SUMMARY_FRACTION = 1 / 8
+_TRANSCRIPT_FRACTION = 1 / 2
+
+
+def find_older_messages(chat: Conversation) -> list[Message]:
+    """Return the messages that `compact` would summarize.
+
+    These are the visible turns except for the newest that fit a quarter of the context window; the last turn always
+    stays.
+    """
+    shown = chat.history[chat.first_shown :]
+    turns = [i for i, message in enumerate(shown) if message.role == "user"]
+    limit = int(chat.backend.context_tokens * _RETAINED_FRACTION)
+    boundary = turns[-1] if turns else 0
+    for start in reversed(turns):
+        if start and chat.backend.count_tokens(build_prompt(chat, shown[start:])[1:]) <= limit:
+            boundary = start
+    return shown[:boundary]
+
+
+async def compact(chat: Conversation, messages: int) -> AsyncGenerator[Event, None]:
+    """Replace the first `messages` visible messages by their summary.
+
+    Raises:
+        GenerationError: The engine failed.
+    """
+    start, older = chat.first_shown, chat.history[chat.first_shown : chat.first_shown + messages]
+    before = count_tokens(chat)
+    max_tokens = min(chat.settings.generation.max_tokens, int(chat.backend.context_tokens * _SUMMARY_FRACTION))
+    prompt = _summary_prompt(chat, older, max_tokens)
+    scanner, texts, usage = make_reply_scanner(chat), list[Text](), Usage()
+    generation = replace(chat.settings.generation, max_tokens=max_tokens)
+    async with aclosing(chat.backend.stream(prompt, generation, native_tools_of(chat))) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, str):
+                texts += [event for event in scanner.feed(piece) if isinstance(event, Text)]
+            elif isinstance(piece, Usage):
+                usage = piece
+            elif isinstance(piece, Sentence | Reading):
+                yield chat.translate(piece)
+    texts += [event for event in scanner.close() if isinstance(event, Text)]
+    summary = "".join(event.text for event in texts).strip()
+    if not summary or usage.hit_limit:
+        yield Notice(chat.words("compact.failed"))
+        return
+    replacement = [
+        Message("user", chat.prompt_words("compact.summary", text=summary)),
+        Message("assistant", chat.prompt_words("compact.yes")),
+    ]
+    chat.history[start : start + messages] = replacement
+    yield Notice(chat.words("compact.done", messages=messages, before=before, after=count_tokens(chat)))
+    yield Text(summary)
+
+
+def _summary_prompt(chat: Conversation, older: Sequence[Message], max_tokens: int) -> list[Message]:
+    """Build the prompt for a summary of at most `max_tokens`. Appended to the conversation, it covers all of it."""
+    prompt = build_prompt(chat)
+    extended = [*prompt, Message("user", chat.prompt_words("compact.ask_behind"))]
+    if (
+        prompt[-1].role == "assistant"
+        and chat.backend.count_tokens(extended) + max_tokens <= chat.backend.context_tokens
+    ):
+        return extended
+    return [Message("system", chat.prompt_words("compact.ask")), Message("user", write_transcript(chat, older))]
+
+
+def write_transcript(chat: Conversation, messages: Sequence[Message]) -> str:
+    """Return the messages as text to summarize, truncated to half of the context window."""
+    lines = [
+        f"{message.role}: {render_result(message, chat.prompt_words) if message.role == 'tool' else message.text}"
+        for message in messages
+    ]
+    limit = int(chat.backend.context_tokens * _TRANSCRIPT_FRACTION)
+    return truncate_middle("\n".join(lines), limit, lambda text: chat.backend.count_tokens([Message("user", text)]))

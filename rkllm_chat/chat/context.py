@@ -1,0 +1,181 @@
+"""Build the prompt of a conversation and keep it inside the context window.
+
+Covers the system text, tool descriptions, the visible history and the budget for tool results. No I/O except the
+backend's `count_tokens`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from ..calls.grammar import CallGrammar, build_call_grammar
+from ..calls.model_families import make_scanner
+from ..calls.scanner import Scanner
+from ..calls.tool_names import shown_names
+from ..core.events import Usage
+from ..core.messages import Message, Tool
+from ..core.protocols import Toolbox
+from ..prompt.budget import ANSWER_FRACTION, FIRST_TURN_FRACTION, NEXT_QUESTION_FRACTION, find_last_turn, find_turns
+from ..prompt.compose import compose_native_prompt, compose_prompt
+from ..prompt.result_pages import Fits
+from ..prompt.tool_listing import describe_tools
+from ..storage.session_records import ContextTrimmed
+from .builtin_tools import DESCRIBE_TOOL, MORE_TOOL, ResultPager, ToolboxWithLocalTool, answer_describe_call
+from .conversation import Conversation
+from .prefix_changes import PromptSnapshot
+from .result_budget import ResultBudget, make_result_budget
+from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures, select_tools
+
+
+def build_prompt(chat: Conversation, shown: Sequence[Message] | None = None) -> list[Message]:
+    """Build the prompt as it would be sent now, or with `shown` as the visible history."""
+    shown = chat.visible_messages if shown is None else shown
+    words, system, catalogue = chat.prompt_words, chat.settings.system, select_catalogue(chat)
+    if chat.backend.native_tools:
+        return compose_native_prompt(shown, words, system, chat.call_format, catalogue)
+    return compose_prompt(shown, (), words, system, chat.call_format, catalogue)
+
+
+def count_tokens(chat: Conversation) -> int:
+    """Return the length of the prompt as it would be sent now."""
+    return chat.backend.count_tokens(build_prompt(chat))
+
+
+def make_reply_scanner(chat: Conversation) -> Scanner:
+    """Return a parser for a reply of this model."""
+    return make_scanner(
+        chat.call_format, chat.backend.family.accepted_formats, make_call_toolbox(chat).tools, chat.prompt_words
+    )
+
+
+def add_tool_signatures(chat: Conversation, messages: Sequence[Message]) -> list[Message]:
+    """Add the signatures of tools that may help to a new user message, unless the system text has all signatures.
+
+    Tools whose signatures are already visible are only named again; all are repeated if older turns must be dropped
+    now.
+    """
+    question_index = find_last_turn(messages)
+    if (
+        select_catalogue(chat).is_full
+        or not messages
+        or messages[question_index].role != "user"
+        or messages[question_index].tools
+    ):
+        return list(messages)
+    limit_tokens = compute_prompt_budget(chat)
+    free_tokens = limit_tokens - chat.backend.count_tokens(build_prompt(chat, messages))
+    question = messages[question_index].text
+
+    def with_lines(lines: tuple[str, ...]) -> list[Message]:
+        return [
+            *messages[:question_index],
+            replace(messages[question_index], tools=lines),
+            *messages[question_index + 1 :],
+        ]
+
+    extended = with_lines(select_tool_lines(chat, question, free_tokens))
+    fits = chat.backend.count_tokens(build_prompt(chat, [*chat.visible_messages, *extended])) <= limit_tokens
+    return extended if fits else with_lines(select_tool_signatures(chat, question, free_tokens))
+
+
+def native_tools_of(chat: Conversation) -> tuple[Tool, ...]:
+    """Return the tools for an engine with its own tool support; see `compose_native_prompt`."""
+    if not chat.backend.native_tools:
+        return ()
+    return tuple(shown_names(chat.toolbox.tools).values()) if select_catalogue(chat).is_full else (DESCRIBE_TOOL,)
+
+
+def describe_prompt(chat: Conversation, prompt: Sequence[Message]) -> PromptSnapshot:
+    """Return the prompt with the data it was built from. Tools passed beside it count as part of the system text."""
+    tool_texts = describe_tools(native_tools_of(chat), whole=True)
+    head, *rest = prompt
+    shown = [replace(head, text="\n".join([head.text, *tool_texts])), *rest] if tool_texts else prompt
+    tools = select_tools(chat).descriptions
+    return PromptSnapshot(
+        shown,
+        chat.visible_messages,
+        chat.backend,
+        chat.settings.system,
+        chat.prompt_words.code,
+        chat.call_format,
+        tools,
+    )
+
+
+def make_call_toolbox(chat: Conversation, fits: Fits = bool) -> Toolbox:
+    """Return the toolbox for calls.
+
+    It has the tools, `describe_tool` if not all signatures are listed, and `more` once a result was truncated.
+    """
+    words, toolbox = chat.prompt_words, chat.toolbox
+    if not select_catalogue(chat).is_full:
+        toolbox = ToolboxWithLocalTool(
+            toolbox, DESCRIBE_TOOL, partial(answer_describe_call, partial(find_signatures, chat), words)
+        )
+    return (
+        ToolboxWithLocalTool(toolbox, MORE_TOOL, ResultPager(chat.history, words, fits).answer_call)
+        if chat.last_handle_number
+        else toolbox
+    )
+
+
+def build_grammar(chat: Conversation) -> CallGrammar | None:
+    """Return the grammar of tool calls for an engine that supports it; None otherwise."""
+    if not (chat.backend.supports_grammar and chat.settings.constrained):
+        return None
+    return build_call_grammar(make_call_toolbox(chat).tools, chat.call_format)
+
+
+def compute_result_budget(chat: Conversation, usage: Usage) -> ResultBudget:
+    """Return the token budget for the results of a reply, given its usage."""
+    free = compute_prompt_budget(chat) - (usage.prompt_tokens + usage.generated_tokens or count_tokens(chat))
+    older = compose_prompt(chat.history[chat.first_shown : find_last_turn(chat.history)], (), chat.prompt_words)[1:]
+    free_after_trim = free + (chat.backend.count_tokens(older) if older else 0)
+    return make_result_budget(
+        free, free_after_trim, chat.backend.context_tokens, chat.count_text, chat.prompt_words, chat.call_format
+    )
+
+
+def compute_prompt_budget(chat: Conversation) -> int:
+    """Return the token budget for the prompt: the context window minus space for the reply."""
+    context_tokens = chat.backend.context_tokens
+    return context_tokens - min(chat.settings.generation.max_tokens, int(context_tokens * ANSWER_FRACTION))
+
+
+def estimate_question_tokens(chat: Conversation) -> int:
+    """Return the expected length of the next question; tool signatures that accompany it double it."""
+    fraction = NEXT_QUESTION_FRACTION if select_catalogue(chat).is_full else 2 * NEXT_QUESTION_FRACTION
+    return int(chat.backend.context_tokens * fraction)
+
+
+def choose_dropped_turns(chat: Conversation, next_tokens: int = 0) -> ContextTrimmed | None:
+    """Choose whole turns to drop so that prompt, reply and next question fit; None if none can or must be.
+
+    The oldest turns are dropped, down to half the budget at once, so that the next turns can reuse the KV cache. The
+    last turn stays, and so does the first while it is small: it states the subject of the conversation.
+    """
+    limit_tokens, turns = compute_prompt_budget(chat), find_turns(chat.history)
+    if len(turns) < 2 or count_tokens(chat) + next_tokens <= limit_tokens:
+        return None
+
+    def count(start: int, retained: int) -> int:
+        return chat.backend.count_tokens(build_prompt(chat, [*chat.history[:retained], *chat.history[start:]]))
+
+    retained = chat.retained_count if chat.first_shown else turns[1]
+    if (
+        not chat.first_shown
+        and chat.backend.count_tokens(build_prompt(chat, chat.history[:retained])[1:])
+        > limit_tokens * FIRST_TURN_FRACTION
+    ):
+        retained = 0
+    starts = [start for start in turns if start > chat.first_shown] or [chat.first_shown]
+    start = starts[bisect_left(starts[:-1], True, key=lambda start: count(start, retained) <= limit_tokens // 2)]
+    if retained and count(start, retained) + next_tokens > limit_tokens:
+        retained = 0
+    dropped_turns = sum(retained <= turn < start for turn in turns) - sum(
+        chat.retained_count <= turn < chat.first_shown for turn in turns
+    )
+    return ContextTrimmed(start, dropped_turns, retained) if dropped_turns else None

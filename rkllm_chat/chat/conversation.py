@@ -1,0 +1,146 @@
+"""The state of a conversation and views derived from it. It runs no turn and builds no prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..backends.base import Backend
+from ..calls.model_families import AUTO
+from ..config.settings import Settings
+from ..core.events import Notice, Reading, Sentence, Usage
+from ..core.i18n import Words, load
+from ..core.messages import SEPARATOR, Message, Tool
+from ..core.protocols import ApprovalCallback, Continuation, Toolbox, decline_all, stop_at_limit
+from ..prompt.tool_catalogue import Catalogue
+from ..prompt.tool_ranking import ToolIndex
+from ..storage.local_statistics import ToolUsage
+from ..storage.session_records import ContextTrimmed, Keep, Record, discard_record
+from .builtin_tools import find_last_handle_number
+from .history import History
+from .prefix_changes import PromptLog
+
+
+@dataclass
+class ToolSelection:
+    """What the prompt says of the tools; computed again only when `inputs` has changed.
+
+    Attributes:
+        inputs: The inputs that the selection was computed from.
+        descriptions: What the model can read of each tool, in full.
+        catalogue: What the system text says of the tools.
+        signatures: Full name of a tool -> the line that says how it is called.
+        name_lines: Such a line -> the line that has the name alone.
+        index: Finds tools by words.
+    """
+
+    inputs: object = None
+    descriptions: tuple[str, ...] = ()
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    signatures: dict[str, str] = field(default_factory=dict[str, str])
+    name_lines: dict[str, str] = field(default_factory=dict[str, str])
+    index: ToolIndex = field(default_factory=lambda: ToolIndex(()))
+
+
+def load_prompt_words(backend: Backend, settings: Settings, words: Words) -> Words:
+    """Return the model-facing sentences: in the language of the settings, of the model, or of the user."""
+    code = backend.prompt_language if settings.prompt_language == AUTO else settings.prompt_language
+    return load(code) if code else words
+
+
+def select_call_format(backend: Backend, settings: Settings) -> str:
+    """Return the row of FORMATS in which calls are requested: from the settings or the model's family."""
+    return backend.family.preferred_format if settings.tool_format == AUTO else settings.tool_format
+
+
+@dataclass
+class Conversation:
+    """A conversation with its backend, tools and settings.
+
+    The history is modified in place and replaced only by `restore`. The model sees its first `retained_count` messages
+    and those from `first_shown` on.
+
+    Attributes:
+        backend: Engine.
+        toolbox: Tools.
+        settings: Settings; an "always" approval adds to its policy.
+        words: Sentences in the user's language.
+        approve: Callback for calls that the policy leaves open.
+        history: All messages.
+        first_shown: Index of the first visible message after the retained beginning.
+        retained_count: Number of messages retained at the beginning.
+        ask_to_continue: Callback after `max_steps` rounds of calls in one turn: how to continue.
+        usages: Usage of each reply.
+        on_record: Callback for session records: changes of the history, usage, ends of turns.
+        find_quarantined: Returns tools that are quarantined until the user accepts them.
+        last_handle_number: Number of the newest truncated result.
+        choose_trim: Chooses the turns to drop before a prompt would overflow; None for `context.choose_dropped_turns`.
+        prompt_log: How far each prompt extends the previous one.
+        starts_calls_early: Calls that need no approval may start while the reply is generated.
+        tool_selection: Cached selection of tools for the prompt.
+        tool_usage: Usage counts of tools.
+    """
+
+    backend: Backend
+    toolbox: Toolbox
+    settings: Settings
+    words: Words
+    approve: ApprovalCallback = decline_all
+    history: list[Message] = field(default_factory=list[Message])
+    first_shown: int = 0
+    retained_count: int = 0
+    ask_to_continue: Callable[[int], Awaitable[Continuation]] = stop_at_limit
+    usages: list[Usage] = field(default_factory=list[Usage])
+    on_record: Keep = discard_record
+    find_quarantined: Callable[[], Sequence[Tool]] = tuple
+    last_handle_number: int = 0
+    choose_trim: Callable[[Conversation, int], ContextTrimmed | None] | None = None
+    prompt_log: PromptLog = field(default_factory=PromptLog)
+    starts_calls_early: bool = True
+    tool_selection: ToolSelection = field(default_factory=ToolSelection)
+    tool_usage: ToolUsage = field(default_factory=ToolUsage)
+
+    def __post_init__(self) -> None:
+        self.restore(self.history)
+
+    def restore(self, history: Sequence[Message], first_shown: int = 0, retained_count: int = 0) -> None:
+        """Replace the history and the visible part; nothing is recorded by `on_record`."""
+        self.history = History(history, self._record)
+        self.first_shown, self.retained_count = first_shown, retained_count
+        self.last_handle_number = find_last_handle_number(history)
+        self.prompt_log.note_restored()
+
+    def drop_turns(self, dropped: ContextTrimmed) -> None:
+        """Hide older turns from the model."""
+        self.first_shown, self.retained_count = dropped.first_shown, dropped.kept
+        self._record(dropped)
+
+    def _record(self, record: Record) -> None:
+        self.prompt_log.note_record(record)
+        self.on_record(record)
+        result = record.result if isinstance(record, Message) else None
+        if result and result.status == "completed" and result.server:
+            self.tool_usage.record_call(f"{result.server}{SEPARATOR}{result.tool}")
+
+    @property
+    def prompt_words(self) -> Words:
+        """Sentences in the language that the model reads."""
+        return load_prompt_words(self.backend, self.settings, self.words)
+
+    @property
+    def visible_messages(self) -> list[Message]:
+        """The part of the history that is visible to the model."""
+        return [*self.history[: self.retained_count], *self.history[self.first_shown :]]
+
+    @property
+    def call_format(self) -> str:
+        """The row of FORMATS in which the prompt requests calls."""
+        return select_call_format(self.backend, self.settings)
+
+    def count_text(self, text: str) -> int:
+        """Return the length of a text as a user message, in tokens."""
+        return self.backend.count_tokens([Message("user", text)])
+
+    def translate(self, piece: Sentence | Reading) -> Notice | Reading:
+        """Convert a message of the engine to an event in the user's language."""
+        return Notice(self.words(piece.key, **piece.values)) if isinstance(piece, Sentence) else piece

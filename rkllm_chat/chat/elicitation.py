@@ -1,0 +1,215 @@
+"""Elicitation: a server asks its user for the fields of a form, a visit to a URL, or a login.
+
+MCP 2025-11-25, client/elicitation. The asking server is always named; a URL is shown in full and never opened; a form
+that requests a secret is declined, since the specification forbids servers to ask for one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..calls.arguments import validate_arguments
+from ..calls.schema.coerce import coerce
+from ..core.errors import ValidationError
+from ..core.i18n import Words
+from ..core.sanitize import escape_line_visibly, escape_visibly, normalize_for_search
+
+if TYPE_CHECKING:
+    from mcp_types import ElicitRequestParams, ElicitResult
+
+_MAX_ATTEMPTS = 3
+_OPEN_ANSWERS = ("o", "open")
+_SECRET = re.compile(
+    "|".join(
+        (
+            r"passw|pass ?(?:phrase|code|key)|secret|credential|mnemonic",
+            r"\b(?:pwd|pass|pin|otp|totp|2fa|mfa|tan|token|cvv|cvc|ssn)\b",
+            r"(?:api|private|access|auth|encryption|signing) ?(?:key|token|code)",
+            r"(?:security|verification|recovery|backup|one[- ]?time|login|authenticat\w*) ?(?:code|number|key|token)",
+            r"(?:seed|recovery|backup|wallet) ?(?:phrase|words?)|(?:card|account) ?(?:number|no\b)|credit ?card",
+            "パス(?:ワード|フレーズ|コード|キー)|暗証|秘密|シークレット|トークン|ワンタイム|合言葉|資格情報|ピン(?:番号|コード)",
+            "(?:認証|確認|復元|復旧|セキュリティ)(?:コード|番号)|(?:シード|復元|リカバリー)フレーズ|(?:api|アクセス)キー",
+            "(?:クレジット)?カード(?:の)?番号|クレジットカード|口座番号",
+            "[密口][码碼令]|[密私][钥鑰]|令牌|[验驗][证證][码碼]|助[记記][词詞]|[卡账帳][号號]|[银銀]行卡|信用卡",
+            "安全[码碼]|[凭憑][证證据據]|[动動][态態][码碼]|通行[码碼短]",
+        )
+    ),
+    re.IGNORECASE,
+)
+"""Words that ask for a secret, in English, Japanese and Chinese, behind `_split_words`."""
+
+
+class UserPrompts(Protocol):
+    """A user who can be asked questions."""
+
+    async def confirm(self, question: str) -> bool:
+        """Ask a yes-or-no question."""
+
+    async def ask_line(self, question: str, default: str, choices: Sequence[str] = ()) -> str | None:
+        """Ask for a line of text; None if the user cancels.
+
+        Args:
+            question: Text to show.
+            default: Answer of an empty line.
+            choices: Suggested answers.
+        """
+
+    def show_message(self, text: str) -> None:
+        """Show a message."""
+
+
+class UserPromptsWithBrowser(UserPrompts, Protocol):
+    """A user who may have a browser."""
+
+    @property
+    def can_open_browser(self) -> bool:
+        """Whether a browser can be opened here."""
+
+    def show_untruncated(self, text: str) -> None:
+        """Show a text without truncation, so that it can be copied."""
+
+    async def open_page(self, url: str) -> None:
+        """Open a URL in the browser."""
+
+
+class LoginPrompt:
+    """Guides the user through an OAuth login in any browser and returns the redirect URL that the user pastes."""
+
+    def __init__(self, user: UserPromptsWithBrowser, words: Words) -> None:
+        self._user, self._words = user, words
+
+    async def agree(self, server: str, url: str) -> bool:
+        """Ask whether to begin a login, for which a request is sent to `url`."""
+        return await self._user.confirm(self._words("login.agree", server=server, url=escape_line_visibly(url)))
+
+    async def __call__(self, server: str, url: str, reason: str) -> str:
+        """Ask the user to log in.
+
+        Args:
+            server: Name of the server.
+            url: Authorization URL.
+            reason: Suffix of the sentence key that explains why; with "unusable" the URL is not shown again.
+        """
+        user, words = self._user, self._words
+        user.show_message(words(f"login.{reason}", server=server))
+        if reason != "unusable":
+            user.show_untruncated(escape_line_visibly(url))
+        user.show_message(words("login.open" if user.can_open_browser else "login.paste"))
+        question = words("login.question", server=server)
+        answer = (await user.ask_line(question, "") or "").strip()
+        if not user.can_open_browser or answer.lower() not in _OPEN_ANSWERS:
+            return answer
+        await user.open_page(url)
+        user.show_message(words("login.paste"))
+        return (await user.ask_line(question, "") or "").strip()
+
+
+class Elicitation:
+    """Forwards elicitation requests of servers to the user."""
+
+    def __init__(self, user: UserPrompts, words: Words) -> None:
+        self._user, self._words = user, words
+
+    async def __call__(self, server: str, params: ElicitRequestParams) -> ElicitResult:
+        """Ask the user and return the answer in the form of the protocol."""
+        from mcp_types import ElicitRequestURLParams, ElicitResult
+
+        self._user.show_message(self._words("elicit.asks", server=server, message=escape_line_visibly(params.message)))
+        if isinstance(params, ElicitRequestURLParams):
+            agreed = await self._user.confirm(self._words("elicit.url", url=escape_line_visibly(params.url)))
+            return ElicitResult(action="accept" if agreed else "decline")
+        if _requests_secret(params.requested_schema):
+            self._user.show_message(self._words("elicit.secret"))
+            return ElicitResult(action="decline")
+        if not await self._user.confirm(self._words("elicit.answer")):
+            return ElicitResult(action="decline")
+        content = await self._fill(params.requested_schema)
+        return ElicitResult(action="cancel") if content is None else ElicitResult(action="accept", content=content)
+
+    async def _fill(self, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the answers to all fields; None if the user cancels or cannot fill a required field."""
+        content: dict[str, Any] = {}
+        for name, field in schema.get("properties", {}).items():
+            is_required = name in schema.get("required", ())
+            for _ in range(_MAX_ATTEMPTS):
+                question = _describe_field(name, field, is_required, self._words)
+                answer = await self._user.ask_line(question, _default_of(field), list(_choices_of(field)))
+                if answer is None:
+                    return None
+                if not answer.strip() and not is_required:
+                    break
+                try:
+                    content[name] = _parse_answer(name, answer.strip(), field)
+                    break
+                except ValidationError as error:
+                    self._user.show_message(error.message)
+            else:
+                return None
+        return content
+
+
+def _requests_secret(schema: Mapping[str, Any]) -> bool:
+    """Return whether a form requests a password, key or token, by the names, titles and descriptions of its fields."""
+    return any(
+        field.get("format") == "password"
+        or any(_SECRET.search(_split_words(str(text))) for text in (name, field.get("title"), field.get("description")))
+        for name, field in schema.get("properties", {}).items()
+    )
+
+
+def _split_words(text: str) -> str:
+    """Return a text with the words of identifiers separated by blanks: `apiKey`, `api_key` and `API-KEY` alike."""
+    folded, _ = normalize_for_search(re.sub(r"([a-z])(?=[A-Z])", r"\1 ", text))
+    return re.sub(r"[\W_]+", " ", unicodedata.normalize("NFKC", folded))
+
+
+def _describe_field(name: str, field: Mapping[str, Any], is_required: bool, words: Words) -> str:
+    """Describe a field in one line: title, description, choices, and whether it is optional."""
+    title = escape_line_visibly(str(field.get("title") or name))
+    description = f" ({escape_line_visibly(str(field['description']))})" if field.get("description") else ""
+    choices = _choices_of(field)
+    choice_list = f" [{', '.join(escape_line_visibly(shown) for shown in choices)}]" if choices else ""
+    return f"{title}{description}{choice_list}{'' if is_required else words('elicit.optional')}: "
+
+
+def _choices_of(field: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels and values of a field with choices (SEP-1330: enum, enumNames, oneOf or anyOf of consts)."""
+    items = field.get("items")
+    inner: Mapping[str, Any] = items if isinstance(items, Mapping) else field
+    branches = inner.get("oneOf") or inner.get("anyOf") or ()
+    if branches:
+        return {str(branch.get("title", branch.get("const"))): branch.get("const") for branch in branches}
+    values = inner.get("enum") or ()
+    names = inner.get("enumNames") or values
+    return dict(zip(map(str, names), values, strict=False))
+
+
+def _default_of(field: Mapping[str, Any]) -> str:
+    """Return the answer of an empty line; "" if the default contains characters that the user would not see."""
+    default = field.get("default")
+    if default is None:
+        return ""
+    if isinstance(default, bool):
+        return "true" if default else "false"
+    text = ", ".join(map(str, default)) if isinstance(default, list) else str(default)
+    return text if text == escape_visibly(text) else ""
+
+
+def _parse_answer(name: str, answer: str, field: Mapping[str, Any]) -> Any:
+    """Convert the typed text to the type of the field.
+
+    Raises:
+        ValidationError: The text does not match the field's schema.
+    """
+    choices = {choice_label.lower(): value for choice_label, value in _choices_of(field).items()}
+    if field.get("type") == "array":
+        value: Any = [choices.get(part.strip().lower(), part.strip()) for part in answer.split(",") if part.strip()]
+    elif field.get("type") == "boolean":
+        value = {"y": True, "yes": True, "n": False, "no": False}.get(answer.lower(), coerce(answer, field, {})[0])
+    else:
+        value = choices.get(answer.lower(), answer)
+    schema = {"type": "object", "properties": {name: dict(field)}, "required": [name]}
+    return validate_arguments({name: value}, schema).arguments[name]

@@ -1,0 +1,154 @@
+"""Approve servers of project files before they start: show how each would be started and remember the answer.
+
+The same review of the settings, read once, is shown, remembered and used to start, so that what was approved is what
+runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ..config.project_trust import TrustStore, hash_value, is_enabled, needs_acceptance, refusal_error
+from ..config.settings import ServerConfig
+from ..core.errors import ChatError, ConfigError
+from ..core.i18n import Words
+from ..core.sanitize import escape_visibly, sanitize_line
+from ..mcp_client.acceptance import (
+    MASK,
+    ReviewedStart,
+    accept,
+    check_start,
+    is_accepted,
+    is_secret_value,
+    mask_value,
+    review_start,
+)
+from .elicitation import UserPrompts
+from .server_warnings import find_warnings
+
+_TABLES = ("env", "headers", "oauth")
+_EFFECTIVE = ("sandbox", "write", "network")
+"""Settings that are shown by their effect."""
+
+
+class ServerApproval:
+    """Asks about servers, remembers the answers, and filters the servers that may start.
+
+    A "no" is valid until the program ends.
+
+    Attributes:
+        trust_store: Store of accepted servers.
+    """
+
+    def __init__(self, state: Path | None) -> None:
+        self.trust_store = TrustStore(str(state) if state else None)
+        self._declined: set[str] = set()
+        self._unexpanded: dict[str, ServerConfig] = {}
+
+    def filter_servers(self, servers: Iterable[ServerConfig]) -> tuple[ServerConfig, ...]:
+        """Return the servers that may start, with their variables expanded."""
+        checked = [self._check(server) for server in servers]
+        return tuple(server for server in checked if isinstance(server, ServerConfig))
+
+    def find_refusals(self, servers: Iterable[ServerConfig]) -> dict[str, ChatError]:
+        """Return why each refused server does not start, by name."""
+        checked = {server.name: self._check(server) for server in servers if is_enabled(server)}
+        return {name: error for name, error in checked.items() if isinstance(error, ConfigError)}
+
+    def check_start(self, expanded: ServerConfig) -> None:
+        """Check again that a server of `filter_servers` may start; raise ConfigError if it may not."""
+        server = self._unexpanded.get(expanded.name, expanded)
+        if check_start(self.trust_store, server) != expanded:
+            raise refusal_error(server)
+
+    def _check(self, server: ServerConfig) -> ServerConfig | ConfigError:
+        try:
+            expanded = check_start(self.trust_store, server)
+        except ConfigError as error:
+            return error
+        self._unexpanded[server.name] = server
+        return expanded
+
+    async def ask_user(self, servers: Iterable[ServerConfig], user: UserPrompts | None, words: Words) -> None:
+        """Ask about each server that needs approval, once."""
+        for server in servers:
+            if user is None or not is_enabled(server) or not needs_acceptance(server):
+                continue
+            review = await asyncio.to_thread(review_start, server)  # probing the sandbox may take seconds
+            lines = describe_server(review, words)
+            fingerprint = hash_value([server.name, lines])
+            if fingerprint in self._declined or is_accepted(self.trust_store, review):
+                continue
+            if await user.confirm("\n".join([*lines, words("trust.start")])):
+                accept(self.trust_store, review)
+            else:
+                self._declined.add(fingerprint)
+
+    def accept_server(self, server: ServerConfig) -> None:
+        """Accept a server that the user has just written."""
+        accept(self.trust_store, review_start(server))
+
+    def forget_declined(self) -> None:
+        """Forget declined servers, so that they are asked about again."""
+        self._declined.clear()
+
+
+def describe_server(review: ReviewedStart, words: Words) -> list[str]:
+    """Describe completely how a server would be started or reached, what it could access, and what is notable."""
+    server = review.server
+    lines = [words("trust.named", server=sanitize_line(server.name), file=sanitize_line(server.source))]
+    values = {key: value for key, value in review.values.items() if key not in _EFFECTIVE}
+    for key in _TABLES:
+        values[key] = _list_assignments(values[key], mask_value) if values.get(key) else None
+    values["variables"] = _list_assignments(review.variables, _mask_variable)
+    if values.get("program") == values.get("command"):
+        values["program"] = None
+    if not server.command:
+        values["cwd"] = None
+    first = [key for key in ("command", "program", "args", "url", "cwd") if key in values]
+    for key in [*first, *(key for key in values if key not in (*first, "name"))]:
+        if values[key]:
+            lines.append(f"  {key} = {_format_value(values[key])}")
+    lines += [f"  {key} = {_format_value(value)}" for key, value in _list_reach(review).items()]
+    lines += [f"  {words(f'trust.{warning}', **fields)}" for warning, fields in find_warnings(review)]
+    if server.command:
+        lines.append(f"  {words('trust.contents')}")
+    return [_hide_variables(line, review.variables) for line in lines]
+
+
+def _hide_variables(line: str, variables: Mapping[str, str]) -> str:
+    """Replace the values of secret variables, which are part of a command, folder or error if it refers to them."""
+    for name, value in variables.items():
+        if is_secret_value(name, value):
+            for text in (value, json.dumps(value, ensure_ascii=False)[1:-1]):
+                line = line.replace(text, f"${{{name}}}")
+    return line
+
+
+def _list_assignments(table: Mapping[str, str], mask: Callable[[str, str], str]) -> list[str]:
+    """Return `NAME=VALUE` for each variable or header, without secrets."""
+    return [f"{name}={mask(name, value)}" for name, value in sorted(table.items())]
+
+
+def _mask_variable(name: str, value: str) -> str:
+    """Return the value of a variable of the user's environment, or a mask if it is secret."""
+    return MASK if is_secret_value(name, value) else value
+
+
+def _list_reach(review: ReviewedStart) -> dict[str, object]:
+    """Return what the process could access, by the names of the settings."""
+    reach = review.reach
+    if reach is None:
+        return {}
+    if reach.no_sandbox:
+        return {"sandbox": f"none: {reach.no_sandbox}"}
+    return {"read": reach.reads, "write": ["/tmp", *reach.writes], "network": reach.has_network}
+
+
+def _format_value(value: object) -> str:
+    """Format a value for review; items of a list are quoted separately."""
+    values: Sequence[object] = value if isinstance(value, list | tuple) else [value]
+    return " ".join(escape_visibly(sanitize_line(json.dumps(item, ensure_ascii=False, default=str))) for item in values)

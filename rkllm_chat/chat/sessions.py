@@ -1,0 +1,347 @@
+"""Connect the conversation with its session file: start, resume, switch and list sessions.
+
+`session_files` handles files and `session_records` their content; here chat and session are kept consistent.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ..calls.model_families import make_scanner
+from ..core.errors import ChatError
+from ..core.events import CallFound, CallUnreadable
+from ..core.i18n import Words
+from ..core.messages import EMPTY_REPLY, Message
+from ..core.version import __version__
+from ..storage.session_files import (
+    RedactMember,
+    SessionContents,
+    SessionDirectory,
+    SessionLog,
+    parse_line,
+    redact_nothing,
+    to_strict_json,
+)
+from ..storage.session_records import (
+    LogEntry,
+    Record,
+    RestoredConversation,
+    Setup,
+    find_undone_records,
+    hash_text,
+    hash_tool,
+    read_entry,
+    rebuild_conversation,
+    write_entry,
+)
+from .context import build_prompt
+from .conversation import Conversation
+from .tool_calls import initial_messages
+from .tool_selection import apply_model_settings
+
+_NEWEST = "newest"
+_MAX_SEARCHED = 500
+_SETUP_PREFIX = b'{"kind":"setup",'
+_MAX_TITLE_LENGTH = 60
+_RECORDED_SETTINGS = (
+    "backend",
+    "language",
+    "tool_format",
+    "constrained",
+    "max_steps",
+    "context_tokens",
+    "tools_share",
+    "few_tools",
+    "thinking",
+    "generation",
+    "policy",
+)
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """One row of the session list; `updated_at` is the time of the last record in seconds since 1970."""
+
+    name: str
+    updated_at: float
+    title: str
+    turns: int
+    model: str
+
+
+class SessionManager:
+    """Records the chat in the current session.
+
+    Without a directory nothing is written.
+
+    Args:
+        directory: Directory of sessions.
+        chat: The conversation; its `on_record` is set.
+        notify: Shows a message to the user.
+        redact: Redacts a text before it is written.
+
+    Attributes:
+        directory: Directory of sessions.
+        entries: All records of the current session.
+    """
+
+    def __init__(
+        self,
+        directory: SessionDirectory | None,
+        chat: Conversation,
+        notify: Callable[[str], None],
+        redact: RedactMember = redact_nothing,
+    ) -> None:
+        self.directory, self._chat, self._notify = directory, chat, notify
+        self.entries: list[LogEntry] = []
+        self._setup: Setup | None = None
+        self._copy_of = ""
+        self._unwritten: list[Message] = []
+        self._redact = redact
+        self._session_log = self._make_session_log()
+        chat.on_record = self.record
+
+    @property
+    def name(self) -> str:
+        """Id of the current session; "" until its file exists."""
+        return self._session_log.name if self._session_log else ""
+
+    def open(self, wanted: str) -> None:
+        """Resume a session and report its state to the user.
+
+        Args:
+            wanted: Session id, or "newest" for the newest session of the current directory, else of all; "" does
+                nothing.
+
+        Raises:
+            ChatError: There is no such session, or the directory cannot be trusted.
+        """
+        if not wanted or not self.directory:
+            return
+        name = wanted if wanted != _NEWEST else _find_newest(self.directory, str(Path.cwd()))
+        for line in self.resume(name) if name else [self._chat.words("sessions.none")]:
+            self._notify(line)
+
+    def start_new(self) -> None:
+        """Start a new session."""
+        self.close()
+        self._session_log = self._make_session_log()
+        self._set_entries([], None)
+        self._chat.restore([])
+
+    def resume(self, name: str) -> list[str]:
+        """Resume another session; a copy of it if another program has it open.
+
+        Returns:
+            Sentences for the user: state of the conversation, differences to the current setup, damage.
+
+        Raises:
+            ChatError: The session cannot be read.
+        """
+        words = self._chat.words
+        lines: list[str] = []
+        if not self.directory:
+            return lines
+        unlocked_contents = self.directory.read(name)
+        session_log = self._make_session_log()
+        if session_log and session_log.resume(name):
+            contents = self.directory.read(name)  # read again: it is locked now
+        else:
+            contents = unlocked_contents
+            lines.append(words("sessions.copied", name=name))
+        self.close()
+        self._session_log = session_log
+        lines += self._restore(contents, name)
+        if session_log and not session_log.name:
+            session_log.copy_entries(contents.entries)
+            self._copy_of = name
+        return lines + _describe_damage(unlocked_contents, words)
+
+    @property
+    def redacted_entries(self) -> list[LogEntry]:
+        """The records, redacted as they may leave the program."""
+        return [
+            entry
+            for original in self.entries
+            if (entry := read_entry(to_strict_json(write_entry(original), self._redact)))
+        ]
+
+    def record(self, record: Record) -> None:
+        """Record an event; before a user message, also the setup if it changed."""
+        if isinstance(record, Message) and (record.role == "user" or self._setup is None):
+            setup = replace(describe_setup(self._chat), copy_of=self._copy_of)
+            if setup != self._setup:
+                self._setup = setup
+                self._write(setup)
+        for message in self._unwritten:
+            self._write(message)
+        self._unwritten.clear()
+        self._write(record)
+
+    def close(self) -> None:
+        """Close the session file."""
+        if self._session_log:
+            self._session_log.close()
+
+    def _write(self, record: Record) -> None:
+        self.entries.append(LogEntry(time.time(), record))
+        if self._session_log:
+            self._session_log.append(record)
+
+    def _make_session_log(self) -> SessionLog | None:
+        return SessionLog(self.directory, self._report_write_error, self._redact) if self.directory else None
+
+    def _report_write_error(self, trouble: str) -> None:
+        words = self._chat.words
+        self._notify(words("sessions.trouble", trouble=trouble) if trouble else words("sessions.saved_again"))
+
+    def _restore(self, contents: SessionContents, name: str) -> list[str]:
+        """Replace the chat's history by that of the session."""
+        restored = rebuild_conversation(contents.entries)
+        missing = _missing_messages(restored, self._chat)
+        self._chat.restore([*restored.history, *missing], restored.first_shown, restored.kept)
+        self._set_entries(contents.entries, restored.setup)
+        self._unwritten = missing
+        summary = _summarize(name, contents.entries)
+        last = next((message.text for message in reversed(restored.history) if message.role == "user"), "")
+        words = self._chat.words
+        lines = [words("sessions.resumed", name=name, turns=summary.turns, last=_shorten(last))]
+        return lines + (
+            _describe_differences(restored.setup, describe_setup(self._chat), words) if restored.setup else []
+        )
+
+    def _set_entries(self, entries: Iterable[LogEntry], setup: Setup | None) -> None:
+        self.entries = list(entries)
+        self._setup, self._copy_of = setup, setup.copy_of if setup else ""
+        self._unwritten = []
+
+
+def _describe_damage(contents: SessionContents, words: Words) -> list[str]:
+    """Describe what of a file could not be read."""
+    lines = [words("sessions.damaged", count=contents.damaged_lines)] if contents.damaged_lines else []
+    is_torn = contents.torn_line and parse_line(contents.torn_line) is None
+    return [*lines, words("sessions.torn", size=len(contents.torn_line))] if is_torn else lines
+
+
+def _find_newest(directory: SessionDirectory, folder: str) -> str:
+    """Return the most recently written session of a directory, else of all; "" if there is none.
+
+    Raises:
+        ConfigError: The directory of sessions cannot be trusted.
+    """
+    ids = directory.list_ids()
+    for name in ids[:_MAX_SEARCHED]:
+        setup = rebuild_conversation(_read_entries(directory, name, _SETUP_PREFIX)).setup
+        if setup and setup.folder == folder:
+            return name
+    return ids[0] if ids else ""
+
+
+def list_sessions(directory: SessionDirectory, search: str, limit: int) -> list[SessionSummary]:
+    """List the newest sessions.
+
+    Args:
+        directory: Directory of sessions.
+        search: Only sessions whose texts contain each of these words.
+        limit: Maximum number.
+
+    Raises:
+        ConfigError: The directory of sessions cannot be trusted.
+    """
+    summaries: list[SessionSummary] = []
+    words = search.casefold().split()
+    for name in directory.list_ids()[:_MAX_SEARCHED]:
+        entries = _read_entries(directory, name)
+        if entries and _contains_words(entries, words):
+            summaries.append(_summarize(name, entries))
+            if len(summaries) == limit:
+                break
+    return summaries
+
+
+def _read_entries(directory: SessionDirectory, name: str, prefix: bytes = b"") -> Sequence[LogEntry]:
+    """Return the records of a session; none if it cannot be read."""
+    try:
+        return directory.read(name, prefix).entries
+    except ChatError:
+        return ()
+
+
+def _contains_words(entries: Iterable[LogEntry], words: Sequence[str]) -> bool:
+    texts = (entry.record.text.casefold() for entry in entries if isinstance(entry.record, Message))
+    text = "\n".join(texts) if words else ""
+    return all(word in text for word in words)
+
+
+def _summarize(name: str, entries: Sequence[LogEntry]) -> SessionSummary:
+    """Summarize a session; its title is the first user message that was not undone."""
+    records = [entry.record for entry in entries]
+    undone = find_undone_records(records)
+    messages = (record for index, record in enumerate(records) if isinstance(record, Message) and index not in undone)
+    user_texts = [message.text for message in messages if message.role == "user"]
+    setup = rebuild_conversation(entries).setup
+    title = next((_shorten(text) for text in user_texts if text.strip()), "")
+    return SessionSummary(
+        name, entries[-1].at if entries else 0.0, title, len(user_texts), setup.model if setup else ""
+    )
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_TITLE_LENGTH else line[: _MAX_TITLE_LENGTH - 1] + "…"
+
+
+def describe_setup(chat: Conversation) -> Setup:
+    """Describe the current configuration. Server configurations are left out, since they may contain secrets."""
+    settings, backend = chat.settings, chat.backend
+    tools = tuple(chat.toolbox.tools)
+    values = asdict(replace(apply_model_settings(settings, backend), servers=(), language=chat.words.code))
+    system = build_prompt(chat, ())
+    return Setup(
+        program=__version__,
+        model=backend.name,
+        backend=type(backend).__name__.lower(),
+        template=backend.template,
+        family=backend.family.name,
+        asks=chat.call_format,
+        accepts=backend.family.accepted_formats,
+        context_tokens=backend.context_tokens,
+        folder=str(Path.cwd()),
+        prompt=hash_text(system[0].text),
+        # through JSON, to have the same types as after reading
+        settings=json.loads(json.dumps({key: values[key] for key in _RECORDED_SETTINGS})),
+        tools=tools,
+    )
+
+
+def _describe_differences(then: Setup, now: Setup, words: Words) -> list[str]:
+    """Describe what differs for the model since the session was last written, one sentence each."""
+    lines: list[str] = []
+    if then.model != now.model:
+        lines.append(words("sessions.other_model", then=then.model, now=now.model))
+    elif then.template != now.template:
+        lines.append(words("sessions.other_template"))
+    before, after = ({tool.full_name: hash_tool(tool) for tool in setup.tools} for setup in (then, now))
+    if changed := sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)):
+        marks = (f"{'+' if name not in before else '-' if name not in after else '~'}{name}" for name in changed)
+        lines.append(words("sessions.other_tools", tools=", ".join(marks)))
+    elif then.prompt != now.prompt:
+        lines.append(words("sessions.other_prompt"))
+    return lines
+
+
+def _missing_messages(restored: RestoredConversation, chat: Conversation) -> list[Message]:
+    """Return the messages that an interrupted turn lacks: a reply, or the results of its calls."""
+    history, setup = restored.history, restored.setup or Setup()
+    if not history or history[-1].role == "tool":
+        return []
+    if history[-1].role == "user":
+        return [Message("assistant", EMPTY_REPLY)]
+    scanner = make_scanner(setup.asks or chat.call_format, setup.accepts, setup.tools)
+    events = [*scanner.feed(history[-1].text), *scanner.close()]
+    calls = [event for event in events if isinstance(event, CallFound | CallUnreadable)]
+    return initial_messages(calls, chat.prompt_words)

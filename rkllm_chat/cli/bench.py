@@ -1,0 +1,346 @@
+"""Measure how fast the configured model runs: `rkllm-chat bench`.
+
+Each measurement runs through the backend of the chat, so it includes what the program adds to the engine. Prompts begin
+differently, so that none is found in the KV cache. Prompt lookup is off, because its gain depends on the text. The
+reply is generated behind the prompt that was just evaluated: its speed is that at this depth, as llama-bench's `-d`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from itertools import count
+from pathlib import Path
+from statistics import median
+
+from ..backends import Backend, choose_backend, open_backend
+from ..backends.rkllm.abi import find_library, read_release
+from ..backends.rkllm.model_file import read_toolkit_release
+from ..calls.model_families import find_family_by_name
+from ..config.loader import load_settings
+from ..config.settings import Settings
+from ..core.errors import ChatError, GenerationError, UsageError
+from ..core.events import Usage
+from ..core.messages import Message
+from ..core.sanitize import sanitize_line
+from ..core.version import __version__
+from .doctor import write_json, write_output
+from .doctor.board import Board, format_size
+from .doctor.machine import read_conditions, read_machine_name
+
+_DESCRIPTION = "Measure the speed of prefill and decode of the configured model, through the engine of the chat."
+_EPILOG = "The configuration is not changed and no MCP server is started. Exit codes are those of rkllm-chat -p."
+PROMPT_TOKENS = (128, 1024, 4096)
+REPLY_TOKENS = 64
+_CONTEXT_TOKENS = 4096 + 128  # the longest prompt and its reply; a multiple of 32, as the NPU requires
+_WARM_UP_TOKENS = 32
+_MIN_SHARE = 0.75
+"""A prompt that the context shortens to less than this share of the intended length is not measured."""
+_MEASURED_S, _MAX_RUNS = 2.0, 5
+"""A prompt length is measured until so much time is measured, at most so often."""
+_MAX_REPLIES = 8
+"""Maximum number of replies behind one prompt, where the model ends them early."""
+_WORD = " stone"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Speed at one prompt length.
+
+    Attributes:
+        intended_tokens: Intended length of the prompt.
+        prompt_tokens: Its length; 0 if it was not measured.
+        prefill_tokens_per_s: Evaluated tokens per second, the median of the runs.
+        decode_tokens_per_s: Generated tokens per second behind this prompt; None if all replies ended at once.
+        first_token_s: Seconds to the first token, the median of the runs.
+        runs: Number of runs.
+        problem: Why it was not measured; "" if it was.
+    """
+
+    intended_tokens: int
+    prompt_tokens: int = 0
+    prefill_tokens_per_s: float | None = None
+    decode_tokens_per_s: float | None = None
+    first_token_s: float | None = None
+    runs: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class EngineReport:
+    """Measurements of one engine.
+
+    Attributes:
+        backend: Row of BACKENDS.
+        engine: Name and release of the engine.
+        model: Name of the model file.
+        size_bytes: Size of the model file.
+        context_tokens: Size of the context window.
+        rows: One per prompt length.
+        before: State of the machine before the model was loaded.
+        after: State of the machine after the last measurement, with the model loaded.
+    """
+
+    backend: str
+    engine: str
+    model: str
+    size_bytes: int
+    context_tokens: int
+    rows: tuple[Row, ...]
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+    """Measure, print the table or the document and return the exit code.
+
+    Raises:
+        ChatError: A model cannot be measured; with `--json` it is printed as a document instead.
+    """
+    options = _make_parser().parse_args(arguments)
+    try:
+        settings = load_settings(options.config, environment)
+        if options.model is not None:
+            settings = replace(settings, model=options.model)
+        jobs = [_prepare(settings)]
+        if options.compare is not None:
+            jobs.append(_prepare(_find_counterpart(jobs[0], options.compare)))
+        board = Board(Path("/"), settings, environment)
+        machine = read_machine_name(board)
+        report = partial(_print_progress, enabled=sys.stderr.isatty())
+        results = [asyncio.run(_measure_engine(job, board, report)) for job in jobs]
+    except ChatError as error:
+        if not options.json:
+            raise
+        details = {"type": error.type_name, "message": str(error), "details": error.details}
+        write_json({"ok": False, "error": details})
+        return error.exit_code
+    if options.json:
+        result = {"program": __version__, "machine": machine, "engines": [asdict(result) for result in results]}
+        write_json({"ok": True, "result": result})
+    else:
+        write_output(_format_table(machine, results))
+    return 0
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="rkllm-chat bench", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
+    parser.add_argument("--model", metavar="PATH", help="model file (default: that of the configuration)")
+    parser.add_argument(
+        "--compare",
+        metavar="PATH",
+        nargs="?",
+        const="",
+        help="also measure this file of the same model on the other engine, NPU or llama.cpp"
+        " (default: the one beside the model)",
+    )
+    return parser
+
+
+def _prepare(settings: Settings) -> Settings:
+    """Return the settings for a measurement. Raises UsageError."""
+    if choose_backend(settings) not in _ENGINES:
+        hint = "Give a .gguf or .rkllm file with --model."
+        raise UsageError(f"bench measures a model file, not {settings.model}.", hint)
+    return replace(
+        settings,
+        context_tokens=settings.context_tokens or _CONTEXT_TOKENS,
+        keep_prefix=False,
+        rkllm=replace(settings.rkllm, prompt_cache=False),
+        generation=replace(settings.generation, max_tokens=REPLY_TOKENS),
+    )
+
+
+def _find_counterpart(settings: Settings, named: str) -> Settings:
+    """Return the settings of the file to compare with: the named one, or one beside the model. Raises UsageError."""
+    model = _find_model(settings)
+    suffix = ".gguf" if choose_backend(settings) == "rkllm" else ".rkllm"
+    if named:
+        path = Path(named).expanduser()
+        if path.suffix != suffix:
+            raise UsageError(
+                f"{named} does not run on the other engine.", f"Compare {model.name} with a {suffix} file."
+            )
+        if not _is_same_model(model.name, path.name):
+            hint = "Compare two files of one model; its family and size are read from the names."
+            raise UsageError(f"{model.name} and {path.name} are different models.", hint)
+    else:
+        files = sorted(file for file in model.parent.glob(f"*{suffix}") if _is_same_model(model.name, file.name))
+        if not files:
+            hint = "Name a file with --compare PATH."
+            raise UsageError(f"There is no {suffix} file of the same model beside {model}.", hint)
+        path = files[0]
+    return replace(settings, model=str(path), backend="auto")
+
+
+def _is_same_model(name: str, other: str) -> bool:
+    """Return whether two file names state the same family and, as far as both state it, the same size."""
+    sizes = set(map(_read_parameter_count, (name, other))) - {""}
+    return find_family_by_name(name) == find_family_by_name(other) and len(sizes) < 2
+
+
+def _read_parameter_count(name: str) -> str:
+    """Return the number of parameters that a file name states, such as "1.7b"; "" if none."""
+    match = re.search(r"(?<![\w.])\d+(?:[._]\d+)?[bm](?![a-z0-9])", name.casefold().replace("_", "-"))
+    return match[0] if match else ""
+
+
+def _find_model(settings: Settings) -> Path:
+    """Return the model file."""
+    from ..backends.llama.backend import find_shipped_model
+
+    return Path(settings.model).expanduser() if settings.model else find_shipped_model()
+
+
+async def _measure_engine(settings: Settings, board: Board, report: Callable[[str], None]) -> EngineReport:
+    """Load a model and measure it at each prompt length. Raises ChatError."""
+    name, model = choose_backend(settings), _find_model(settings)
+    before = read_conditions(board)
+    report(f"loading {model.name}")
+    backend = _open(settings)
+    try:
+        if hasattr(backend, "uses_prompt_lookup"):
+            backend.uses_prompt_lookup = False
+        seeds = count(1)
+        await _run(backend, settings, _make_prompt(backend, _WARM_UP_TOKENS, next(seeds)))
+        rows: list[Row] = []
+        for tokens in PROMPT_TOKENS:
+            report(f"{model.name}: {tokens} tokens")
+            try:
+                rows.append(await _measure_length(backend, settings, tokens, seeds))
+            except GenerationError as error:
+                rows.append(Row(tokens, problem=str(error)))
+        after, context_tokens = read_conditions(board), backend.context_tokens
+    finally:
+        await backend.aclose()
+    report("")
+    engine = _ENGINES[name](settings)
+    return EngineReport(name, engine, model.name, model.stat().st_size, context_tokens, tuple(rows), before, after)
+
+
+def _open(settings: Settings) -> Backend:
+    """Load the model; if it was converted for less context, with as much as it has."""
+    from ..backends.rkllm.runtime import ContextLimitError
+
+    try:
+        return open_backend(settings)
+    except ContextLimitError as error:
+        return open_backend(replace(settings, context_tokens=error.limit_tokens))
+
+
+async def _measure_length(backend: Backend, settings: Settings, intended: int, seeds: Iterable[int]) -> Row:
+    """Measure prefill and decode at one prompt length."""
+    tokens = min(intended, backend.context_tokens - REPLY_TOKENS)
+    if tokens < _MIN_SHARE * intended:
+        return Row(intended, problem=f"the context holds {backend.context_tokens} tokens")
+    runs: list[Usage] = []
+    replies: list[Usage] = []
+    for seed in seeds:
+        prompt = _make_prompt(backend, tokens, seed)
+        usage = await _run(backend, settings, prompt)
+        runs.append(usage)
+        replies.append(usage)
+        for _ in range(_MAX_REPLIES):
+            if sum(map(_count_steps, replies)) >= REPLY_TOKENS - 1:
+                break
+            replies.append(await _run(backend, settings, prompt))
+        if sum(run.prefill_s for run in runs) >= _MEASURED_S or len(runs) == _MAX_RUNS:
+            break
+    steps, seconds = sum(map(_count_steps, replies)), sum(reply.generate_s for reply in replies if _count_steps(reply))
+    return Row(
+        intended,
+        runs[-1].prompt_tokens,
+        median(run.prefilled_tokens / run.prefill_s if run.prefill_s else 0.0 for run in runs),
+        steps / seconds if steps and seconds else None,
+        median(run.first_token_s for run in runs),
+        len(runs),
+    )
+
+
+def _count_steps(usage: Usage) -> int:
+    """Return the tokens that were generated in `generate_s`, which begins with the first token."""
+    return max(0, usage.generated_tokens - 1)
+
+
+def _make_prompt(backend: Backend, tokens: int, seed: int) -> list[Message]:
+    """Return a prompt of at most so many tokens, as long as whole words allow, that begins with a number of its own."""
+    low, high = 0, tokens
+
+    def make(words: int) -> list[Message]:
+        return [Message("user", f"{seed}{_WORD * words}")]
+
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if backend.count_tokens(make(middle)) <= tokens else (low, middle - 1)
+    return make(low)
+
+
+async def _run(backend: Backend, settings: Settings, prompt: Sequence[Message]) -> Usage:
+    """Generate one reply and return its cost. Raises GenerationError."""
+    usage = Usage()
+    async with aclosing(backend.stream(prompt, settings.generation)) as stream:
+        async for item in stream:
+            if isinstance(item, Usage):
+                usage = item
+    return usage
+
+
+def _name_llama(settings: Settings) -> str:
+    from ..backends.llama.cores import choose_cores, describe_cores
+
+    name = f"llama.cpp of llama-cpp-python {version('llama-cpp-python')}"
+    if settings.llama_library:
+        name += " with another libllama"  # without its path, which often names the user
+    cores = choose_cores()
+    return f"{name}, {describe_cores(cores)}" if cores else name
+
+
+def _name_rkllm(settings: Settings) -> str:
+    library, toolkit = find_library(settings.rkllm.library), read_toolkit_release(_find_model(settings))
+    name = f"RKLLM {read_release(library) if library else ''}".strip()
+    return f"{name}, model of toolkit {toolkit}" if toolkit else name
+
+
+_ENGINES: dict[str, Callable[[Settings], str]] = {"llama": _name_llama, "rkllm": _name_rkllm}
+
+
+def _format_table(machine: str, results: Sequence[EngineReport]) -> str:
+    """Format the measurements as text, with the state of the machine below each engine."""
+    lines = [f"rkllm-chat {__version__} on {sanitize_line(machine)}, Python {platform.python_version()}"]
+    for result in results:
+        lines += [
+            "",
+            f"{sanitize_line(result.engine)}: {sanitize_line(result.model)}, {format_size(result.size_bytes)}",
+        ]
+        lines.append(f"{'prompt':>8} {'prefill/s':>10} {'decode/s':>10} {'first token':>12}")
+        lines += [_format_row(row) for row in result.rows]
+        for name in dict.fromkeys((*result.before, *result.after)):
+            before, after = (sanitize_line(state.get(name, "-")) for state in (result.before, result.after))
+            lines.append(f"  {name}: {before} before, {after} after")
+    return "\n".join(lines) + "\n"
+
+
+def _format_row(row: Row) -> str:
+    """Format the speed at one prompt length."""
+    if row.problem:
+        return f"{row.intended_tokens:>8} not measured: {row.problem}"
+    decode = "-" if row.decode_tokens_per_s is None else f"{row.decode_tokens_per_s:.1f}"
+    return f"{row.prompt_tokens:>8} {row.prefill_tokens_per_s:>10.1f} {decode:>10} {row.first_token_s:>10.2f} s"
+
+
+def _print_progress(text: str, *, enabled: bool) -> None:
+    """Show on a terminal what is being measured."""
+    if enabled:
+        sys.stderr.write(f"\r\x1b[K{sanitize_line(text)}")
+        sys.stderr.flush()

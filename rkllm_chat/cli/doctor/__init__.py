@@ -1,0 +1,169 @@
+"""Run the checks of `rkllm-chat doctor` on this machine, its model and its configuration.
+
+CHECKS lists the checks in the order of the output; they are independent, so a failing one hides no other. The doctor
+reads files and writes none, starts no program, loads no library or model and contacts no MCP server. Only a model
+service behind a URL is queried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from ...config.loader import list_config_paths, load_settings
+from ...config.secrets import add_settings_secrets
+from ...config.settings import Settings
+from ...core.errors import ConfigError, UsageError
+from ...core.redact import Redactor
+from ...core.sanitize import sanitize_json, sanitize_line
+from . import access, machine, model, servers, service
+from .board import Board, Check, CheckState, Finding, run_check
+from .fix_script import write_fix_script
+from .report import write_report
+
+_DESCRIPTION = "Check this machine, its model and its configuration. Only files are read; nothing is started."
+_EPILOG = "Exit codes: 0 no check failed, 1 a check failed, 2 usage error."
+_STATES: tuple[CheckState, ...] = ("ok", "look", "wrong")  # from the best to the worst
+
+CHECKS: dict[str, Check] = {
+    "configuration": model.check_configuration,
+    "user": machine.check_user,
+    "platform": machine.check_platform,
+    "kernel": machine.check_kernel,
+    "driver": machine.check_driver,
+    "nodes": access.check_nodes,
+    "library": model.check_library,
+    "libraries": model.check_other_libraries,
+    "model": model.check_model,
+    "pair": model.check_pair,
+    "service": service.check_services,
+    "context": model.check_context,
+    "memory": model.check_memory,
+    "domain": model.check_domain,
+    "tokenizer": model.check_tokenizer,
+    "template": model.check_template,
+    "calls": model.check_calls,
+    "CPU": machine.check_cpus,
+    "DDR": machine.check_ddr,
+    "NPU": machine.check_npu,
+    "temperature": machine.check_temperature,
+    "servers": servers.check_servers,
+    "sandbox": servers.check_sandbox,
+}
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+    """Run the checks, print their result and return the exit code.
+
+    Raises:
+        UsageError: An option is invalid; with `--json` it is printed as a document instead.
+    """
+    options = _make_parser().parse_args(arguments)
+    try:
+        board = _find_board(options, environment)
+    except UsageError as error:
+        if not options.json:
+            raise
+        write_json({"ok": False, "error": {"type": error.type_name, "message": str(error), "details": {}}})
+        return error.exit_code
+    if options.fix_script:
+        write_output(write_fix_script(board))
+        return 0
+    lines = run_checks(board, environment)
+    worst = max((line.state for line in lines), key=_STATES.index)
+    if options.json:
+        write_json({"ok": True, "result": {"lines": [asdict(line) for line in lines], "state": worst}})
+    elif options.board_report:
+        write_output(write_report(board, lines))
+    else:
+        write_output(_show(lines))
+    return int(worst == "wrong")
+
+
+def diagnose(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
+    """Return the report as text, for the chat. Raises UsageError."""
+    board = _find_board(_make_parser().parse_args(arguments), environment)
+    return _show(run_checks(board, environment))
+
+
+def run_checks(board: Board, environment: Mapping[str, str]) -> list[Finding]:
+    """Run all checks and hide the secrets of the configuration in their results."""
+    secrets = Redactor()
+    add_settings_secrets(secrets, board.settings, environment)
+    results = [line for name, check in CHECKS.items() for line in run_check(name, check, board)]
+    return [
+        replace(line, value=secrets.redact_all(line.value), advice=secrets.redact_all(line.advice)) for line in results
+    ]
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    """Build the argument parser of the command."""
+    parser = argparse.ArgumentParser(prog="rkllm-chat doctor", description=_DESCRIPTION, epilog=_EPILOG)
+    output_format = parser.add_mutually_exclusive_group()
+    output_format.add_argument("--json", action="store_true", help="print one JSON document")
+    output_format.add_argument(
+        "--board-report",
+        action="store_true",
+        help="print a Markdown report to send to the developers, with a questionnaire",
+    )
+    output_format.add_argument(
+        "--fix-script",
+        action="store_true",
+        help="print a shell script for sudo that sets governors, device rules and groups, and can undo it",
+    )
+    parser.add_argument("--root", metavar="DIR", default="/", help="examine the file system below DIR instead of /")
+    parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
+    parser.add_argument(
+        "--model", metavar="PATH|URL", help="model file or service URL (default: that of the configuration)"
+    )
+    return parser
+
+
+def _find_board(options: argparse.Namespace, environment: Mapping[str, str]) -> Board:
+    """Return the machine and settings that the options select. Raises UsageError."""
+    root = Path(options.root).expanduser().resolve()
+    if not root.is_dir():
+        raise UsageError(f"The folder {options.root} does not exist.")
+    settings, config_error = Settings(), ""
+    try:
+        settings = load_settings(options.config, environment)
+    except ConfigError as error:
+        config_error = str(error)
+    if options.model is not None:
+        settings = replace(settings, model=options.model)
+    return Board(root, settings, environment, _find_files(options.config, environment), config_error)
+
+
+def _find_files(config_option: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the configuration files in use: the named one, or those of the search path that exist."""
+    if only_file := config_option or environment.get("RKLLM_CHAT_CONFIG", ""):
+        return (only_file,)
+    return tuple(str(path) for path in list_config_paths(environment) if path.is_file())
+
+
+def _show(lines: Sequence[Finding]) -> str:
+    """Format the results as a table, with the advice below a result."""
+    width = max(len(line.name) for line in lines)
+    text: list[str] = []
+    for line in lines:
+        text.append(f"{line.state:<5} {sanitize_line(line.name):<{width}}  {sanitize_line(line.value)}")
+        if line.advice:
+            text.append(f"{'':<5} {'':<{width}}  {sanitize_line(line.advice)}")
+    return "\n".join(text) + "\n"
+
+
+def write_json(value: Any) -> None:
+    """Write one JSON document as a line to standard output."""
+    write_output(sanitize_json(json.dumps(value, ensure_ascii=False)) + "\n")
+
+
+def write_output(text: str) -> None:
+    """Write text to standard output in UTF-8, whatever the locale is; unencodable characters become "?"."""
+    sys.stdout.buffer.write(text.encode("utf-8", errors="replace"))
+    sys.stdout.buffer.flush()

@@ -1,0 +1,356 @@
+"""Check the board: its chip, kernel, NPU driver, access rights, clock frequencies and temperature.
+
+The facts are from the RKLLM manual 1.3.0 and airockchip/rknn-llm; we have verified none of them on a board. On machines
+without a Rockchip NPU most checks produce no line.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from .board import Board, Check, Finding, format_size, run_check
+
+_DEVICE_TREES = ("proc/device-tree", "sys/firmware/devicetree/base")
+_VERSION_FILES = ("sys/kernel/debug/rknpu/version", "proc/rknpu/version", "sys/module/rknpu/version")
+# The platform driver of 0.4 to 0.9.8 is called RKNPU (rknpu_drv.c); any user can read its folder.
+_DRIVER_SIGNS = ("sys/bus/platform/drivers/RKNPU", "dev/rknpu", "sys/module/rknpu")
+_ROCKET_SIGNS = ("sys/bus/platform/drivers/rocket", "sys/module/rocket")
+_VENDOR_KERNELS = ("5.10.", "6.1.")
+
+_RECOMMENDED_DRIVER = (0, 9, 8)  # the manual; libraries 1.1.4 and 1.2.1 themselves ask for 0.9.7 in their log
+_MINIMUM_DRIVER = (0, 9, 0)  # 0.8.2 ends in failed allocations (airockchip/rknn-llm#413)
+_CONTAINER_SIGNS = (".dockerenv", "run/.containerenv")
+# Docker hides /sys/firmware, and with it the device tree, from which the library and this program read the chip.
+CONTAINER_ADVICE = (
+    "This is a container; pass the NPU in: docker run --device /dev/dri --device /dev/dma_heap"
+    " --security-opt systempaths=unconfined."
+)
+_MIN_FREQUENCY_SHARE = 0.95  # of the highest frequency: rknn-llm's fix_freq scripts leave the last step out
+_HOT_CELSIUS = 85
+
+DDR_PATH = "sys/class/devfreq/dmc"
+_CPU_POLICIES = "sys/devices/system/cpu/cpufreq/policy*"
+
+
+@dataclass(frozen=True)
+class _Soc:
+    """A chip that RKLLM supports.
+
+    Attributes:
+        name: Its name in the device tree.
+        npu: Folder of its NPU below /sys/class/devfreq.
+        quantizations: Quantizations that models can be converted to.
+    """
+
+    name: str
+    npu: str
+    quantizations: tuple[str, ...]
+
+
+# RKLLM manual 1.3.0, section 3.1.3
+SOCS = (
+    _Soc("rk3588", "fdab0000.npu", ("w8a8", "w8a8_g128", "w8a8_g256", "w8a8_g512")),
+    _Soc("rk3576", "27700000.npu", ("w8a8", "w4a16", "w4a16_g32", "w4a16_g64", "w4a16_g128")),
+    _Soc("rk3562", "ff300000.npu", ("w8a8", "w4a16_g32", "w4a16_g64", "w4a16_g128", "w4a8_g32")),
+    _Soc("rv1126b", "22000000.npu", ("w8a8", "w4a16", "w4a16_g32", "w4a16_g64", "w4a16_g128")),
+)
+
+
+def check_platform(board: Board) -> Iterator[Finding]:
+    """Report the chip and whether RKLLM supports it."""
+    try:
+        chips, model = read_chips(board), _read_model(board)
+    except FileNotFoundError:
+        chips, model = [], ""
+    if soc := match_soc(chips):
+        yield Finding("platform", "ok", soc.name.upper() + (f" ({model})" if model else ""))
+    elif chips:
+        known = ", ".join(soc.name.upper() for soc in SOCS)
+        advice = f"RKLLM supports {known}. On this chip, models run on the CPU with llama.cpp (.gguf files)."
+        yield Finding("platform", "look", f"{chips[0].upper()}: RKLLM does not support it", advice)
+    elif is_container(board) and read_architecture(board) == "aarch64":
+        yield Finding("platform", "look", "aarch64 in a container that does not show the chip", CONTAINER_ADVICE)
+    else:
+        value = f"{read_architecture(board)}, no Rockchip NPU: models run on llama.cpp"
+        yield Finding("platform", "ok", value)
+
+
+def check_user(board: Board) -> Iterator[Finding]:
+    """Warn if the program runs as root; skipped when the files of another machine are examined."""
+    if board.is_this_machine and os.geteuid() == 0:
+        advice = "Servers, tools and ! commands run as root. Use an ordinary user with access to the NPU instead."
+        yield Finding("user", "look", "root", advice)
+
+
+def check_kernel(board: Board) -> Iterator[Finding]:
+    """Report the kernel release: RKLLM needs the rknpu driver, which the vendor's 5.10 and 6.1 have built in."""
+    release = board.read("proc/sys/kernel/osrelease")
+    if not find_soc(board) or release.startswith(_VENDOR_KERNELS):
+        yield Finding("kernel", "ok", release)
+    elif board.has(*_ROCKET_SIGNS):
+        advice = (
+            "RKLLM needs the vendor's kernel (5.10 or 6.1) with its rknpu driver: install the board vendor's image."
+        )
+        yield Finding("kernel", "wrong", f"{release} with the driver rocket, which RKLLM cannot use", advice)
+    elif board.has(*_DRIVER_SIGNS, *_VERSION_FILES):
+        yield Finding("kernel", "ok", f"{release}, with the driver rknpu")  # DKMS, reported with kernel 7.0
+    else:
+        advice = "RKLLM needs the driver rknpu: use the vendor's kernel 5.10 or 6.1, or build rknpu by DKMS."
+        yield Finding("kernel", "look", release, advice)
+
+
+def check_driver(board: Board) -> Iterator[Finding]:
+    """Report the version of the rknpu driver."""
+    if not find_soc(board):
+        return
+    try:
+        text = board.read(*_VERSION_FILES)
+    except OSError as error:
+        if not _has_driver(board):
+            advice = "The kernel has no rknpu driver: install the board vendor's image, with kernel 5.10 or 6.1."
+            yield Finding("driver", "wrong", "none", advice)
+        elif isinstance(error, FileNotFoundError):
+            advice = "The kernel logs it at boot: sudo dmesg | grep -i rknpu"
+            yield Finding("driver", "look", "rknpu, which does not show its version", advice)
+        else:
+            raise
+        return
+    match = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
+    if not match:
+        raise ValueError(f"the driver reports the version {text[:40]!r}")
+    version = (int(match[1]), int(match[2]), int(match[3]))
+    if version >= _RECOMMENDED_DRIVER:
+        yield Finding("driver", "ok", f"rknpu {match[0]}")
+        return
+    advice = "The manual asks for 0.9.8. The driver is part of the kernel: update the kernel or the image."
+    too_old = version < _MINIMUM_DRIVER
+    value = f"rknpu {match[0]}, {'too old' if too_old else 'older than 0.9.8'}"
+    yield Finding("driver", "wrong" if too_old else "look", value, advice)
+
+
+def check_npu(board: Board) -> Iterator[Finding]:
+    """Report the frequency of the NPU."""
+    soc = find_soc(board)
+    if not soc:
+        return
+    folders = board.find(f"sys/class/devfreq/{soc.npu}") or board.find("sys/class/devfreq/*.npu")
+    if folders:
+        yield _frequency_line("NPU", board, folders[0])
+    else:
+        yield Finding("NPU", "look", "the kernel does not show its frequency")
+
+
+def check_ddr(board: Board) -> Iterator[Finding]:
+    """Report the frequency of the memory."""
+    if not find_soc(board):
+        return
+    if board.has(DDR_PATH):
+        yield _frequency_line("DDR", board, board.root / DDR_PATH)
+    else:
+        advice = (
+            "Boards with a fixed memory frequency have not reached the published speeds. Update the firmware: on a"
+            " ROCK 5B+ that raised 9.0 to 14.3 tokens per second."
+        )
+        yield Finding("DDR", "look", f"no /{DDR_PATH}: this firmware does not scale the memory", advice)
+
+
+def _frequency_line(name: str, board: Board, folder: Path) -> Finding:
+    """Build the line for the frequency and governor of a devfreq folder. Its frequencies are in hertz."""
+    files = (folder / "governor", folder / "cur_freq", folder / "available_frequencies")
+    governor, current, steps = (board.read(str(file.relative_to(board.root))) for file in files)
+    value = f"{int(current) / 1e6:.0f} MHz, {governor}"
+    if is_at_full_speed(governor, int(current), steps):
+        return Finding(name, "ok", value)
+    return Finding(
+        name, "look", value, f"{_GOVERNOR_ADVICE} echo performance | sudo tee {board.unmap_path(folder)}/governor"
+    )
+
+
+_GOVERNOR_ADVICE = "Published speeds were measured at the highest frequency. To set it until the next boot:"
+
+
+_CPU_PRICE = (
+    "With the governor performance the NPU decodes 5 to 32 % faster than with ondemand (measured by owners of boards)."
+)
+
+
+def find_slow_governors(board: Board) -> list[tuple[str, str]]:
+    """Return the governor files of the clocks that do not run at their highest frequency, with their content.
+
+    Files that cannot be read are left out.
+    """
+    soc = find_soc(board)
+    npu = (board.find(f"sys/class/devfreq/{soc.npu}") if soc else []) or board.find("sys/class/devfreq/*.npu")
+    devices = [(folder, "governor", "cur_freq") for folder in (*npu[:1], *board.find(DDR_PATH))]
+    clusters = [(folder, "scaling_governor", "scaling_cur_freq") for folder in board.find(_CPU_POLICIES)]
+    found: list[tuple[str, str]] = []
+    for folder, governor_file, frequency_file in (*clusters, *devices):
+        place = str(folder.relative_to(board.root))
+        with suppress(OSError, ValueError):
+            governor, current = board.read(f"{place}/{governor_file}"), int(board.read(f"{place}/{frequency_file}"))
+            is_cluster = governor_file == "scaling_governor"
+            steps = _read_frequencies(board, place) if is_cluster else board.read(f"{place}/available_frequencies")
+            if not is_at_full_speed(governor, current, steps):
+                found.append((f"/{place}/{governor_file}", governor))
+    return found
+
+
+def is_at_full_speed(governor: str, current: int, steps: str) -> bool:
+    """Return whether a device runs at its highest frequency.
+
+    That is the governor `performance`, or `userspace` at 95% or more, as rknn-llm's scripts set it.
+    """
+    top = max(map(int, steps.split()), default=0)
+    return governor == "performance" or (governor == "userspace" and current >= _MIN_FREQUENCY_SHARE * top)
+
+
+def check_cpus(board: Board) -> Iterator[Finding]:
+    """Report the frequencies of the core clusters: policies 0, 4 and 6 on an RK3588.
+
+    cpufreq gives kilohertz.
+    """
+    if not find_soc(board):
+        return
+    clocks = _read_clocks(board)
+    values = ", ".join(clock.text for clock in clocks)
+    if any(not clock.is_fast for clock in clocks):
+        yield Finding(
+            "CPU",
+            "look",
+            values,
+            f"{_CPU_PRICE} {_GOVERNOR_ADVICE} echo performance | sudo tee /{_CPU_POLICIES}/scaling_governor",
+        )
+    elif values:
+        yield Finding("CPU", "ok", values)
+    else:
+        yield Finding("CPU", "look", "the kernel does not show its frequencies")
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Frequency and governor of a core cluster as text, and whether it runs at its highest frequency."""
+
+    text: str
+    is_fast: bool
+
+
+def _read_clocks(board: Board) -> list[_Clock]:
+    """Return the clocks of the core clusters; none where the kernel does not show them."""
+    clocks: list[_Clock] = []
+    for folder in board.find(_CPU_POLICIES):
+        relative_path = str(folder.relative_to(board.root))
+        governor = board.read(f"{relative_path}/scaling_governor")
+        current = int(board.read(f"{relative_path}/scaling_cur_freq"))
+        is_fast = is_at_full_speed(governor, current, _read_frequencies(board, relative_path))
+        clocks.append(_Clock(f"{folder.name} {current / 1e3:.0f} MHz {governor}", is_fast))
+    return clocks
+
+
+def _read_frequencies(board: Board, relative_path: str) -> str:
+    """Return the frequencies of a core cluster, or its maximum if the driver has no table of them."""
+    try:
+        return board.read(f"{relative_path}/scaling_available_frequencies")
+    except FileNotFoundError:  # written by drivers without a frequency table
+        return board.read(f"{relative_path}/cpuinfo_max_freq")
+
+
+def check_temperature(board: Board) -> Iterator[Finding]:
+    """Report the temperature of the NPU and of the hottest zone."""
+    zones: dict[str, float] = {}
+    for folder in board.find("sys/class/thermal/thermal_zone*"):
+        relative_path = str(folder.relative_to(board.root))
+        try:
+            kind, celsius = board.read(f"{relative_path}/type"), int(board.read(f"{relative_path}/temp")) / 1000
+        except (OSError, ValueError, OverflowError):  # a sensor may be asleep
+            continue
+        zones[kind] = max(celsius, zones.get(kind, celsius))
+    if not zones:
+        if find_soc(board):
+            yield Finding("temperature", "look", "the kernel shows no temperature")
+        return
+    hottest = max(zones, key=lambda zone: zones[zone])
+    shown = dict.fromkeys([*(zone for zone in zones if "npu" in zone), hottest])
+    value = ", ".join(f"{zone} {zones[zone]:.0f} °C" for zone in shown)
+    if zones[hottest] >= _HOT_CELSIUS:
+        yield Finding(
+            "temperature", "look", value, "A hot chip is throttled: improve the cooling (heat sink, fan) or pause."
+        )
+    else:
+        yield Finding("temperature", "ok", value)
+
+
+def read_conditions(board: Board) -> dict[str, str]:
+    """Return what the speed of a model depends on: governors and frequencies, temperature, free memory."""
+    checks: dict[str, Check] = {"NPU": check_npu, "DDR": check_ddr, "temperature": check_temperature}
+    conditions = {line.name: line.value for name, check in checks.items() for line in run_check(name, check, board)}
+    with suppress(OSError, ValueError):
+        if clocks := _read_clocks(board):
+            conditions = {"CPU": ", ".join(clock.text for clock in clocks), **conditions}
+    with suppress(OSError):
+        if match := re.search(r"MemAvailable:\s+(\d+) kB", board.read("proc/meminfo")):
+            conditions["free memory"] = format_size(int(match[1]) * 1024)
+    return conditions
+
+
+def read_machine_name(board: Board) -> str:
+    """Return the name of the board or the processor, with its chip or architecture."""
+    if name := _read_model(board):
+        soc = find_soc(board)
+        return f"{name} ({soc.name.upper()})" if soc else name
+    try:
+        processor = re.search(r"^model name\s*:\s*(.+)", board.read("proc/cpuinfo"), re.MULTILINE)
+    except OSError:
+        processor = None
+    return (f"{processor[1]}, " if processor else "") + read_architecture(board)
+
+
+def is_container(board: Board) -> bool:
+    """Return whether the files are those of a container of Docker or Podman."""
+    return board.has(*_CONTAINER_SIGNS)
+
+
+def find_soc(board: Board) -> _Soc | None:
+    """Return the supported chip; None if there is none or the device tree cannot be read."""
+    try:
+        return match_soc(read_chips(board))
+    except OSError:
+        return None
+
+
+def match_soc(chips: list[str]) -> _Soc | None:
+    """Return the supported chip of device tree names; variants with a suffix letter (rk3588s) count as the chip."""
+    socs_by_name = {soc.name: soc for soc in SOCS}
+    return next((socs_by_name[name] for chip in chips for name in (chip, chip[:-1]) if name in socs_by_name), None)
+
+
+def read_chips(board: Board) -> list[str]:
+    """Return the Rockchip chip names from the device tree, without the names of the board."""
+    text = board.read(*(f"{tree}/compatible" for tree in _DEVICE_TREES))
+    return re.findall(r"(?:^|\0)rockchip,(r[kv]\w+)(?=\0|$)", text)
+
+
+def _read_model(board: Board) -> str:
+    """Return the board's name, or ""."""
+    try:
+        return board.read(*(f"{tree}/model" for tree in _DEVICE_TREES))
+    except OSError:
+        return ""
+
+
+def read_architecture(board: Board) -> str:
+    """Return the processor architecture as text."""
+    try:
+        return board.read("proc/sys/kernel/arch")  # from Linux 6.1 on
+    except OSError:
+        return platform.machine() if board.is_this_machine else "an unknown processor"
+
+
+def _has_driver(board: Board) -> bool:
+    """Return whether the rknpu driver is loaded."""
+    return board.has(*_DRIVER_SIGNS) or bool(board.find("sys/class/devfreq/*.npu"))

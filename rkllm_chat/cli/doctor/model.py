@@ -1,0 +1,476 @@
+"""Check what the chat would use: configuration, RKLLM library, model file, memory, tokenizer and chat template.
+
+Only the RKLLM runtime can read a .rkllm file, so the checks use the name and size of one.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from ...backends import choose_backend
+from ...backends.llama.cores import describe_cores, find_big_cores
+from ...backends.llama.library import find_llama_library
+from ...backends.rkllm.abi import LIBRARY_FOLDERS, LIBRARY_NAME, find_library, read_release
+from ...backends.rkllm.backend import CONTEXT_TOKENS
+from ...backends.rkllm.layouts import LAYOUT_OF_RELEASE
+from ...backends.rkllm.model_file import CONFIG_FILE, find_model_template, read_toolkit_release
+from ...backends.rkllm.options import read_model_template
+from ...calls.model_families import AUTO, find_family
+from ...config.files import find_exposed_secrets
+from ...prompt.chat_templates import TEMPLATES, choose_template
+from .board import Board, Finding, format_size
+from .machine import find_soc, read_architecture
+
+_GGUF_MAGIC = b"GGUF"
+# Beginnings of files that are downloaded by mistake instead of a model.
+_LFS_POINTER = b"version https://git-lfs"
+_HTML_BEGINNINGS = (b"<!doctype", b"<html")
+
+_MAX_CONTEXT_TOKENS = 16384  # the converter's maximum, a multiple of 32 (RKLLM manual 1.3.0, section 3.1.3)
+_CONTEXT_STEP = 32
+# Of Qwen3 0.6B and 1.7B: 28 layers, 8 heads of 128, keys and values of two bytes. The file does not show its own.
+_CACHE_BYTES_PER_TOKEN = 28 * 8 * 128 * 2 * 2
+_DOMAIN_BYTES = 4e9  # about what one IOMMU domain of the NPU spans
+
+_QUANTIZATION = re.compile(r"w[48]a(?:8|16)(?:[_-]?g\d+)?", re.IGNORECASE)
+_PLATFORM = re.compile(r"rk3588|rk3576|rk3562|rv1126b", re.IGNORECASE)
+
+
+def check_configuration(board: Board) -> Iterator[Finding]:
+    """Report the configuration files, errors in them, refused settings and secrets that other users can read."""
+    if board.config_error:
+        yield Finding(
+            "configuration", "wrong", board.config_error, "Correct the file; the other checks use the default settings."
+        )
+    else:
+        yield Finding("configuration", "ok", ", ".join(board.config_files) or "no file, default settings")
+        for path, key in board.settings.ignored:
+            advice = "A folder's file cannot set it: write it to ~/.config/rkllm-chat/config.toml, or pass --config."
+            yield Finding("configuration", "look", f"{path}: {key} is ignored", advice)
+        for path in board.config_files if board.is_this_machine else ():
+            for key in find_exposed_secrets(path):
+                advice = f"Use an environment variable as ${{NAME}}, or restrict access: chmod 600 {path}"
+                yield Finding(
+                    "configuration", "look", f"{path} contains a secret that other users can read: {key}", advice
+                )
+
+
+def check_library(board: Board) -> Iterator[Finding]:
+    """Report the RKLLM library, its release, and the libomp.so that some of its builds need."""
+    if not find_soc(board):
+        return
+    configured = board.settings.rkllm.library
+    library = find_library(str(board.map_path(configured)) if configured else "", board.root)
+    if library is None:
+        yield _missing_library(configured)
+        return
+    if mismatch := _find_elf_mismatch(board, library):
+        advice = f"Use the {LIBRARY_NAME} of the folder for {mismatch[1]} in rkllm-runtime/Linux/librkllm_api."
+        yield Finding("library", "wrong", f"{board.unmap_path(library)} is a library for {mismatch[0]}", advice)
+        return
+    release = read_release(library)
+    if release in LAYOUT_OF_RELEASE:
+        yield Finding("library", "ok", f"{board.unmap_path(library)}, release {release}")
+    elif assumed := LAYOUT_OF_RELEASE.get(board.settings.rkllm.layout):
+        text = f"{board.unmap_path(library)}: release {release or 'unknown'}, used with layout {assumed} as configured"
+        yield Finding("library", "look", text, "It is not verified that this release has this layout.")
+    else:
+        problem = f"release {release} is not supported" if release else "its release cannot be determined"
+        advice = (
+            f"Supported: {', '.join(LAYOUT_OF_RELEASE)}. Others are not loaded, because a wrong struct layout crashes."
+        )
+        yield Finding("library", "wrong", f"{board.unmap_path(library)}: {problem}", advice)
+    if _names_libomp(library) and not _find_libomp(board, library):
+        advice = f"If it fails to load, copy libomp.so of an aarch64 cross toolchain next to {LIBRARY_NAME}."
+        yield Finding(
+            "libomp", "look", f"{LIBRARY_NAME} refers to libomp.so, which is not in the usual folders", advice
+        )
+
+
+def check_other_libraries(board: Board) -> Iterator[Finding]:
+    """Report libraries that are installed beside the one in use, where none is configured."""
+    if not find_soc(board) or board.settings.rkllm.library:
+        return
+    places = [board.root / folder / LIBRARY_NAME for folder in LIBRARY_FOLDERS]
+    distinct = {path.resolve(): path for path in reversed(places) if path.is_file()}
+    used = find_library("", board.root)
+    others = [path for real, path in reversed(distinct.items()) if used and real != used.resolve()]
+    if others:
+        names = ", ".join(f"{board.unmap_path(path)} ({read_release(path) or 'unknown release'})" for path in others)
+        advice = "The first one is used. Remove the others, or set [rkllm] library, so that none is taken by mistake."
+        yield Finding("libraries", "look", f"also installed: {names}", advice)
+
+
+# ELF class and machine (elf.h) -> architecture, as the kernel and the vendor's folders name it.
+_ELF_TARGETS = {
+    (2, 183): ("64-bit ARM", "aarch64"),
+    (1, 40): ("32-bit ARM", "armhf"),
+    (2, 62): ("64-bit x86", "x86_64"),
+    (1, 3): ("32-bit x86", "i386"),
+}
+_ELF_OF_KERNEL = {"aarch64": "aarch64", "armv7l": "armhf", "armv8l": "armhf", "x86_64": "x86_64"}
+
+
+def _find_elf_mismatch(board: Board, library: Path) -> tuple[str, str] | None:
+    """Return for what a library was built and for what it should be; None if a program here can load it.
+
+    A 64-bit program loads no 32-bit library, whatever the kernel supports.
+    """
+    head = board.read_head(library, 20)
+    built_for = _ELF_TARGETS.get((head[4], int.from_bytes(head[18:20], "little"))) if head[:4] == b"\x7fELF" else None
+    wanted = _ELF_OF_KERNEL.get(read_architecture(board), "")
+    if board.is_this_machine and wanted == "aarch64" and sys.maxsize < 2**32:
+        wanted = "armhf"
+    return (built_for[0], wanted) if built_for and wanted and built_for[1] != wanted else None
+
+
+def _missing_library(configured: str) -> Finding:
+    """Build the line of a missing RKLLM library."""
+    advice = (
+        f"Copy {LIBRARY_NAME} (airockchip/rknn-llm, rkllm-runtime/Linux/librkllm_api/aarch64) to /usr/lib,"
+        ' or set its path: [rkllm] library = "PATH".'
+    )
+    return Finding("library", "wrong", f"{configured} does not exist" if configured else f"no {LIBRARY_NAME}", advice)
+
+
+def _names_libomp(library: Path) -> bool:
+    """Return whether a library contains the name libomp.so, as libraries that need it do."""
+    with library.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return data.find(b"libomp.so") >= 0
+
+
+def _find_libomp(board: Board, library: Path) -> bool:
+    """Return whether libomp.so is installed.
+
+    Only this exact name counts: for the loader a distribution's libomp.so.5 is another library.
+    """
+    folders = [library.parent, *(board.root / place for place in LIBRARY_FOLDERS)]
+    return any((folder / "libomp.so").exists() for folder in folders)
+
+
+@dataclass(frozen=True)
+class _ModelFile:
+    """The model file of the settings.
+
+    Attributes:
+        path: Its path on this machine.
+        name: Its name for the report.
+        size_bytes: Its size; 0 if it is missing or not a regular file.
+        is_for_npu: Whether the RKLLM backend loads it.
+    """
+
+    path: Path
+    name: str
+    size_bytes: int
+    is_for_npu: bool
+
+
+def _find_model(board: Board) -> _ModelFile | None:
+    """Return the model file, or None if there is none to check.
+
+    There is none for the scripted backend, for a model behind a URL, and for the NPU without a configured model.
+    """
+    from ...backends.llama.backend import find_shipped_model
+
+    model, backend = board.settings.model, choose_backend(board.settings)
+    if "://" in model or backend == "scripted" or (backend == "rkllm" and not model):
+        return None
+    path = board.map_path(model) if model else find_shipped_model()
+    name = board.unmap_path(path) if model else path.name
+    try:
+        entry = path.stat()
+    except OSError:
+        return _ModelFile(path, name, 0, backend == "rkllm")
+    return _ModelFile(path, name, entry.st_size if stat.S_ISREG(entry.st_mode) else 0, backend == "rkllm")
+
+
+def check_model(board: Board) -> Iterator[Finding]:
+    """Report the model file and the engine that runs it."""
+    model = _find_model(board)
+    if not model:
+        yield _absent_model_line(board)
+        return
+    size = f"{model.name}, {format_size(model.size_bytes)}"
+    if fault := _find_file_error(board, model):
+        yield Finding("model", "wrong", *fault)
+    elif model.is_for_npu:
+        yield _npu_model_line(board, model, size)
+    elif not board.settings.model and find_soc(board):
+        advice = "To use the NPU, select a .rkllm file: --model PATH, or model in [chat]."
+        yield Finding("model", "look", f"{size}: the bundled small model, which runs on the CPU", advice)
+    else:
+        yield Finding("model", "ok", size)
+    if not model.is_for_npu:
+        yield from _check_llama(board)
+
+
+def _check_llama(board: Board) -> Iterator[Finding]:
+    """Report whether llama.cpp is installed, the libllama that is configured for it, and the cores that it uses."""
+    configured = board.settings.llama_library
+    if board.is_this_machine and find_spec("llama_cpp") is None:
+        advice = "Install it with pip install llama-cpp-python (compiling takes minutes)."
+        yield Finding("engine", "wrong", "llama-cpp-python, which runs .gguf files, is not installed", advice)
+    if configured and find_llama_library(configured, board.root) is None:
+        advice = "Correct llama_library in [chat]; it names libllama.so or its folder."
+        yield Finding("engine", "wrong", f"llama_library {configured} does not exist", advice)
+    elif cores := find_big_cores(board.root):
+        yield Finding("engine", "ok", f"llama.cpp, {describe_cores(cores)}" + (f", {configured}" if configured else ""))
+    elif configured:
+        yield Finding("engine", "ok", f"llama.cpp, {configured}")
+
+
+def _absent_model_line(board: Board) -> Finding:
+    """Build the line for settings without a model file."""
+    if choose_backend(board.settings) == "rkllm":
+        return Finding("model", "wrong", "none, but the NPU needs a model file", "Select a .rkllm file: --model PATH.")
+    return Finding("model", "ok", f"{board.settings.model or 'a script'}: no file to check")
+
+
+def _find_file_error(board: Board, model: _ModelFile) -> tuple[str, str] | None:
+    """Return what is wrong with a model file and the advice for it, or None."""
+    try:
+        head = board.read_head(model.path, 64)
+    except OSError as error:
+        return f"{model.name}: {error.strerror}", "Check the path and the permissions of the file."
+    if not head:
+        return f"{model.name}: the file is empty", "Download it again."
+    if head.startswith(_LFS_POINTER):
+        return f"{model.name}: a Git LFS pointer, not the model", "Download the file itself: git lfs pull."
+    if head.lstrip().lower().startswith(_HTML_BEGINNINGS):
+        return f"{model.name}: a web page, not the model", "Download the file itself."
+    if not model.is_for_npu and not head.startswith(_GGUF_MAGIC):
+        return f"{model.name}: neither .rkllm nor a GGUF file (it begins with {head[:4]!r})", "Select a model file."
+    return None
+
+
+def _npu_model_line(board: Board, model: _ModelFile, size: str) -> Finding:
+    """Build the line of a .rkllm file from its name, where converters usually state chip and quantization."""
+    soc = find_soc(board)
+    if not soc:
+        return Finding("model", "wrong", f"{size}: .rkllm runs only on a Rockchip NPU", "Select a .gguf file.")
+    platforms = [match.lower() for match in _PLATFORM.findall(model.path.name)]
+    match = _QUANTIZATION.search(model.path.name)
+    quantization = re.sub("[_-]?g", "_g", match[0].lower()) if match else ""
+    stated = " ".join(dict.fromkeys([*platforms, *([quantization] if quantization else [])]))
+    size += f", by its name {stated}" if stated else ", its name states no chip"
+    if platforms and soc.name not in platforms:
+        advice = f"A model runs only on the chip that it was converted for: use one for {soc.name}."
+        return Finding("model", "wrong", f"{size}, but this is {soc.name}", advice)
+    if quantization and quantization not in soc.quantizations:
+        advice = f"{soc.name} supports {', '.join(soc.quantizations)}."
+        return Finding("model", "wrong", f"{size}, but {soc.name} does not support {quantization}", advice)
+    if soc.name == "rk3588" and "_g" in quantization:
+        advice = (
+            "Groups are slower on this chip: about half (g128) to four fifths (g512) of the published speed of w8a8."
+        )
+        return Finding("model", "look", size, advice)
+    return Finding("model", "ok", size)
+
+
+@dataclass(frozen=True)
+class _BadPair:
+    """A runtime and a model that are reported not to work together.
+
+    Attributes:
+        runtime: Pattern of the library's release.
+        toolkit: Pattern of the release that converted the model; "" matches a file that does not name it.
+        model: Pattern of the model's file name.
+        effect: What happens.
+        advice: What to do.
+    """
+
+    runtime: str
+    toolkit: str
+    model: str
+    effect: str
+    advice: str
+
+
+_BAD_PAIRS = (
+    _BadPair(
+        r"1\.2\.3",
+        r".*",
+        r".*deepseek.*(?:r1|distill).*|.*r1[-_]distill.*",
+        "writes only [PAD...], & or ! with some models",
+        "Use library 1.2.2 or 1.3.1 (airockchip/rknn-llm#424).",
+    ),
+    _BadPair(
+        r"1\.3\.0",
+        r"1\.2\.2",
+        r".*",
+        "does not recognize the end of a reply",
+        "Convert the model with toolkit 1.3.0 or later, or use library 1.2.2 (airockchip/rknn-llm#534).",
+    ),
+)
+
+
+def check_pair(board: Board) -> Iterator[Finding]:
+    """Report the toolkit that converted a model, and a library with which such models are known to fail."""
+    model = _find_model(board)
+    if not model or not model.is_for_npu or not model.size_bytes or not find_soc(board):
+        return
+    configured = board.settings.rkllm.library
+    library = find_library(str(board.map_path(configured)) if configured else "", board.root)
+    toolkit, release = read_toolkit_release(model.path), read_release(library) if library else ""
+    name = f"library {release or 'of unknown release'}, model" + (f" of toolkit {toolkit}" if toolkit else "")
+    for pair in _BAD_PAIRS:
+        values = ((pair.runtime, release), (pair.toolkit, toolkit), (pair.model, model.path.name))
+        if all(re.fullmatch(pattern, value, re.IGNORECASE) for pattern, value in values):
+            yield Finding("pair", "look", f"{name}: this library {pair.effect}", pair.advice)
+            return
+    if toolkit:
+        yield Finding("pair", "ok", name)
+
+
+def check_context(board: Board) -> Iterator[Finding]:
+    """Compare the requested context with the model's limit, where it is known."""
+    model, requested = _find_model(board), board.settings.context_tokens
+    if not model or not model.size_bytes:
+        return
+    if not model.is_for_npu:
+        trained_tokens = _read_gguf_integer(board.read_head(model.path), "context_length")
+        if requested > trained_tokens > 0:
+            advice = "Beyond its training length, a model writes nonsense: reduce context_tokens."
+            yield Finding(
+                "context", "look", f"{requested} tokens requested, the model was trained on {trained_tokens}", advice
+            )
+        else:
+            value = f"{requested} tokens requested" if requested else "the default"
+            yield Finding(
+                "context", "ok", value + (f"; the model was trained on {trained_tokens}" if trained_tokens else "")
+            )
+    elif requested > _MAX_CONTEXT_TOKENS:
+        advice = f"No model is converted for more than {_MAX_CONTEXT_TOKENS} tokens: set context_tokens in [chat]."
+        yield Finding("context", "wrong", f"{requested} tokens requested", advice)
+    elif requested % _CONTEXT_STEP:
+        advice = (
+            f"Models are converted for multiples of {_CONTEXT_STEP}: use {requested // _CONTEXT_STEP * _CONTEXT_STEP}."
+        )
+        yield Finding("context", "look", f"{requested} tokens requested", advice)
+    else:
+        value = f"{requested} tokens requested" if requested else f"{CONTEXT_TOKENS} tokens, the default"
+        yield Finding("context", "ok", f"{value}; the file's own limit is known once it is loaded")
+
+
+def _read_gguf_integer(head: bytes, key: str) -> int:
+    """Return the integer of a GGUF key that ends with `key`, or 0.
+
+    A key is followed by its type (4 for 32 bits, 10 for 64) and the little-endian value (ggml's gguf.md, version 3).
+
+    Args:
+        head: The beginning of the file.
+        key: The last part of the key.
+    """
+    match = re.search(rb"\.%b(\x04\0{3}.{4}|\x0a\0{3}.{8})" % re.escape(key.encode()), head, re.DOTALL)
+    return int.from_bytes(match[1][4:], "little") if match else 0
+
+
+def check_memory(board: Board) -> Iterator[Finding]:
+    """Compare the free memory with the size of the model and an estimate of its context cache."""
+    figures = {name: int(kib) * 1024 for name, kib in re.findall(r"(\w+):\s+(\d+) kB", board.read("proc/meminfo"))}
+    if "MemTotal" not in figures:
+        raise ValueError("/proc/meminfo has no MemTotal")
+    total, free = figures["MemTotal"], figures.get("MemAvailable", figures.get("MemFree", 0))
+    value = f"{format_size(free)} free of {format_size(total)}"
+    model = _find_model(board)
+    if not model or not model.size_bytes:
+        yield Finding("memory", "ok", value)
+        return
+    cache = _CACHE_BYTES_PER_TOKEN * (board.settings.context_tokens or CONTEXT_TOKENS) if model.is_for_npu else 0
+    need = model.size_bytes + cache
+    value += f"; the model needs about {format_size(need)}"
+    if total < model.size_bytes:
+        yield Finding(
+            "memory", "wrong", value, "The model does not fit into the memory of this machine: use a smaller one."
+        )
+    elif free < need:
+        yield Finding("memory", "look", value, "End other programs, reduce context_tokens, or use a smaller model.")
+    else:
+        yield Finding("memory", "ok", value)
+
+
+def check_domain(board: Board) -> Iterator[Finding]:
+    """Report a model that may exceed one IOMMU address space of the NPU, where loading it would fail."""
+    model = _find_model(board)
+    if not model or not model.is_for_npu or not find_soc(board) or model.size_bytes <= _DOMAIN_BYTES:
+        return
+    value = f"{format_size(model.size_bytes)} in domain {board.settings.rkllm.base_domain_id}, which spans about 4 GB"
+    advice = (
+        'If loading says "failed to malloc npu memory": [rkllm] base_domain_id = 1 (0 to 15), or use a smaller model.'
+    )
+    yield Finding("domain", "look", value, advice)
+
+
+def check_tokenizer(board: Board) -> Iterator[Finding]:
+    """Report whether a tokenizer is available.
+
+    With one, prompts are sent as token ids, and prefixes that were evaluated before are reused.
+    """
+    model = _find_model(board)
+    if not model or not model.is_for_npu:
+        return
+    file = model.path.with_name("tokenizer.json")
+    why = "Without it, prompts are sent as text, and the shared prefix of a long chat may be evaluated again."
+    if not file.is_file():
+        yield Finding(
+            "tokenizer", "look", "no tokenizer.json next to the model", f"{why} It comes with the original model."
+        )
+    elif not board.is_this_machine:
+        yield Finding(
+            "tokenizer", "ok", f"{board.unmap_path(file)}; the package tokenizers is not checked on another machine"
+        )
+    elif find_spec("tokenizers") is None:
+        advice = f"pip install tokenizers. {why}"
+        yield Finding(
+            "tokenizer", "look", f"{board.unmap_path(file)}, but the package tokenizers is not installed", advice
+        )
+    else:
+        yield Finding("tokenizer", "ok", f"{board.unmap_path(file)}, and the package tokenizers")
+
+
+def check_template(board: Board) -> Iterator[Finding]:
+    """Report the chat template for the NPU, where the runtime's own template is disabled."""
+    model, options = _find_model(board), board.settings.rkllm
+    if not model or not model.is_for_npu:
+        return
+    selected = choose_template(options.template, model.path.name)
+    if options.native_tools or options.template == "runtime":
+        yield Finding("template", "ok", "that of the runtime, built into the model")
+    elif row := next((name for name, template in TEMPLATES.items() if template is selected), ""):
+        why = "by the model's name" if options.template == "auto" else "as set"
+        yield Finding("template", "ok", f"{row}, {why}")
+    elif board.map_path(options.template).is_file():
+        yield Finding("template", "ok", options.template)
+    elif options.template == "auto" and (beside := find_model_template(model.path)):
+        yield Finding("template", "ok", f"that of {board.unmap_path(beside.path)}")
+    else:
+        is_configured = options.template != "auto"
+        value = f"no template is named {options.template}" if is_configured else "unknown by the model's name"
+        rows = ", ".join(TEMPLATES)
+        advice = f"Put {CONFIG_FILE} beside the model, or set template under [rkllm]: {rows}, a Jinja file, or runtime."
+        yield Finding("template", "wrong", value, advice)
+
+
+def check_calls(board: Board) -> Iterator[Finding]:
+    """Report the tool-call format of an NPU model. That of a GGUF model depends on its content."""
+    model, options = _find_model(board), board.settings.rkllm
+    if not model or not model.is_for_npu:
+        return
+    name = options.template if options.template == "auto" else str(board.map_path(options.template))
+    family = find_family([model.path.stem], read_model_template(name, model.path))
+    tool_format = board.settings.tool_format
+    description = (
+        f"{family.preferred_format}, by the family {family.name}" if tool_format == AUTO else f"{tool_format}, as set"
+    )
+    yield Finding("calls", "ok", "native format of the model" if options.native_tools else description)

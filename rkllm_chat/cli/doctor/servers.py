@@ -1,0 +1,97 @@
+"""Check what the configured MCP servers need to start, without starting any."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...config.loader import state_folder
+from ...config.project_trust import TrustStore
+from ...config.settings import ServerConfig
+from ...core.errors import ConfigError, StartError
+from ...core.programs import PROGRAM_NAME
+from ...mcp_client.acceptance import check_start
+from ...mcp_client.process.launch import make_environment, wants_sandbox
+from ...mcp_servers.claude.find_cli import find_claude
+from .board import Board, CheckState, Finding
+
+_KEY_OPTION = "--key-env"
+
+
+def check_servers(board: Board) -> Iterator[Finding]:
+    """Report for each server whether it is accepted, and whether its program and working directory exist."""
+    trust_store = TrustStore(str(state_folder(board.environment)))
+    for configured in board.settings.servers:
+        server, name = configured, f"server {configured.name}"
+        try:
+            server = check_start(trust_store, configured) if board.is_this_machine else configured
+        except ConfigError as error:
+            yield Finding(name, "look", error.message, error.hint)
+            continue
+        if not server.enabled:
+            yield Finding(name, "ok", "disabled")
+        elif server.url:
+            yield Finding(name, "ok", "remote, not contacted")
+        elif server.cwd and not board.map_path(server.cwd).is_dir():
+            yield Finding(name, "wrong", f"its folder {server.cwd} does not exist", "Correct its cwd.")
+        elif server.command == PROGRAM_NAME:
+            yield _check_bundled(board, server, name)
+        elif found := _find_program(board, server):
+            yield Finding(name, "ok", found)
+        else:
+            advice = "Install it or add it to the PATH. Relative paths start at the current folder."
+            yield Finding(name, "wrong", f"its command {server.command} was not found", advice)
+
+
+def check_sandbox(board: Board) -> Iterator[Finding]:
+    """Report whether bubblewrap is installed if a server needs a sandbox. It is not run."""
+    sandboxed = [
+        server for server in board.settings.servers if server.enabled and server.command and wants_sandbox(server)
+    ]
+    if not board.is_this_machine or not sandboxed:
+        return
+    if bwrap_path := shutil.which("bwrap"):
+        yield Finding("sandbox", "ok", f"bubblewrap is {bwrap_path}; /mcp status shows what it allows")
+    else:
+        state: CheckState = "wrong" if any(server.sandbox == "on" for server in sandboxed) else "look"
+        yield Finding(
+            "sandbox", state, "bubblewrap is not installed: servers run without a sandbox", "apt install bubblewrap"
+        )
+
+
+def _check_bundled(board: Board, server: ServerConfig, name: str) -> Finding:
+    """Check a bundled server and its requirements: the Claude CLI, or an API key."""
+    description = f"{PROGRAM_NAME} itself"
+    match server.args:
+        case ["serve", "claude", *_] if board.is_this_machine:
+            try:
+                command = find_claude(make_environment(board.environment, server.env))
+            except StartError as error:
+                return Finding(
+                    name, "wrong", f"{description}, but the Claude CLI is missing: {error.message}", error.hint
+                )
+            return Finding(name, "ok", f"{description}, with {command[-1]}")
+        case ["serve", "remote", *options] if missing := _find_missing_key(server, options):
+            advice = (
+                f'Servers do not inherit your environment; pass the key on: env = {{ {missing} = "${{{missing}}}" }}.'
+            )
+            return Finding(name, "wrong", f"{description}, but its env does not set {missing}", advice)
+    return Finding(name, "ok", description)
+
+
+def _find_missing_key(server: ServerConfig, options: list[str]) -> str:
+    """Return the environment variable of `--key-env` that the server's `env` does not set, or ""."""
+    option_words = [word for option in options for word in option.split("=", 1)]
+    variable = option_words[option_words.index(_KEY_OPTION) + 1] if _KEY_OPTION in option_words[:-1] else ""
+    return "" if server.env.get(variable) else variable
+
+
+def _find_program(board: Board, server: ServerConfig) -> str:
+    """Return the path of a server's program, searched as at its start; "" if there is none."""
+    path = server.env.get("PATH") or board.environment.get("PATH", os.defpath)
+    folders = os.pathsep.join(str(board.map_path(folder)) for folder in path.split(os.pathsep) if folder)
+    command = Path(server.command).expanduser()
+    program = shutil.which(str(board.map_path(command)) if command.is_absolute() else str(command), path=folders)
+    return board.unmap_path(Path(program)) if program else ""

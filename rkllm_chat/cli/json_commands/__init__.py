@@ -1,0 +1,42 @@
+"""Commands for scripts that print one JSON document: `list-tools`, `call-tool`, `init` and others.
+
+    {"ok": true, "result": ...}   or   {"ok": false, "error": {"type": ..., "message": ..., "details": {...}}}
+
+Nothing is written to standard error, not even for an invalid command line; the exit code is 0 or 1. To be fast, modules
+are imported when they are needed, the document is printed before the server has stopped, and the shutdown of the
+interpreter (up to 0.4 s with the SDK, measured) is skipped.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+NAMES = (
+    "list-tools",
+    "call-tool",
+    "list-servers",
+    "list-resources",
+    "read-resource",
+    "list-prompts",
+    "get-prompt",
+    "init",
+)
+_INTERRUPTED_DOCUMENT = (
+    b'{"ok": false, "error": {"type": "Interrupted", "message": "Stopped by SIGINT.", "details": {}}}\n'
+)
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run the command named by the first argument and end this process."""
+    import os
+
+    try:
+        from .run import run
+
+        os._exit(run(arguments))
+    except KeyboardInterrupt:  # SIGINT arrived before the signal handlers were installed
+        os.write(1, _INTERRUPTED_DOCUMENT)
+        os._exit(1)

@@ -1,0 +1,49 @@
+"""Build a server entry from the command line alone: `--url` or `--stdio`, with `--header` and `--env`."""
+
+from __future__ import annotations
+
+import shlex
+
+from ...config.server_entries import check_entry
+from ...core.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .options import Options
+
+_SOURCE = "command line"
+
+
+def make_entry(options: Options) -> dict[str, Any]:
+    """Build the server entry from the options.
+
+    `${VAR}` references are expanded later, as in a configuration file. Headers are sent to plain http URLs
+    too: a user who writes both on one command line intends it.
+
+    Raises:
+        UsageError: `--stdio`, `--header` or `--env` cannot be parsed.
+    """
+    if options.url is not None:
+        headers = dict(_split_pair(pair, ":", "--header") for pair in options.header)
+        entry = {"name": "url", "url": options.url, "headers": headers, "allow_insecure": True}
+        return check_entry(entry, _SOURCE, _SOURCE)
+    try:
+        command_words = shlex.split(options.stdio)
+    except ValueError as error:
+        raise UsageError(f"--stdio is not a valid command: {error}.", "Check its quotes.", got=options.stdio) from None
+    if not command_words:
+        raise UsageError("--stdio is empty.", 'Write the command: --stdio "npx some-server".')
+    env = dict(_split_pair(pair, "=", "--env") for pair in options.env)
+    return check_entry(
+        {"name": "stdio", "command": command_words[0], "args": command_words[1:], "env": env}, _SOURCE, _SOURCE
+    )
+
+
+def _split_pair(pair: str, mark: str, option: str) -> tuple[str, str]:
+    """Split a `NAME<mark>VALUE` pair of an option. Raises UsageError."""
+    name, separator, value = pair.partition(mark)
+    if not separator or not name.strip():
+        raise UsageError(f"{option} must be NAME{mark}VALUE.", expected=f"NAME{mark}VALUE")
+    return name.strip(), value.strip() if mark == ":" else value

@@ -1,0 +1,342 @@
+"""The functions of the JSON commands, in the registry COMMANDS.
+
+Each takes options, returns the result and prints nothing. To add a command, write a function, register it in COMMANDS
+and describe its options in `options.py`.
+"""
+
+from __future__ import annotations
+
+from ...config.files import ServerEntries, find_entries, find_state_folder, make_server
+from ...config.project_trust import TrustStore
+from ...config.trust_rules import Origin
+from ...core.errors import ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
+from ...mcp_client.acceptance import check_start
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ...calls.schema.wording import Violation
+    from ...config.settings import ServerConfig
+    from ...mcp_client.direct.open_server import ServerSession
+    from .invocation import Invocation
+    from .options import Options
+
+    Command = Callable[[Options, Invocation], Any]
+
+SEPARATORS = (".", "/", "__")
+"""Separators between the name of a server and the name of its tool, in order of precedence."""
+_NOT_FOUND_CODES = (-32601, -32602)
+
+
+def list_tools(options: Options, invocation: Invocation) -> Any:
+    """Return the tools of the selected server."""
+    opened = invocation.open(_find_server(options, invocation))
+    invocation.phase = "list"
+    return opened.list_tools()
+
+
+def call_tool(options: Options, invocation: Invocation) -> Any:
+    """Validate the arguments, call the tool and return the selected part of its result.
+
+    Raises:
+        ToolError: The tool reports an error.
+        ChatError: The arguments are invalid, or the server cannot be used.
+    """
+    from .json_input import read_arguments, select_part
+
+    server, name = _find_server_and_name(options, invocation, "tool", options.tool)
+    arguments = read_arguments(options.args, "--args")
+    opened = invocation.open(server)
+    if not options.no_check:
+        _check_call(opened, invocation, name, arguments)
+    invocation.phase = "call"
+    result = opened.call_tool(name, arguments)
+    if result.get("isError"):
+        raise make_tool_error(opened, name, result)
+    if options.output_dir is not None:
+        from .output_files import save_binary_data
+
+        result = save_binary_data(result, options.output_dir, name)
+    return select_part(result, options.select)
+
+
+def _check_call(opened: ServerSession, invocation: Invocation, name: str, arguments: dict[str, Any]) -> None:
+    """Check the tool's name and arguments against the server's tool list, which costs one more request.
+
+    A server that does not support tools/list is not checked.
+
+    Raises:
+        ProtocolError: The server's list is unusable, or the tool in it is.
+        ToolNotFoundError: The server has no such tool.
+        ValidationError: The arguments do not match the tool's schema.
+    """
+    from ...calls.schema.validate import iter_errors
+    from .invocation import limit_schema_time
+
+    opened.open()
+    invocation.phase = "list"
+    try:
+        tools = {tool["name"]: tool for tool in opened.list_tools()}
+    except ProtocolError as error:  # a server without tools/list may still have the tool
+        if error.details.get("expected") == "list":
+            raise
+        return
+    server = opened.server.name
+    if name not in tools:
+        opened.check_quarantine(name)
+        from difflib import get_close_matches
+
+        matches = get_close_matches(name, list(tools), n=3, cutoff=0.4)
+        hint = (
+            f"Did you mean {' or '.join(matches)}?" if matches else f"It has these tools: {', '.join(tools) or 'none'}."
+        )
+        raise ToolNotFoundError(
+            f'Server "{server}" has no tool "{name}".', hint, server=server, available=list(tools), closest=matches
+        )
+    schema = tools[name].get("inputSchema")
+    with limit_schema_time():
+        violations = list(iter_errors(arguments, schema, schema))
+        if violations:
+            raise _mismatch_error(name, violations, arguments, schema)
+
+
+def _mismatch_error(name: str, violations: list[Violation], arguments: dict[str, Any], schema: Any) -> ValidationError:
+    """Build the error of invalid arguments; its details describe the first violation."""
+    from ...calls.schema.resolve import expected_at
+
+    sentences = [f'"{".".join(map(str, one.path))}" {one.message}' if one.path else one.message for one in violations]
+    path = violations[0].path
+    got: Any = arguments
+    for key in path:
+        if isinstance(got, list) and isinstance(key, int):
+            got = got[key]
+        else:
+            got = got.get(key) if isinstance(got, dict) else None
+    return ValidationError(
+        f'The arguments do not match the schema of the tool "{name}": {"; ".join(sentences)}.',
+        "The tool was not called. Correct the arguments, or send them unchecked with --no-check.",
+        path=".".join(map(str, path)),
+        expected=expected_at(path, schema),
+        got=got,
+    )
+
+
+def make_tool_error(opened: ServerSession, name: str, result: dict[str, Any]) -> ToolError:
+    """Build the error of a tool result that has `isError` set."""
+    from .json_input import read_texts
+
+    text = read_texts(result).strip() or "the server gave no reason."
+    content, structured = result.get("content"), result.get("structuredContent")
+    return ToolError(
+        f'The tool "{name}" failed: {text}',
+        opened.session.explain_denial(text),
+        server=opened.server.name,
+        tool=name,
+        content=content,
+        structuredContent=structured,
+    )
+
+
+def list_servers(options: Options, _invocation: Invocation) -> Any:
+    """Return the configured servers without starting any."""
+    found = find_entries(options.config or "")
+    return [_describe_server(entry) for entry, _ in found.entries.values()]
+
+
+def _describe_server(entry: dict[str, Any]) -> dict[str, Any]:
+    """Summarize a server entry without values that may be secret.
+
+    Variables are not expanded; of `env` and `headers` only the names are included.
+    """
+    from urllib.parse import urlsplit
+
+    url = entry.get("url", "")
+    parts = urlsplit(url)
+    transport = entry.get("transport") or (
+        "stdio" if "command" in entry else "websocket" if url[:2] == "ws" else "http"
+    )
+    description = {
+        "name": entry["name"],
+        "transport": transport,
+        "command": entry.get("command"),
+        "url": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if url else None,
+        "env": sorted(entry.get("env", ())) or None,
+        "headers": sorted(entry.get("headers", ())) or None,
+        "sandbox": entry.get("sandbox", "auto") if "command" in entry else None,
+        "write": entry.get("write"),
+        "network": entry.get("network"),
+        "sandbox_missing": _find_missing_sandbox(entry),
+        "enabled": entry.get("enabled", True),
+        "source": entry["source"],
+    }
+    return {key: value for key, value in description.items() if value is not None}
+
+
+def _find_missing_sandbox(entry: dict[str, Any]) -> str | None:
+    """Return why a server that wants a sandbox would have none; None if it has one. bubblewrap is not run."""
+    from ...core.programs import find_program
+    from ...mcp_client.process.launch import wants_sandbox
+
+    if "command" not in entry or not wants_sandbox(make_server(entry, "", None)) or find_program("bwrap", None):
+        return None
+    return "bubblewrap is not installed"
+
+
+def list_resources(options: Options, invocation: Invocation) -> Any:
+    """Return the resources and resource templates of the selected server."""
+    opened = invocation.open(_find_server(options, invocation))
+    invocation.phase = "list"
+    resources = opened.list_resources()
+    try:
+        templates = opened.list_templates()
+    except ProtocolError as error:  # servers may have resources and not know the method for templates
+        if error.details.get("code") not in _NOT_FOUND_CODES:
+            raise
+        templates = []
+    return {"resources": resources, "resourceTemplates": templates}
+
+
+def read_resource(options: Options, invocation: Invocation) -> Any:
+    """Read one resource; with `--output-dir` its binary data is written to files."""
+    uri = options.uri or options.target
+    if not uri or (options.uri and options.target):
+        raise UsageError(
+            "read-resource: exactly one resource URI is required.", "Pass it with --uri; list-resources lists the URIs."
+        )
+    opened = invocation.open(_find_server(options, invocation))
+    invocation.phase = "read"
+    result = opened.read_resource(uri)
+    if options.output_dir is not None:
+        from .output_files import save_binary_data
+
+        result = save_binary_data(result, options.output_dir, "resource")
+    return result
+
+
+def list_prompts(options: Options, invocation: Invocation) -> Any:
+    """Return the prompts of the selected server."""
+    opened = invocation.open(_find_server(options, invocation))
+    invocation.phase = "list"
+    return opened.list_prompts()
+
+
+def get_prompt(options: Options, invocation: Invocation) -> Any:
+    """Expand a prompt with the given arguments, which MCP restricts to strings."""
+    from .json_input import read_arguments
+
+    server, name = _find_server_and_name(options, invocation, "prompt", options.prompt)
+    arguments = read_arguments(options.args, "--args")
+    for key, value in arguments.items():
+        if not isinstance(value, str):
+            raise ValidationError(
+                f'The argument "{key}" of a prompt must be a string.', path=key, expected="string", got=value
+            )
+    opened = invocation.open(server)
+    invocation.phase = "prompt"
+    return opened.get_prompt(name, arguments)
+
+
+def init(options: Options, _invocation: Invocation) -> Any:
+    """Create a ready-to-use project folder."""
+    from .init_command import create_project
+
+    return create_project(options.target or ".")
+
+
+COMMANDS: dict[str, Command] = {
+    "list-tools": list_tools,
+    "call-tool": call_tool,
+    "list-servers": list_servers,
+    "list-resources": list_resources,
+    "read-resource": read_resource,
+    "list-prompts": list_prompts,
+    "get-prompt": get_prompt,
+    "init": init,
+}
+
+
+def _find_server_and_name(
+    options: Options, invocation: Invocation, what: str, named: str | None
+) -> tuple[ServerConfig, str]:
+    """Return the server and the name of its tool or prompt, from the options or from one SERVER.NAME word.
+
+    Args:
+        options: The parsed command line.
+        invocation: The state of this run.
+        what: "tool" or "prompt".
+        named: The value of the option `--tool` or `--prompt`.
+    """
+    target = options.target
+    if named and target:
+        raise UsageError(f'{options.command}: "{target}" and --{what} both name a {what}.', "Pass only one of them.")
+    if named or (target and any((options.server, options.url, options.stdio))):
+        return _find_server(options, invocation), named or target
+    if not target:
+        raise UsageError(
+            f"{options.command}: no {what} is named.", f"Name it with --{what}, or as SERVER.{what.upper()}."
+        )
+    found = find_entries(options.config or "")
+    server, name = split_target(target, found)
+    return prepare_server(found, server, options, invocation), name
+
+
+def split_target(target: str, found: ServerEntries) -> tuple[str, str]:
+    """Split a SERVER.TOOL word into the names of the server and the tool.
+
+    The longest configured server name followed by a separator wins; otherwise the first separator splits the word.
+
+    Raises:
+        UsageError: The word has no separator.
+    """
+    for server in sorted(found.entries, key=len, reverse=True):
+        for candidate in SEPARATORS:
+            if target.startswith(server + candidate) and target != server + candidate:
+                return server, target[len(server + candidate) :]
+    for candidate in SEPARATORS:
+        server, separator, name = target.partition(candidate)
+        if separator and server and name:
+            return server, name
+    raise UsageError(f'"{target}" does not name a server.', "Write SERVER.NAME, or add --server NAME.", got=target)
+
+
+def _find_server(options: Options, invocation: Invocation) -> ServerConfig:
+    """Return the server that the options select, with its variables expanded.
+
+    Raises:
+        ServerNotFoundError: The configuration has no server of that name.
+        UsageError: No server is selected.
+    """
+    if options.url is not None or options.stdio is not None:
+        from .adhoc_server import make_entry
+
+        found = ServerEntries([])
+        found.entries["adhoc"] = ({**make_entry(options), "origin": Origin.COMMAND_LINE}, "command line")
+        return prepare_server(found, "adhoc", options, invocation)
+    found = find_entries(options.config or "")
+    if options.server is None:
+        names = list(found.entries)
+        hint = f"Pass --server NAME; configured servers: {', '.join(names)}."
+        raise UsageError(f"{options.command}: no server is selected.", hint, available=names, searched=found.searched)
+    return prepare_server(found, options.server, options, invocation)
+
+
+def prepare_server(found: ServerEntries, name: str, options: Options, invocation: Invocation) -> ServerConfig:
+    """Create the configuration of a server and check that it may be started.
+
+    Raises:
+        UsageError: The server is disabled.
+        ChatError: It is unknown, invalid or not trusted yet.
+    """
+    entry, origin = found.get(name)
+    server = make_server(entry, origin)
+    invocation.select_server(server, entry)
+    if not server.enabled or server.trust == "off":
+        raise UsageError(f'The server "{name}" is disabled in {server.source}.', "Enable it there.", server=name)
+    server = check_start(TrustStore(find_state_folder()), server)
+    invocation.select_server(server, entry)
+    if options.timeout is not None:
+        limits: Any = server
+        limits.timeout_s = limits.connect_s = options.timeout
+    return server

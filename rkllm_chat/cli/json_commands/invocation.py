@@ -1,0 +1,159 @@
+"""State of one command run: its open server, its signal handlers and its time limits.
+
+The signal handlers are installed before a server is started.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import contextmanager
+
+from ...core.errors import ChatError, TimeLimitError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from ...config.settings import ServerConfig
+    from ...core.redact import Redactor
+    from ...mcp_client.direct.open_server import ServerSession
+
+_SCHEMA_LIMIT_S = 2.0
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StoppedBySignal(BaseException):
+    """A signal that ends the command. `name` is the signal's name."""
+
+    def __init__(self, number: int) -> None:
+        self.name = signal.Signals(number).name
+
+
+class Invocation:
+    """State of one command run.
+
+    Attributes:
+        command: Name of the command, once it is known.
+        phase: Current step ("arguments", "start", "list", "call", ...), reported in errors.
+        opened: The open server, once it is started.
+        selected_server: The selected server and the entry that it was made from.
+        keep_s: Seconds that the server keeps running for the next command; None to end it.
+        limits: The limit of a message, if an option sets it.
+        wants_meta: Whether the document includes `meta()`.
+        is_verbose: Whether the server's standard error is printed at the end.
+    """
+
+    def __init__(self) -> None:
+        self.command = ""
+        self.phase = "arguments"
+        self.opened: ServerSession | None = None
+        self.selected_server: tuple[ServerConfig, Mapping[str, Any]] | None = None
+        self.keep_s: float | None = None
+        self.limits: dict[str, int] = {}
+        self.wants_meta = self.is_verbose = False
+
+    @property
+    def secrets(self) -> Redactor:
+        """A redactor that hides the secrets of the selected server."""
+        from ...core.redact import Redactor
+
+        if self.selected_server is None:
+            return Redactor()
+        from ...config.secrets import make_redactor
+
+        return make_redactor(*self.selected_server, os.environ)
+
+    def select_server(self, server: ServerConfig, entry: Mapping[str, Any]) -> None:
+        """Use a server, made from a configuration entry, for the rest of the run."""
+        self.selected_server = server, entry
+
+    def open(self, server: ServerConfig) -> ServerSession:
+        """Start or connect to the server.
+
+        Signals are blocked while a process starts, so that none arrives before `opened` refers to it.
+        """
+        from ...mcp_client.direct.open_server import open_server
+
+        self.phase = "start"
+        with block_signals() if server.command else _signals_unblocked():
+            self.opened = open_server(server, self.keep_s, **self.limits)
+        return self.opened
+
+    def meta(self) -> dict[str, Any]:
+        """Return the server's name and version, the protocol version and the seconds of each phase."""
+        if self.opened is None:
+            return {}
+        session = self.opened.session
+        return {
+            "server": self.opened.server.name,
+            "serverInfo": session.info,
+            "protocolVersion": session.version,
+            "seconds": {phase: round(seconds, 6) for phase, seconds in session.phase_seconds.items()},
+        }
+
+
+def make_internal_error(error: Exception) -> ChatError:
+    """Convert an unexpected exception into a ChatError with the file and line of its origin."""
+    frame = error.__traceback__
+    while frame and frame.tb_next:
+        frame = frame.tb_next
+    location = f"{frame.tb_frame.f_code.co_filename.rpartition('/')[2]}:{frame.tb_lineno}" if frame else ""
+    return ChatError(
+        f"{type(error).__name__}: {error}", "This is a bug in rkllm-chat; please report it.", where=location
+    )
+
+
+def listen_for_signals() -> None:
+    """Raise StoppedBySignal on SIGINT, SIGTERM and SIGHUP, except for signals ignored at the start (nohup)."""
+
+    def stop(number: int, _frame: object) -> None:
+        ignore_signals()
+        raise StoppedBySignal(number)
+
+    for number in _STOP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+
+
+def ignore_signals() -> None:
+    """Ignore further signals; shutting down the server has its own time limits."""
+    for number in _STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def block_signals() -> Iterator[None]:
+    """Block the signals that end a command until the context is left."""
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
+
+
+@contextmanager
+def limit_schema_time(seconds: float = _SCHEMA_LIMIT_S) -> Iterator[None]:
+    """Limit the evaluation of a server's schema, which may hold a regular expression of exponential cost.
+
+    Raises:
+        TimeLimitError: The limit of `seconds` is exceeded.
+    """
+
+    def stop(_number: int, _frame: object) -> None:
+        message = f"Validating the arguments against the tool's schema took longer than {seconds:g} s."
+        raise TimeLimitError(message, "Pass the arguments as JSON and add --no-check.", phase="arguments")
+
+    previous_handler = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous_handler)
+
+
+@contextmanager
+def _signals_unblocked() -> Iterator[None]:
+    yield

@@ -1,0 +1,471 @@
+"""Dispatch the `rkllm-chat` command line to a subcommand or to the chat.
+
+This module turns command-line options into `Settings`, selects the interface and maps errors and signals to exit codes.
+It imports the MCP SDK, the inference engines and the terminal interface only when they are needed, so that `--help`
+stays fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn
+
+from ..core.errors import ChatError, ServerNotFoundError, UsageError
+from ..core.redact import Redactor
+from ..core.sanitize import sanitize_for_terminal
+from ..core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams
+from ..core.version import __version__
+from ..mcp_servers import BUNDLED
+from . import json_commands
+from .process_end import discard_unwritable_output, flush_output, is_output_broken, run_interface
+
+if TYPE_CHECKING:
+    from ..config.settings import Settings
+
+_DESCRIPTION = "Chat with an on-device model that calls MCP tools."
+_EPILOG = (
+    f"Other commands: rkllm-chat serve NAME (runs a bundled MCP server: {', '.join(BUNDLED)}),"
+    " rkllm-chat new-server DEST (creates an MCP server project),"
+    " rkllm-chat trust NAME (approves a server of this folder),"
+    " rkllm-chat doctor (checks this machine and its configuration),"
+    " rkllm-chat bench (measures the speed of the model),"
+    f" and for scripts, each printing one JSON document: rkllm-chat {', '.join(json_commands.NAMES)}."
+    " See the README for details."
+)
+_COMMAND_MODULES = {"doctor": "doctor", "trust": "trust_command", "bench": "bench"}
+_PLAIN_TERMINALS = ("dumb", "unknown")
+_OUTPUT_FORMATS = ("text", "json", "stream-json")
+_MAX_PROMPT_BYTES = 16 << 20
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `rkllm-chat` and return the exit code.
+
+    Args:
+        argv: The arguments without the program's name; defaults to `sys.argv[1:]`.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    open_missing_streams()
+    try:
+        try:
+            return _dispatch(arguments)
+        finally:  # also after the exit that argparse raises for --help
+            flush_output()
+    except ChatError as error:
+        print(f"rkllm-chat: {sanitize_for_terminal(str(Redactor().redact_error(error)))}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # the reader of the pipe has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.filename is not None or not is_output_broken():
+            raise
+        print(f"rkllm-chat: {describe_write_error(error)}", file=sys.stderr)
+        return WRITE_ERROR_CODE
+    finally:
+        discard_unwritable_output()
+
+
+def _dispatch(arguments: list[str]) -> int:
+    """Run the subcommand that the arguments name, or the chat."""
+    if module := _COMMAND_MODULES.get("".join(arguments[:1])):
+        code: int = import_module(f".{module}", __package__).main(arguments[1:])
+        return code
+    if arguments[:1] == ["new-server"]:
+        return _new_server(arguments[1:])
+    if arguments and arguments[0] in json_commands.NAMES:
+        json_commands.main(arguments)
+    return run_server(arguments[1:]) if arguments[:1] == ["serve"] else run_chat(arguments)
+
+
+def run_chat(arguments: Sequence[str]) -> int:
+    """Start the interactive chat, or run one turn if there is text from `-p` or a pipe."""
+    options = _make_parser().parse(arguments)
+    with _disabled_echo() if options.prompt is None else contextlib.nullcontext():
+        return _chat_with(options)
+
+
+def _chat_with(options: argparse.Namespace) -> int:
+    """Run the chat with an exception hook and error messages that hide secrets."""
+    secrets = Redactor()
+    sys.excepthook = partial(print_traceback, secrets)
+    try:
+        return _start_interface(options, secrets)
+    except ChatError as error:
+        raise secrets.redact_error(error) from None
+
+
+def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
+    """Load the settings and start the terminal chat or print mode."""
+    _start_log(options, secrets)
+    try:
+        (prompt, is_replaced), settings = _read_prompt(options.prompt), _load_settings(options)
+    except ChatError as error:
+        from . import print_mode
+
+        return print_mode.print_error(secrets.redact_error(error), options.output_format)
+    from ..config.loader import find_exposed_secrets, read_modification_times, state_folder
+    from ..config.secrets import add_settings_secrets
+
+    add_settings_secrets(secrets, settings, os.environ)
+    exposed = find_exposed_secrets(options.config)
+    if prompt is None:
+        from ..chat.app import SettingsSource
+        from ..tui import repl
+
+        source = SettingsSource(
+            partial(_load_settings, options),
+            partial(read_modification_times, options.config),
+            partial(_diagnose, options),
+        )
+        return run_interface(
+            repl.run_chat(settings, state_folder(), _use_color(options.no_color), source, secrets, exposed)
+        )
+    from . import print_mode
+
+    return run_interface(
+        print_mode.run_prompt(settings, prompt, options.output_format, state_folder(), secrets, is_replaced, exposed)
+    )
+
+
+def _diagnose(options: argparse.Namespace, arguments: Sequence[str]) -> str:
+    """Return the report of `rkllm-chat doctor` for the configuration of the chat."""
+    from . import doctor
+
+    return doctor.diagnose([*(("--config", options.config) if options.config else ()), *arguments])
+
+
+@contextlib.contextmanager
+def _disabled_echo() -> Iterator[None]:
+    """Disable echo and line editing of the terminal until the chat reads its input.
+
+    What the user types during startup stays in the terminal's buffer, with Enter as a carriage return.
+    """
+    if os.environ.get("TERM", "dumb") in _PLAIN_TERMINALS or sys.stdin is None or not sys.stdin.isatty():
+        yield
+        return
+    import termios
+
+    input_fd = sys.stdin.fileno()
+    original = termios.tcgetattr(input_fd)
+    modified = termios.tcgetattr(input_fd)
+    modified[0] &= ~termios.ICRNL
+    modified[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(input_fd, termios.TCSANOW, modified)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):  # the terminal has been closed
+            termios.tcsetattr(input_fd, termios.TCSADRAIN, original)
+
+
+def run_server(arguments: Sequence[str]) -> int:
+    """Run a bundled MCP server on standard input and output, or over HTTP until a signal arrives."""
+    from .. import mcp_servers
+
+    options = mcp_servers.read_options(arguments)
+    if options.http is None:
+        mcp_servers.build_server(options).run("stdio")
+        return 0
+    logging.basicConfig(level=logging.WARNING, format="rkllm-chat: %(message)s")
+    from ..mcp_servers import http
+
+    token, access = _find_token(options)
+    server = mcp_servers.build_server(options)
+    with http.open_listener(options.host, options.http) as listener:
+        url = http.find_url(listener, options.host)
+        print(f"rkllm-chat: {access}", file=sys.stderr)
+        print(f"rkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
+        return run_interface(http.serve(server, listener, options.host, token))
+
+
+def _find_token(options: argparse.Namespace) -> tuple[str, str]:
+    """Return the token of an HTTP server, "" for none, and a sentence that says what clients need."""
+    from ..config.loader import state_folder
+    from ..mcp_servers import http
+
+    if options.no_token:
+        return "", "no token is required: every program and every user of this machine can call this server"
+    if options.token_env:
+        return http.read_token(options.token_env), f"requests need the token in {options.token_env}"
+    path = state_folder() / "tokens" / options.name
+    try:
+        token, place = http.load_token(path), f"stored in {path}"
+    except OSError as error:
+        token, place = http.make_token(), f"for this run; {path} cannot be used: {error.strerror}"
+    return token, f"requests need the header Authorization: Bearer {token} ({place})"
+
+
+def _new_server(arguments: Sequence[str]) -> int:
+    """Create the project of a user's own MCP server.
+
+    The configuration entry is printed to standard output or, with `--add`, written to the configuration file.
+    """
+    from ..config import editor
+    from ..mcp_servers import scaffold
+
+    options = scaffold.read_options(arguments)
+    plan = scaffold.plan_project(options.dest)
+    addition = editor.plan_addition(plan.entry, plan.name) if options.add else ""
+    scaffold.create_project(plan)
+    message = f"Created the server {plan.name} in {plan.folder}. Run its tests there with pytest."
+    if options.add:
+        editor.append_entry(addition)
+        _trust_added_server(plan.name)
+        print(sanitize_for_terminal(f"{message} It is configured in {editor.DEFAULT_CONFIG_PATH}."), file=sys.stderr)
+    else:
+        print(
+            sanitize_for_terminal(f"{message} Add this to {editor.DEFAULT_CONFIG_PATH}:\n"),
+            file=sys.stderr,
+            flush=True,
+        )
+        print(plan.entry, end="")
+    return 0
+
+
+def _trust_added_server(name: str) -> None:
+    """Trust a server that the user has just added to this folder's configuration."""
+    from ..config.editor import DEFAULT_CONFIG_PATH
+    from ..config.loader import load_settings, state_folder
+    from ..config.project_trust import TrustStore
+    from ..mcp_client.acceptance import accept, review_start
+
+    for server in load_settings().servers:
+        if server.name == name and server.source == str(DEFAULT_CONFIG_PATH):
+            accept(TrustStore(str(state_folder())), review_start(server))
+
+
+def _make_parser() -> _Parser:
+    """Build the argument parser of the chat."""
+    parser = _Parser(prog="rkllm-chat", description=_DESCRIPTION, epilog=_EPILOG)
+    add = parser.add_argument
+    add("-p", "--prompt", metavar="TEXT", help="run one turn and exit; - reads the prompt from standard input")
+    add("--output-format", choices=_OUTPUT_FORMATS, default="text", help="output format of -p (default: text)")
+    model = "a .gguf or .rkllm file, or the URL of an OpenAI-compatible service (default: the bundled small model)"
+    add("--model", metavar="PATH|URL", help=model)
+    add("--backend", metavar="NAME", help="auto, rkllm, llama, openai or scripted (default: auto)")
+    add("--config", metavar="FILE", default="", help="read only this configuration file")
+    add("--server", metavar="NAME", action="append", help="use only this server; repeatable")
+    add("--no-servers", action="store_true", help="use no servers")
+    tool_format = "format of tool calls: json, xml, hermes ... (default: auto, that of the model's family)"
+    add("--tool-format", metavar="NAME", help=tool_format)
+    add("--system", metavar="TEXT", help="system prompt: the role of the model")
+    add("--allow", metavar="PATTERN", action="append", help="run matching tools without asking; repeatable")
+    add("--deny", metavar="PATTERN", action="append", help="never run matching tools; repeatable")
+    session = parser.add_mutually_exclusive_group()
+    session.add_argument("--continue", action="store_true", dest="newest", help="resume the newest session")
+    session.add_argument("--resume", metavar="ID", help="resume this session; a unique prefix of its id is enough")
+    add("--language", metavar="CODE", help="language of the interface: en, ja or zh (default: auto, by the locale)")
+    add("--max-steps", metavar="N", type=parse_positive, help="maximum rounds of tool calls in one turn (default: 8)")
+    add("--max-tokens", metavar="N", type=parse_positive, help="maximum tokens of one reply (default: 1024)")
+    add("--context", metavar="N", type=parse_positive, help="context size in tokens (default: that of the model)")
+    add(
+        "--temperature",
+        metavar="X",
+        type=parse_temperature,
+        help="sampling temperature; 0 is greedy (default: that of the model, else 0.6)",
+    )
+    add("--seed", metavar="N", type=parse_integer, help="seed of the sampler, for repeatable replies")
+    add("--no-color", action="store_true", help="disable colors")
+    log = "write a log of starts, stops, errors, and sizes and times of calls, as JSON lines (default: no log)"
+    add("--log-file", metavar="FILE", help=log)
+    add("--log-bodies", action="store_true", help="include sent and received content in the log, with secrets hidden")
+    add("-v", "--verbose", action="store_true", help="log more details")
+    add("--version", action="version", version=f"rkllm-chat {__version__}")
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Argument parser that suggests the closest known option for an unknown one."""
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parse the arguments; an unknown option exits with a suggestion."""
+        options, unknown = self.parse_known_args(arguments)
+        if unknown:
+            message = f"unrecognized arguments: {' '.join(unknown)}"
+            suggestion = self._suggest_options(unknown)
+            self.error(f"{message}. Did you mean {suggestion}?" if suggestion else message)
+        return options
+
+    def _suggest_options(self, unknown: Sequence[str]) -> str:
+        """Return the closest known options, joined by "or"; "" if none is close."""
+        options = [option for action in self._actions for option in action.option_strings]
+        names = [word.partition("=")[0] for word in unknown if word.startswith("-") and word not in options]
+        matches = [match for name in names for match in get_close_matches(name, options, n=1)]
+        return " or ".join(dict.fromkeys(matches))
+
+    def error(self, message: str) -> NoReturn:
+        super().error(sanitize_for_terminal(message))
+
+
+def parse_positive(text: str) -> int:
+    """Parse an integer from 1 to 1,000,000 for argparse."""
+    number = parse_integer(text)
+    if not 0 < number <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"must be from 1 to 1000000, not {text}")
+    return number
+
+
+def parse_integer(text: str) -> int:
+    """Parse an integer for argparse, whose own message would name this function."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+
+
+def parse_temperature(text: str) -> float:
+    """Parse a sampling temperature from 0 to 100 for argparse."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, not {text!r}") from None
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 100, not {text}")
+    return number
+
+
+def _load_settings(options: argparse.Namespace) -> Settings:
+    """Merge the configuration files, the saved rules and the command line into settings.
+
+    Raises:
+        ChatError: A file, a name or a server is invalid.
+    """
+    from ..backends import BACKENDS
+    from ..calls.formats import FORMATS
+    from ..calls.model_families import AUTO
+    from ..config.loader import load_settings, state_folder
+    from ..config.project_trust import TrustStore
+    from ..config.trust_rules import Origin
+    from ..core import i18n
+
+    settings = load_settings(options.config)
+    overrides = {
+        "model": options.model,
+        "backend": options.backend,
+        "language": options.language,
+        "system": options.system,
+        "tool_format": options.tool_format,
+        "max_steps": options.max_steps,
+        "context_tokens": options.context,
+    }
+    settings = replace(settings, **{key: value for key, value in overrides.items() if value is not None})
+    generation_overrides = {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed}
+    generation = replace(settings.generation, **{key: v for key, v in generation_overrides.items() if v is not None})
+    policy = settings.policy
+    saved_rules = TrustStore(str(state_folder())).read_rules()
+    allow = tuple(dict.fromkeys((*policy.allow, *saved_rules["allow"], *(options.allow or ()))))
+    deny = tuple(dict.fromkeys((*policy.deny, *saved_rules["deny"], *(options.deny or ()))))
+    given = {key: value for key, value in {**overrides, **generation_overrides}.items() if value is not None}
+    origins = {key if key in overrides else f"generation.{key}": Origin.COMMAND_LINE for key in given}
+    policy = replace(policy, allow=allow, deny=deny)
+    settings = replace(settings, generation=generation, policy=policy, origins={**settings.origins, **origins})
+    known_languages = [i18n.AUTO, *i18n.list_languages()]
+    _check_choice("language", settings.language, known_languages)
+    _check_choice("prompt language", settings.prompt_language, known_languages)
+    _check_choice("tool format", settings.tool_format, [AUTO, *FORMATS])
+    _check_choice("backend", settings.backend, ["auto", *BACKENDS])
+    return _choose_servers(replace(settings, session=_choose_session(options)), options)
+
+
+def _choose_session(options: argparse.Namespace) -> str:
+    """Return the id of the session to resume, "newest", or "" for a new session.
+
+    The session is looked up here so that an unknown id fails before anything is opened.
+    """
+    if options.resume is None:
+        return "newest" if options.newest else ""
+    from ..config.loader import state_folder
+    from ..storage.session_files import SessionDirectory
+
+    return SessionDirectory(state_folder() / "sessions").find_id(options.resume)
+
+
+def _check_choice(what: str, name: str, known: Sequence[str]) -> None:
+    """Raise UsageError if `name` is not one of the `known` values of the setting `what`."""
+    if name not in known:
+        raise UsageError(f'Unknown {what} "{name}".', f"Known values: {', '.join(known)}.")
+
+
+def _choose_servers(settings: Settings, options: argparse.Namespace) -> Settings:
+    """Apply `--server` and `--no-servers`. Raises ServerNotFoundError."""
+    if options.no_servers:
+        return replace(settings, servers=())
+    if not options.server:
+        return settings
+    names = [server.name for server in settings.servers]
+    for name in options.server:
+        if name not in names:
+            raise ServerNotFoundError(
+                f'There is no server "{name}".', f"Configured servers: {', '.join(names)}.", available=names
+            )
+    return replace(settings, servers=tuple(s for s in settings.servers if s.name in options.server))
+
+
+def _read_prompt(prompt_option: str | None) -> tuple[str | None, bool]:
+    """Read the prompt of a single turn from `-p`, or from standard input for `-p -` and pipes.
+
+    Returns:
+        The prompt, or None for an interactive chat; and whether bytes that are not UTF-8 were replaced in it.
+
+    Raises:
+        UsageError: The prompt is empty or larger than 16 MB. No more than that is read.
+    """
+    if prompt_option is None and sys.stdin is not None and sys.stdin.isatty():
+        return None, False
+    data = (prompt_option or "").encode("utf-8", errors="surrogateescape")  # restores the bytes of the command line
+    if prompt_option in (None, "-"):
+        data = sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1).strip() if sys.stdin is not None else b""
+    if len(data) > _MAX_PROMPT_BYTES:
+        raise UsageError(
+            f"The prompt is larger than {_MAX_PROMPT_BYTES >> 20} MB.", "Save it in a file that a tool can read."
+        )
+    text = data.decode("utf-8", errors="replace")
+    if not text.strip():
+        raise UsageError("The prompt is empty.", "Pass it with -p, or on standard input.")
+    return text, text.encode() != data
+
+
+def _use_color(refused: bool) -> bool:
+    """Return whether standard output is a terminal that shows colors and none of the switches disables them."""
+    is_disabled = refused or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not is_disabled
+
+
+def _start_log(options: argparse.Namespace, secrets: Redactor) -> None:
+    """Configure logging to the file of `--log-file`, or to nowhere: the terminal shows the conversation."""
+    handler: logging.Handler = logging.NullHandler()
+    if options.log_file:
+        from ..storage import log_file
+
+        try:
+            handler = log_file.LogFile(Path(options.log_file), secrets, bodies=options.log_bodies)
+        except OSError as error:
+            text = log_file.describe_open_error(options.log_file, error)
+            raise UsageError(text, "Name a regular file that you can write.") from None
+    logging.basicConfig(level=logging.DEBUG if options.verbose else logging.INFO, handlers=[handler], force=True)
+
+
+def print_traceback(
+    secrets: Redactor, error_type: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print the traceback of an internal error with secrets hidden; installed as `sys.excepthook`."""
+    import traceback
+
+    sys.stderr.write(
+        sanitize_for_terminal(secrets.redact_all("".join(traceback.format_exception(error_type, error, trace))))
+    )

@@ -1,0 +1,192 @@
+"""Call one tool or show its help.
+
+The server is started before the other modules are imported, so that both happen at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ...config.files import BOARD_ENTRY, find_entries
+from ...core.errors import ConfigError, ToolNotFoundError, UsageError
+from ..json_commands.commands import SEPARATORS, make_tool_error, prepare_server, split_target
+from ..json_commands.invocation import limit_schema_time
+from .options import OPTIONS_AFTER_TOOL, store_options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ...config.files import ServerEntries
+    from .invocation import ToolInvocation
+    from .options import Options
+
+MINIMAL_CONFIG = '{"mcpServers": {"board": {"command": "rkllm-chat", "args": ["serve", "board"]}}}'
+
+
+def call_tool(target: str, words: Sequence[str], options: Options, invocation: ToolInvocation) -> str:
+    """Call a tool and return the text to print.
+
+    Args:
+        target: Server and tool in one word, such as SERVER__TOOL.
+        words: The command line after the tool's name.
+        options: The parsed options before the tool's name.
+        invocation: The state of this run.
+
+    Raises:
+        ChatError: The command line is invalid, the server cannot be used, or the tool reports an error.
+    """
+    found = find_configured(options)
+    server_name, name = split_tool_name(target, found)
+    invocation.keep_s = options.keep_alive
+    if options.max_result is not None:
+        invocation.limits["max_bytes"] = options.max_result << 20
+    opened = invocation.open(prepare_server(found, server_name, options, invocation))
+    from .flags import check_arguments, load_files, merge_arguments, parse_words
+
+    invocation.phase = "list"
+    tools = opened.list_tools()
+    invocation.listed_servers.append((found.get(server_name)[0], tools))
+    invocation.phase = "arguments"
+    opened.check_quarantine(name)
+    tool = _find_tool(name, tools, server_name)
+    schema = tool["inputSchema"] if isinstance(tool.get("inputSchema"), dict) else {}
+    with limit_schema_time():
+        flags, own_options = parse_words([_require_utf8(word) for word in words], schema, OPTIONS_AFTER_TOOL)
+    store_options(own_options, options)
+    if options.help:
+        return _explain(f"{server_name}__{name}", tool, options)
+    files = _InputFiles()
+    flags, base_arguments = load_files(flags, files.read), _read_all_arguments(options, files)
+    with limit_schema_time():
+        arguments = merge_arguments(flags, schema, base_arguments)
+        if not options.no_check:
+            check_arguments(arguments, schema)
+    invocation.phase = "call"
+    result = opened.call_tool(name, arguments)
+    if result.get("isError"):
+        raise make_tool_error(opened, name, result)
+    return format_result(invocation.secrets.redact_named(result), name, options)
+
+
+def find_configured(options: Options) -> ServerEntries:
+    """Return the configured servers.
+
+    Raises:
+        ConfigError: No configuration names a server; the built-in `board` server is for the chat only.
+    """
+    found = find_entries(options.config or "")
+    if [entry for entry, _ in found.entries.values()] == [BOARD_ENTRY]:
+        message = f"No configuration file names a server. Searched: {', '.join(found.searched)}."
+        hint = f"A minimal ./mcp.json: {MINIMAL_CONFIG}"
+        raise ConfigError(message, hint, searched=found.searched, lines=[message, hint])
+    return found
+
+
+def split_tool_name(target: str, found: ServerEntries) -> tuple[str, str]:
+    """Split a SERVER__TOOL word into server and tool. Raises UsageError."""
+    if not any(mark in target for mark in SEPARATORS):
+        hint = "Write SERVER__TOOL; mcp-tool --help lists them."
+        raise UsageError(
+            f'"{target}" does not name a server and its tool.', hint, got=target, available=list(found.entries)
+        )
+    return split_target(target, found)
+
+
+def _find_tool(name: str, tools: Sequence[dict[str, Any]], server: str) -> dict[str, Any]:
+    """Return the tool of a name. Raises ToolNotFoundError with the closest names."""
+    for tool in tools:
+        if tool["name"] == name:
+            return tool
+    from difflib import get_close_matches
+
+    names = [tool["name"] for tool in tools]
+    matches = [f"{server}__{match}" for match in get_close_matches(name, names, n=3, cutoff=0.6)]
+    hint = (
+        f"Did you mean {' or '.join(matches)}?"
+        if matches
+        else f"It has these tools: {', '.join(names[:20]) or 'none'}."
+    )
+    raise ToolNotFoundError(
+        f'Server "{server}" has no tool "{name}".', hint, server=server, available=names, closest=matches
+    )
+
+
+def _require_utf8(word: str) -> str:
+    """Check that a command-line word is valid UTF-8, as JSON requires, and return it. Raises UsageError."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        text = word.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
+        raise UsageError(f'"{text}" is not UTF-8.', got=text) from None
+    return word
+
+
+def _read_all_arguments(options: Options, files: _InputFiles) -> Mapping[str, Any]:
+    """Read the arguments object of `--json`, `--json-file` or `--json-stdin`; empty without these options."""
+    from .flags import parse_arguments_object
+
+    if options.json is not None:
+        return parse_arguments_object(_require_utf8(options.json), "--json")
+    if options.json_file is not None:
+        return parse_arguments_object(files.read(options.json_file), f"--json-file {options.json_file}")
+    return parse_arguments_object(files.read("-"), "--json-stdin") if options.json_stdin else {}
+
+
+class _InputFiles:
+    """Reads text files, and standard input for `-`, at most once."""
+
+    def __init__(self) -> None:
+        self._is_input_read = False
+
+    def read(self, path: str) -> str:
+        """Return the text of a file. Raises UsageError."""
+        from ..json_commands.json_input import STDIN_FD, decode_utf8, read_descriptor, read_file
+
+        if path != "-":
+            return decode_utf8(read_file(path), path)
+        if self._is_input_read:
+            raise UsageError("Standard input can be read only once.", "Read the other value from a file.")
+        self._is_input_read = True
+        return decode_utf8(read_descriptor(STDIN_FD, "standard input"), "standard input")
+
+
+def _explain(name: str, tool: Mapping[str, Any], options: Options) -> str:
+    """Return the help of a tool; with `--output json` or `yaml` the server's description of the tool."""
+    from .help_pages import format_tool_help
+    from .output_formats import FORMATTERS
+
+    return (
+        FORMATTERS[options.output](tool)
+        if options.output in ("json", "yaml")
+        else format_tool_help(name, tool, OPTIONS_AFTER_TOOL)
+    )
+
+
+def format_result(result: dict[str, Any], name: str, options: Options) -> str:
+    """Format a result for output.
+
+    For text and tables, binary data is written to files; for documents only with `--output-dir`.
+    """
+    from .output_formats import FORMATTERS, has_binary_data
+
+    output_format = options.output or "text"
+    folder = options.output_dir
+    if folder is None and output_format in ("text", "table") and has_binary_data(result):
+        from tempfile import mkdtemp
+
+        folder = mkdtemp(prefix="mcp-tool-")
+    if folder is not None:
+        from ..json_commands.output_files import save_binary_data
+
+        result = save_binary_data(result, folder, name)
+    text = FORMATTERS[output_format](result)
+    if output_format in ("text", "table"):
+        text = text.removesuffix("\n")
+        if os.isatty(sys.stdout.fileno()):
+            from ...core.sanitize import sanitize_for_terminal
+
+            text = sanitize_for_terminal(text)
+    return text

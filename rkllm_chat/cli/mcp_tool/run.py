@@ -1,0 +1,141 @@
+"""Run one `mcp-tool` command: install signal handlers, execute it, print its output and close the servers.
+
+The output is written before the servers have stopped. Errors, signals and a closed output pipe also end the servers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+
+from ...core.errors import ChatError, InterruptedByUserError
+from ...core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams
+from ..json_commands.envelope import HELP_KEY, escape_control_characters, make_error_document, write_document
+from ..json_commands.invocation import StoppedBySignal, ignore_signals, listen_for_signals, make_internal_error
+from .invocation import ToolInvocation
+from .options import make_default_options, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...mcp_client.direct.open_server import ServerSession
+    from .options import Options
+
+
+def run(words: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
+    invocation, options = ToolInvocation(), make_default_options()
+    open_missing_streams()
+    try:
+        listen_for_signals()
+        text, code = execute_command(words, options, invocation)
+        ignore_signals()
+    except (StoppedBySignal, KeyboardInterrupt) as stop:
+        name = stop.name if isinstance(stop, StoppedBySignal) else "SIGINT"
+        error = InterruptedByUserError(f"Stopped by {name}.", phase=invocation.phase, signal=name)
+        text, code = report_error(error, options, invocation), 128 + signal.Signals[name]
+    write_error = write_document({HELP_KEY: text}) if text else None
+    if write_error and not isinstance(write_error, BrokenPipeError):
+        invocation.error_lines.append(describe_write_error(write_error))
+    _write_stderr(invocation, options.verbose)
+    for entry, tools in invocation.listed_servers:
+        from .schema_cache import cache_path, save_tools
+
+        save_tools(cache_path(entry), tools)
+    _close_all([opened for opened in (invocation.opened, *invocation.other_sessions) if opened])
+    return code or (WRITE_ERROR_CODE if write_error else 0)
+
+
+def _close_all(opened: Sequence[ServerSession]) -> None:
+    """Close the servers in parallel."""
+    if len(opened) < 2:
+        for session in opened:
+            close_session(session)
+        return
+    from threading import Thread
+
+    threads = [Thread(target=close_session, args=(session,)) for session in opened]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def close_session(opened: ServerSession) -> None:
+    """Close a server and ignore errors."""
+    with suppress(Exception):  # the output is already written, so an error cannot be reported
+        opened.close()
+
+
+def execute_command(words: Sequence[str], options: Options, invocation: ToolInvocation) -> tuple[str, int]:
+    """Execute the command; return the text for standard output and the exit code."""
+    try:
+        remaining = parse(words, options)
+        if options.version:
+            from ...core.version import __version__
+
+            return f"mcp-tool {__version__}", 0
+        if remaining[:1] == ["completion"]:
+            from .shell_completion import complete
+
+            return complete(remaining[1:], options), 0
+        if remaining:
+            from .call_tool import call_tool
+
+            return call_tool(remaining[0], remaining[1:], options, invocation), 0
+        from .list_tools import list_all_tools
+
+        return list_all_tools(options, invocation), 0
+    except ChatError as error:
+        return report_error(error, options, invocation), error.exit_code
+    except Exception as error:  # internal errors are reported like others, and the server is closed
+        fault = make_internal_error(error)
+        return report_error(fault, options, invocation), fault.exit_code
+
+
+def report_error(error: ChatError, options: Options, invocation: ToolInvocation) -> str:
+    """Queue an error for standard error and return its document if the output is JSON or YAML, else ""."""
+    server = error.details.get("server")
+    lines = error.details.get("lines") or error.details.get("faults") or [str(error)]
+    invocation.error_lines += [invocation.hide_secrets(str(line), server) for line in lines]
+    if options.output not in ("json", "yaml"):
+        return ""
+    import json
+
+    document = make_error_document(error, lambda value: invocation.hide_secrets(value, server))
+    text = json.dumps(document, ensure_ascii=False, default=str)
+    if options.output == "json":
+        return escape_control_characters(text)
+    from .output_formats import to_yaml
+
+    return to_yaml(json.loads(text))
+
+
+def _write_stderr(invocation: ToolInvocation, is_verbose: bool) -> None:
+    """Write the queued errors, which servers have no sandbox and, with `--verbose`, what they wrote to standard error.
+
+    Secrets are hidden.
+    """
+    from ...core.sanitize import sanitize_for_terminal, sanitize_line
+
+    sessions = [opened for opened in (invocation.opened, *invocation.other_sessions) if opened]
+    notices = [opened.sandbox_notice for opened in sessions]
+    lines = [f"mcp-tool: {sanitize_line(line)}" for line in (*invocation.error_lines, *filter(None, notices))]
+    if is_verbose and invocation.opened is not None:
+        lines.append(sanitize_for_terminal(_read_stderr(invocation, invocation.opened)))
+    for opened in invocation.other_sessions if is_verbose else ():
+        name = opened.server.name
+        text = sanitize_for_terminal(_read_stderr(invocation, opened))
+        lines += [f"{sanitize_line(name)}: {line}" for line in text.splitlines()]
+    if lines:
+        with suppress(OSError):
+            data = "".join(f"{line}\n" for line in lines if line)
+            os.write(sys.stderr.fileno(), data.encode("utf-8", errors="replace"))
+
+
+def _read_stderr(invocation: ToolInvocation, opened: ServerSession) -> str:
+    """Return the end of a server's standard error with its secrets hidden."""
+    return str(invocation.hide_secrets(opened.session.stderr_tail, opened.server.name))

@@ -1,0 +1,90 @@
+"""How the process ends: by signals, with a terminal that is gone, and with output that cannot be written."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+
+def run_interface(interface: Coroutine[Any, Any, int]) -> int:
+    """Run an interface to its exit code.
+
+    SIGINT, SIGTERM and SIGHUP cancel it, so that it cleans up; the exit codes are then 130, 143 and 129.
+    """
+
+    async def guarded() -> int:
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(interface)
+        received_signals: list[int] = []
+
+        def stop(number: int) -> None:
+            received_signals.append(number)
+            if number == signal.SIGHUP:
+                _detach_closed_terminal()
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, stop, number)
+        await asyncio.wait([task])
+        if not task.cancelled() and isinstance(task.exception(), OSError) and _detach_closed_terminal():
+            return 128 + signal.SIGHUP  # a write failed before SIGHUP arrived
+        return 128 + received_signals[0] if task.cancelled() and received_signals else task.result()
+
+    return asyncio.run(guarded())
+
+
+def flush_output() -> None:
+    """Write what is buffered; a terminal that is gone needs no output."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+
+
+def is_output_broken() -> bool:
+    """Return whether standard output cannot be written: what could not be written is still in its buffer."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def discard_unwritable_output() -> None:
+    """Flush the output streams and discard what cannot be written any more.
+
+    When the terminal is gone, Python would exit with 120 because of the data left in the buffers.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _detach_closed_terminal() -> bool:
+    """Redirect standard output and error to /dev/null where their terminal has been closed.
+
+    Writes then succeed, so that the cleanup can finish.
+
+    Returns:
+        Whether a terminal has been closed.
+    """
+    import termios
+
+    closed: list[int] = []
+    for descriptor in (1, 2):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            closed += [descriptor] if error.args[0] == errno.EIO else []
+    for descriptor in closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), descriptor)
+    return bool(closed)

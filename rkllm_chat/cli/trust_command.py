@@ -1,0 +1,93 @@
+"""Review and trust MCP servers for scripts: `rkllm-chat trust NAME ...`.
+
+The command asks the same questions as the chat: how a server is started and which of its tools are new or changed.
+No server is started before the user has accepted how it is started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+
+from ..chat.server_approval import describe_server
+from ..config.files import TRUST_VARIABLE
+from ..config.loader import load_settings, state_folder
+from ..config.project_trust import TrustStore, needs_acceptance
+from ..config.settings import ServerConfig
+from ..config.tool_pins import ToolPins, diff_accepted_text, extract_pinned_fields
+from ..core import i18n
+from ..core.errors import ConfigError, ServerNotFoundError, UsageError
+from ..core.sanitize import escape_visibly, sanitize_for_terminal
+from ..mcp_client.acceptance import accept, check_start, is_accepted, review_start
+from ..mcp_client.direct.open_server import open_server
+
+_ACCEPTED, _DECLINED = 0, 1
+_DESCRIPTION = "Review how servers are started and how their tools have changed, and approve them."
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns 1 if the user declined a server or its tools. Raises ChatError."""
+    parser = argparse.ArgumentParser(prog="rkllm-chat trust", description=_DESCRIPTION)
+    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
+    parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
+    options = parser.parse_args(arguments)
+    servers = {server.name: server for server in load_settings(options.config).servers}
+    for name in options.names:
+        if name not in servers:
+            hint = f"Configured servers: {', '.join(servers)}."
+            raise ServerNotFoundError(f'There is no server "{name}".', hint, available=list(servers))
+    trust_store = TrustStore(str(state_folder()))
+    return max(_review_server(servers[name], trust_store) for name in options.names)
+
+
+def _review_server(server: ServerConfig, trust_store: TrustStore) -> int:
+    """Ask about the start of one server, then about its new and changed tools.
+
+    Raises:
+        ConfigError: The decision cannot be saved.
+    """
+    translate = i18n.load()
+    review = review_start(server)
+    if needs_acceptance(server) and not is_accepted(trust_store, review):
+        _print_lines(describe_server(review, translate))
+        if not _confirm(translate("trust.start")):
+            return _DECLINED
+        accept(trust_store, review)
+        if not is_accepted(TrustStore(str(state_folder())), review):
+            raise ConfigError(
+                f"The decision cannot be saved: {state_folder()} is not writable.", path=str(state_folder())
+            )
+    if review.problem:
+        raise review.problem
+    server = check_start(trust_store, server)  # what a link leads to may have changed while the user was reading
+    with open_server(server) as session:
+        tools = {str(tool["name"]): extract_pinned_fields(tool) for tool in session.list_all_tools()}
+        if reason := session.session.no_sandbox:
+            _print_lines([translate("sandbox.why", server=server.name, reason=reason)])
+    pins = ToolPins(trust_store, server)
+    if unapproved := pins.pin_on_first_use(tools):
+        for name, status in unapproved.items():
+            reason = translate(f"hidden.{status}")
+            _print_lines([translate("servers.hidden", server=server.name, tool=name, reason=reason)])
+            _print_lines(escape_visibly(line) for line in diff_accepted_text(pins.accepted_text(name), tools[name]))
+        if not _confirm(translate("review.accept", server=server.name)):
+            return _DECLINED
+        pins.pin_tools(tools)
+    _print_lines([translate("review.accepted", server=server.name)])
+    return _ACCEPTED
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    """Print lines without control characters."""
+    for line in lines:
+        print(sanitize_for_terminal(line))
+
+
+def _confirm(question: str) -> bool:
+    """Ask a yes-or-no question at the terminal. Raises UsageError if standard input is no terminal."""
+    if not sys.stdin or not sys.stdin.isatty():
+        hint = f"Run this command at a terminal. {TRUST_VARIABLE}=1 trusts all folders' servers, for build machines."
+        raise UsageError("Approval needs a terminal, and standard input is not one.", hint)
+    print(question, end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,73 @@
+"""Approval policy of tool calls: run, ask, refuse, or refuse because the limit per turn is spent.
+
+Precedence: deny patterns, the limit of calls per turn, allow patterns, the mode. A server's claim that a tool is
+read-only counts only if the user trusts the server and the tool's name does not suggest deletion; it never allows more
+than the mode does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from ..calls.tool_names import NAME_SEPARATORS
+from ..core.messages import Tool
+
+Decision = Literal["run", "ask", "refuse", "spent"]
+Mode = Literal["ask", "read-only", "all", "none"]
+_STRICTNESS: tuple[Mode, ...] = ("all", "read-only", "ask", "none")
+"""Modes from the most permissive to the strictest."""
+DELETION_WORDS = re.compile(r"delete|remove|drop|erase|destroy|overwrite|truncate|wipe|kill", re.IGNORECASE)
+"""Words in a tool name that suggest loss of data, whatever the server's annotations say."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Approval settings.
+
+    Attributes:
+        approve: "ask" asks unless a trusted server marks the tool as read-only; "read-only" believes this claim of
+            every server; "all" runs everything; "none" refuses everything.
+        allow: Shell-style patterns of tools that run without asking: `board__*`, `get_time`.
+        deny: Shell-style patterns of tools that are refused.
+        max_calls: Maximum number of calls per turn.
+    """
+
+    approve: Mode = "ask"
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    max_calls: int = 100
+
+
+def decide_call(tool: Tool, policy: Policy, called: int = 0) -> Decision:
+    """Decide whether a call of the tool runs.
+
+    Args:
+        tool: The tool.
+        policy: Approval settings.
+        called: Number of calls made in this turn so far.
+    """
+    if matches_patterns(tool, policy.deny):
+        return "refuse"
+    if called >= policy.max_calls:
+        return "spent"
+    if matches_patterns(tool, policy.allow) or policy.approve == "all":
+        return "run"
+    if policy.approve == "none":
+        return "refuse"
+    trusts_claim = tool.trusted or policy.approve == "read-only"
+    return "run" if tool.read_only and trusts_claim and not DELETION_WORDS.search(tool.name) else "ask"
+
+
+def is_stricter(one: Mode, other: Mode) -> bool:
+    """Return whether mode `one` lets less run than `other`."""
+    return _STRICTNESS.index(one) > _STRICTNESS.index(other)
+
+
+def matches_patterns(tool: Tool, patterns: Iterable[str]) -> bool:
+    """Return whether a pattern matches the tool's name, bare or with its server in any accepted spelling."""
+    names = [tool.name, *(f"{tool.server}{separator}{tool.name}" for separator in NAME_SEPARATORS)]
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)

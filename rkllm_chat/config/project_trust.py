@@ -1,0 +1,346 @@
+"""Remember what the user has accepted: project servers, tool pins and approval rules of a directory.
+
+The author of a directory is untrusted, so a server that its files define starts only after the user accepted it
+(`mcp_client.acceptance` describes what is accepted). The record is a keyed hash of the values that it is started with,
+and what its process may access. Records are files of mode 0600 in a directory of mode 0700, and links are not followed.
+
+One-shot commands import this module before they start a server, so it imports little. It never asks the user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from contextlib import suppress
+
+from ..core.errors import ConfigError
+from ..core.programs import PROGRAM_NAME, find_program
+from .files import TRUST_VARIABLE
+from .server_entries import SERVER_DEFAULTS
+from .trust_rules import Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, BinaryIO
+
+    from .settings import ServerConfig
+
+_DIRECTORY_NAME = "trust"
+"""Name of the directory of records inside the state directory."""
+_IGNORED_FIELDS = (
+    *("env", "headers", "oauth", "cwd", "source", "origin", "replaces", "trust", "enabled"),
+    *("tools_allow", "tools_deny", "timeout_s", "connect_s", "ping_s", "idle_s", "log_level"),
+)
+"""Fields that may change without invalidating the acceptance; of env, headers and oauth the names are compared."""
+# Environment variables that decide which code programs load. Their values are shown to the user: none is a secret.
+_LOADER_VARIABLES = frozenset(
+    (
+        *("PATH", "HOME", "ENV", "BASH_ENV", "SHELLOPTS", "IFS", "PROMPT_COMMAND", "XDG_CONFIG_HOME", "GCONV_PATH"),
+        *("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONBREAKPOINT", "PYTHONPYCACHEPREFIX"),
+        *("NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "CLASSPATH", "LOCPATH"),
+        *("PYTHONWARNINGS", "BROWSER", "EDITOR", "VISUAL", "PAGER", "SHELL", "PERL5DB", "RUSTC_WRAPPER"),
+        *("PYTHONINSPECT", "PYTHONPLATLIBDIR", "GIT_EDITOR", "GIT_PAGER", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND"),
+        *("GIT_TEMPLATE_DIR", "GIT_DIR", "MAKEFLAGS", "MAKEFILES", "ZDOTDIR", "LESSOPEN", "LESSCLOSE", "MANPAGER"),
+        *("LUA_INIT", "LUA_PATH", "LUA_CPATH", "PHPRC", "PHP_INI_SCAN_DIR", "DOTNET_STARTUP_HOOKS", "TCLLIBPATH"),
+        *("DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND", "MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS", "ERL_FLAGS"),
+        *("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXEC_PATH"),
+    )
+)
+_LOADER_PREFIXES = ("LD_", "DYLD_", "GIT_CONFIG", "OPENSSL_")
+"""Prefixes of the names of such variables."""
+_LOADER_SUFFIX = "_ASKPASS"
+_KEY_FILE = "key.json"
+_MAX_FILE_BYTES = 16 << 20
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def is_board(server: ServerConfig) -> bool:
+    """Return whether this is the board server that ships, limited to the current directory; it needs no approval."""
+    if server.command != PROGRAM_NAME or server.url or server.env or server.cwd:
+        return False
+    match tuple(server.args):
+        case ("serve", "board"):
+            return True
+        case ("serve", "board", "--folder", folder):
+            here, there = (os.path.realpath(os.path.expanduser(one)) for one in (".", folder))
+            return "${" not in folder and os.path.commonpath([here, there]) == here
+    return False
+
+
+def is_project(server: ServerConfig) -> bool:
+    """Return whether a file of the current directory defines the server."""
+    return server.origin is Origin.PROJECT
+
+
+def needs_acceptance(server: ServerConfig) -> bool:
+    """Return whether a server starts only after the user has accepted it."""
+    return is_project(server) and not is_board(server)
+
+
+def is_enabled(server: ServerConfig) -> bool:
+    """Return whether the server is enabled and its trust is not "off"."""
+    return server.enabled and server.trust != "off"
+
+
+def may_change_tools(server: ServerConfig) -> bool:
+    """Return whether the server may change its tools without review.
+
+    This holds for trusted servers, for servers that ship with the program and change with its releases, and for servers
+    without command and URL, which run in this process.
+    """
+    is_ours = server.command == PROGRAM_NAME and tuple(server.args[:1]) == ("serve",)
+    return server.trust == "trusted" or is_ours or not (server.command or server.url)
+
+
+def is_loader_variable(name: str) -> bool:
+    """Return whether an environment variable decides which code other programs load."""
+    name = name.upper()
+    return name in _LOADER_VARIABLES or name.startswith(_LOADER_PREFIXES) or name.endswith(_LOADER_SUFFIX)
+
+
+def list_start_values(server: ServerConfig) -> dict[str, Any]:
+    """Return all settings that decide what runs or is contacted, as they are; defaults are left out.
+
+    The values may be secret.
+    """
+    tables = {"env": dict(server.env), "headers": dict(server.headers), "oauth": _list_oauth(server)}
+    return {**_list_plain_values(server), **{key: table for key, table in tables.items() if table}, "cwd": server.cwd}
+
+
+def _list_plain_values(server: ServerConfig) -> dict[str, Any]:
+    values = {key: value for key, value in vars(server).items() if key not in _IGNORED_FIELDS}
+    return {key: value for key, value in values.items() if value != SERVER_DEFAULTS.get(key)}
+
+
+def _list_oauth(server: ServerConfig) -> dict[str, str]:
+    """Return the OAuth settings that are not defaults, from a table or parsed."""
+    oauth = vars(server.oauth) if not isinstance(server.oauth, dict) else server.oauth
+    return {key: value for key, value in oauth.items() if value and (key, value) != ("grant", "authorization_code")}
+
+
+def describe_start(server: ServerConfig) -> dict[str, Any]:
+    """Identify a server for the pins of its tools: how it is started, without the secrets in env, headers and oauth.
+
+    Variables are expanded and defaults left out. Of env, headers and oauth only the names are included, plus the values
+    of variables that change loading. `args` and `url` are included as they are and may contain secrets.
+    """
+    description = _list_plain_values(server)
+    names = {
+        "env": [f"{name}={value}" if is_loader_variable(name) else name for name, value in sorted(server.env.items())],
+        "headers": sorted(server.headers),
+        "oauth": sorted(key for key in _list_oauth(server) if key != "grant"),
+    }
+    description |= {key: value for key, value in names.items() if value}
+    if server.command:
+        description["cwd"] = os.path.abspath(os.path.expanduser(server.cwd)) if is_project(server) else server.cwd
+    return description
+
+
+def find_command_path(server: ServerConfig) -> str:
+    """Return the absolute path of a server's command; the command as written if no such program exists."""
+    if server.command == PROGRAM_NAME:  # a server that ships is started by this program, wherever the PATH leads
+        return PROGRAM_NAME
+    command = os.path.expanduser(server.command)
+    path = find_program(command, server.env.get("PATH"))
+    return os.path.abspath(path) if path else command
+
+
+def hash_value(value: Any) -> str:
+    """Return the SHA-256 of a JSON value as hexadecimal digits."""
+    import hashlib  # 2 ms, which most one-shot commands need not spend
+
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _hash_with_key(key: bytes, value: Any) -> str:
+    """Return the keyed hash (BLAKE2b) of a JSON value: without the key, a short secret in it cannot be guessed."""
+    import hashlib
+
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), key=key, digest_size=32).hexdigest()
+
+
+class TrustStore:
+    """Store of accepted servers, pins and rules: one file per server and directory.
+
+    Args:
+        state: State directory of the program; None keeps everything in memory.
+    """
+
+    def __init__(self, state: str | None) -> None:
+        self._folder = os.path.join(state, _DIRECTORY_NAME) if state is not None else None
+        self._memory: dict[str, dict[str, Any]] = {}
+
+    def has_records(self) -> bool:
+        """Return whether any record may exist."""
+        return bool(self._memory) or (self._folder is not None and os.path.isdir(self._folder))
+
+    def find_accepted(self, server: ServerConfig, values: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the reach that the user accepted for a server with these values; None if it was not accepted."""
+        record, key = self.read_record(server), self._read_key()
+        if key is None or record.get("accepted") != _hash_with_key(key, values):
+            return None
+        reach = record.get("reach")
+        return reach if isinstance(reach, dict) else {}
+
+    def accept_server(self, server: ServerConfig, values: Mapping[str, Any], reach: Mapping[str, Any]) -> None:
+        """Record that the user accepted how the server is started.
+
+        Args:
+            server: The server.
+            values: Everything that decides what runs; stored as a keyed hash, since it may contain secrets.
+            reach: What the process may access.
+        """
+        if (key := self._read_key()) is None:
+            key = os.urandom(32)
+            self.write_file(_KEY_FILE, {"key": key.hex()})
+        accepted = {"accepted": _hash_with_key(key, values), "reach": dict(reach)}
+        self.write_record(server, {**self.read_record(server), **accepted})
+
+    def _read_key(self) -> bytes | None:
+        """Return the key of the hashes; None before the first acceptance."""
+        text = self.read_file(_KEY_FILE).get("key")
+        try:
+            return bytes.fromhex(text) if isinstance(text, str) and len(text) == 64 else None
+        except ValueError:
+            return None
+
+    def read_record(self, server: ServerConfig) -> dict[str, Any]:
+        """Return the record of a server; empty if it is missing or damaged.
+
+        Raises:
+            ConfigError: The file cannot be read or is not owned by the user.
+        """
+        return self.read_file(_file_name(server))
+
+    def write_record(self, server: ServerConfig, record: dict[str, Any]) -> None:
+        """Replace the record of a server."""
+        self.write_file(_file_name(server), {"server": server.name, "folder": _directory_of(server), **record})
+
+    def read_rules(self) -> dict[str, list[str]]:
+        """Return the approval rules for the current directory: "allow" and "deny", each a list of patterns."""
+        record = self.read_file(_rules_file_name()) if self.has_records() else {}
+        return {
+            key: [pattern for pattern in record.get(key, ()) if isinstance(pattern, str)] for key in ("allow", "deny")
+        }
+
+    def write_rules(self, rules: Mapping[str, list[str]]) -> None:
+        """Replace the approval rules for the current directory."""
+        self.write_file(_rules_file_name(), {"folder": os.getcwd(), **rules})
+
+    def read_file(self, name: str) -> dict[str, Any]:
+        """Return the JSON object in a file of the store; empty if it is missing or damaged.
+
+        Raises:
+            ConfigError: The file cannot be read or is not owned by the user.
+        """
+        if self._folder is None or name in self._memory:
+            return self._memory.get(name, {})
+        try:
+            with _open_private(self._folder, name) as file:
+                record = json.loads(file.read(_MAX_FILE_BYTES))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError):
+            return {}
+        except OSError as error:
+            text = (
+                f"The record of accepted servers cannot be read: {os.path.join(self._folder, name)}: {error.strerror}."
+            )
+            raise ConfigError(text, "Remove it if it is a link or not your file.") from None
+        return record if isinstance(record, dict) else {}
+
+    def write_file(self, name: str, record: dict[str, Any]) -> None:
+        """Replace a file atomically; if that fails, keep the record in memory until the program ends."""
+        data = json.dumps(record, ensure_ascii=False, indent=1).encode(errors="surrogatepass")
+        try:
+            if self._folder is None:
+                raise OSError
+            _replace_private(self._folder, name, data)
+        except OSError:
+            self._memory[name] = record
+
+
+def _open_private(folder: str, name: str) -> BinaryIO:
+    """Open a file of the store for reading; raise OSError for a link or a file of another user."""
+    directory = _open_directory(folder)
+    try:
+        file = os.open(name, _READ_FLAGS, dir_fd=directory)
+    finally:
+        os.close(directory)
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        os.close(file)
+        raise PermissionError(1, "it is not a plain file of this user")
+    if status.st_mode & 0o077:
+        os.fchmod(file, 0o600)
+    return open(file, "rb")
+
+
+def _open_directory(folder: str) -> int:
+    directory = os.open(folder, _DIRECTORY_FLAGS)
+    status = os.fstat(directory)
+    if status.st_uid != os.geteuid():
+        os.close(directory)
+        raise PermissionError(1, "its folder is not of this user")
+    if stat.S_IMODE(status.st_mode) != 0o700:
+        os.fchmod(directory, 0o700)
+    return directory
+
+
+def _replace_private(folder: str, name: str, data: bytes) -> None:
+    """Write a file atomically; raise OSError."""
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    directory = _open_directory(folder)
+    temporary = f".{name}.{os.urandom(8).hex()}"
+    try:
+        file = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=directory)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file, view) :]
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.fsync(directory)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=directory)
+        raise
+    finally:
+        os.close(directory)
+
+
+def _directory_of(server: ServerConfig) -> str:
+    """Return the directory whose file defines the server; "" for the user's own servers."""
+    return os.getcwd() if is_project(server) else ""
+
+
+def _file_name(server: ServerConfig) -> str:
+    return f"{server.name}-{hash_value([_directory_of(server), server.name])[:16]}.json"
+
+
+def _rules_file_name() -> str:
+    return f"rules-of-{hash_value(os.getcwd())[:16]}.json"
+
+
+def refusal_error(server: ServerConfig) -> ConfigError:
+    """Build the error that says what a server would run and how to accept it."""
+    what = " ".join([find_command_path(server), *server.args]) if server.command else server.url
+    return ConfigError(
+        f'Server "{server.name}" ({what}) is defined by {server.source} in this folder, and you have not accepted it in'
+        " its present form.",
+        f"Run: rkllm-chat trust {server.name}. Or give the file with --config, or set {TRUST_VARIABLE}=1 if you"
+        " trust every folder.",
+        server=server.name,
+        path=server.source,
+        accept=f"rkllm-chat trust {server.name}",
+    )

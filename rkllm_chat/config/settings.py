@@ -1,0 +1,347 @@
+"""Settings of the program, parsed from TOML ([[servers]]) or JSON (mcpServers) text. Opens no file.
+
+Parsers return settings or raise a ConfigError that names file, key and the expected value. `merge_settings` joins two
+sources: the nearer one wins; a server defined in both is taken from the nearer one, with env and headers merged by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import ConfigError
+from . import server_entries as entries
+from .oauth import OAuth, find_oauth_error
+from .policy import Policy
+from .server_entries import read_json_entries, read_toml_entries, read_toml_tables
+from .trust_rules import Origin, inherits
+from .value_checks import check_values, expand_variables, find_variables
+
+if TYPE_CHECKING:
+    from .value_checks import LogLevel
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Sampling parameters of the model.
+
+    Attributes:
+        temperature: None uses the value of the model file, else 0.6; 0 is greedy.
+        top_k: Number of candidate tokens; 0 disables the limit.
+        top_p: Cumulative probability of the candidates.
+        min_p: Minimum probability relative to the best candidate.
+        max_tokens: Maximum length of one reply.
+        repeat_penalty: Penalty for repeated tokens; 1 is none.
+        seed: None draws a random seed.
+    """
+
+    temperature: float | None = None
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    max_tokens: int = 1024
+    repeat_penalty: float = 1.0
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Rkllm:
+    """Settings of the Rockchip NPU backend.
+
+    Attributes:
+        library: Path of librkllmrt.so; "" searches the usual places.
+        layout: Release whose data layout is used for a library of an unknown release; "" refuses such a library.
+        template: A row of TEMPLATES, a Jinja file, "runtime" (the model's own, applied by the runtime) or "auto" (by
+            the model's file name, else from chat_template.jinja or tokenizer_config.json beside the model).
+        history: Who keeps the history: with "client" each request sends the whole prompt and the runtime reuses the
+            common prefix; with "runtime" only new messages are sent.
+        native_tools: Pass tools to the runtime's own tool support.
+        prompt_cache: Store the KV cache of the prompt prefix in a file for the next start.
+        base_domain_id: Memory domain of the NPU, about 4 GB each (rkllm.h); 0 to 15.
+        cpus: CPU cores to use, as "4-7" or "0,2"; "" leaves the choice to the library.
+        embed_flash: Read embeddings from storage instead of memory.
+        lora: Path of a LoRA adapter.
+        lora_scale: Scale of the LoRA adapter.
+        timeout_s: Maximum time without output, in addition to the time that a long prompt needs.
+    """
+
+    library: str = ""
+    layout: str = ""
+    template: str = "auto"
+    history: str = "auto"
+    native_tools: bool = False
+    prompt_cache: bool = False
+    base_domain_id: int = 0
+    cpus: str = ""
+    embed_flash: bool = True
+    lora: str = ""
+    lora_scale: float = 1.0
+    timeout_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class Openai:
+    """Settings of a model behind an OpenAI-compatible API.
+
+    Attributes:
+        model: Model name in the API; "" if there is only one.
+        key_env: Name of the environment variable that holds the API key.
+        api: "completions" sends prompts built here, "chat" sends messages, "auto" selects by the server.
+        template: A row of TEMPLATES, a Jinja file, or "auto".
+        native_tools: Pass tools in the request instead of in the prompt.
+        first_s: Timeout for the first chunk of a reply.
+        timeout_s: Timeout for each further chunk.
+    """
+
+    model: str = ""
+    key_env: str = ""
+    api: str = "auto"
+    template: str = "auto"
+    native_tools: bool = False
+    first_s: float = 600.0
+    timeout_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """Configuration of one MCP server: a command to start, or a URL.
+
+    Fields that may hold secrets are excluded from `repr`.
+
+    Attributes:
+        name: Name of the server.
+        command: Program to start; exclusive with `url`.
+        args: Arguments of the program.
+        env: Environment variables of the program.
+        cwd: Working directory of the program.
+        url: URL of the server.
+        headers: HTTP headers.
+        allow_insecure: Send headers to another machine without TLS.
+        oauth: OAuth settings.
+        transport: Name of the transport; "" selects it by the URL.
+        timeout_s: Timeout of one call.
+        connect_s: Timeout of the start.
+        ping_s: Interval of health checks while the server is unused; 0 disables them.
+        idle_s: Idle time after which the server is closed until it is needed again; 0 keeps it open.
+        log_level: Minimum level of log messages that the server sends.
+        enabled: The server is used.
+        trust: "trusted" honours the server's tool annotations; "ask" does not; "off" disables the server.
+        sandbox: "auto" uses a sandbox where available, except for servers that ship with the program.
+        write: Paths writable in the sandbox; None derives them from `args` and `env`.
+        network: Network access in the sandbox; None grants it only to package runners.
+        tools_allow: Names of the tools to use; empty means all.
+        tools_deny: Names of the tools to leave out.
+        source: File that defines the server.
+        origin: Whose file that is. A project's server needs the user's acceptance, and its variables are not expanded
+            before (`files.expand_server`).
+        replaces: The file of the user's own server of the same name that a project's server replaces.
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    allow_insecure: bool = False
+    oauth: OAuth = field(default_factory=OAuth)
+    transport: str = ""
+    timeout_s: float = 60.0
+    connect_s: float = 30.0
+    ping_s: float = 30.0
+    idle_s: float = 0.0
+    log_level: LogLevel = "warning"
+    enabled: bool = True
+    trust: str = "ask"
+    sandbox: str = "auto"
+    write: tuple[str, ...] | None = None
+    network: bool | None = None
+    tools_allow: tuple[str, ...] = ()
+    tools_deny: tuple[str, ...] = ()
+    source: str = ""
+    origin: Origin = Origin.USER
+    replaces: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of a session.
+
+    Attributes:
+        model: Path or URL of the model; "" is the small model that ships.
+        backend: Row of BACKENDS, or "auto".
+        language: Language code of the interface; "auto" uses the locale.
+        system: Additional system prompt.
+        tool_format: Row of FORMATS; "auto" selects it by the model's family.
+        constrained: Constrain tool calls with a grammar where the engine supports it.
+        max_steps: Maximum number of model requests per turn.
+        context_tokens: Size of the context window; 0 uses the model's own.
+        tools_share: Fraction of the context window for full tool descriptions at the start of the prompt, unless the
+            model file has another value. If they do not fit, tools are listed in short there and each user message is
+            accompanied by the signatures of the most likely tools.
+        few_tools: With each user message, describe only tools that its words match.
+        thinking: Reasoning mode: "auto", "on" or "off".
+        prompt_language: Language of model-facing text, or "auto".
+        generation: Sampling parameters.
+        rkllm: Settings of the NPU backend.
+        openai: Settings of the API backend.
+        policy: Approval of tool calls.
+        servers: MCP servers.
+        keep_secrets: Do not redact text that looks like a key in session files and exports.
+        prefill_ahead: Prefill the known part of the next prompt while idle.
+        keep_prefix: Store llama.cpp's state after system text and tools in a file for the next start; the NPU backend
+            has its own setting.
+        llama_library: Path of another libllama.so for llama-cpp-python, or its folder; "" uses the package's own.
+        session: Session to resume: an id or "newest". Set only by the command line.
+        variables: Environment variables that the files reference, with their values.
+        origins: Origin by key, for all keys that a file sets explicitly ("policy.approve"): an explicit default also
+            wins in `merge_settings`. All others are built in.
+        ignored: Pairs (file, key) of settings that a project file may not make.
+    """
+
+    model: str = ""
+    backend: str = "auto"
+    language: str = "auto"
+    system: str = ""
+    tool_format: str = "auto"
+    constrained: bool = True
+    max_steps: int = 8
+    context_tokens: int = 0
+    tools_share: float = 0.25
+    few_tools: bool = False
+    thinking: str = "auto"
+    prompt_language: str = "auto"
+    generation: Generation = field(default_factory=Generation)
+    rkllm: Rkllm = field(default_factory=Rkllm)
+    openai: Openai = field(default_factory=Openai)
+    policy: Policy = field(default_factory=Policy)
+    servers: tuple[ServerConfig, ...] = ()
+    keep_secrets: bool = False
+    prefill_ahead: bool = True
+    keep_prefix: bool = True
+    llama_library: str = ""
+    session: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+    origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin], compare=False)
+    ignored: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+
+SETTINGS_TABLES = {"generation": Generation, "rkllm": Rkllm, "openai": Openai, "policy": Policy}
+_NOT_CHAT = (*SETTINGS_TABLES, "servers", "variables", "origins", "ignored", "session")
+CHAT_KEYS = tuple(entry.name for entry in fields(Settings) if entry.name not in _NOT_CHAT)
+"""Keys of table `[chat]`."""
+
+
+def read_toml(text: str, source: str, environment: Mapping[str, str], origin: Origin = Origin.USER) -> Settings:
+    """Parse the text of a TOML configuration file.
+
+    Args:
+        text: Content of the file.
+        source: Path of the file for error messages.
+        environment: Values for `${VAR}` references.
+        origin: Whose file it is; in a project's, references are not expanded.
+
+    Raises:
+        ConfigError: The text is invalid or a referenced variable is not set.
+    """
+    raw = read_toml_tables(text, source)
+    tables = expand_variables(raw, _values_for(origin, environment), source, "")
+    chat = _validate_table(Settings, _join_urls(tables.get("chat", {})), source, "chat", CHAT_KEYS)
+    sections = {
+        name: _validate_table(kind, tables.get(name, {}), source, name) for name, kind in SETTINGS_TABLES.items()
+    }
+    servers = tuple(
+        make_server({**table, "origin": origin}, place) for table, place in read_toml_entries(tables, source)
+    )
+    written = [*chat, *(f"{name}.{key}" for name, table in sections.items() for key in table)]
+    variables = find_variables(raw.get("servers") if origin is Origin.PROJECT else raw, environment)
+    parts: dict[str, Any] = {name: kind(**sections[name]) for name, kind in SETTINGS_TABLES.items()}
+    return Settings(**chat, **parts, servers=servers, variables=variables, origins=dict.fromkeys(written, origin))
+
+
+def _values_for(origin: Origin, environment: Mapping[str, str]) -> Mapping[str, str] | None:
+    """Return the values that references in a file of this origin are replaced by; None for a project's file."""
+    return environment if origin is not Origin.PROJECT else None
+
+
+def _join_urls(chat: Any) -> Any:
+    """Replace a list of models, allowed only for URLs, by one space-separated string."""
+    models = chat.get("model") if isinstance(chat, dict) else None
+    urls = isinstance(models, list) and all(isinstance(model, str) for model in models)
+    return {**chat, "model": " ".join(models or ())} if urls else chat
+
+
+def read_json(text: str, source: str, environment: Mapping[str, str], origin: Origin = Origin.USER) -> Settings:
+    """Parse the servers of a JSON file with the root key mcpServers.
+
+    Arguments and errors are those of `read_toml`.
+    """
+    server_tables = read_json_entries(text, source)
+    values = _values_for(origin, environment)
+    servers = tuple(
+        make_server({**expand_variables(table, values, source, place), "origin": origin}, place)
+        for table, place in server_tables
+    )
+    return Settings(servers=servers, variables=find_variables(server_tables, environment))
+
+
+def make_server(table: Mapping[str, Any], place: str) -> ServerConfig:
+    """Build a ServerConfig from a validated and expanded entry.
+
+    Raises:
+        ConfigError: The `oauth` table is inconsistent.
+    """
+    source = table["source"]
+    oauth = OAuth(**_validate_table(OAuth, table.get("oauth", {}), source, f"{place}.oauth"))
+    server = ServerConfig(**{**table, "oauth": oauth})
+    is_complete = "${" not in f"{server.url}{table.get('oauth')}"  # else this runs again when it is expanded
+    if is_complete and (error := find_oauth_error(oauth, server.url, server.headers)):
+        raise ConfigError(f"{source}: {place}.oauth{error[0]}.", error[1], path=source)
+    return server
+
+
+def _validate_table(
+    kind: type[Settings | Generation | Rkllm | Openai | Policy | OAuth],
+    table: Any,
+    source: str,
+    place: str,
+    known: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Select the keys of a table that class `kind` has, with validated types and ranges."""
+    types = {entry.name: str(entry.type) for entry in fields(kind)}
+    values = entries.select_keys(types, table, source, place, known)
+    check_values(values, source, place)
+    return values
+
+
+def merge_settings(override: Settings, base: Settings) -> Settings:
+    """Merge two settings: values written in `override` win; servers are joined by name; deny patterns accumulate."""
+    servers = {server.name: server for server in base.servers}
+    for server in override.servers:
+        base_server = servers.pop(server.name, None)
+        if base_server and not inherits(server.origin, base_server.origin):
+            server = replace(server, replaces=base_server.source)
+        elif base_server:
+            env, headers = {**base_server.env, **server.env}, {**base_server.headers, **server.headers}
+            server = replace(server, env=env, headers=headers, replaces=base_server.replaces)
+        servers[server.name] = server
+    written = {key.rpartition(".")[::2] for key in override.origins}
+
+    def written_in(part: Any, place: str) -> dict[str, Any]:
+        return {name: getattr(part, name) for table, name in written if table == place}
+
+    tables = {name: written_in(getattr(override, name), name) for name in SETTINGS_TABLES}
+    if "deny" in tables["policy"]:  # a nearer file must not lift the prohibition of another
+        tables["policy"]["deny"] = (*base.policy.deny, *override.policy.deny)
+    parts = {name: replace(getattr(base, name), **table) for name, table in tables.items()}
+    return replace(
+        base,
+        **written_in(override, ""),
+        **parts,
+        servers=tuple(servers.values()),
+        variables={**base.variables, **override.variables},
+        origins={**base.origins, **override.origins},
+        ignored=(*base.ignored, *override.ignored),
+    )

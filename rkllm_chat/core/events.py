@@ -1,0 +1,236 @@
+"""Events of a turn, in the order in which they happen.
+
+A turn is a stream of these events: a front end renders them, a script reads them as JSON, tests compare them whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .messages import ToolCall, ToolResult
+
+Reason = Literal["answered", "steps", "stopped", "length"]
+Fault = Literal["bad_json", "bad_xml", "bad_python", "truncated", "too_large", "call_in_thinking"]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Token counts and times of one model request.
+
+    Attributes:
+        prompt_tokens: Length of the prompt: reused plus prefilled tokens.
+        reused_tokens: Prompt tokens found in the KV cache.
+        prefilled_tokens: Prompt tokens that were evaluated.
+        generated_tokens: Tokens of the reply.
+        prefill_s: Seconds spent on prefill.
+        generate_s: Seconds spent on generation.
+        first_token_s: Seconds from the request to the first token.
+        hit_limit: The reply ended at the token limit.
+    """
+
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    prefilled_tokens: int = 0
+    generated_tokens: int = 0
+    prefill_s: float = 0.0
+    generate_s: float = 0.0
+    first_token_s: float = 0.0
+    hit_limit: bool = False
+
+
+@dataclass(frozen=True)
+class Text:
+    """A chunk of the answer, to be shown immediately."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Thought:
+    """A chunk of the model's reasoning; tool calls inside it are never executed."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class CallFound:
+    """The model completed a tool call.
+
+    Attributes:
+        call: The parsed call.
+        raw: Source text. If one region of text holds several calls, the first call carries all of it.
+    """
+
+    call: ToolCall
+    raw: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class CallUnreadable:
+    """The model started a tool call that cannot be parsed; it is never executed.
+
+    Attributes:
+        fault: Category of the error.
+        detail: Description of the error for the feedback message.
+        raw: Source text of the call.
+    """
+
+    fault: Fault
+    detail: str
+    raw: str
+
+
+@dataclass(frozen=True)
+class CallsDetected:
+    """A reply ended and contains `count` calls."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class ToolStarted:
+    """A call was authorized and is being executed; `call` carries the validated arguments."""
+
+    server: str
+    tool: str
+    call: ToolCall
+
+
+@dataclass(frozen=True)
+class ToolProgress:
+    """A running tool reported progress; `total` is None if unknown."""
+
+    server: str
+    tool: str
+    progress: float
+    total: float | None
+    message: str
+
+
+@dataclass(frozen=True)
+class ToolFinished:
+    """A call finished, successfully or not."""
+
+    result: ToolResult
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Progress of prefill.
+
+    Attributes:
+        done: Evaluated tokens.
+        total: Tokens to evaluate; cached tokens are not counted.
+        tokens_per_s: Prefill speed; 0 if not yet known.
+    """
+
+    done: int
+    total: int
+    tokens_per_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Loading:
+    """A model is being loaded; `expected_s` is the previous load time, 0 if unknown."""
+
+    model: str
+    expected_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A one-line message for the user."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A notice by its key in the language catalogue, so that the sender need not know the user's language.
+
+    Attributes:
+        key: Dotted key in the catalogue.
+        values: Values for the placeholders of the sentence.
+    """
+
+    key: str
+    values: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under a header row, for commands that print lists."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Multi-line text that is shown verbatim: a preview, a schema, a log."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Text to prefill the next input line with; `in_editor` opens it in the user's editor."""
+
+    text: str
+    in_editor: bool = False
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Text to copy to the user's clipboard."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Whether reasoning is shown in full from now on."""
+
+    thoughts: bool
+
+
+@dataclass(frozen=True)
+class Leave:
+    """The user asked to quit."""
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    """The last event of a turn.
+
+    Attributes:
+        reason: Why the turn ended.
+        usage: One entry per model request, in order.
+    """
+
+    reason: Reason
+    usage: tuple[Usage, ...] = ()
+
+
+Event = (
+    Text
+    | Thought
+    | CallFound
+    | CallUnreadable
+    | CallsDetected
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | Reading
+    | Loading
+    | Notice
+    | Table
+    | Page
+    | Draft
+    | Copied
+    | Shown
+    | Leave
+    | TurnEnded
+)

@@ -1,0 +1,71 @@
+"""Catalogue of the sentences that users read, by key. Each language is one TOML file in this directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["AUTO", "Words", "detect_language", "list_languages", "load"]
+
+_FOLDER = Path(__file__).parent
+_LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
+"""Environment variables with the locale; the first that is set wins (POSIX.1-2017, base definitions, section 8.2)."""
+AUTO = "auto"
+
+
+class Words:
+    """The sentences of one language. `words("tool.failed", tool="x")` fills the placeholders of a sentence.
+
+    Attributes:
+        sentences: Sentence templates by dotted key.
+        code: Language code, such as "en".
+    """
+
+    def __init__(self, sentences: Mapping[str, str], code: str = "en") -> None:
+        self.sentences = sentences
+        self.code = code
+
+    def set_language(self, language: str) -> None:
+        """Switch to another language; "auto" uses the locale. Everything that shares this object follows."""
+        self.code = detect_language(os.environ) if language == AUTO else language
+        self.sentences = _read_catalogue(self.code)
+
+    def __call__(self, key: str, **values: object) -> str:
+        """Return the sentence with its placeholders filled; raise KeyError for an unknown key."""
+        return self.sentences[key].format(**values)
+
+
+def list_languages() -> list[str]:
+    """Return the two-letter codes of all available languages, sorted."""
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+def load(language: str = "en") -> Words:
+    """Load the sentences of a language; "auto" uses the locale."""
+    words = Words({})
+    words.set_language(language)
+    return words
+
+
+def detect_language(environment: Mapping[str, str]) -> str:
+    """Return the language code of the locale (`ja_JP.UTF-8` gives ja, `zh_TW` zh); English if it is not available."""
+    locale = next((environment[name] for name in _LOCALE_VARIABLES if environment.get(name)), "")
+    code = re.split(r"[_.@-]", locale.lower(), maxsplit=1)[0]
+    return code if code in list_languages() else "en"
+
+
+@cache
+def _read_catalogue(language: str) -> Mapping[str, str]:
+    """Read the catalogue of a language; tables become dotted keys (`[tool] failed` is "tool.failed")."""
+    with (_FOLDER / f"{language}.toml").open("rb") as file:
+        tables = tomllib.load(file)
+    return {f"{table}.{key}": text for table, entries in tables.items() for key, text in entries.items()}

@@ -1,0 +1,132 @@
+"""Data types of a conversation: messages, tools, tool calls and their results.
+
+Everything here is frozen, so it can be cached and shared. Nothing depends on prompts, models, servers or screens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+Status = Literal["completed", "failed", "declined", "stopped"]
+
+SEPARATOR = "__"
+"""Joins server and tool name in a full name: `server__tool`."""
+EMPTY_REPLY = "…"
+"""Text of an assistant message without content: chat templates reject two user messages in a row."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as its server describes it.
+
+    `read_only`, `idempotent`, `destructive` and `open_world` are the server's own claims (MCP 2025-03-26, tool
+    annotations): hints, not guarantees. `read_only` is honoured only if the user marked the server as `trusted`.
+
+    Attributes:
+        name: Name without the server prefix.
+        description: Text for the model; untrusted.
+        schema: JSON Schema (2020-12) of the arguments object.
+        server: Name of the server; empty for the program's own tools.
+        read_only: The tool changes nothing.
+        idempotent: Repeating a call has no further effect.
+        trusted: The user marked the server as trusted.
+        destructive: The tool may delete or overwrite, not only add.
+        open_world: The tool reaches systems outside its server.
+        title: Display name for people.
+        output_schema: JSON Schema of the structured result content; None if the server declares none.
+    """
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    server: str = ""
+    read_only: bool = False
+    idempotent: bool = False
+    trusted: bool = False
+    destructive: bool = True
+    open_world: bool = True
+    title: str = ""
+    output_schema: Mapping[str, Any] | None = None
+
+    @property
+    def full_name(self) -> str:
+        """Return `server__tool`, which is unique across all servers."""
+        return f"{self.server}{SEPARATOR}{self.name}" if self.server else self.name
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A tool call as the model wrote it, before validation.
+
+    Attributes:
+        name: Tool name, with or without the server prefix.
+        arguments: Unvalidated arguments.
+        repairs: Repairs applied while parsing the call ("missing end marker").
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    repairs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """The outcome of one tool call.
+
+    Attributes:
+        server: Name of the server.
+        tool: Name of the tool without prefix.
+        arguments: Arguments that were sent, after coercion.
+        status: How the call ended.
+        text: Text that the model reads.
+        seconds: Run time of the tool.
+        structured: Structured content of the server's result.
+    """
+
+    server: str
+    tool: str
+    arguments: Mapping[str, Any]
+    status: Status
+    text: str
+    seconds: float = 0.0
+    structured: Any = None
+
+
+@dataclass(frozen=True)
+class Message:
+    """One entry of the history.
+
+    Attributes:
+        role: Author of the message. A "tool" message carries a call's result or, if `result` is None, feedback to the
+            model about a call that could not be parsed.
+        text: Message text. For an assistant this is the raw reply, including calls and thoughts.
+        result: Result of the call that a "tool" message answers.
+        more: If `text` was truncated, the arguments for tool `more` that return the next part.
+        tools: Signatures of the tools that may help with a user message, one line each, shown before its text.
+    """
+
+    role: Role
+    text: str
+    result: ToolResult | None = None
+    more: Mapping[str, Any] | None = None
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A text to send with the next message.
+
+    Attributes:
+        name: Path or URI.
+        kind: Media type.
+        size: Bytes before truncation.
+        text: Content.
+    """
+
+    name: str
+    kind: str
+    size: int
+    text: str

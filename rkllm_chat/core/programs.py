@@ -1,0 +1,52 @@
+"""Find programs as a shell would, and tell which are installed ones.
+
+Imported before a one-shot command starts its server, so it imports only os.
+"""
+
+from __future__ import annotations
+
+import os
+
+PROGRAM_NAME = "rkllm-chat"
+
+
+def find_program(command: str, path: str | None) -> str | None:
+    """Return the path of a command as a shell would find it; `path` replaces this program's own PATH."""
+    folders = [""] if os.path.dirname(command) else (path or os.environ.get("PATH", os.defpath)).split(os.pathsep)
+    for folder in folders:
+        file = os.path.join(folder, command)
+        if os.path.isfile(file) and os.access(file, os.X_OK):
+            return file
+    return None
+
+
+def is_installed(program: str) -> bool:
+    """Tell whether a program is what its name says: one that the user or the system has installed.
+
+    It lies in a folder of this program's own PATH that no other user can change, and neither it nor what it links to
+    lies in the current folder, whose files may be anyone's (a home folder is the user's own).
+    """
+    folder = os.path.realpath(os.path.dirname(os.path.abspath(program)))
+    searched = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    if folder not in [os.path.realpath(one) for one in searched if os.path.isabs(one)]:
+        return False
+    target = os.path.realpath(program)
+    here = os.path.realpath(".")
+    is_project = os.path.commonpath([here, os.path.realpath(os.environ.get("HOME") or "/")]) != here
+    if is_project and here in (os.path.commonpath([here, folder]), os.path.commonpath([here, target])):
+        return False
+    return all(_is_closed_to_others(path) for path in (folder, target))
+
+
+def find_installed(name: str) -> str | None:
+    """Return the path of the first installed program of that name on the PATH."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        program = find_program(os.path.join(folder, name), None) if os.path.isabs(folder) else None
+        if program and is_installed(program):
+            return program
+    return None
+
+
+def _is_closed_to_others(path: str) -> bool:
+    status = os.stat(path)
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o002

@@ -1,0 +1,42 @@
+"""Protocols and callback types that several packages share.
+
+They are defined in the lowest package that needs them, so that no package imports upward for a type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from .messages import Tool, ToolResult
+
+Consent = Literal["once", "always", "no", "stop"]
+"""The user's answer: run this call, always run this tool, do not run it, or end the turn."""
+ApprovalCallback = Callable[[Tool, Mapping[str, Any]], Awaitable[Consent]]
+"""Asks about a call that the policy leaves open."""
+Continuation = int | Literal["answer", "stop"]
+"""Continuation after the last permitted round: that many more rounds, one more reply without tools, or the end."""
+ProgressCallback = Callable[[float, "float | None", str], None]
+"""Receives progress, total and message of a running tool."""
+
+
+class Toolbox(Protocol):
+    """Tools that can be called."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """All tools that can be called now."""
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: ProgressCallback) -> ToolResult:
+        """Run a tool. Failure is a result; only cancellation is raised."""
+        ...
+
+
+async def decline_all(_tool: Tool, _arguments: Mapping[str, Any]) -> Consent:
+    """Decline a call; the approval callback if there is no user to ask."""
+    return "no"
+
+
+async def stop_at_limit(_rounds: int) -> Continuation:
+    """End the turn; the `at_limit` callback if there is no user to ask."""
+    return "stop"

@@ -1,0 +1,127 @@
+"""Sanitize untrusted text: terminal control characters, bidirectional marks and invisible characters.
+
+Text of a model, a tool or a server passes through `sanitize_for_terminal` before it is printed, through
+`escape_visibly` before the user approves it, and through `strip_invisible` before a model reads it.
+`normalize_for_search` normalizes such text for searching.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+
+# C0 except tab and newline, DEL, C1 (terminals read 0x9b as ESC [), bidirectional marks, lone surrogates.
+UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_BIDI}\ud800-\udfff]")
+
+# Zero-width characters: Default_Ignorable_Code_Point (Unicode 16, DerivedCoreProperties.txt) and interlinear
+# annotation. Tag characters of plane 14 encode ASCII invisibly; variation selectors can encode arbitrary bytes.
+_ZERO_WIDTH = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f\ufeff"
+    "\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+ZERO_WIDTH = re.compile(f"[{_ZERO_WIDTH}]")
+
+# Zero-width characters that are legitimate after certain letters: variation selectors and joiners.
+_EMOJI = "\u00a9\u00ae\u203c\u2049\u2100-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_JOINING = "\u0620-\u06ff\u0750-\u0dff\u1000-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18af"  # Arabic to Mongolian
+_HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_LEGITIMATE = (
+    f"(?<=[#*0-9{_EMOJI}])[\ufe0e\ufe0f]"
+    f"|(?<=[{_EMOJI}{_JOINING}])\u200d|(?<=[{_EMOJI}]\ufe0f)\u200d"
+    f"|(?<=[{_JOINING}])\u200c"
+    f"|(?<=[{_HAN}])[\ufe00-\ufe02\U000e0100-\U000e01ef]"
+)
+_STRAY_ZERO_WIDTH = f"(?!{_LEGITIMATE})[{_ZERO_WIDTH}]"
+_UNSAFE_OR_HIDDEN = re.compile(f"{UNSAFE.pattern}|{_STRAY_ZERO_WIDTH}")
+_ALL_ESCAPED = re.compile(f"{UNSAFE.pattern}|{ZERO_WIDTH.pattern}")
+INVISIBLE = re.compile(f"[{_BIDI}]|{_STRAY_ZERO_WIDTH}")
+_UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f{_BIDI}\u2028\u2029]|{_STRAY_ZERO_WIDTH}")
+_NEWLINE = re.compile("\r\n?|[\u2028\u2029]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def sanitize_for_terminal(text: str, before: str = "") -> str:
+    r"""Escape what could control a terminal or hide in the text; normalize line breaks to newlines.
+
+    Zero-width joiners and variation selectors that belong to the preceding letter stay.
+
+    Args:
+        text: Untrusted text.
+        before: Text that directly precedes `text` in a stream, so that a joiner after an emoji is recognized.
+
+    >>> sanitize_for_terminal("a\x1b[31mb\u200bc")
+    'a\\x1b[31mb\\u200bc'
+    """
+    before = before[-2:]
+    escaped = _UNSAFE_OR_HIDDEN.sub(_escape, before + _NEWLINE.sub("\n", text))
+    return escaped[len(_UNSAFE_OR_HIDDEN.sub(_escape, before)) :] if before else escaped
+
+
+def escape_visibly(text: str) -> str:
+    r"""Escape like `sanitize_for_terminal`, and also every zero-width character; for text that the user approves.
+
+    >>> escape_visibly("rm\u200d x")
+    'rm\\u200d x'
+    """
+    return _ALL_ESCAPED.sub(_escape, _NEWLINE.sub("\n", text))
+
+
+def sanitize_line(text: str) -> str:
+    """Return `sanitize_for_terminal(text)` on one line with single spaces."""
+    return " ".join(sanitize_for_terminal(text).split())
+
+
+def escape_line_visibly(text: str) -> str:
+    """Return `escape_visibly(text)` on one line with single spaces."""
+    return " ".join(escape_visibly(text).split())
+
+
+def sanitize_json(document: str) -> str:
+    r"""Escape control and invisible characters in a JSON document as `\uXXXX`; its meaning does not change."""
+    if document.isascii() and "\x7f" not in document:
+        return document
+    return _UNSAFE_IN_JSON.sub(lambda match: "".join(f"\\u{unit:04x}" for unit in _units(match[0])), document)
+
+
+def strip_invisible(text: str) -> str:
+    """Remove invisible characters and bidirectional marks; keep joiners that letters need."""
+    return text if text.isascii() else INVISIBLE.sub("", text)
+
+
+def normalize_for_search(text: str) -> tuple[str, Sequence[int]]:
+    """Normalize text as a tokenizer might: NFKC without invisible characters.
+
+    Full-width and zero-width disguises pass filters that compare the raw text (measured by others).
+
+    Returns:
+        The normalized text and, for each of its characters, the index of the original character.
+    """
+    if text.isascii() and not _CONTROL.search(text):
+        return text, range(len(text))
+    visible = [
+        (letter, index)
+        for index, character in enumerate(text)
+        if not _is_invisible(character)
+        for letter in (character if character.isascii() else unicodedata.normalize("NFKC", character))
+    ]
+    return "".join(letter for letter, _ in visible), [index for _, index in visible]
+
+
+def _is_invisible(letter: str) -> bool:
+    """Return whether some tokenizers drop the character: control, format and zero-width characters."""
+    if letter.isascii():
+        return bool(_CONTROL.match(letter))
+    return unicodedata.category(letter) in ("Cf", "Cc") or bool(ZERO_WIDTH.match(letter))
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
+def _units(letter: str) -> Sequence[int]:
+    """The UTF-16 code units of a character."""
+    data = letter.encode("utf-16-be")
+    return [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2)]

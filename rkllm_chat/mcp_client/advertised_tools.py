@@ -1,0 +1,250 @@
+"""The tools that one server advertises: list them, list them again when they change, quarantine changed ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+from mcp import Client
+from mcp_types import ToolAnnotations
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from ..config.project_trust import TrustStore
+from ..config.settings import ServerConfig
+from ..config.tool_pins import ToolPins, extract_pinned_fields
+from ..core.messages import Tool
+from .answer_rules import MAX_TOOLS
+from .error_messages import summarize_error
+from .handlers import ChangeKind
+
+if TYPE_CHECKING:
+    from ..config.tool_pins import Held, Told
+
+LIST_TIMEOUT_S = 10.0
+_MAX_PAGES = 50
+_REFRESH_INTERVAL_S = 2.0
+
+log = logging.getLogger(__name__)
+
+_FetchPage = Callable[[str | None], Awaitable[Any]]
+
+
+class AdvertisedTools:
+    """The tools that a server advertises.
+
+    Attributes:
+        config: The server's configuration.
+        tools: Callable tools.
+        quarantined_tools: Quarantined tools: new or changed, waiting for the user to accept them.
+        quarantine_reasons: Reason per quarantined tool: new or changed.
+        hidden: Tools that cannot be called, with the reason, a key of the language table "hidden".
+        pins: The descriptions that the user has accepted.
+        last_listing: The last list of the server.
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        self.config = config
+        self.tools: list[Tool] = []
+        self.quarantined_tools: list[Tool] = []
+        self.quarantine_reasons: Mapping[str, Held] = {}
+        self.hidden: Mapping[str, str] = {}
+        self.pins = ToolPins(TrustStore(None), config)
+        self.last_listing = ToolListing([])
+        self._task_only: frozenset[str] = frozenset()
+
+    def update(self, listing: ToolListing) -> bool:
+        """Adopt a new listing; return whether there are quarantined tools to show that were not shown before."""
+        self.last_listing, before = listing, self.quarantined_tools
+        self.quarantine_reasons = why = self.pins.pin_on_first_use(listing.descriptions)
+        self.tools = [tool for tool in listing.tools if tool.name not in why]
+        self.quarantined_tools = [tool for tool in listing.tools if tool.name in why]
+        self.hidden = {**listing.hidden, **{tool.name: why[tool.name] for tool in self.quarantined_tools}}
+        self._task_only = listing.task_only
+        return bool(self.quarantined_tools) and self.quarantined_tools != before
+
+    def accept_tools(self) -> None:
+        """Accept all tools as they describe themselves now."""
+        self.pins.pin_tools(self.last_listing.descriptions)
+        self.update(self.last_listing)
+
+
+class ToolListRefresher:
+    """List the tools of an open server into `tools`, and again when they change: at most once in 2 seconds.
+
+    Args:
+        tools: Receives the listings.
+        on_change: Called when tools have changed, or are quarantined.
+
+    Attributes:
+        has_resources: Whether the server had a resource or a resource template when it was last listed.
+    """
+
+    def __init__(self, tools: AdvertisedTools, on_change: Callable[[ChangeKind], None]) -> None:
+        self.has_resources = False
+        self._tools, self._on_change = tools, on_change
+        self._is_stale, self._listed_at = False, 0.0
+        self._refreshing: asyncio.Task[None] | None = None
+
+    async def list(self, client: Client, fresh: bool = False) -> None:
+        """List the tools; `fresh` bypasses the SDK's cache."""
+        self._listed_at = time.monotonic()
+        if self._tools.update(await list_tools(client, self._tools.config, fresh)):
+            self._on_change(ChangeKind.QUARANTINED)
+        self.has_resources = await has_resources(client)
+
+    def schedule(self, client: Client) -> None:
+        """List the tools again soon; further changes until then are covered by the same listing."""
+        self._is_stale = True
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh(client))
+
+    async def cancel(self) -> None:
+        """Cancel a scheduled listing."""
+        self._is_stale = False
+        if self._refreshing:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
+
+    async def _refresh(self, client: Client) -> None:
+        while self._is_stale:
+            await asyncio.sleep(max(0.0, self._listed_at + _REFRESH_INTERVAL_S - time.monotonic()))
+            self._is_stale, before = False, self._tools.tools
+            try:
+                await self.list(client, fresh=True)
+            except Exception as error:
+                name = self._tools.config.name
+                log.warning("%s: its tools could not be listed again: %s", name, summarize_error(error))
+            if self._tools.tools != before:
+                self._on_change(ChangeKind.TOOLS)
+
+
+@dataclass(frozen=True)
+class ToolListing:
+    """The tools of a server at one point in time.
+
+    Attributes:
+        tools: Tools that can be called.
+        task_only: Names of those that can only be called as tasks.
+        hidden: Tools that cannot be called, with the reason, a key of the language table "hidden".
+        descriptions: What each tool declares about itself, including tools that the configuration excludes.
+    """
+
+    tools: list[Tool]
+    task_only: frozenset[str] = frozenset()
+    hidden: Mapping[str, str] = field(default_factory=dict[str, str])
+    descriptions: Mapping[str, Told] = field(default_factory=dict[str, "Told"])
+
+
+async def list_tools(client: Client, config: ServerConfig, fresh: bool = False) -> ToolListing:
+    """Return the tools of a server that the configuration allows; of several with one name, the first.
+
+    Args:
+        client: The open client.
+        config: The server's configuration.
+        fresh: Bypass the SDK's cache.
+    """
+    if client.server_capabilities.tools is None:
+        return ToolListing([])
+    mode: Literal["refresh", "use"] = "refresh" if fresh else "use"
+    entries = await list_all_pages(lambda cursor: client.list_tools(cursor=cursor, cache_mode=mode), "tools")
+    known: dict[str, Any] = {}
+    for entry in entries:
+        known.setdefault(entry.name, entry)
+    offered = {name: entry for name, entry in known.items() if is_allowed(config, name)}
+    as_tasks = frozenset(name for name, entry in offered.items() if _needs_task(client, entry))
+    hidden = {} if _can_run_tasks(client) else dict.fromkeys(sorted(as_tasks), "task")
+    tools = [_read_tool(entry, config) for name, entry in offered.items() if name not in hidden]
+    return ToolListing(
+        tools, as_tasks - hidden.keys(), hidden, {name: describe_tool(entry) for name, entry in known.items()}
+    )
+
+
+def describe_tool(entry: Any) -> Told:
+    """Return what an entry declares about its tool, with the protocol's member names."""
+    hints = entry.annotations.model_dump(by_alias=True) if entry.annotations else None
+    words = {"name": entry.name, "title": entry.title, "description": entry.description, "annotations": hints}
+    return extract_pinned_fields({**words, "inputSchema": entry.input_schema, "outputSchema": entry.output_schema})
+
+
+async def has_resources(client: Client) -> bool:
+    """Tell whether the server has any resource or template; many declare the capability and have none."""
+    if client.server_capabilities.resources is None:
+        return False
+    try:
+        with anyio.fail_after(LIST_TIMEOUT_S):
+            if (await client.list_resources()).resources:
+                return True
+            return bool((await client.list_resource_templates()).resource_templates)
+    except Exception as error:
+        log.info("its resources cannot be listed: %s", error)
+        return False
+
+
+def _read_tool(entry: Any, config: ServerConfig) -> Tool:
+    hints = entry.annotations or ToolAnnotations()
+    read_only = bool(hints.read_only_hint) and not hints.destructive_hint  # of contradictory hints, the riskier
+    return Tool(
+        name=entry.name,
+        description=entry.description or entry.title or "",
+        schema=entry.input_schema,
+        server=config.name,
+        read_only=read_only,
+        idempotent=bool(hints.idempotent_hint),
+        trusted=config.trust == "trusted",
+        destructive=not read_only and hints.destructive_hint is not False,
+        open_world=hints.open_world_hint is not False,
+        title=entry.title or hints.title or "",
+        output_schema=entry.output_schema,
+    )
+
+
+def is_allowed(config: ServerConfig, name: str) -> bool:
+    """Tell whether the configuration allows a tool."""
+    return (not config.tools_allow or name in config.tools_allow) and name not in config.tools_deny
+
+
+def _needs_task(client: Client, entry: Any) -> bool:
+    """Tell whether a tool can only be called as a task (MCP 2025-11-25).
+
+    Servers of later versions create tasks themselves.
+    """
+    execution = getattr(entry, "execution", None)
+    is_old = client.protocol_version not in MODERN_PROTOCOL_VERSIONS
+    return is_old and getattr(execution, "task_support", None) == "required"
+
+
+def _can_run_tasks(client: Client) -> bool:
+    """Tell whether a server of MCP 2025-11-25 accepts calls as tasks; required before sending one."""
+    tasks = client.server_capabilities.tasks
+    return bool(tasks and tasks.requests and tasks.requests.tools and tasks.requests.tools.call is not None)
+
+
+async def list_all_pages(fetch: _FetchPage, key: str) -> list[Any]:
+    """Return the entries of all pages, at most 1000 entries and 50 pages.
+
+    Stops at a cursor that was seen before.
+
+    Args:
+        fetch: Requests the page of a cursor.
+        key: Attribute of a page that has its entries.
+
+    Raises:
+        TimeoutError: All pages together took longer than 10 seconds.
+    """
+    entries: list[Any] = []
+    cursors: set[str | None] = set()
+    cursor: str | None = None
+    with anyio.fail_after(LIST_TIMEOUT_S):
+        while cursor not in cursors and len(cursors) < _MAX_PAGES and len(entries) < MAX_TOOLS:
+            cursors.add(cursor)
+            page = await fetch(cursor)
+            entries += getattr(page, key)
+            cursor = page.next_cursor
+            if not cursor:
+                break
+    return entries[:MAX_TOOLS]

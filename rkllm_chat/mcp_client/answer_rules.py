@@ -1,0 +1,132 @@
+"""What counts as an answer of a server, for the SDK's client and the direct client alike. Pure.
+
+| answer | outcome |
+|---|---|
+| id "4" to request 4 | the answer: some servers turn every id into a string |
+| id of an earlier request | ignored: it comes late |
+| any other id | an error that names both ids, unless the right answer follows soon |
+| an event that is not called "message" | ignored (WHATWG HTML, 9.2.6) |
+| a list that is null or no list | an error that names the server |
+| a tool whose schema is no object or nested too deeply | left out and named; the others work |
+| a result that does not match the tool's output schema | an error |
+| invalid base64 | the result is used, and the block is shown as unreadable |
+| HTTP 404 within a session | the session is begun anew once; the request was not processed |
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing costs 2 ms
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+MAX_TOOLS = 1000
+"""Tools of a server that are used in a conversation; that there are more is said."""
+TOO_DEEP = "[nested too deeply]"
+"""Takes the place of a value that is nested too deeply, see `transports.framing`."""
+
+
+def is_same_id(response_id: object, request_id: int | str) -> bool:
+    """Tell whether a response with this id answers the request."""
+    return type(response_id) in (int, str) and str(response_id) == str(request_id)
+
+
+def explain_wrong_id(response_id: object, request_id: object) -> str:
+    """Return why a response is not the answer to the request."""
+    return f"the response has the id {repr(response_id)[:60]}, not {request_id!r}"
+
+
+TOOL_FAULTS = {
+    "deep": "its schema is nested too deeply",
+    "schema": "its input schema is not an object",
+    "malformed": "its description is malformed",
+}
+"""Why a tool is left out: a key of the language table "hidden", and the reason in English."""
+
+
+def find_tool_fault(entry: dict[str, Any]) -> str:
+    """Return why an entry of a list of tools is left out, a key of TOOL_FAULTS; "" if it is usable."""
+    schema = entry.get("inputSchema")
+    if TOO_DEEP in (schema, entry.get("outputSchema")):
+        return "deep"
+    if TOO_DEEP in entry.values():
+        return "malformed"
+    return "" if isinstance(schema, dict) else "schema"
+
+
+def explain_list_fault(result: object, key: str) -> str:
+    """Return why a list result is unusable, "" if it is usable."""
+    entries = result.get(key) if isinstance(result, dict) else None
+    if isinstance(entries, list):
+        return ""
+    kind = "missing" if isinstance(result, dict) and key not in result else f"{_name_type(entries)}, not a list"
+    return f'"{key}" is {kind}'
+
+
+def _name_type(value: object) -> str:
+    names = {type(None): "null", dict: "an object", str: "a string", bool: "a boolean"}
+    return names.get(type(value), "a number")
+
+
+def hint_for_status(status: int) -> str:
+    """Return what a user can do about an HTTP status."""
+    if status == 429:
+        return "The server limits the rate of requests; try again later."
+    if status >= 500:
+        return "The server has a problem of its own; try again later, or ask its operator."
+    if status in (404, 405, 410):
+        return "Check the path of the URL, and whether the transport is right."
+    if 300 <= status < 400:
+        return "Check the URL; redirects to another server are not followed."
+    return "Check the URL and what the server requires."
+
+
+class EventParser:
+    """Parse a stream of server-sent events (WHATWG HTML, 9.2.6): lines end with CR, LF or both.
+
+    Attributes:
+        pending_bytes: Size of the event that is not complete yet.
+    """
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._lines: list[bytes] = []
+        self._name = self._others = b""
+        self._ends_with_cr = False
+        self._line_bytes = 0
+        self.pending_bytes = 0
+
+    def feed(self, piece: bytes) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield each event that is complete: its name, its data, and its other lines (id, retry)."""
+        if self._ends_with_cr:
+            piece = piece.removeprefix(b"\n")
+        self._ends_with_cr = piece.endswith(b"\r")
+        *whole, rest = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        for line in whole:
+            self._rest += line
+            complete, self._rest = bytes(self._rest), bytearray()
+            yield from self._take(complete)
+        self._rest += rest
+        self.pending_bytes = len(self._rest) + self._line_bytes
+
+    def _take(self, line: bytes) -> Iterable[tuple[str, bytes, bytes]]:
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._lines.append(value.removeprefix(b" "))
+            self._line_bytes += len(line)
+        elif field == b"event":
+            self._name = value.removeprefix(b" ")
+        elif field in (b"id", b"retry"):
+            self._others += line + b"\n"
+        elif not line:
+            name = self._name.decode("utf-8", errors="replace") or "message"
+            event = (name, b"\n".join(self._lines), self._others)
+            has_data, self._lines, self._name, self._others = bool(self._lines), [], b"", b""
+            self._line_bytes = 0
+            return [event] if has_data else []
+        return []
+
+
+def is_response(value: Any) -> bool:
+    """Tell whether a JSON value is meant as a response, as opposed to a request or a notification."""
+    return isinstance(value, dict) and "method" not in value and bool(value.keys() & {"result", "error"})

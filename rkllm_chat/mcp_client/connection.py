@@ -1,0 +1,204 @@
+"""Send requests to one MCP server: tool calls and everything else, with deadlines, retries and error translation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
+from typing import Any, TypeVar, cast
+
+from mcp import Client, MCPError
+from mcp_types import LOG_LEVEL_META_KEY, URL_ELICITATION_REQUIRED, CallToolResult, RequestParamsMeta
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from ..config.tool_pins import quarantine_error
+from ..config.value_checks import LOG_LEVELS
+from ..core.errors import ConnectError, ProtocolError, TimeLimitError, UsageError, ValidationError
+from ..core.messages import Tool
+from .advertised_tools import LIST_TIMEOUT_S
+from .call_log import log_fault
+from .client_callbacks import ask_to_visit_urls
+from .error_messages import SchemaMismatchError, SessionLostError, translate_call_error
+from .lifecycle import ServerLifecycle
+from .process.start import Sandbox
+from .progress import CallDeadline, OnProgress, ProgressReporter
+from .tasks import LegacyTask, ModernTask, ServerTask, TaskHandle, TaskStarted, start_task
+from .transports.framing import find_surrogate_key
+
+Result = TypeVar("Result")
+SendRequest = Callable[[Client], Awaitable[Result]]
+
+
+class Connection(ServerLifecycle):
+    """One configured server: open it, send requests, close it. A request to a server that is down starts it first."""
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """The sandbox of the server's process, or why it has none; None if none is configured."""
+        return self._transport.sandbox if self._transport else None
+
+    def explain_denial(self, text: str) -> str:
+        """Return what the sandbox denied if it caused the error in `text`, else ""."""
+        return self._transport.explain_denial(text) if self._transport else ""
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress, expected: Tool | None = None
+    ) -> CallToolResult:
+        """Call a tool and return its result. Raises ChatError.
+
+        The deadline is the server's `timeout_s`, counted from the last progress notification. If the server dies during
+        the call, an idempotent or read-only tool is called again; any other may already have had its effect and is not.
+        A call that becomes a task is awaited like any other, and its task is cancelled with it.
+
+        Args:
+            name: Name of the tool at its server.
+            arguments: Its arguments.
+            on_progress: Called with progress, total and message.
+            expected: The tool as the caller saw it; the call is refused if the server has changed it since.
+        """
+        if (key := find_surrogate_key(arguments)) is not None:
+            raise self._key_error(name, key)
+        deadline = CallDeadline(self.config.timeout_s, self.login.deadlines)
+        with self._usage.track(), closing(ProgressReporter(on_progress, deadline, self._reporters)) as reporter:
+            outcome = await self._start_call(name, arguments, expected, deadline, reporter)
+            return await self._wait_for_task(outcome, deadline) if isinstance(outcome, ServerTask) else outcome
+
+    async def _start_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        expected: Tool | None,
+        deadline: CallDeadline,
+        reporter: ProgressReporter,
+    ) -> CallToolResult | ServerTask:
+        """Send the call; return its result, or the task that it became."""
+        expected = expected or next((tool for tool in self.tools if tool.name == name), None)
+        repeat = expected is not None and (expected.idempotent or expected.read_only)
+
+        async def send_once(client: Client) -> CallToolResult | ServerTask:
+            deadline.extend()  # time spent before this point is not the tool's
+            with deadline.enforce():
+                return await self._send_call(client, name, arguments, deadline, reporter)
+
+        async def send(client: Client) -> CallToolResult | ServerTask:
+            self._check_unchanged(name, expected)
+            try:
+                return await send_once(client)
+            except MCPError as error:
+                if error.code != URL_ELICITATION_REQUIRED:
+                    raise
+                await ask_to_visit_urls(self.config.name, self.handlers, error)
+            return await send_once(client)
+
+        return await self.request(send, deadline.limit_s, repeat)
+
+    async def _send_call(
+        self,
+        client: Client,
+        name: str,
+        arguments: Mapping[str, Any],
+        deadline: CallDeadline,
+        reporter: ProgressReporter,
+    ) -> CallToolResult | ServerTask:
+        if name in self._task_only:
+            task = await start_task(client, name, arguments, deadline.max_s, {"progress_token": reporter.token})
+            return self._make_task(LegacyTask, name, task, deadline, reporter)
+        try:
+            return await client.call_tool(
+                name, dict(arguments), deadline.max_s, reporter.handle_progress, meta=self.make_meta(client)
+            )
+        except (
+            RuntimeError
+        ) as error:  # raised by the SDK for this alone (mcp 2.3.0, ClientSession.validate_tool_result)
+            raise SchemaMismatchError(str(error)) from error
+        except TaskStarted as started:
+            return self._make_task(ModernTask, name, started.task, deadline, reporter)
+
+    def _make_task(
+        self, kind: type[ServerTask], name: str, handle: TaskHandle, deadline: CallDeadline, reporter: ProgressReporter
+    ) -> ServerTask:
+        return kind(self.config.name, name, handle, self.request, reporter.handle_progress, deadline.max_s)
+
+    async def _wait_for_task(self, task: ServerTask, deadline: CallDeadline) -> CallToolResult:
+        """Return the result of a task; cancel the task at the server if the wait ends early."""
+        try:
+            with deadline.enforce():
+                return await task.wait()
+        except TimeoutError as error:
+            if client := self._client:
+                self._check_alive(client)
+            failure = translate_call_error(self.config.name, error, deadline.limit_s, self._transport)
+            raise log_fault(failure, self.handlers.secrets) from error
+        finally:
+            if client := self._client:
+                self.run_in_background(task.cancel(client))
+
+    async def request(self, send: SendRequest[Result], limit_s: float = LIST_TIMEOUT_S, repeat: bool = True) -> Result:
+        """Send a request, starting the server first if it is down. Raises ChatError.
+
+        Args:
+            send: Sends the request with the client that it is given.
+            limit_s: The deadline that an error message names.
+            repeat: Whether to retry once if the server dies during the request; one that it did not process, because it
+                had lost the session, is always retried.
+        """
+        with self._usage.track():
+            try:
+                return await self._send(send, limit_s)
+            except ConnectError as error:
+                if not (repeat or isinstance(error, SessionLostError)) or self._closing.is_set():
+                    raise
+            return await self._send(send, limit_s)
+
+    async def _send(self, send: Callable[[Client], Awaitable[Result]], limit_s: float) -> Result:
+        client = await self._get_client()
+        try:
+            return await send(client)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # the SDK raises exception groups of any content
+            failure = translate_call_error(self.config.name, error, limit_s, self._transport)
+            failure = log_fault(failure, self.handlers.secrets)
+            if isinstance(failure, SessionLostError) and self._transport:
+                self._transport.note_broken("has lost the session")
+            if isinstance(failure, ConnectError):
+                await self._stop_owner()
+            elif isinstance(failure, TimeLimitError):
+                self._check_alive(client)
+            raise failure from error
+
+    def _check_unchanged(self, name: str, expected: Tool | None) -> None:
+        """Raise ProtocolError if the tool is quarantined, removed, or differs from `expected`."""
+        if name in self.quarantine_reasons:
+            raise quarantine_error(self.config.name, name, self.quarantine_reasons[name])
+        current = next((tool for tool in self.tools if tool.name == name), None)
+        if expected is not None and current != expected:
+            what = "was removed" if current is None else "has changed"
+            text = f'The tool "{name}" of server "{self.config.name}" {what} since it was listed; it was not called.'
+            raise ProtocolError(text, server=self.config.name)
+
+    def _key_error(self, name: str, key: str) -> ValidationError:
+        shown = key.encode(errors="backslashreplace").decode()
+        text = f'The tool "{name}" of server "{self.config.name}" was not called'
+        return ValidationError(f'{text}: the argument name "{shown}" is not valid Unicode.', server=self.config.name)
+
+    async def set_log_level(self, level: str) -> None:
+        """Set the lowest level that the server writes to its log. Raises ChatError.
+
+        Also applies to later starts. In MCP 2026-07-28 each request carries the level; earlier versions have a request
+        for it, which is sent at once.
+
+        Args:
+            level: One of LOG_LEVELS.
+        """
+        if level not in LOG_LEVELS:
+            raise UsageError(f'There is no log level "{level}".', f"Use one of {', '.join(LOG_LEVELS)}.")
+        self.log_level = level
+        if self._client and self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            await self.request(self.send_log_level)
+
+    def make_meta(self, client: Client) -> RequestParamsMeta | None:
+        """Return the `_meta` of a request: the log level, if it changed since the server was opened."""
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or client.log_level == self.log_level:
+            return None
+        return cast("RequestParamsMeta", {LOG_LEVEL_META_KEY: self.log_level})

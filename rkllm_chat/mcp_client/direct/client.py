@@ -1,0 +1,177 @@
+"""An MCP session with one server over any `Channel`: open, send requests, close."""
+
+from __future__ import annotations
+
+import time
+
+from ...core.errors import ProtocolError, TimeLimitError
+from .jsonrpc_dialog import STATELESS_VERSION, JsonRpcDialog, UnsupportedByDirectClient
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from ...config.settings import ServerConfig
+
+    class Channel(Protocol):
+        """Carries messages; see `stdio_channel` and `http_channel`."""
+
+        session: dict[str, Any] | None
+        first_id: int
+
+        def save_session(self, session: dict[str, Any]) -> None: ...
+        def send(self, message: dict[str, Any]) -> None: ...
+        def exchange(self, dialog: JsonRpcDialog, phase: str, limit_s: float) -> None: ...
+        def stderr_tail(self) -> str: ...
+        def explain_denial(self, text: str) -> str: ...
+        def close(self, is_patient: bool = True) -> None: ...
+
+
+class SessionLostError(Exception):
+    """Raised by a channel when the server has forgotten the session and did not process the request."""
+
+
+__all__ = ["DirectClient", "UnsupportedByDirectClient"]
+_AWAITED = {"start": "start", "list": "list what it has", "call": "answer the call"}
+_SESSION = ("version", "info", "capabilities")
+_NO_HANDSHAKE = (-32022, -32601)
+"""Errors that mean the server has no `initialize` and supports only 2026-07-28.
+
+Any other error may be the real cause of a later failure and is reported then.
+"""
+
+
+class DirectClient:
+    """A session that is being opened: creating it sends the first request, whose response is read when it is needed.
+
+    Every method raises only ChatErrors, or `UnsupportedByDirectClient` before any side effect.
+
+    Attributes:
+        server: The server's configuration.
+        no_sandbox: Why its process has no sandbox although one is configured, else "".
+        phase_seconds: Duration of each phase so far.
+        info: The server's name and version.
+    """
+
+    def __init__(self, server: ServerConfig, channel: Channel, no_sandbox: str = "") -> None:
+        self.server, self.no_sandbox = server, no_sandbox
+        self.phase_seconds: dict[str, float] = {}
+        self.info: dict[str, Any] = {}
+        self._channel, self._dialog = channel, JsonRpcDialog(server.name)
+        self._capabilities: dict[str, Any] | None = None
+        self._is_open = False
+        self._refusal: ProtocolError | None = None
+        self._dialog.start_ids_after(channel.first_id)
+        if channel.session is None:
+            self._channel.send(self._dialog.make_initialize())
+        else:
+            self._resume(channel.session)
+
+    def _resume(self, session: dict[str, Any]) -> None:
+        """Continue a session that an earlier call has negotiated."""
+        self._dialog.version, self.info, self._capabilities = (session[key] for key in _SESSION)
+        self._is_open = True
+
+    @property
+    def version(self) -> str:
+        """The negotiated protocol version."""
+        return self._dialog.version
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of the server's standard error."""
+        return self._channel.stderr_tail()
+
+    def explain_denial(self, text: str) -> str:
+        """Return which sandbox setting would allow what the server complains about, else ""."""
+        return self._channel.explain_denial(text)
+
+    def open(self) -> None:
+        """Negotiate the protocol; a server without `initialize` is used in the stateless form."""
+        if self._is_open:
+            return
+        self._wait("start", self.server.connect_s)
+        self._is_open = True
+        try:
+            result = self._dialog.read_result("initialize")
+        except ProtocolError as error:
+            self._dialog.version = STATELESS_VERSION
+            self._refusal = None if error.details.get("code") in _NO_HANDSHAKE else error
+        else:
+            self.info, self._capabilities = self._read_object(result, "serverInfo"), self._read_object(result)
+            self._channel.send(self._dialog.accept_initialize(result))
+        values = (self._dialog.version, self.info, self._capabilities)
+        self._channel.save_session(dict(zip(_SESSION, values, strict=True)))
+
+    def _read_object(self, result: dict[str, Any], key: str = "capabilities") -> dict[str, Any]:
+        """Return an object in the result of `initialize`. Raises ProtocolError if it is something else."""
+        value = result.get(key) or {}
+        if not isinstance(value, dict):
+            text = f'Server "{self.server.name}" violated the protocol: its "{key}" is not an object.'
+            raise ProtocolError(text, server=self.server.name, got=str(value)[:40])
+        return value
+
+    def has_capability(self, name: str) -> bool:
+        """Tell whether the server declares a capability such as "tools"; always True in the stateless form."""
+        self.open()
+        return self._capabilities is None or self._capabilities.get(name) is not None
+
+    def request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
+        """Send a request and return its result as the server wrote it.
+
+        Args:
+            method: Such as "tools/call".
+            params: Its parameters.
+            phase: Key of `phase_seconds`, and "phase" of an error: "list", "call" ...
+            limit_s: The deadline.
+        """
+        self.open()
+        try:
+            self._send_request(method, params, phase, limit_s)
+        except SessionLostError:
+            self._begin_anew()
+            self._send_request(method, params, phase, limit_s)
+        try:
+            return self._dialog.read_result(method)
+        except ProtocolError as error:
+            raise self._refusal or error from None
+
+    def _send_request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> None:
+        self._channel.send(self._dialog.make_request(method, params))
+        self._wait(phase, limit_s)
+
+    def _begin_anew(self) -> None:
+        """Begin another session in place of a lost one (MCP 2025-11-25, transports, session management)."""
+        self._dialog.version, self._is_open = "", False
+        self._channel.send(self._dialog.make_initialize())
+        self.open()
+
+    def _wait(self, phase: str, limit_s: float) -> None:
+        started_at = time.monotonic()
+        try:
+            self._channel.exchange(self._dialog, phase, limit_s)
+        finally:
+            self.phase_seconds[phase] = self.phase_seconds.get(phase, 0.0) + time.monotonic() - started_at
+
+    def close(self, is_patient: bool = True) -> None:
+        """Cancel a pending request and close the channel."""
+        if self._is_open and (cancellation := self._dialog.make_cancellation()):
+            self._channel.send(cancellation)  # the server may keep running
+        self._channel.close(is_patient)
+
+
+def make_timeout_error(
+    subject: str, phase: str, limit_s: float, suffix: str, details: dict[str, Any]
+) -> TimeLimitError:
+    """Return the error of an expired deadline.
+
+    Args:
+        subject: The beginning of the sentence, which names the server.
+        phase: What was awaited: "start", "list", "call" ...
+        limit_s: The deadline that expired.
+        suffix: The end of the sentence, such as the last stderr lines.
+        details: Details of the error.
+    """
+    key = "connect_s" if phase == "start" else "timeout_s"
+    text = f"{subject} did not {_AWAITED.get(phase, 'answer')} within {limit_s:g} s.{suffix}"
+    return TimeLimitError(text, f"Raise its {key}, or --timeout.", limit_s=limit_s, **details)

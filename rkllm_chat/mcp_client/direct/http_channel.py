@@ -1,0 +1,441 @@
+"""JSON-RPC over streamable HTTP with `http.client`: one POST per message.
+
+Redirects, proxies, HTTP+SSE (MCP 2024-11-05) and logins are left to the SDK client, by raising Elsewhere. Bodies are
+limited, an exchange (connect, headers, body, trailers) has one deadline, and TLS is always verified.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import select
+import socket
+import time
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from urllib.parse import quote, urlsplit
+
+from ...config.files import has_logins
+from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, ProtocolError
+from ...core.sanitize import sanitize_line
+from ..answer_rules import EventParser, hint_for_status
+from ..transports.addresses import (
+    LOOKUP_TIMEOUT_S,
+    Address,
+    check_headers,
+    check_peer,
+    check_resolved_addresses,
+    has_proxy,
+    is_public,
+    parse_address,
+    redact_url,
+    split_url,
+)
+from ..transports.framing import MAX_RESULT_BYTES, MB, parse_values
+from .client import SessionLostError, make_timeout_error
+from .jsonrpc_dialog import STATELESS_VERSION, UnsupportedByDirectClient
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ...config.settings import ServerConfig
+    from .jsonrpc_dialog import JsonRpcDialog
+
+_CONNECT_S = 10.0
+_DELETE_S = 1.0
+_MAX_RETRY_WAIT_S = 10.0
+CHUNK_BYTES = 1 << 16
+URL_SAFE_CHARACTERS = "%/:?@!$&'()*+,;=~-._"
+_REJECTING_STATUSES = (400, 404, 405, 406, 410, 415, 501)
+_HEADER_MISMATCH = -32020
+_NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""The parameter whose value goes into the header Mcp-Name, by method (MCP 2026-07-28, transports)."""
+
+
+class HttpChannel:
+    """A channel to a server at a URL.
+
+    Raises ConnectError or ConfigError for a refused address, Elsewhere for one that needs a proxy.
+
+    Attributes:
+        session: None: HTTP sessions are not continued.
+        first_id: 0: requests are numbered from the default.
+    """
+
+    session: dict[str, Any] | None = None
+    first_id = 0
+
+    def __init__(self, server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES) -> None:
+        self._server, self._redacted_url, self._max_bytes = server, redact_url(server.url), max_bytes
+        self._host, self._port = split_url(server)
+        parts = urlsplit(server.url)
+        if has_proxy(server.url) or parts.username:
+            raise UnsupportedByDirectClient
+        self._path = quote(parts.path or "/", safe=URL_SAFE_CHARACTERS) + (
+            f"?{quote(parts.query, safe=URL_SAFE_CHARACTERS)}" if parts.query else ""
+        )
+        addresses = _resolve(self._host, self._port, min(LOOKUP_TIMEOUT_S, server.connect_s))
+        check_resolved_addresses(server, self._host, addresses)
+        check_headers(server)
+        self._is_public = is_public(server.url, addresses)
+        self._connection: HTTPConnection | None = None
+        self._response: HTTPResponse | None = None
+        self._end = 0.0
+        self._unsent: list[dict[str, Any]] = []
+        self._session = self._version = ""
+        self._has_answered = self._has_waited = self._has_lost_session = False
+        self._has_token = "authorization" in {name.lower() for name in server.headers}
+
+    def save_session(self, session: dict[str, Any]) -> None:
+        """Do nothing; the session is not continued."""
+
+    def stderr_tail(self) -> str:
+        """Return ""; there is no standard error."""
+        return ""
+
+    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - remote servers have no sandbox
+        """Return ""; there is no sandbox."""
+        return ""
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Queue a message; `exchange` sends it."""
+        self._unsent.append(message)
+
+    def exchange(self, dialog: JsonRpcDialog, phase: str, limit_s: float) -> None:
+        """Send the queued messages until `dialog` has its answer.
+
+        Raises:
+            TimeLimitError: The deadline expired.
+            ConnectError: The server cannot be reached, or broke off.
+            SessionLostError: The server has forgotten the session; raised once.
+            AuthError: The server refuses access.
+            ProtocolError: The response is unusable.
+            Elsewhere: The server needs what only the SDK client supports.
+        """
+        self._end = time.monotonic() + limit_s
+        self._version = dialog.version
+        try:
+            while self._unsent:
+                self._post(self._unsent.pop(0), dialog, phase)
+            dialog.response = dialog.response or dialog.doubtful_response
+            if dialog.response is None:
+                raise ConnectError(
+                    f"{self._name} closed the connection before the response was complete.", **self._details(phase)
+                )
+        except TimeoutError:
+            raise make_timeout_error(self._name, phase, limit_s, "", self._details(phase)) from None
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "strerror", None) or sanitize_line(str(error)) or type(error).__name__
+            text = f"{self._name} cannot be reached: {reason}."
+            raise ConnectError(text, "Check that it runs and that the URL is right.", **self._details(phase)) from error
+        refusal = dialog.response.get("error")
+        if isinstance(refusal, dict) and refusal.get("code") == _HEADER_MISMATCH:
+            raise UnsupportedByDirectClient
+        self._has_answered = True
+
+    @property
+    def _name(self) -> str:
+        return f'Server "{self._server.name}" at {self._redacted_url}'
+
+    def _details(self, phase: str) -> dict[str, Any]:
+        return {"server": self._server.name, "url": self._redacted_url, "phase": phase}
+
+    def _post(self, message: dict[str, Any], dialog: JsonRpcDialog, phase: str) -> None:
+        """Send one message and read the response, up to the answer."""
+        response = self._request("POST", json.dumps(message, ensure_ascii=False).encode(), self._headers(message))
+        self._session = response.headers.get("mcp-session-id", "") or self._session
+        if response.status >= 300:
+            self._handle_status(response, message, dialog, phase)
+        elif "id" not in message or "method" not in message:
+            self._discard(response)
+        elif response.headers.get_content_type() == "text/event-stream":
+            self._read_stream(response, dialog)
+        else:
+            for value in self._values(self._read(response)):
+                dialog.receive(value)
+
+    def _headers(self, message: dict[str, Any]) -> dict[str, str]:
+        headers = {
+            **self._server.headers,
+            "accept": "application/json, text/event-stream",
+            "accept-encoding": "identity",
+            "content-type": "application/json",
+        }
+        if self._session:
+            headers["mcp-session-id"] = self._session
+        if self._version:
+            headers["mcp-protocol-version"] = self._version
+        method = message.get("method", "")
+        if self._version == STATELESS_VERSION and method:
+            headers["mcp-method"] = method
+            if name := message["params"].get(_NAME_PARAMS.get(method, "")):
+                headers["mcp-name"] = _encode_header(name)
+        return headers
+
+    def _request(self, method: str, body: bytes, headers: dict[str, str]) -> HTTPResponse:
+        """Send a request once; never repeated, because a broken call may have had its effect."""
+        if self._connection and self._connection.sock and _is_readable(self._connection.sock):
+            self.close_connection()  # the server has closed the connection meanwhile
+        connection = self._connection = self._connection or self._make_connection()
+        if connection.sock is None:
+            connection.sock = self._connect(connection.port)
+        timed: Any = connection.sock
+        timed.end = self._end
+        try:
+            connection.request(method, self._path, body, headers)
+        except ValueError:
+            text = f'Server "{self._server.name}": its headers contain characters that HTTP does not allow.'
+            raise ConfigError(text, "Use ASCII characters without line breaks.", path=self._server.source) from None
+        self._response = connection.getresponse()
+        return self._response
+
+    def _make_connection(self) -> HTTPConnection:
+        kind = HTTPSConnection if self._server.url.startswith("https:") else HTTPConnection
+        return kind(self._host, self._port)
+
+    def _connect(self, port: int) -> TimedSocket:
+        """Connect to the first address that accepts, and check it before anything is sent."""
+        end = min(self._end, time.monotonic() + _CONNECT_S)
+        entries = _look_up(self._host, port, _left_s(end))
+        for number, (family, kind, protocol, _, address) in enumerate(entries, 1 - len(entries)):
+            connection = socket.socket(family, kind, protocol)
+            try:
+                connection.settimeout(_left_s(end) / (1 - number))
+                connection.connect(address)
+                check_peer(self._server, str(connection.getpeername()[0]), self._is_public)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection.settimeout(_left_s(end))
+                return TimedSocket(self._encrypt(connection), self._end)
+            except (OSError, ChatError) as error:
+                connection.close()
+                if isinstance(error, ChatError) or number == 0:
+                    raise
+        raise OSError("it has no address")
+
+    def _encrypt(self, connection: socket.socket) -> socket.socket:
+        if not self._server.url.startswith("https:"):
+            return connection
+        import ssl
+
+        return ssl.create_default_context().wrap_socket(connection, server_hostname=self._host)
+
+    def _read(self, response: HTTPResponse) -> bytes:
+        body = bytearray()
+        while True:
+            piece = response.read1(CHUNK_BYTES)
+            body += piece
+            if not piece:
+                response.close()
+                return bytes(body)
+            if len(body) > self._max_bytes:
+                raise self._unusable_error(f"result too large, limit {self._max_bytes // MB} MB")
+
+    def _discard(self, response: HTTPResponse) -> None:
+        """Discard the response to a message that needs none, without waiting for a stream."""
+        if response.headers.get_content_type() == "text/event-stream":
+            self.close_connection()
+        else:
+            self._read(response)
+
+    def _read_stream(self, response: HTTPResponse, dialog: JsonRpcDialog) -> None:
+        """Read the events of a stream up to the answer; requests of the server are answered first."""
+        for data in self._events(response):
+            for value in self._values(data):
+                if reply := dialog.receive(value):
+                    self._unsent.insert(0, reply)
+            if dialog.response is not None:
+                break
+        self.close_connection()
+
+    def _events(self, response: HTTPResponse) -> Iterator[bytes]:
+        """Yield the data of the messages in a stream of events."""
+        parser = EventParser()
+        while piece := response.read1(CHUNK_BYTES):
+            yield from (data for name, data, _ in parser.feed(piece) if name == "message")
+            if parser.pending_bytes > self._max_bytes:
+                raise self._unusable_error(f"result too large, limit {self._max_bytes // MB} MB")
+
+    def _values(self, data: bytes) -> list[Any]:
+        try:
+            return parse_values(data.decode("utf-8", errors="replace").strip())
+        except ValueError as error:
+            raise self._unusable_error(str(error)) from None
+
+    def _unusable_error(self, reason: str) -> ProtocolError:
+        return ProtocolError(f"{self._name} sent an unusable response: {reason}.", server=self._server.name)
+
+    def _handle_status(
+        self, response: HTTPResponse, message: dict[str, Any], dialog: JsonRpcDialog, phase: str
+    ) -> None:
+        """Handle a status of 300 or more: an answer in the body, a case for the SDK client, a retry, or an error."""
+        status, how = response.status, f"HTTP {response.status} {response.reason}".strip()
+        body = self._read(response)
+        with contextlib.suppress(ProtocolError):
+            for value in self._values(body):
+                dialog.receive(value)
+        details = {**self._details(phase), "status": status}
+        if status == 401 and not self._has_answered and not self._has_token and has_logins():
+            raise UnsupportedByDirectClient  # a stored login may be for this server
+        if status in (401, 403):
+            raise self._explain_refusal(response, how, details)
+        if dialog.response is not None:
+            return
+        if status == 404 and self._session and not self._has_lost_session:
+            self._session, self._has_lost_session = "", True
+            raise SessionLostError
+        if not self._has_answered and (status < 400 or (status in _REJECTING_STATUSES and not self._server.transport)):
+            raise UnsupportedByDirectClient
+        if status == 429 and not self._has_waited and (wait_s := _retry_after_s(response)):
+            self._has_waited = True
+            _left_s(self._end - wait_s)
+            time.sleep(wait_s)
+            self._unsent.insert(0, message)
+            return
+        raise ConnectError(f"{self._name} answered {how}.", hint_for_status(status), **details)
+
+    def _explain_refusal(self, response: HTTPResponse, how: str, details: dict[str, Any]) -> AuthError:
+        challenge = response.headers.get("www-authenticate", "")[:500]
+        if self._has_token:
+            text = f"{self._name} rejects the token in its headers ({how})."
+            hint = "Check that it is the right one and still valid."
+        elif response.status == 403:
+            text, hint = f"{self._name} denies access ({how}).", "It may require a token in its headers."
+        else:
+            source = self._server.source or "the configuration"
+            text = f"{self._name} requires a login ({how})."
+            hint = f'Give it headers = {{ Authorization = "Bearer ${{TOKEN}}" }} in {source}, and set TOKEN;'
+            hint += f" or log in once in the chat, with /mcp auth {self._server.name}."
+        return AuthError(text, hint, challenge=challenge, **details)
+
+    def close_connection(self) -> None:
+        """Close the connection, which also cancels the request at the server (MCP 2026-07-28)."""
+        for part in (self._response, self._connection):
+            if part:
+                part.close()
+        self._response = self._connection = None
+
+    def close(self, is_patient: bool = True) -> None:
+        """End the session with a DELETE, waiting at most 1 s, and close the connection."""
+        if self._response and not self._response.isclosed():
+            self.close_connection()  # its rest will not be read
+        if self._session and is_patient:
+            with contextlib.suppress(OSError, HTTPException):
+                self._end = time.monotonic() + _DELETE_S
+                self._request("DELETE", b"", self._headers({}))
+        self._session = ""
+        self.close_connection()
+
+
+class TimedSocket:
+    """The part of a socket that `http.client` uses, with a deadline for everything together.
+
+    A timeout of a socket limits each read: a server that sends one byte now and then would never exceed it.
+
+    Attributes:
+        end: The deadline on the monotonic clock.
+    """
+
+    def __init__(self, connection: socket.socket, end: float) -> None:
+        self.end = end
+        self._connection = connection
+        self.fileno, self.close = connection.fileno, connection.close
+
+    def limit_wait(self) -> None:
+        """Limit the next read or write to the time left. Raises TimeoutError if there is none."""
+        self._connection.settimeout(_left_s(self.end))
+
+    def sendall(self, data: bytes) -> None:
+        """Send all data."""
+        self.limit_wait()
+        self._connection.sendall(data)
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """Return a file that reads from the connection; the connection stays open until it is closed, too."""
+        return io.BufferedReader(_TimedReader(self, self._connection.makefile("rb", buffering=0)))
+
+
+class _TimedReader(io.RawIOBase):
+    def __init__(self, timed: TimedSocket, file: io.RawIOBase) -> None:
+        self._timed, self._file = timed, file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._timed.limit_wait()
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _left_s(end: float) -> float:
+    """Return the time left. Raises TimeoutError if there is none."""
+    if (left := end - time.monotonic()) <= 0:
+        raise TimeoutError
+    return left
+
+
+def _is_readable(connection: socket.socket | TimedSocket) -> bool:
+    waiting = select.poll()
+    waiting.register(connection, select.POLLIN)
+    return bool(waiting.poll(0))
+
+
+def _retry_after_s(response: HTTPResponse) -> float:
+    """Return the seconds of Retry-After if at most 10, else 0."""
+    value = response.headers.get("retry-after", "")
+    return float(value) if value.isdecimal() and float(value) <= _MAX_RETRY_WAIT_S else 0.0
+
+
+def _resolve(host: str, port: int | None, limit_s: float) -> list[Address]:
+    """Return all addresses of a name; empty if it cannot be resolved."""
+    if address := parse_address(host):
+        return [address]
+    try:
+        entries = _look_up(host, port, limit_s)
+    except (OSError, UnicodeError):
+        return []
+    return [address for entry in entries if (address := parse_address(str(entry[4][0])))]
+
+
+def _look_up(host: str, port: int | None, limit_s: float) -> list[Any]:
+    """Return the entries of `getaddrinfo`; in a thread, because the system's resolver has no timeout.
+
+    Raises:
+        OSError: The name cannot be resolved, or not in time.
+        UnicodeError: It is not a name.
+    """
+    if parse_address(host):
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    import threading
+
+    entries: list[Any] = []
+    errors: list[Exception] = []
+
+    def look_up() -> None:
+        try:
+            entries.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if errors:
+        raise errors[0]
+    if not entries:
+        raise TimeoutError
+    return entries
+
+
+def _encode_header(value: str) -> str:
+    """Encode a header value; base64 if it is not plain ASCII (MCP 2026-07-28, transports)."""
+    if value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?base64?"):
+        return value
+    from base64 import b64encode
+
+    return f"=?base64?{b64encode(value.encode()).decode()}?="

@@ -1,0 +1,155 @@
+"""The JSON-RPC 2.0 and MCP logic of a session, on dictionaries. No I/O.
+
+Source: the MCP specification, revisions 2024-11-05 to 2025-11-25 (lifecycle) and 2026-07-28 (stateless requests).
+"""
+
+from __future__ import annotations
+
+from ...core.errors import ProtocolError
+from ...core.redact import truncate_at_word
+from ...core.sanitize import sanitize_line
+from ...core.version import __version__
+from ..answer_rules import explain_wrong_id, is_same_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_NEWEST_VERSION = "2025-11-25"
+STATELESS_VERSION = "2026-07-28"
+_SUPPORTED_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", _NEWEST_VERSION)
+_CLIENT_INFO = {"name": "rkllm_chat", "version": __version__}
+_METHOD_NOT_FOUND = -32601
+_UNREADABLE_REQUEST_CODES = (-32700, -32600)
+"""Codes with which a server reports a request whose id it could not read (JSON-RPC 2.0, 5.1)."""
+MAX_MESSAGE_CHARS = 300
+_FIRST_ID = 100
+"""Number of the first request: some servers send a response with id 1 before any request."""
+_META_PREFIX = "io.modelcontextprotocol/"
+
+
+class UnsupportedByDirectClient(Exception):  # noqa: N818 - not an error
+    """Raised before any side effect when the server needs what only the SDK client supports.
+
+    That is a redirect, a proxy, OAuth, or HTTP with SSE. The caller retries with `sdk_session`.
+    """
+
+
+class JsonRpcDialog:
+    """One session with a server.
+
+    Attributes:
+        server: The server's name.
+        version: The negotiated protocol version, "" before.
+        response: The response to the last request, once received.
+        doubtful_response: A response with a wrong or missing id. The channel uses it as the answer if no better one
+            arrives soon.
+    """
+
+    def __init__(self, server: str) -> None:
+        self.server = server
+        self.version = ""
+        self.response: dict[str, Any] | None = None
+        self.doubtful_response: dict[str, Any] | None = None
+        self._first = self._last_id = _FIRST_ID
+        self._is_waiting = False
+
+    def start_ids_after(self, number: int) -> None:
+        """Number requests after `number`; earlier clients have used those numbers and may still get late responses."""
+        if number:
+            self._first, self._last_id = 0, number
+
+    def make_cancellation(self) -> dict[str, Any] | None:
+        """Return the cancellation of the pending request; None if there is none."""
+        if not self._is_waiting:
+            return None
+        self._is_waiting = False
+        params = {"requestId": self._last_id, "reason": "The client has disconnected."}
+        return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+
+    def make_request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the message of a new request; in the stateless form it carries the client's details."""
+        self.response = self.doubtful_response = None
+        self._last_id += 1
+        self._is_waiting = True
+        if self.version == STATELESS_VERSION:
+            meta = {"protocolVersion": STATELESS_VERSION, "clientInfo": _CLIENT_INFO, "clientCapabilities": {}}
+            params = {**params, "_meta": {f"{_META_PREFIX}{key}": value for key, value in meta.items()}}
+        return {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
+
+    def make_initialize(self) -> dict[str, Any]:
+        """Return the `initialize` request."""
+        return self.make_request(
+            "initialize", {"protocolVersion": _NEWEST_VERSION, "capabilities": {}, "clientInfo": _CLIENT_INFO}
+        )
+
+    def accept_initialize(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Process the result of `initialize`; return the next message. Raises ProtocolError for an unknown version."""
+        version = result.get("protocolVersion")
+        if version not in _SUPPORTED_VERSIONS:
+            known = ", ".join(_SUPPORTED_VERSIONS)
+            raise ProtocolError(
+                f'Server "{self.server}" uses protocol version {version!r}.', f"Supported are {known}.", got=version
+            )
+        self.version = version
+        return {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+    def receive(self, value: Any) -> dict[str, Any] | None:
+        """Process a received JSON value; return a reply if it is a request, and ignore anything unrelated."""
+        if isinstance(value, list):  # a batch (MCP 2025-03-26)
+            replies = [self.receive(item) for item in value]
+            return next((reply for reply in replies if reply), None)
+        if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
+            return None
+        if "method" in value:
+            return self._reply(value) if "id" in value else None
+        response_id = value.get("id")
+        if is_same_id(response_id, self._last_id):
+            self.response = value
+        elif (
+            response_id is None
+            and isinstance(error := value.get("error"), dict)
+            and error.get("code") in _UNREADABLE_REQUEST_CODES
+        ):
+            self.doubtful_response = value
+        elif self.version and response_id not in range(self._first, self._last_id):
+            self.doubtful_response = {"error": {"message": explain_wrong_id(response_id, self._last_id)}}
+        return None
+
+    def _reply(self, value: dict[str, Any]) -> dict[str, Any]:
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": value["id"]}
+        if value["method"] == "ping":
+            return {**reply, "result": {}}
+        return {**reply, "error": {"code": _METHOD_NOT_FOUND, "message": "This client does not support this method."}}
+
+    def read_result(self, method: str) -> dict[str, Any]:
+        """Return the result of the last request.
+
+        Raises:
+            ProtocolError: The response is an error, is incomplete, or has no result.
+        """
+        self._is_waiting = False
+        answer, server = self.response or {}, self.server
+        result, error = answer.get("result"), answer.get("error")
+        if error is not None:
+            raise self._translate_error(error if isinstance(error, dict) else {"message": error}, method)
+        if not isinstance(result, dict):
+            raise ProtocolError(f'Server "{server}" violated the protocol: its result is not an object.', server=server)
+        kind = result.get("resultType", "complete")
+        if kind == "input_required":
+            text = f'Server "{server}" requires input from the user, which a one-shot command cannot provide.'
+            raise ProtocolError(text, "Use the tool in the chat.", server=server, got=kind)
+        if kind != "complete":
+            text = f'Server "{server}" violated the protocol: its result has the unknown type {str(kind)[:40]!r}.'
+            raise ProtocolError(text, server=server, got=str(kind)[:40])
+        return result
+
+    def _translate_error(self, error: dict[str, Any], method: str) -> ProtocolError:
+        """Convert an error response."""
+        code, message = (
+            error.get("code"),
+            sanitize_line(truncate_at_word(str(error.get("message", "")), MAX_MESSAGE_CHARS)),
+        )
+        number = f"error {code}" if isinstance(code, int) else "an error"
+        text = f'Server "{self.server}" answered with {number}: {message}'
+        return ProtocolError(text, server=self.server, method=method, code=code, data=error.get("data"))

@@ -1,0 +1,144 @@
+"""Connect to a server that was kept running: find its socket, or start its daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import stat
+import tempfile
+import time
+
+from ...core.errors import ConnectError, UsageError
+from ..process.launch import make_environment
+from ..process.start import SANDBOX_VARIABLE
+from .keep_alive_daemon import fork_daemon, short_path
+from .keep_alive_pipe import SocketPipes
+from .stdio_channel import StdioChannel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...config.settings import ServerConfig
+
+_WELCOME_TIMEOUT_S = 0.5
+_START_TIMEOUT_S = 10.0
+_IRRELEVANT_SETTINGS = ("timeout_s", "connect_s", "source", "trust", "tools_allow", "tools_deny", "enabled")
+
+
+def connect_kept_server(server: ServerConfig, keep_s: float, max_bytes: int) -> _KeptServerChannel:
+    """Return a channel to the kept server for this call, starting it if there is none.
+
+    Raises:
+        ConnectError: It cannot be started.
+        UsageError: There is no private folder for the socket.
+    """
+    path = os.path.join(find_socket_folder(), f"{_fingerprint(server)}.sock")
+    connection = connect_socket(path)
+    welcome = _read_welcome(connection, _WELCOME_TIMEOUT_S) if connection else None
+    if connection and welcome is None:  # it is busy with another client, or about to end
+        connection.close()
+        connection = None
+    if connection is None:
+        connection = fork_daemon(server, path, keep_s)
+        welcome = _read_welcome(connection, _START_TIMEOUT_S)
+    if welcome is None:
+        connection.close()
+        raise ConnectError(
+            f'Server "{server.name}": its keep-alive process does not answer.', server=server.name, phase="start"
+        )
+    if "error" in welcome:
+        connection.close()
+        raise ConnectError(welcome["error"], welcome["hint"], **welcome["details"])
+    return _KeptServerChannel(server.name, connection, welcome, keep_s, max_bytes)
+
+
+def find_socket_folder() -> str:
+    """Return the folder of this user's sockets, created if missing. Raises UsageError if others can access it."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    folder = (
+        os.path.join(base, "rkllm-chat") if base else os.path.join(tempfile.gettempdir(), f"rkllm-chat-{os.getuid()}")
+    )
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        raise UsageError(
+            f"{folder} is not a folder that only you can access.", "Remove it, or omit --keep-alive.", path=folder
+        )
+    return folder
+
+
+def _fingerprint(server: ServerConfig) -> str:
+    """Return a hash of everything that decides how the server is started: entry, folder, environment."""
+    entry = {key: value for key, value in vars(server).items() if key not in _IRRELEVANT_SETTINGS}
+    identity = [entry, os.getcwd(), make_environment(os.environ, server.env), os.environ.get(SANDBOX_VARIABLE)]
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode(errors="replace")).hexdigest()[:32]
+
+
+def connect_socket(path: str) -> socket.socket | None:
+    """Connect to a daemon; None if there is none. The socket of a killed one is deleted."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(_WELCOME_TIMEOUT_S)
+    try:
+        with short_path(path) as name:
+            connection.connect(name)
+    except ConnectionRefusedError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    except OSError:
+        pass
+    else:
+        return connection
+    connection.close()
+    return None
+
+
+def _read_welcome(connection: socket.socket, limit_s: float) -> dict[str, Any] | None:
+    """Read the daemon's first line and nothing after it; None if it does not arrive in time."""
+    end, line = time.monotonic() + limit_s, b""
+    while not line.endswith(b"\n"):
+        connection.settimeout(max(0.001, end - time.monotonic()))
+        try:
+            piece = connection.recv(1)
+        except OSError:
+            return None
+        if not piece:
+            return None
+        line += piece
+    welcome: dict[str, Any] = json.loads(line)["keeper"]
+    return welcome
+
+
+class _KeptServerChannel(StdioChannel):
+    """A channel to a server that keeps running.
+
+    `session` is what an earlier call negotiated, `first` the number after which requests are numbered, `no_sandbox` why
+    the process has no sandbox although one is configured.
+    """
+
+    def __init__(
+        self, name: str, connection: socket.socket, welcome: dict[str, Any], keep_s: float, max_bytes: int
+    ) -> None:
+        super().__init__(name, SocketPipes(connection), max_bytes)
+        self.session, self.first_id = welcome["session"], welcome["first"]
+        self.no_sandbox: str = welcome["no_sandbox"]
+        self._exit: dict[str, Any] = {}
+        self.send({"keeper": {"seconds": keep_s}})
+
+    def save_session(self, session: dict[str, Any]) -> None:
+        self.send({"keeper": {"session": session}})
+
+    def _receive_line(self, line: bytes) -> None:
+        super()._receive_line(line)
+        for value in self._values:
+            if isinstance(value, dict) and "keeper" in value:
+                self._exit = value["keeper"]
+                self._stderr_tail = str(self._exit.get("stderr", "")).encode()
+
+    def _get_exit_code(self) -> int | None:
+        code: int | None = self._exit.get("exit_code")
+        return code

@@ -1,0 +1,306 @@
+"""Open one server for one command, with the small client where possible, else with the SDK.
+
+    with open_server(server) as opened:              # a ServerConfig; starts a process at once
+        opened.list_tools()                          # -> [{"name", "description", "inputSchema", ...}] as it says
+        opened.call_tool("echo", {"text": "x"}, 60)  # -> {"content": [...], "structuredContent": ..., "isError": ...}
+
+Prints nothing and raises only ChatErrors; `isError` is not raised. Leaving the block stops the server and waits for it,
+so print and flush before.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ...config.files import find_state_folder
+from ...config.project_trust import TrustStore
+from ...config.tool_pins import ToolPins, extract_pinned_fields, quarantine_error
+from ...core.errors import ProtocolError, UsageError
+from ..answer_rules import TOOL_FAULTS, explain_list_fault, find_tool_fault
+from ..transports.framing import MAX_RESULT_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol, TypeVar
+
+    from typing_extensions import Self
+
+    from ...config.settings import ServerConfig
+    from ...config.tool_pins import Held
+
+    _T = TypeVar("_T")
+
+    class DirectSession(Protocol):
+        """A session with a server: `client.Client` or `sdk_session.Once`."""
+
+        phase_seconds: dict[str, float]
+
+        @property
+        def no_sandbox(self) -> str: ...
+        @property
+        def info(self) -> dict[str, Any]: ...
+        @property
+        def version(self) -> str: ...
+        @property
+        def stderr_tail(self) -> str: ...
+        def explain_denial(self, text: str) -> str: ...
+        def open(self) -> None: ...
+        def has_capability(self, what: str) -> bool: ...
+        def request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]: ...
+        def close(self, is_patient: bool = True) -> None: ...
+
+
+LIST_TIMEOUT_S = 10.0
+"""Deadline for a page of a list, and for all pages together."""
+MAX_ENTRIES = 10_000
+_MAX_PAGES = 500
+_ENVELOPE_MEMBERS = ("resultType", "ttlMs", "cacheScope")
+_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+
+
+def open_server(server: ServerConfig, keep_s: float | None = None, max_bytes: int = MAX_RESULT_BYTES) -> ServerSession:
+    """Start or connect a server; the first request is sent at once, its response read when needed.
+
+    Args:
+        server: The server's configuration.
+        keep_s: Keep a server process for this many seconds after it was used; the next call of this user with the same
+            configuration uses it. 0 stops it; None does not keep it.
+        max_bytes: Limit of a message; with the SDK it is always 4 MB.
+    """
+    session = _select_session(server, max_bytes) if keep_s is None else _connect_kept(server, keep_s, max_bytes)
+    return ServerSession(server, session)
+
+
+def _connect_kept(server: ServerConfig, keep_s: float, max_bytes: int) -> DirectSession:
+    if not server.command:
+        raise UsageError(f'Server "{server.name}" is not a process and cannot be kept running.', "Omit --keep-alive.")
+    from .client import DirectClient
+    from .keep_alive_client import connect_kept_server
+
+    channel = connect_kept_server(server, keep_s, max_bytes)
+    return DirectClient(server, channel, channel.no_sandbox)
+
+
+def _select_session(server: ServerConfig, max_bytes: int) -> DirectSession:
+    """Return a session: the small client for a command and plain HTTP, the SDK for the rest."""
+    if server.command and server.transport in ("", "stdio"):
+        from .posix_process import start_program
+
+        program = start_program(server)  # it starts up while the rest is imported
+        from .client import DirectClient
+        from .stdio_channel import StdioChannel
+
+        return DirectClient(server, StdioChannel(server.name, program, max_bytes), program.no_sandbox)
+    from .client import DirectClient, UnsupportedByDirectClient
+
+    if server.url.startswith(("http:", "https:")) and server.transport in ("", "http") and not _has_oauth(server):
+        from .http_channel import HttpChannel
+
+        try:
+            return DirectClient(server, HttpChannel(server, max_bytes))
+        except UnsupportedByDirectClient:
+            pass
+    return _open_with_sdk(server)
+
+
+def _open_with_sdk(server: ServerConfig) -> DirectSession:
+    """Return a session through the SDK. Entries of `config/files` are converted to a ServerConfig first."""
+    from ...config.settings import ServerConfig, make_server
+    from .sdk_session import SdkSession
+
+    return SdkSession(
+        server if isinstance(server, ServerConfig) else make_server(vars(server), f"server {server.name}")
+    )
+
+
+def _has_oauth(server: ServerConfig) -> bool:
+    """Tell whether the configuration has OAuth settings, as a table or parsed."""
+    oauth: Any = server.oauth
+    settings = (
+        oauth if isinstance(oauth, dict) else {key: value for key, value in vars(oauth).items() if key != "grant"}
+    )
+    return any(settings.values())
+
+
+class ServerSession:
+    """An open server. Every method raises ChatErrors: ConnectError, TimeLimitError, ProtocolError, AuthError.
+
+    Attributes:
+        server: The server's configuration.
+        session: The session in use.
+        left_out: Tools that cannot be used, with the reason, after a listing.
+    """
+
+    def __init__(self, server: ServerConfig, session: DirectSession) -> None:
+        self.server = server
+        self.session = session
+        self._pins = ToolPins(TrustStore(find_state_folder()), server)
+        self.left_out: dict[str, str] = {}
+        self._known: dict[str, dict[str, Any]] = {}
+        self._quarantine: dict[str, Held] | None = None
+
+    def _run(self, do: Callable[[DirectSession], _T]) -> _T:
+        """Run `do`, and again with the SDK if the small client does not support the server."""
+        from .client import UnsupportedByDirectClient
+
+        try:
+            return do(self.session)
+        except UnsupportedByDirectClient:
+            self.session.close()
+            self.session = _open_with_sdk(self.server)
+        return do(self.session)
+
+    def open(self) -> None:
+        """Wait until the server answers."""
+        self._run(lambda session: session.open())
+
+    @property
+    def sandbox_notice(self) -> str:
+        """Say that the server runs without a sandbox although one is configured; "" if it does not."""
+        reason = self.session.no_sandbox
+        return f'Server "{self.server.name}" runs without a sandbox: {reason}.' if reason else ""
+
+    def list_all_tools(self) -> list[dict[str, Any]]:
+        """Return the server's usable tools in its order; of several with one name, the first."""
+        tools: dict[str, dict[str, Any]] = {}
+        for tool in self._list("tools/list", "tools"):
+            name = tool.get("name")
+            if not isinstance(name, str) or not name:
+                continue
+            if fault := find_tool_fault(tool):
+                self.left_out[name] = TOOL_FAULTS[fault]
+            else:
+                tools.setdefault(name, tool)
+        self._known = tools
+        return list(tools.values())
+
+    @property
+    def tool_notices(self) -> list[str]:
+        """What the user should know about the tools that were listed: which ones cannot be used."""
+        return [
+            f'The tool "{name}" of server "{self.server.name}" cannot be used: {reason}.'
+            for name, reason in self.left_out.items()
+        ]
+
+    def list_tools(self) -> list[dict[str, Any]]:
+        """Return the tools that the configuration allows and that are not quarantined."""
+        tools = self.list_all_tools()
+        self._quarantine = self._pins.find_changes({tool["name"]: extract_pinned_fields(tool) for tool in tools})
+        return [tool for tool in tools if self._is_allowed(tool["name"]) and tool["name"] not in self._quarantine]
+
+    def check_quarantine(self, name: str) -> None:
+        """Raise ProtocolError if the tool is left out, or was added or changed since the user accepted the tools."""
+        if name in self.left_out:
+            text = f'The tool "{name}" of server "{self.server.name}" cannot be used: {self.left_out[name]}.'
+            raise ProtocolError(text, server=self.server.name)
+        if self._quarantine is None and self._pins.has_pins():
+            self.list_tools()
+        if self._quarantine and name in self._quarantine:
+            raise quarantine_error(self.server.name, name, self._quarantine[name])
+
+    def _is_allowed(self, name: str) -> bool:
+        server = self.server
+        return (not server.tools_allow or name in server.tools_allow) and name not in server.tools_deny
+
+    def call_tool(self, name: str, arguments: dict[str, Any], limit_s: float | None = None) -> dict[str, Any]:
+        """Call a tool and return its result as the server wrote it.
+
+        Args:
+            name: The tool's name.
+            arguments: Its arguments.
+            limit_s: The deadline; by default the server's `timeout_s`.
+        """
+        self.check_quarantine(name)
+        result = self._request("tools/call", {"name": name, "arguments": arguments}, "call", limit_s)
+        self._check_output(name, result)
+        return result
+
+    def _check_output(self, name: str, result: dict[str, Any]) -> None:
+        """Check a result against the output schema of its tool, if the tools were listed. Raises ProtocolError."""
+        schema = self._known.get(name, {}).get("outputSchema")
+        if not isinstance(schema, dict) or result.get("isError"):
+            return
+        from ...calls.arguments import remove_patterns
+        from ...calls.schema.validate import iter_errors
+
+        if (structured := result.get("structuredContent")) is None:
+            reason = f"Tool {name} has an output schema but did not return structured content"
+        else:
+            harmless = remove_patterns(schema)  # a pattern may take exponential time
+            violation = next(iter_errors(structured, harmless, harmless), None)
+            if violation is None:
+                return
+            place = ".".join(map(str, violation.path))
+            reason = f'"{place}" {violation.message}' if place else violation.message
+        text = f'Server "{self.server.name}" returned a result that does not match the output schema of the tool'
+        raise ProtocolError(f"{text}: {reason}.", server=self.server.name, structuredContent=structured)
+
+    def list_resources(self) -> list[dict[str, Any]]:
+        """Return the server's resources; empty without the capability."""
+        return self._list("resources/list", "resources")
+
+    def list_templates(self) -> list[dict[str, Any]]:
+        """Return the server's resource templates; empty without the capability."""
+        return self._list("resources/templates/list", "resourceTemplates")
+
+    def read_resource(self, uri: str, limit_s: float | None = None) -> dict[str, Any]:
+        """Read a resource; `limit_s` as for `call_tool`."""
+        return self._request("resources/read", {"uri": uri}, "read", limit_s)
+
+    def list_prompts(self) -> list[dict[str, Any]]:
+        """Return the server's prompts; empty without the capability."""
+        return self._list("prompts/list", "prompts")
+
+    def get_prompt(self, name: str, arguments: dict[str, str], limit_s: float | None = None) -> dict[str, Any]:
+        """Return a prompt filled with arguments; `limit_s` as for `call_tool`."""
+        return self._request("prompts/get", {"name": name, "arguments": arguments}, "prompt", limit_s)
+
+    def _list(self, method: str, key: str) -> list[dict[str, Any]]:
+        """Return the entries of all pages, up to a repeated cursor; empty without the capability.
+
+        Raises:
+            ProtocolError: The list exceeds a limit; a part of it must not pass for the whole.
+        """
+        if not self._run(lambda session: session.has_capability(method.partition("/")[0])):
+            return []
+        entries: list[Any] = []
+        cursors: set[str] = set()
+        page: dict[str, Any] = {"nextCursor": ""}
+        limit_s = min(LIST_TIMEOUT_S, self.server.timeout_s)
+        end = time.monotonic() + limit_s
+        while isinstance(cursor := page.get("nextCursor"), str) and cursor not in cursors:
+            cursors.add(cursor)
+            page = self._request(method, {"cursor": cursor} if cursor else {}, "list", limit_s)
+            if fault := explain_list_fault(page, key):
+                text = f'Server "{self.server.name}" sent an unusable list: {fault}.'
+                raise ProtocolError(text, server=self.server.name, phase="list", expected="list")
+            entries += [entry for entry in page[key] if isinstance(entry, dict)]
+            if len(entries) > MAX_ENTRIES or len(cursors) > _MAX_PAGES or time.monotonic() > end:
+                text = (
+                    f'Server "{self.server.name}" lists more than {MAX_ENTRIES} {key}, or takes too long to list them.'
+                )
+                raise ProtocolError(text, server=self.server.name, phase="list")
+        return entries
+
+    def _request(self, method: str, params: dict[str, Any], phase: str, limit_s: float | None) -> dict[str, Any]:
+        result = self._run(lambda session: session.request(method, params, phase, limit_s or self.server.timeout_s))
+        return _strip_envelope(result)
+
+    def close(self, is_patient: bool = True) -> None:
+        """Stop the server process with all its children; may be called twice."""
+        self.session.close(is_patient)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _strip_envelope(result: dict[str, Any]) -> dict[str, Any]:
+    """Remove the result's own metadata (MCP 2026-07-28): type, caching, and the server's name."""
+    meta = result.get("_meta")
+    retained = {key: value for key, value in meta.items() if key != _SERVER_INFO} if isinstance(meta, dict) else meta
+    stripped = {key: value for key, value in result.items() if key not in _ENVELOPE_MEMBERS and key != "_meta"}
+    return {**stripped, "_meta": retained} if retained else stripped

@@ -1,0 +1,182 @@
+"""A one-shot session through the SDK, for servers that the small client does not support.
+
+Synchronous: each method runs its own event loop until it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, TypeVar
+
+from mcp import Client
+from mcp_types import Request
+from pydantic import BaseModel, ConfigDict
+
+from ...config.files import LOGINS_FOLDER
+from ...config.loader import state_folder
+from ...config.settings import ServerConfig
+from ...core.errors import ChatError, ProtocolError
+from ..auth.login import Login
+from ..connection import Connection
+from ..recording_transport import RecordingTransport
+
+_STDERR_TAIL_BYTES = 4096
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_T = TypeVar("_T")
+
+
+class _AnyResult(BaseModel):
+    """A result that is not validated."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class AnyRequest(Request[dict[str, Any], str]):
+    """A request with any method."""
+
+
+class _RecordingConnection(Connection):
+    """A connection that records the last raw result of each method."""
+
+    def __init__(self, config: ServerConfig, log_file: Path) -> None:
+        super().__init__(config, log_file)
+        self.results: dict[str, Any] = {}
+
+    def _open_transport(self) -> RecordingTransport:
+        recorder = super()._open_transport()
+        recorder.results = self.results
+        return recorder
+
+
+class SdkSession:
+    """A session with the interface of `direct.client.Client`, through the SDK. Every method raises only ChatErrors.
+
+    Attributes:
+        server: The server's configuration.
+        phase_seconds: Duration of each phase so far.
+    """
+
+    def __init__(self, server: ServerConfig) -> None:
+        self.server = server
+        self.phase_seconds: dict[str, float] = {}
+        logging.getLogger().addHandler(logging.NullHandler())  # keeps the SDK's warnings off standard error
+        warnings.simplefilter("ignore")
+        self._loop = asyncio.new_event_loop()
+        self._log_file = Path(mkdtemp(prefix="rkllm-chat-")) / "server.log"
+        self._connection = _RecordingConnection(server, self._log_file)
+        self._connection.login = Login(server, state_folder() / LOGINS_FOLDER, self._connection.handlers)
+        self._is_open = False
+
+    @property
+    def no_sandbox(self) -> str:
+        """Why the server's process has no sandbox although one is configured, else ""."""
+        sandbox = self._connection.sandbox
+        return sandbox.unavailable_reason if sandbox else ""
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of the server's log, if it is a process."""
+        log = self._log_file.read_bytes()[-_STDERR_TAIL_BYTES:] if self._log_file.exists() else b""
+        return log.decode("utf-8", errors="replace").strip()
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The server's name and version."""
+        info = self._connection.server_info
+        return info.model_dump(by_alias=True, exclude_none=True, mode="json") if info else {}
+
+    @property
+    def version(self) -> str:
+        """The negotiated protocol version."""
+        return self._connection.protocol_version
+
+    def explain_denial(self, text: str) -> str:
+        """Return which sandbox setting would allow what the server complains about, else ""."""
+        return self._connection.explain_denial(text)
+
+    def open(self) -> None:
+        """Start or connect the server and negotiate the protocol."""
+        if self._is_open:
+            return
+        self._run(self._connection.open(), "start")
+        if error := self._connection.error:
+            error.details.setdefault("phase", "start")
+            raise error
+        self._is_open = True
+
+    def has_capability(self, name: str) -> bool:
+        """Tell whether the server declares a capability such as "tools"."""
+        self.open()
+        return getattr(self._connection.capabilities, name) is not None
+
+    def request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
+        """Send a request and return its result as the server wrote it; arguments as for `Client.ask`."""
+        self.open()
+
+        async def send(client: Client) -> _AnyResult:
+            return await client.session.send_request(AnyRequest(method=method, params=params), _AnyResult, limit_s)
+
+        self._run(self._connection.request(send, limit_s, repeat=False), phase)
+        result: dict[str, Any] = self._connection.results[method]
+        if (kind := result.get("resultType", "complete")) != "complete":
+            text = f'Server "{self.server.name}" requires more input ({kind}), which a one-shot command cannot provide.'
+            raise ProtocolError(text, "Use the tool in the chat.", server=self.server.name, got=kind)
+        return result
+
+    def _run(self, work: Coroutine[Any, Any, _T], phase: str) -> _T:
+        started_at = time.monotonic()
+        task = self._loop.create_task(work)
+        try:
+            with _signals_cancel(task, self._loop):
+                return self._loop.run_until_complete(task)
+        except ChatError as error:
+            error.details["phase"] = phase
+            raise
+        finally:
+            self.phase_seconds[phase] = self.phase_seconds.get(phase, 0.0) + time.monotonic() - started_at
+
+    def close(self, is_patient: bool = True) -> None:  # noqa: ARG002 - the connection has its own limits
+        """Close the connection and delete the log."""
+        if not self._loop.is_closed():
+            self._loop.run_until_complete(self._connection.aclose())
+            self._loop.close()
+            self._log_file.unlink(missing_ok=True)
+            self._log_file.parent.rmdir()
+
+
+@contextmanager
+def _signals_cancel(task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Let a signal that has a handler cancel `task`, and run its handler when the task has ended.
+
+    A handler that raises would otherwise raise inside the coroutine that runs just then, where the exception is taken
+    for a failure of the server.
+    """
+    received: list[int] = []
+
+    def cancel(number: int, _frame: object) -> None:
+        received.append(number)
+        loop.call_soon_threadsafe(task.cancel)  # also wakes the loop
+
+    previous_handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        previous_handlers = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
+    replaced = {number: handler for number, handler in previous_handlers.items() if callable(handler)}
+    for number in replaced:
+        signal.signal(number, cancel)
+    try:
+        yield
+    finally:
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
+        if received:
+            signal.raise_signal(received[0])

@@ -1,0 +1,217 @@
+"""JSON-RPC over a server's standard input and output, one message per line.
+
+Neither blocks nor grows, whatever the server writes: lines are limited, and the last 4 KiB of standard error
+are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+
+from ...core.errors import ConnectError, ProtocolError
+from ...core.redact import truncate_at_word, truncate_start
+from ...core.sanitize import sanitize_line
+from ..process.start import describe_exit
+from ..transports.framing import (
+    MAX_DISCARDED_BYTES,
+    MAX_RESULT_BYTES,
+    MB,
+    IncompleteJsonError,
+    LineSplitter,
+    parse_values,
+)
+from .client import make_timeout_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .jsonrpc_dialog import JsonRpcDialog
+    from .keep_alive_pipe import SocketPipes
+    from .posix_process import PosixProcess
+
+_READ_SIZE = 1 << 16
+_STDERR_TAIL_BYTES = 4096
+_SHOWN_LINES = 3
+_EXIT_S = 0.1
+_DOUBT_S = 0.3
+
+
+class StdioChannel:
+    """A channel to a server process.
+
+    Attributes:
+        session: A session negotiated by an earlier call; None for a new process.
+        first_id: Number after which requests are numbered; 0 for the default.
+    """
+
+    session: dict[str, Any] | None = None
+    first_id = 0
+
+    def __init__(self, name: str, program: PosixProcess | SocketPipes, max_bytes: int = MAX_RESULT_BYTES) -> None:
+        self._name, self._program, self._max_bytes = name, program, max_bytes
+        self._unwritten = bytearray()
+        self._values: list[Any] = []
+        self._lines = LineSplitter(self._receive_line, self._reject_line, max_bytes)
+        self._partial = b""
+        self._stderr_tail = b""
+        self._is_over = False
+        self._poll = select.poll()
+        files = (self._program.stdout, self._program.stderr, self._program.pidfd)
+        self._watched = {file for file in files if file >= 0}
+        for file in self._watched:
+            self._poll.register(file, select.POLLIN)
+        self._is_watching_input = False
+
+    def save_session(self, session: dict[str, Any]) -> None:
+        """Do nothing; the session ends with this process."""
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message as far as the pipe accepts it; `exchange` sends the rest."""
+        self._unwritten += json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        self._write()
+
+    def exchange(self, dialog: JsonRpcDialog, phase: str, limit_s: float) -> None:
+        """Wait until `dialog` has its answer, and answer requests of the server meanwhile.
+
+        Raises:
+            TimeLimitError: The deadline expired.
+            ConnectError: The server ended.
+            ProtocolError: The response is unusable.
+        """
+        end = time.monotonic() + limit_s
+        while dialog.response is None:
+            if self._values:
+                if reply := dialog.receive(self._values.pop(0)):
+                    self.send(reply)
+                continue
+            if self._is_over:
+                self._report_end(phase)
+            left = min(end - time.monotonic(), _DOUBT_S if dialog.doubtful_response else limit_s)
+            if ready := self._poll.poll(max(0.0, left) * 1000):
+                self._serve({file for file, _ in ready})
+            elif dialog.doubtful_response:
+                dialog.response = dialog.doubtful_response
+            else:
+                raise make_timeout_error(
+                    f'Server "{self._name}"', phase, limit_s, self._quote_stderr(), self._details(phase)
+                )
+
+    def _serve(self, ready: set[int]) -> None:
+        """Read and write what is ready; the session is over once there is nothing left to read."""
+        program = self._program
+        if program.stdin in ready:
+            self._write()
+        if program.stderr in ready:
+            self._read_errors()
+        if program.stdout in ready:
+            self._is_over = not self._read_output()
+        elif program.pidfd in ready:
+            self._is_over = True
+
+    def _read_output(self) -> bool:
+        """Read output and parse whole lines; return whether there was any."""
+        data = self._read(self._program.stdout)
+        self._lines.feed(data or b"\n")  # the last line may have no newline
+        if self._lines.discarded > MAX_DISCARDED_BYTES:
+            self._reject_line(b"", self._lines.discarded)
+        return bool(data)
+
+    def _read_errors(self) -> bool:
+        data = self._read(self._program.stderr)
+        self._stderr_tail = truncate_start(self._stderr_tail + data, _STDERR_TAIL_BYTES)
+        return bool(data)
+
+    def _read(self, pipe: int) -> bytes:
+        """Read from a pipe; at its end, return nothing and stop polling it."""
+        try:
+            data = os.read(pipe, _READ_SIZE)
+        except BlockingIOError:
+            return b""
+        if not data and pipe in self._watched:
+            self._watched.remove(pipe)
+            self._poll.unregister(pipe)
+        return data
+
+    def _write(self) -> None:
+        pipe = self._program.stdin
+        try:
+            while self._unwritten:
+                # A signal handler that raises after the write must not cause written data to be written again.
+                data, self._unwritten = self._unwritten, bytearray()
+                try:
+                    self._unwritten = data[os.write(pipe, data) :]
+                except BlockingIOError:
+                    self._unwritten = data
+                    break
+        except BrokenPipeError:  # the server is ending; its exit is reported when it is noticed
+            self._unwritten.clear()
+        if bool(self._unwritten) != self._is_watching_input:
+            self._is_watching_input = not self._is_watching_input
+            if self._is_watching_input:
+                self._poll.register(pipe, select.POLLOUT)
+            else:
+                self._poll.unregister(pipe)
+
+    def _receive_line(self, line: bytes) -> None:
+        """Process a line of output: a message, part of a multi-line message, or other text."""
+        text = self._partial + line.strip().removeprefix(b"\xef\xbb\xbf")
+        if not text:
+            return
+        try:
+            self._values += parse_values(text.decode("utf-8", errors="replace"))
+            self._partial = b""
+        except IncompleteJsonError:
+            self._partial = text + b"\n" if len(text) < self._max_bytes else b""
+        except ValueError as error:
+            self._partial = b""
+            if text[:1] in (b"{", b"[") and b'"jsonrpc"' in text:
+                raise self._unusable_error(str(error)) from None
+
+    def _reject_line(self, _ends: bytes, size: int) -> None:
+        raise self._unusable_error(f"result too large ({size / MB:.0f} MB), limit {self._max_bytes // MB} MB")
+
+    def _unusable_error(self, reason: str) -> ProtocolError:
+        return ProtocolError(f'Server "{self._name}" sent an unusable response: {reason}.', server=self._name)
+
+    def _report_end(self, phase: str) -> None:
+        """Raise ConnectError with the exit code and the last stderr lines."""
+        code = self._get_exit_code()
+        if code is None and self._program.pidfd >= 0:
+            waiting = select.poll()
+            waiting.register(self._program.pidfd, select.POLLIN)
+            waiting.poll(_EXIT_S * 1000)
+            code = self._get_exit_code()
+        while self._program.stderr >= 0 and self._read_errors():
+            pass
+        how = describe_exit(code) if code is not None else "closed its standard output"
+        when = "before it answered" if phase == "start" else "before the response was complete"
+        text = f'Server "{self._name}" ended {when} (it {how}).{self._quote_stderr()}'
+        hint = self._program.sandbox_hint() or "Run its command in a shell to see more."
+        raise ConnectError(text, hint, exit_code=code, **self._details(phase))
+
+    def _get_exit_code(self) -> int | None:
+        """Return the exit code of the server; None while it runs."""
+        return self._program.exit_code()
+
+    def explain_denial(self, text: str) -> str:
+        """Return which sandbox setting would allow what the server complains about, else ""."""
+        return self._program.explain_denial(text)
+
+    def _details(self, phase: str) -> dict[str, Any]:
+        return {"server": self._name, "phase": phase, "stderr": self.stderr_tail()}
+
+    def stderr_tail(self) -> str:
+        """Return the end of the server's standard error."""
+        return self._stderr_tail.decode("utf-8", errors="replace").strip()
+
+    def _quote_stderr(self) -> str:
+        lines = [truncate_at_word(sanitize_line(line), 300) for line in self.stderr_tail().splitlines() if line.strip()]
+        return f" Its last output: {' / '.join(lines[-_SHOWN_LINES:])}" if lines else ""
+
+    def close(self, is_patient: bool = True) -> None:
+        """Stop the server."""
+        self._program.stop(is_patient)

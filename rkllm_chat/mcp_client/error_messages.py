@@ -1,0 +1,165 @@
+"""Translate failures of the SDK and of servers into `ChatError`, with the server's name and its last stderr lines."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+from mcp import MCPError
+from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+
+from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
+from ..core.sanitize import sanitize_line
+from .answer_rules import hint_for_status
+
+if TYPE_CHECKING:
+    from .transports.base import Transport
+
+SDK_CODES = (CONNECTION_CLOSED, REQUEST_TIMEOUT)
+"""Codes of errors that the SDK makes itself. A server may send the same ones: those carry `SentByServer`."""
+LOGIN_REFUSED = "rkllm_chat: login refused"
+"""The `data` of an error response that stands for the error of the login, see `transports.http_client`."""
+SESSION_LOST = "rkllm_chat: session lost"
+"""The `data` of an error response to a request that the server did not process, having forgotten the session."""
+_SHOWN_LINES = 3
+_MAX_LINE_CHARS = 300
+
+
+@dataclass(frozen=True)
+class SentByServer:
+    """Marks an error as sent by the server; replaces the error's `data`, which is kept here."""
+
+    data: Any
+
+
+class ServerEndedError(Exception):
+    """The connection to an open server has ended."""
+
+
+class SessionLostError(ConnectError):
+    """The server has forgotten the session and did not process the request."""
+
+
+class SchemaMismatchError(Exception):
+    """A result violates the output schema of its tool, or that schema is invalid."""
+
+
+def translate_call_error(name: str, error: BaseException, limit_s: float, transport: Transport | None) -> ChatError:
+    """Return the error of a failed request to an open server.
+
+    Args:
+        name: The server's name.
+        error: The exception, possibly an exception group.
+        limit_s: The deadline that applied, for the message.
+        transport: The transport, which knows more; None for a server in this process.
+    """
+    leaf = _find_login_error(first_leaf(error), transport)
+    if isinstance(leaf, ChatError):
+        return leaf
+    if isinstance(leaf, MCPError) and leaf.error.data == SESSION_LOST:
+        return SessionLostError(f'Server "{name}" has lost the session.', server=name)
+    if is_timeout(leaf):
+        text = f'Server "{name}" did not answer within {limit_s:g} s.'
+        return TimeLimitError(text, "Raise its timeout_s.", server=name, phase="call")
+    if _is_gone(leaf):
+        text = f'The connection to server "{name}" ended{_describe_exit(transport)}.{_last_stderr_lines(transport)}'
+        return ConnectError(text, _sandbox_hint(transport), server=name)
+    summary = summarize_error(leaf, transport)
+    if isinstance(leaf, MCPError):
+        text = f'Server "{name}" answered with error {leaf.code}{describe_problem(transport)}: {summary}'
+        return ProtocolError(text, _status_hint(transport), server=name, code=leaf.code)
+    if isinstance(leaf, SchemaMismatchError):
+        text = f'Server "{name}" returned a result that does not match the output schema of the tool: {summary}'
+        return ProtocolError(text, server=name)
+    return ProtocolError(f'Server "{name}" violated the protocol: {summary}', server=name)
+
+
+def translate_start_error(name: str, error: BaseException, limit_s: float, transport: Transport | None) -> ChatError:
+    """Return the error of a server that could not be opened; arguments as for `translate_call_error`."""
+    leaf = _find_login_error(first_leaf(error), transport)
+    if isinstance(leaf, ChatError):
+        return leaf
+    stderr = _last_stderr_lines(transport)
+    if isinstance(leaf, asyncio.CancelledError) or is_timeout(leaf):
+        text = f'Server "{name}" did not start within {limit_s:g} s{describe_problem(transport)}.{stderr}'
+        return TimeLimitError(text, "Raise its connect_s.", server=name, phase="start")
+    if _is_gone(leaf):
+        text = f'Server "{name}" ended before it answered{_describe_exit(transport)}.{stderr}'
+        return ConnectError(text, _sandbox_hint(transport), server=name)
+    text = f'Server "{name}" cannot be opened{describe_problem(transport)}: {summarize_error(leaf, transport)}.{stderr}'
+    return ConnectError(text, _status_hint(transport), server=name)
+
+
+def _find_login_error(error: BaseException, transport: Transport | None) -> BaseException:
+    """Return the login's own error if it failed the request, else `error`."""
+    login = transport.login if transport else None
+    is_refusal = isinstance(error, MCPError) and error.error.data == LOGIN_REFUSED
+    return login.error if login and login.error and is_refusal else error
+
+
+def _is_gone(error: BaseException) -> bool:
+    """Tell whether the connection ended."""
+    return isinstance(error, ServerEndedError) or _is_from_sdk(error, CONNECTION_CLOSED)
+
+
+def is_timeout(error: BaseException) -> bool:
+    """Tell whether a deadline expired, ours or the SDK's."""
+    return isinstance(error, TimeoutError) or _is_from_sdk(error, REQUEST_TIMEOUT)
+
+
+def _is_from_sdk(error: BaseException, code: int) -> bool:
+    return isinstance(error, MCPError) and error.code == code and not isinstance(error.error.data, SentByServer)
+
+
+def _describe_exit(transport: Transport | None) -> str:
+    """Return how the connection ended, such as " (it exited with 3)", or ""."""
+    return f" (it {transport.end_reason})" if transport and transport.end_reason else ""
+
+
+def describe_problem(transport: Transport | None) -> str:
+    """Return the transport's lower-level problem in brackets, such as an HTTP status, or ""."""
+    return f" ({transport.problem})" if transport and transport.problem else ""
+
+
+def _status_hint(transport: Transport | None) -> str:
+    """Return what a user can do about the HTTP status of the last response, or ""."""
+    return hint_for_status(transport.status) if transport and transport.problem and transport.status else ""
+
+
+def _sandbox_hint(transport: Transport | None) -> str:
+    """Return what a server in a sandbox could not reach before it ended, or ""."""
+    return transport.sandbox.hint if transport and transport.sandbox else ""
+
+
+def _last_stderr_lines(transport: Transport | None) -> str:
+    """Return the last stderr lines of the server as a sentence, or ""."""
+    text = transport.stderr_tail.decode("utf-8", errors="replace") if transport else ""
+    quoted = " / ".join(shorten(line) for line in text.strip().splitlines()[-_SHOWN_LINES:] if line.strip())
+    return f" Its last output: {quoted}" if quoted else ""
+
+
+def shorten(text: str) -> str:
+    """Return `text` as one printable line of at most 300 characters."""
+    line = sanitize_line(text[: 4 * _MAX_LINE_CHARS])
+    return line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…"
+
+
+def first_leaf(error: BaseException) -> BaseException:
+    """Return the first exception inside nested exception groups."""
+    while inner := getattr(error, "exceptions", None):
+        error = inner[0]
+    return error
+
+
+def summarize_error(error: BaseException, transport: Transport | None = None) -> str:
+    """Return an exception as one line; for a failed validation, the location and the message."""
+    if isinstance(error, pydantic.ValidationError):
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][-2:])
+        return shorten(f"{place}: {first['msg']}")
+    text = str(error).strip() or type(error).__name__
+    if transport:
+        text = transport.secrets.redact_all(text)  # before truncation: half a secret would not be recognized
+    return shorten(text if isinstance(error, MCPError) else text.splitlines()[0])

@@ -1,0 +1,411 @@
+"""Start, watch, stop and restart one MCP server.
+
+An SDK client must be left by the task that entered it, otherwise it hangs for ever (mcp 2.3.0, measured). Therefore one
+owner task enters the client, waits, and leaves it, and all requests go through that client. Every wait has a limit
+because the SDK has none. `lifecycle_state` decides what may happen next; this module does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+import warnings
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp import Client
+from mcp_types import Implementation, ServerCapabilities
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from ..config.settings import ServerConfig
+from ..core.errors import ChatError, ConnectError
+from ..core.version import __version__
+from .advertised_tools import LIST_TIMEOUT_S, AdvertisedTools, ToolListRefresher, is_allowed
+from .answer_rules import MAX_TOOLS
+from .auth.login import Login
+from .call_log import log_fault, log_start, log_stop
+from .client_callbacks import ClientCallbacks
+from .error_messages import ServerEndedError, summarize_error, translate_call_error, translate_start_error
+from .handlers import ChangeKind, ClientHandlers, ServerChange
+from .lifecycle_state import LifecycleState, ServerState
+from .liveness import Use, is_alive, wait_until_idle, wait_until_silent
+from .progress import ProgressReporter
+from .recording_transport import RecordingTransport
+from .subscriptions import Subscriptions
+from .tasks import TasksExtension
+from .transports.registry import make_transport
+
+if TYPE_CHECKING:
+    from .transports.base import Transport
+
+_CLOSE_S = 3.0
+_END_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class ServerLifecycle(AdvertisedTools):
+    """The lifecycle of one server.
+
+    Attributes:
+        log_file: File for the server's standard error and log messages.
+        handlers: Handlers of requests and notifications from the server.
+        login: The server's OAuth login.
+        log_level: Lowest level that the server writes to its log.
+
+    `source` replaces the transport for a server in this process (an `MCPServer`).
+    """
+
+    def __init__(
+        self, config: ServerConfig, log_file: Path, handlers: ClientHandlers | None = None, source: Any = None
+    ) -> None:
+        super().__init__(config)
+        self.log_file = log_file
+        self.handlers = handlers or ClientHandlers()
+        self.login = Login(config, None, self.handlers)
+        self.log_level = config.log_level
+        self._source = source
+        self._transport: Transport | None = None
+        self._client: Client | None = None
+        self._machine = LifecycleState(config.name, is_legacy=config.transport == "sse")
+        self._usage = Use()
+        self._reporters: dict[str, ProgressReporter] = {}
+        self._refresher = ToolListRefresher(self, self._report)
+        self._subscriptions = Subscriptions()
+        self._background: set[asyncio.Task[None]] = set()
+        self._owner: asyncio.Task[None] | None = None
+        self._ready, self._closing, self._lost = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._start_lock = asyncio.Lock()
+        self._restart: asyncio.Task[None] | None = None
+        self._alive_check: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> ServerState:
+        """The current state."""
+        return self._machine.state
+
+    @property
+    def error(self) -> ChatError | None:
+        """Why the server is not open; None while it is."""
+        return self._machine.error
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent now."""
+        return self._client is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is open, or idle: stopped until the next request."""
+        return self._machine.is_ready
+
+    @property
+    def has_resources(self) -> bool:
+        """Whether the server has at least one resource or resource template."""
+        return self._refresher.has_resources
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """The capabilities that the server declared; none while it is not open."""
+        return self._client.server_capabilities if self._client else ServerCapabilities()
+
+    @property
+    def protocol_version(self) -> str:
+        """The negotiated protocol version; "" while the server is not open."""
+        return self._client.protocol_version if self._client else ""
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """The name and version of the server; None while it is not open."""
+        return self._client.server_info if self._client else None
+
+    async def open(self) -> None:
+        """Start the server and list its tools. A failure is stored in `error`, not raised."""
+        is_starting = self._start_lock.locked()  # a start in progress also answers this call
+        async with self._start_lock:
+            if self._client is None and not is_starting:
+                await self._start_for_user()
+
+    async def restart(self) -> None:
+        """Stop the server if it runs and start it, regardless of earlier failures."""
+        await self.aclose()
+        async with self._start_lock:
+            if self._client is None:
+                await self._start_for_user()
+
+    async def aclose(self) -> None:
+        """Stop the server; cancel the owner task if it has not ended after 3 seconds."""
+        self._closing.set()
+        self._machine.mark_closing()
+        if self._owner is None:
+            return
+        if not self._ready.is_set():
+            self._owner.cancel()
+        await self._stop_owner(_CLOSE_S)
+
+    async def subscribe(self, uri: str) -> None:
+        """Subscribe to changes of a resource, also after restarts.
+
+        Raises:
+            TimeoutError: The server has not acknowledged the subscription after 10 seconds.
+        """
+        await self._subscriptions.add(self._client, uri)
+
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a request that no caller awaits; it is cancelled with the connection."""
+
+        def finish(task: asyncio.Task[None]) -> None:
+            self._background.discard(task)
+            if not task.cancelled() and (error := task.exception()):
+                log.info("%s: %s", self.config.name, summarize_error(error))
+
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(finish)
+
+    async def send_log_level(self, client: Client) -> None:
+        """Send the log level to a server of a version before MCP 2026-07-28."""
+        if client.server_capabilities.logging is not None:
+            with warnings.catch_warnings():  # deprecated in 2026-07-28, but required before
+                warnings.simplefilter("ignore")
+                await client.session.set_logging_level(self.log_level)
+
+    def on_unsolicited_change(self, kind: ChangeKind, uri: str) -> None:
+        """Handle a change notification that arrived outside a subscription.
+
+        Ignored from servers of MCP 2026-07-28, which notify on their subscription.
+        """
+        if not self._client or self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            self.handle_change(kind, uri)
+
+    def handle_change(self, kind: ChangeKind, uri: str) -> None:
+        """Handle a change notification; `uri` names a resource whose content changed."""
+        if kind in (ChangeKind.TOOLS, ChangeKind.RESOURCES) and self._client:
+            self._refresher.schedule(self._client)
+        if kind is not ChangeKind.TOOLS:  # those are reported if the new list differs
+            self._report(kind, uri)
+
+    def _report(self, kind: ChangeKind, uri: str = "") -> None:
+        self.handlers.on_change(ServerChange(self.config.name, kind, uri))
+
+    async def _get_client(self) -> Client:
+        """Return the open client; restart the server if it is down and its backoff allows it."""
+        if self._alive_check:
+            await asyncio.wait([self._alive_check])
+        if self._client:
+            return self._client
+        before, is_restarting = self._restart, self._restart is not None and not self._restart.done()
+        async with self._start_lock:
+            if not self._client and not self._closing.is_set():
+                if self._restart is None or (self._restart is before and not is_restarting):
+                    self._restart = asyncio.create_task(self._restart_when_allowed())
+                # A start that failed meanwhile also answers this caller. Cancelling the caller does not stop the start.
+                await asyncio.shield(self._restart)
+            if self._client:
+                return self._client
+        raise self.error or ConnectError(f'Server "{self.config.name}" is not open.', server=self.config.name)
+
+    async def _restart_when_allowed(self) -> None:
+        delay_s = self._machine.get_restart_delay_s(time.monotonic())
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), delay_s)
+        if not self._closing.is_set():
+            self._machine.mark_restarting(time.monotonic())
+            await self._start()
+
+    async def _start_for_user(self) -> None:
+        self._closing.clear()
+        self._machine.reset()
+        self.login.error = None
+        await self._start()
+
+    async def _start(self) -> None:
+        """Start once; retry with the older protocol if the server died of `server/discover`."""
+        await self._run_owner()
+        first_error = self.error
+        if self._machine.try_legacy() and not self._closing.is_set():
+            await self._run_owner()
+            if self.error:
+                self._machine.undo_legacy(first_error)
+        if not self.is_ready:
+            self._machine.mark_start_failed(time.monotonic())
+
+    async def _run_owner(self) -> None:
+        """Run the owner task until the server is open or has failed."""
+        if self._owner and not self._owner.done():  # it is still closing
+            await asyncio.wait([self._owner], timeout=_CLOSE_S)
+        self._lost.clear()
+        self._machine.mark_starting()
+        self._ready = ready = asyncio.Event()
+        self._owner = owner = asyncio.create_task(self._own_client(), name=f"server {self.config.name}")
+
+        def finish(_: asyncio.Task[None]) -> None:
+            ready.set()
+            if self._owner is owner and self.state is ServerState.STARTING:  # it was cancelled before it began
+                self._machine.mark_ended(time.monotonic(), None)
+
+        owner.add_done_callback(finish)
+        await ready.wait()
+
+    async def _own_client(self) -> None:
+        """Enter the client, wait until it must close, leave it."""
+        started_at, opened, recorder = time.monotonic(), False, None
+        try:
+            with self.login.deadlines.limit(self.config.connect_s) as limit:
+                await asyncio.to_thread(self.handlers.check_start, self.config)
+                recorder = None if self._source else self._open_transport()
+                async with self._make_client(recorder) as client:
+                    await self._prepare(client, recorder)
+                    limit.deadline, opened = math.inf, True
+                    self._mark_open(client, time.monotonic() - started_at)
+                    await self._serve(client, recorder)
+            if limit.cancelled_caught:
+                raise TimeoutError
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # the SDK raises exception groups of any content
+            self._mark_failed(error, opened, recorder)
+        finally:
+            self._mark_ended(time.monotonic() - started_at if opened else None)
+
+    async def _prepare(self, client: Client, recorder: RecordingTransport | None) -> None:
+        """Do what must precede the first request: list the tools, restore log level and subscriptions."""
+        if recorder:
+            recorder.version = client.protocol_version
+        await self._refresher.list(client)
+        if recorder:
+            self._report_incomplete(recorder)
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            self.run_in_background(self.send_log_level(client))
+        await self._subscriptions.restore(client)
+
+    def _report_incomplete(self, recorder: RecordingTransport) -> None:
+        """Report tools that cannot be used, and a list that is unusable or too long."""
+        left_out = {name: why for name, why in recorder.left_out.items() if is_allowed(self.config, name)}
+        self.hidden = {**self.hidden, **left_out}
+        if left_out or recorder.list_fault or recorder.listed_tools > MAX_TOOLS:
+            name, kind = self.config.name, ChangeKind.INCOMPLETE
+            change = ServerChange(name, kind, "", left_out, recorder.list_fault, recorder.listed_tools)
+            self.handlers.on_change(change)
+
+    def _mark_open(self, client: Client, seconds: float) -> None:
+        self._client = client
+        log_start(self.config.name, seconds, client.protocol_version, len(self.tools))
+        if self._machine.mark_open():
+            self._report(ChangeKind.OPENED)
+        if self._transport and self._transport.sandbox and self._transport.sandbox.unavailable_reason:
+            self._report(ChangeKind.UNSANDBOXED)
+        self._ready.set()
+
+    def _mark_failed(self, error: BaseException, opened: bool, recorder: RecordingTransport | None) -> None:
+        """Store why the server is not open."""
+        name, config = self.config.name, self.config
+        if opened:
+            failure = translate_call_error(name, error, config.timeout_s, self._transport)
+        else:
+            failure = translate_start_error(name, error, config.connect_s, self._transport)
+        died = recorder is not None and recorder.has_ended.is_set() and not opened
+        died_of_discover = died and recorder is not None and recorder.sent_methods == {"server/discover"}
+        self._machine.mark_failed(log_fault(failure, self.handlers.secrets), died_of_discover)
+        if opened:
+            self._report(ChangeKind.GONE)
+
+    def _mark_ended(self, lasted_s: float | None) -> None:
+        self._client = None
+        self._machine.mark_ended(time.monotonic(), lasted_s)
+        if lasted_s is not None:
+            log_stop(self.config.name, lasted_s, self.state is ServerState.IDLE)
+        self._ready.set()
+
+    async def _serve(self, client: Client, recorder: RecordingTransport | None) -> None:
+        """Listen for changes until the server must close, has ended, is silent, or becomes idle.
+
+        Raises:
+            ServerEndedError: The connection has ended.
+            ConnectError: The server does not answer any more.
+        """
+        self._usage.reset()
+        silent = asyncio.create_task(wait_until_silent(client, self._usage, self.config.ping_s))
+        idle = asyncio.create_task(self._stop_when_idle())
+        events = [self._closing, self._lost, *([recorder.has_ended] if recorder else [])]
+        ends = [silent, idle, *(asyncio.create_task(event.wait()) for event in events)]
+        listening = asyncio.create_task(self._subscriptions.listen(client, self.handle_change))
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            is_silent = silent.done()
+        finally:
+            await self._refresher.cancel()
+            await cancel_all([*ends, listening, *self._background])
+        if self._closing.is_set():
+            self._machine.mark_closing()
+        elif self.state is not ServerState.IDLE:
+            if self._lost.is_set() or is_silent:
+                text = f'Server "{self.config.name}" does not answer any more.'
+                raise ConnectError(text, server=self.config.name)
+            raise ServerEndedError
+
+    async def _stop_when_idle(self) -> None:
+        """Mark the server as idle once nothing has used it for `idle_s`; a subscription to a resource counts as use.
+
+        Done here and not by the caller, which runs later: a request in between would lose its client.
+        """
+        await wait_until_idle(self._usage, self.config.idle_s)
+        while self._subscriptions.uris:
+            await asyncio.sleep(self.config.idle_s)
+            await wait_until_idle(self._usage, self.config.idle_s)
+        self._machine.mark_idle()
+        self._client = None
+
+    def _open_transport(self) -> RecordingTransport:
+        self._transport = make_transport(self.config, self.log_file)
+        self._transport.login, self._transport.roots = self.login, tuple(map(str, self.handlers.roots))
+        self._transport.secrets = self.handlers.secrets
+        return RecordingTransport(self._transport)
+
+    def _make_client(self, recorder: RecordingTransport | None) -> Client:
+        is_legacy = self._machine.is_legacy or (self._transport is not None and self._transport.mode == "legacy")
+        callbacks = ClientCallbacks(
+            self.config.name, self.handlers, self.on_unsolicited_change, self._reporters, self._write_log
+        )
+        return Client(
+            recorder or self._source,
+            mode="legacy" if is_legacy else "auto",
+            read_timeout_seconds=min(LIST_TIMEOUT_S, self.config.connect_s),
+            client_info=Implementation(name="rkllm_chat", version=__version__),
+            log_level=self.log_level,
+            extensions=[TasksExtension()],
+            **callbacks.client_arguments(),
+        )
+
+    def _write_log(self, line: str) -> None:
+        if self._transport:
+            self._transport.write_log(line)
+
+    def _check_alive(self, client: Client) -> None:
+        """Stop the server if it answers nothing at all; called after a request timed out."""
+
+        async def check() -> None:
+            if not await is_alive(client) and client is self._client:
+                self._lost.set()
+                await self._stop_owner(_CLOSE_S)
+
+        self._alive_check = asyncio.create_task(check())
+
+    async def _stop_owner(self, limit_s: float = _END_S) -> None:
+        """Wait for the owner task to notice that the connection must end; cancel it if it does not."""
+        if (owner := self._owner) and not owner.done():
+            _, unfinished = await asyncio.wait([owner], timeout=limit_s)
+            if unfinished:
+                owner.cancel()
+                await asyncio.wait([owner], timeout=_CLOSE_S)
+
+
+async def cancel_all(tasks: list[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,181 @@
+"""The plan of a server process: command, folder, environment, and what its sandbox allows; exit codes.
+
+One-shot commands import this before they start a server, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SANDBOX_VARIABLE = "RKLLM_CHAT_SANDBOX"
+MARK_VARIABLE = "RKLLM_CHAT_SERVER"
+GUARD_SCRIPT = """
+send() {
+    for file in $(grep -lsF "$mark" /proc/[0-9]*/environ); do
+        pid=${file#/proc/}
+        kill "-$1" "-${pid%/environ}"
+        kill "-$1" "${pid%/environ}"
+    done
+    kill "-$1" "-$group"
+}
+mark=$1
+read -r group
+read -r _
+send TERM
+sleep 0.5
+send KILL
+"""
+"""Shell script that waits for the end of a pipe that only this program holds open, then stops the server's processes.
+
+The program tells it the server's group; one that was killed before could not, so groups of marked processes end too.
+"""
+_DENIAL_COUNTERS = ("Ip:OutNoRoutes", "Ip6OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Udp6NoPorts")
+
+
+class Sandbox:
+    """What a server may access.
+
+    Attributes:
+        name: The server's name.
+        unavailable_reason: Why there is no sandbox although one is configured; "" if there is one.
+        has_network: Whether the network is available.
+        filters_calls: Whether system calls are filtered.
+        reads: Readable paths.
+        writes: Writable paths.
+    """
+
+    def __init__(self, name: str, missing: str = "") -> None:
+        self.name, self.unavailable_reason = name, missing
+        self.has_network = True
+        self.filters_calls = False
+        self.reads: list[str] = []
+        self.writes: list[str] = []
+        self._denied_packets = 0
+
+    @property
+    def hint(self) -> str:
+        """For a server that failed: what it could not access, and how to allow it."""
+        if self.unavailable_reason:
+            return ""
+        network = "with a network" if self.has_network else "without a network"
+        written = ", ".join(["/tmp", *self.writes])
+        more = "" if self.has_network else "network = true, "
+        change = f"To change that, set {more}write = [...] or sandbox."
+        return f"It ran in a sandbox {network} and could write to {written}. {change}"
+
+    def explain_denial(self, pids: Iterable[int], text: str) -> str:
+        """Return which setting would allow what a server failed at; "" if the sandbox was not the cause.
+
+        Args:
+            pids: The processes in the sandbox.
+            text: The server's error text.
+        """
+        if self.unavailable_reason:
+            return ""
+        before, self._denied_packets = (
+            self._denied_packets,
+            0 if self.has_network else max(map(_count_denials, pids), default=0),
+        )
+        if self._denied_packets > before:
+            return f'The sandbox of "{self.name}" has no network. To allow it, set network = true.'
+        if any(word in text for word in ("EROFS", "Read-only file system", "read-only file system")):
+            written = ", ".join(["/tmp", *self.writes])
+            return f'The sandbox of "{self.name}" allows writing to {written} only. To allow more, set write.'
+        return ""
+
+
+def _count_denials(pid: int) -> int:
+    """Return how many packets failed in a process's empty network, from the kernel's counters (snmp(5))."""
+    counts: dict[str, str] = {}
+    lines: list[list[str]] = []
+    try:
+        with open(f"/proc/{pid}/net/snmp", encoding="ascii") as file:
+            lines = [line.split() for line in file]
+        with open(f"/proc/{pid}/net/snmp6", encoding="ascii") as file:
+            counts |= dict(line.split()[:2] for line in file)
+    except (OSError, ValueError):  # the process has ended, or there is no IPv6
+        pass
+    for names, values in zip(lines[::2], lines[1::2], strict=False):
+        counts |= {f"{names[0]}{name}": value for name, value in zip(names[1:], values[1:], strict=False)}
+    return sum(int(counts.get(name, "0")) for name in _DENIAL_COUNTERS)
+
+
+class StartPlan:
+    """How to start a server.
+
+    Attributes:
+        command: Program and arguments; in a sandbox, those of bubblewrap, without its program.
+        folder: Working folder; None means the current one.
+        environment: The complete environment.
+        sandbox: None if no sandbox is configured.
+        wrapper: The command that takes `command` as its arguments; empty without a sandbox.
+        system_calls: The filter of system calls that bubblewrap installs; empty for none.
+        missing: Paths to create first, as mount points of the sandbox.
+    """
+
+    def __init__(self, command: list[str], folder: str | None, environment: dict[str, str]) -> None:
+        self.command, self.folder, self.environment = command, folder, environment
+        self.sandbox: Sandbox | None = None
+        self.wrapper: list[str] = []
+        self.system_calls = b""
+        self.missing: list[str] = []
+
+    @property
+    def is_sandboxed(self) -> bool:
+        """Whether the command runs in a sandbox."""
+        return self.sandbox is not None and not self.sandbox.unavailable_reason
+
+    @property
+    def needs_keyring(self) -> bool:
+        """Whether the command needs a session keyring of its own, because no filter denies it the user's."""
+        return self.sandbox is not None and self.is_sandboxed and not self.sandbox.filters_calls
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[list[str], list[int]]]:
+        """Create what the command needs; yield the complete command and the descriptors that it must inherit."""
+        if self.missing:
+            from .protected_paths import create_missing
+
+            create_missing(self.missing)
+        with opened_filter(self.system_calls) as (options, files):
+            yield [*self.wrapper, *options, *self.command], files
+
+
+@contextmanager
+def opened_filter(system_calls: bytes) -> Iterator[tuple[list[str], list[int]]]:
+    """Yield bubblewrap's option for a filter of system calls, and the descriptors that it must inherit."""
+    if not system_calls:
+        yield [], []
+        return
+    file, filled = os.pipe()
+    try:
+        os.write(filled, system_calls)  # less than any pipe holds
+        os.close(filled)
+        yield ["--seccomp", str(file)], [file]
+    finally:
+        os.close(file)
+
+
+def decode_exit_code(code: int | None) -> int | None:
+    """Return a server's exit code from its sandbox's.
+
+    bubblewrap returns 128 plus the signal number if a signal ended the server.
+    """
+    return 128 - code if code is not None and 128 < code <= 128 + 64 else code
+
+
+def describe_exit(code: int) -> str:
+    """Return an exit code as words that follow "it": "exited with 3", "was ended by SIGSEGV"."""
+    if code >= 0:
+        return f"exited with {code}"
+    import signal
+
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

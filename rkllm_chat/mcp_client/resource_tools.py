@@ -1,0 +1,29 @@
+"""Two local tools with which the model lists and reads the servers' resources. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from mcp_types import Resource, ResourceTemplate
+
+from ..core.messages import Tool
+
+
+@lru_cache
+def resource_tools(trusted: bool) -> tuple[Tool, Tool]:
+    """Return `list_resources` and `read_resource`; `trusted` if all servers with resources are."""
+    uri = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
+    return (
+        Tool("list_resources", "List what the servers have to read", {}, "", True, trusted=trusted, destructive=False),
+        Tool("read_resource", "Read a resource by its URI", uri, "", True, trusted=trusted, destructive=False),
+    )
+
+
+def describe_resources(
+    resources: Sequence[tuple[str, Resource]], templates: Sequence[tuple[str, ResourceTemplate]]
+) -> str:
+    """Return one line per resource and template: its URI and title."""
+    lines = [f"{one.uri}: {one.title or one.description or one.name}" for _, one in resources]
+    lines += [f"{one.uri_template}: {one.title or one.description or one.name}" for _, one in templates]
+    return "\n".join(lines) or "There are no resources."

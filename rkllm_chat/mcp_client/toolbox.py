@@ -1,0 +1,315 @@
+"""Join all configured MCP servers into one toolbox.
+
+Servers are opened concurrently, and one that fails does not affect the others. A tool call always returns a result,
+also when the server fails. Usable without the rest of the program:
+
+    async with Toolbox([ServerConfig("time", command="mcp-server-time")], Path("logs")) as box:
+        print(await box.execute_tool("time", "get_current_time", {"timezone": "Asia/Tokyo"}))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any, TypeVar
+
+from mcp_types import (
+    CallToolResult,
+    CompleteResult,
+    GetPromptResult,
+    Prompt,
+    PromptReference,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
+)
+from typing_extensions import Self
+
+from ..config.project_trust import TrustStore, is_enabled
+from ..config.settings import ServerConfig
+from ..config.tool_pins import ToolPins
+from ..core.errors import ChatError, ServerNotFoundError, ToolNotFoundError
+from ..core.messages import Status, Tool, ToolResult
+from .auth.login import Login
+from .call_log import log_call
+from .connection import Connection
+from .content import resource_to_text, result_to_text
+from .handlers import ClientHandlers, ignore
+from .progress import OnProgress
+from .requests import (
+    complete,
+    get_prompt,
+    list_prompts,
+    list_resources,
+    list_templates,
+    read_resource,
+    subscribe,
+)
+from .resource_tools import describe_resources, resource_tools
+
+Item = TypeVar("Item")
+
+
+class Toolbox:
+    """The enabled servers of a configuration, as one source of tools, resources and prompts.
+
+    Args:
+        configs: Server entries; disabled ones are skipped.
+        log_folder: Folder for server logs. Login tokens and accepted tool descriptions are stored next to it; without a
+            folder nothing is stored and logs go to the temporary folder.
+        handlers: Handlers of requests and notifications from servers.
+
+    Attributes:
+        connections: Connection by server name.
+    """
+
+    def __init__(
+        self, configs: Iterable[ServerConfig], log_folder: Path | None = None, handlers: ClientHandlers | None = None
+    ) -> None:
+        self._login_folder = log_folder.with_name("logins") if log_folder else None
+        self._trust_store = TrustStore(str(log_folder.parent) if log_folder else None)
+        self._log_folder = log_folder or Path(gettempdir()) / "rkllm-chat-logs"
+        self._handlers = handlers or ClientHandlers()
+        self.connections = {config.name: self._connect(config) for config in configs if is_enabled(config)}
+        self._opening: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def from_servers(
+        cls,
+        servers: Mapping[str, Any],
+        handlers: ClientHandlers | None = None,
+        trust: str = "ask",
+        timeout_s: float = 60.0,
+    ) -> Toolbox:
+        """Create a toolbox of in-process `MCPServer` objects, for tests and embedding programs."""
+        box = cls((), None, handlers)
+        for name, server in servers.items():
+            config = ServerConfig(name, trust=trust, timeout_s=timeout_s)
+            box.connections[name] = Connection(config, box.log_path(name), handlers, source=server)
+        return box
+
+    def log_path(self, server: str) -> Path:
+        """Return the path of a server's log."""
+        return self._log_folder / f"{server}.log"
+
+    async def open(self, wait_s: float | None = None) -> None:
+        """Open all servers concurrently; failures are in `failures`.
+
+        Args:
+            wait_s: Return after this many seconds; servers that are still starting continue in the background.
+        """
+        self._opening |= {asyncio.create_task(connection.open()) for connection in self.connections.values()}
+        if self._opening:
+            await asyncio.wait(self._opening, timeout=wait_s)
+
+    async def aclose(self) -> None:
+        """Close all servers concurrently."""
+        await asyncio.gather(*(connection.aclose() for connection in self.connections.values()))
+        await asyncio.gather(*self._opening, return_exceptions=True)
+
+    close = aclose
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools of all servers, plus `list_resources` and `read_resource` if any server has resources."""
+        tools = [tool for connection in self.connections.values() for tool in connection.tools]
+        sources = [connection for connection in self.connections.values() if connection.has_resources]
+        if not sources:
+            return tools
+        return [*tools, *resource_tools(all(connection.config.trust == "trusted" for connection in sources))]
+
+    @property
+    def quarantined_tools(self) -> Sequence[Tool]:
+        """The quarantined tools: new or changed ones that cannot be called until the user accepts them."""
+        return [tool for connection in self.connections.values() for tool in connection.quarantined_tools]
+
+    @property
+    def failures(self) -> dict[str, ChatError]:
+        """The error of each server that is not open, by server name."""
+        return {name: one.error for name, one in self.connections.items() if one.error and not one.is_open}
+
+    def is_connected(self, server: str) -> bool:
+        """Tell whether the server is open. Raises ServerNotFoundError."""
+        return self._get_connection(server).is_open
+
+    async def restart(self, server: str) -> None:
+        """Restart a server, also one that exceeded its restart limit."""
+        await self._get_connection(server).restart()
+
+    async def log_in(self, server: str) -> None:
+        """Delete a server's tokens and restart it, so that a new login starts if it requires one."""
+        connection = self._get_connection(server)
+        connection.login.delete_login()
+        connection.login.has_agreed = True
+        await connection.restart()
+
+    async def forget_login(self, server: str) -> bool:
+        """Close a server and delete its login; return whether there was one. Raises ChatError."""
+        connection = self._get_connection(server)
+        await connection.aclose()
+        return connection.login.delete_login()
+
+    async def apply_config(self, configs: Iterable[ServerConfig]) -> list[str]:
+        """Change the toolbox to another configuration; return the names of the servers affected.
+
+        New servers are opened, removed ones closed, changed ones both; the others keep running.
+        """
+        wanted = {config.name: config for config in configs if is_enabled(config)}
+        removed = [one for name, one in self.connections.items() if wanted.get(name) != one.config]
+        retained = {name: one for name, one in self.connections.items() if one not in removed}
+        await asyncio.gather(*(one.aclose() for one in removed))
+        self.connections = {name: retained.get(name) or self._connect(config) for name, config in wanted.items()}
+        new = [one for name, one in self.connections.items() if name not in retained]
+        await asyncio.gather(*(one.open() for one in new))
+        return sorted({one.config.name for one in (*removed, *new)})
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: OnProgress) -> ToolResult:
+        """Run a tool and return its result; every failure except cancellation is a result.
+
+        Args:
+            tool: A tool of `tools`; it is not called if the server has changed it since it was listed.
+            arguments: Validated arguments.
+            on_progress: Called with progress, total and message, at most four times a second.
+        """
+        started_at = time.monotonic()
+
+        def finish(status: Status, text: str, structured: Any = None) -> ToolResult:
+            seconds = round(time.monotonic() - started_at, 3)
+            tool_result = ToolResult(tool.server, tool.name, dict(arguments), status, text, seconds, structured)
+            log_call(tool_result)
+            return tool_result
+
+        try:
+            if not tool.server:
+                return finish("completed", await self._call_local(tool.name, arguments))
+            connection = self._get_connection(tool.server)
+            result = await connection.call(tool.name, arguments, on_progress, tool)
+        except ChatError as error:
+            return finish("failed", error.message)
+        text = result_to_text(result)
+        if not result.is_error:
+            return finish("completed", text, result.structured_content)
+        explained = " ".join(filter(None, (text, connection.explain_denial(text))))
+        return finish("failed", explained, result.structured_content)
+
+    async def execute_tool(self, server: str, tool: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:
+        """Call a tool and return the server's own result. Raises ChatError."""
+        connection = self._get_connection(server)
+        if connection.is_open and tool not in (names := [one.name for one in connection.tools]):
+            hint = f"It has {', '.join(names)}." if names else "It has no tools."
+            raise ToolNotFoundError(f'Server "{server}" has no tool "{tool}".', hint, available=names)
+        return await connection.call(tool, arguments or {}, ignore)
+
+    async def list_tools(self, server: str | None = None) -> list[Tool]:
+        """Return the tools of one server, or of all that are open or idle."""
+        return [tool for one in self._select(server) for tool in one.tools]
+
+    async def list_resources(self, server: str | None = None) -> list[tuple[str, Resource]]:
+        """Return (server, resource) pairs of one server, or of all that are open or idle."""
+        return await self._query_each(server, list_resources)
+
+    async def list_templates(self, server: str | None = None) -> list[tuple[str, ResourceTemplate]]:
+        """Return (server, resource template) pairs of one server, or of all that are open or idle."""
+        return await self._query_each(server, list_templates)
+
+    async def list_prompts(self, server: str | None = None) -> list[tuple[str, Prompt]]:
+        """Return (server, prompt) pairs of one server, or of all that are open or idle."""
+        return await self._query_each(server, list_prompts)
+
+    async def read_resource(self, uri: str, server: str | None = None) -> ReadResourceResult:
+        """Read a resource; without a server, from the first that has it. Raises ChatError."""
+        return await read_resource(self._select(server), uri)
+
+    async def read_text(self, uri: str, server: str | None = None) -> tuple[str, str]:
+        """Return a resource's media type and its text for a model. Raises ChatError."""
+        resource = await self.read_resource(uri, server)
+        media_type = next((part.mime_type for part in resource.contents if part.mime_type), "text/plain")
+        return media_type, resource_to_text(resource)
+
+    async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
+        """Return a prompt of a server, filled with arguments. Raises ChatError."""
+        return await get_prompt(self._get_connection(server), name, dict(arguments or {}))
+
+    async def complete(
+        self,
+        server: str,
+        ref: PromptReference | ResourceTemplateReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str] | None = None,
+    ) -> CompleteResult:
+        """Return the server's completions for an argument of a prompt or resource template.
+
+        Args:
+            server: Name of the server.
+            ref: The prompt or template.
+            argument: Name of the argument to complete.
+            value: The text typed so far.
+            context: Arguments that are already filled in.
+        """
+        return await complete(self._get_connection(server), ref, argument, value, dict(context or {}))
+
+    async def complete_uri(self, prefix: str) -> list[str]:
+        """Return completions of a partly typed resource URI.
+
+        Each matching template contributes the server's completions for its first placeholder.
+        """
+        uris: list[str] = []
+        for server, one in await self.list_templates():
+            start, _, rest = one.uri_template.partition("{")
+            argument, _, end = rest.partition("}")
+            if not argument or not prefix.startswith(start):
+                continue
+            reference = ResourceTemplateReference(type="ref/resource", uri=one.uri_template)
+            result = await self.complete(server, reference, argument.lstrip("+/?&#"), prefix[len(start) :])
+            uris += [f"{start}{value}{end if '{' not in end else ''}" for value in result.completion.values]
+        return uris
+
+    async def subscribe(self, server: str, uri: str) -> None:
+        """Subscribe to changes of a resource; `handlers.on_change` receives its URI."""
+        await subscribe(self._get_connection(server), uri)
+
+    async def _call_local(self, name: str, arguments: Mapping[str, Any]) -> str:
+        if name == "read_resource":
+            return resource_to_text(await self.read_resource(str(arguments["uri"])))
+        return describe_resources(await self.list_resources(), await self.list_templates())
+
+    def _connect(self, config: ServerConfig) -> Connection:
+        connection = Connection(config, self.log_path(config.name), self._handlers)
+        connection.login = Login(config, self._login_folder, self._handlers)
+        connection.pins = ToolPins(self._trust_store, config)
+        return connection
+
+    async def _query_each(
+        self, server: str | None, ask: Callable[[Connection], Awaitable[list[Item]]]
+    ) -> list[tuple[str, Item]]:
+        """Query one server, or all that are open or idle, concurrently. Raises ChatError if none answers."""
+        connections = self._select(server)
+        results = await asyncio.gather(*(ask(one) for one in connections), return_exceptions=True)
+        successes = [(one, items) for one, items in zip(connections, results, strict=True) if isinstance(items, list)]
+        for failure in results:
+            if isinstance(failure, BaseException) and not (successes and isinstance(failure, ChatError)):
+                raise failure
+        return [(one.config.name, item) for one, items in successes for item in items]
+
+    def _select(self, server: str | None) -> list[Connection]:
+        """Return one server, or all that are open or idle (stopped until they are needed)."""
+        return [self._get_connection(server)] if server else [one for one in self.connections.values() if one.is_ready]
+
+    def _get_connection(self, server: str) -> Connection:
+        if server not in self.connections:
+            names = list(self.connections)
+            hint = f"The configured servers are {', '.join(names)}." if names else "No server is configured."
+            raise ServerNotFoundError(f'There is no server "{server}".', hint, available=names)
+        return self.connections[server]

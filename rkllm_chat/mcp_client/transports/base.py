@@ -1,0 +1,168 @@
+"""Base class of transports: context managers that yield the read and write stream that `mcp.Client` takes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+import anyio.lowlevel
+from anyio.streams.memory import MemoryObjectReceiveStream
+from mcp.shared.message import SessionMessage
+from typing_extensions import Self
+
+from ...config.secrets import make_redactor
+from ...config.settings import ServerConfig
+from .request_tracker import RequestTracker
+from .server_log import ServerLog
+
+if TYPE_CHECKING:
+    from ..auth.login import Login
+    from ..process.start import Sandbox
+
+log = logging.getLogger(__name__)
+
+_Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
+_Streams = tuple[_Incoming, "WriteStream"]
+
+
+class Transport(AbstractAsyncContextManager[_Streams], ABC):
+    """A connection to one server. Enter and leave it once, in any task; the read stream ends with the connection.
+
+    Attributes:
+        server: The server's configuration.
+        mode: How `mcp.Client` must begin: "auto" or "legacy".
+        kind: Row of TRANSPORTS, once it is known.
+        end_reason: Why the connection ended, as words that follow "it" ("exited with 3"); "" before.
+        exit_code: Exit code of the process, negative for a signal; None if there is none.
+        problem: Problem of the last HTTP response ("HTTP 401 Unauthorized"), or "".
+        status: The status of that response; 0 if there was none.
+        challenge: The WWW-Authenticate header of that response, or "".
+        login: The OAuth login, used by HTTP transports.
+        sandbox: The sandbox of the process, set by transports that start one.
+        roots: Folders that the process may read.
+        secrets: Masks secrets in the server's log.
+    """
+
+    def __init__(self, server: ServerConfig, log: Path) -> None:
+        self.server = server
+        self.mode: Literal["auto", "legacy"] = "auto"
+        self.kind = ""
+        self.end_reason = ""
+        self.exit_code: int | None = None
+        self.problem = ""
+        self.status = 0
+        self.challenge = ""
+        self.login: Login | None = None
+        self.sandbox: Sandbox | None = None
+        self.roots: tuple[str, ...] = ()
+        self.secrets = make_redactor(server)
+        self._log_path = log
+        self._is_entered = False
+
+    @property
+    def stderr_tail(self) -> bytes:
+        """The last part of the server's standard error."""
+        return self._log.stderr_tail if self._is_entered else b""
+
+    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - remote servers have no sandbox
+        """Return which sandbox setting would allow what the server complains about, else ""."""
+        return ""
+
+    def write_log(self, line: str) -> None:
+        """Append a line to the server's own log file."""
+        if self._is_entered:
+            self._log.write(f"{line}\n".encode(errors="replace"))
+
+    async def __aenter__(self) -> _Streams:
+        self._log, self._is_entered = ServerLog(self._log_path, self.secrets), True
+        if self._log.open_error:
+            log.warning("The log of a server cannot be written: %s", self._log.open_error)
+        self._tracker = RequestTracker(self._log, self._put)
+        try:
+            await self._open()
+        except BaseException:
+            await self._finish()
+            raise
+        return self._tracker.incoming, WriteStream(self._tracker)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._finish()
+
+    async def _finish(self) -> None:
+        try:
+            with anyio.CancelScope(shield=True):
+                await run_uninterrupted(self._close())
+        finally:
+            self._tracker.close()
+            self._log.close()
+
+    def note_broken(self, reason: str) -> None:
+        """End the connection, for a reason as words that follow "it"."""
+        self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        """Mark the connection as ended; the first reason counts."""
+        self.end_reason = self.end_reason or reason
+        self._log.finish()
+        self._tracker.end()
+
+    @abstractmethod
+    async def _open(self) -> None: ...
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Release everything that `_open` acquired, even in part, within a few seconds."""
+
+    @abstractmethod
+    def _put(self, message: SessionMessage, text: str) -> None:
+        """Send or queue a message without waiting; `text` is its JSON."""
+
+
+class WriteStream:
+    """The stream that the SDK's session writes to. Messages that cannot be written yet are queued."""
+
+    def __init__(self, tracker: RequestTracker) -> None:
+        self._tracker = tracker
+        self._is_closed = False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send a message without waiting for the server."""
+        if self._is_closed:
+            raise anyio.ClosedResourceError
+        self._tracker.send(item)
+        await anyio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        """Close the stream; later messages raise ClosedResourceError."""
+        self._is_closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_closed = True
+
+
+async def run_uninterrupted(work: Coroutine[Any, Any, None]) -> None:
+    """Await `work` to its end even if this task is cancelled meanwhile; then raise the cancellation."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled:
+        raise cancelled

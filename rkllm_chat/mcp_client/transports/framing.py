@@ -1,0 +1,233 @@
+"""Split bytes into lines and parse lines into JSON values, both within limits. Pure.
+
+Values that JSON cannot represent are replaced: lone surrogates by U+FFFD, NaN and infinities by null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+
+from ..answer_rules import TOO_DEEP
+
+TYPE_CHECKING = False  # importing typing costs 2 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+MB = 1 << 20
+MAX_MESSAGE_BYTES = 4 * MB
+MAX_RESULT_BYTES = 64 * MB
+"""Limit for one-shot commands, which can write a result to files; a model could not read as much."""
+MAX_DISCARDED_BYTES = 128 * MB
+MAX_DEPTH = 100
+TAIL_BYTES = 256
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKET_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_LIST_KEYS = ("tools", "resources", "resourceTemplates", "prompts")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class IncompleteJsonError(ValueError):
+    """Raised when the text ends inside a JSON value."""
+
+
+class LineSplitter:
+    """Split a byte stream into lines of limited size.
+
+    Memory use is bounded by the limit and the size of one `feed`.
+
+    Args:
+        on_line: Called with each complete line, without its newline.
+        on_long: Called for a longer line with its beginning and end, and its size in bytes.
+        max_bytes: The limit of a line.
+
+    Attributes:
+        discarded: Bytes dropped so far from the current unfinished line.
+    """
+
+    def __init__(
+        self,
+        on_line: Callable[[bytes], None],
+        on_long: Callable[[bytes, int], None],
+        max_bytes: int = MAX_MESSAGE_BYTES,
+    ) -> None:
+        self.discarded = 0
+        self._max_bytes = max_bytes
+        self._on_line, self._on_long = on_line, on_long
+        self._buffer = bytearray()
+        self._tail = b""
+
+    def feed(self, data: bytes) -> None:
+        """Process the next bytes of the stream."""
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._keep(data[start:end])
+            self._finish()
+            start = end + 1
+        self._keep(data[start:])
+
+    def _keep(self, data: bytes) -> None:
+        room = self._max_bytes - len(self._buffer)
+        self._buffer += data[:room] if len(data) > room else data
+        if len(data) > room:
+            self.discarded += len(data) - room
+            self._tail = (self._tail + data[room:])[-TAIL_BYTES:]
+
+    def _finish(self) -> None:
+        line, self._buffer = bytes(self._buffer), bytearray()
+        discarded, self.discarded = self.discarded, 0
+        if discarded:
+            self._on_long(line[: 16 * TAIL_BYTES] + self._tail, len(line) + discarded)
+            self._tail = b""
+        else:
+            self._on_line(line)
+
+    @property
+    def head(self) -> bytes:
+        """The beginning of the unfinished line."""
+        return bytes(self._buffer[: 16 * TAIL_BYTES])
+
+
+def parse_values(text: str) -> list[Any]:
+    """Parse the JSON values on one line, normally one.
+
+    Raises:
+        CutShortError: The text ends inside a value.
+        ValueError: The text is not JSON, is nested too deeply, or has a number that is too long.
+    """
+    values: list[Any] = []
+    end = 0
+    try:
+        while end < len(text):
+            value, end = _DECODER.raw_decode(text, end)
+            values.append(value)
+            end = len(text) - len(text[end:].lstrip())
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text) or _is_unterminated_string(text, error.pos):
+            raise IncompleteJsonError("it is incomplete") from None
+        raise ValueError("it is not JSON") from None
+    except RecursionError:
+        values = _parse_deep(text)
+    except ValueError:  # Python parses no number of more than 4300 digits
+        raise ValueError("it contains a number that is too long") from None
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        try:
+            check_depth(values)
+        except ValueError:
+            values = _parse_deep(text)
+    return [replace_unrepresentable(value) for value in values] if _SURROGATE_ESCAPE.search(text) else values
+
+
+def _parse_deep(text: str) -> list[Any]:
+    """Parse a response whose list has entries that are nested too deeply: their deep members become TOO_DEEP.
+
+    Raises:
+        ValueError: It is another message, or nested too deeply elsewhere.
+    """
+    value = json.loads(_cut_deep(text))
+    result = value.get("result") if isinstance(value, dict) else None
+    lists = {key for key in _LIST_KEYS if isinstance(result, dict) and isinstance(result.get(key), list)}
+    if result is None or TOO_DEEP in json.dumps({**value, "result": {**result, **dict.fromkeys(lists)}}):
+        raise ValueError("it is nested too deeply")
+    for key in lists:
+        result[key] = [_mark_deep_members(entry) for entry in result[key]]
+    return [value]
+
+
+def _mark_deep_members(entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    return {key: TOO_DEEP if TOO_DEEP in json.dumps(value) else value for key, value in entry.items()}
+
+
+def _cut_deep(text: str) -> str:
+    """Return JSON in which every value deeper than 100 levels is replaced by the string TOO_DEEP."""
+    pieces: list[str] = []
+    depth = start = 0
+    for match in _BRACKET_OR_STRING.finditer(text):
+        if match[0] in ("[", "{"):
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                pieces.append(text[start : match.start()] + json.dumps(TOO_DEEP))
+        elif match[0] in ("]", "}"):
+            if depth == MAX_DEPTH + 1:
+                start = match.end()
+            depth -= 1
+    return "".join([*pieces, text[start:]])
+
+
+def prune_deep_lists(content: bytes) -> bytes:
+    """Return a JSON message, with the deep members of the entries of a list replaced as by `parse_values`."""
+    if content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
+        return content
+    try:
+        check_depth(json.loads(content))
+    except (RecursionError, ValueError) as error:
+        if isinstance(error, json.JSONDecodeError):
+            return content
+        try:
+            return json.dumps(_parse_deep(content.decode("utf-8", errors="replace"))[0]).encode()
+        except ValueError:
+            return content
+    return content
+
+
+def _is_unterminated_string(text: str, start: int) -> bool:
+    """Tell whether a JSON string starts here and does not end."""
+    return text.startswith('"', start) and not _STRING.match(text, start)
+
+
+def check_depth(values: Any) -> None:
+    """Raise ValueError if a value is nested deeper than 100 levels."""
+    level = [values]
+    for _ in range(MAX_DEPTH + 2):
+        level = [
+            item
+            for value in level
+            for item in (value.values() if isinstance(value, dict) else value)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return
+    raise ValueError("it is nested too deeply")
+
+
+def replace_unrepresentable(value: Any) -> Any:
+    """Replace lone surrogates, NaN and infinities; the value must have passed `check_depth`."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {replace_unrepresentable(key): replace_unrepresentable(item) for key, item in value.items()}
+    return [replace_unrepresentable(item) for item in value] if isinstance(value, list) else value
+
+
+def find_surrogate_key(value: Any) -> str | None:
+    """Return a key at any depth that contains a lone surrogate; unlike a value, a key cannot be repaired."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 2):
+        keys = (key for value in level if isinstance(value, Mapping) for key in value)
+        if half := next((key for key in keys if isinstance(key, str) and _SURROGATE.search(key)), None):
+            return half
+        level = [item for value in level for item in _nested_containers(value)]
+    return None
+
+
+def _nested_containers(value: Any) -> Iterable[Any]:
+    """Yield the nested containers of an object or array."""
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return (item for item in items if isinstance(item, Mapping | list))
+
+
+def _read_float(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+_DECODER = json.JSONDecoder(parse_float=_read_float, parse_constant=lambda _: None)

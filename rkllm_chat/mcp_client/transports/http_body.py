@@ -1,0 +1,123 @@
+"""Response bodies, decoded here within limits, so that a bad encoding is one clear error."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+
+from ..answer_rules import EventParser, explain_wrong_id, is_response, is_same_id
+from .framing import MAX_MESSAGE_BYTES, MB, prune_deep_lists
+
+_PIECE = 1 << 16
+_UNUSABLE_CODE = -32700
+_GZIP_OR_ZLIB = 47
+_ENCODING_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+
+
+class UnreadableBodyError(httpx2.SSEError):
+    """Raised when a body is too large or cannot be decoded.
+
+    The SDK treats an SSEError as the end of one call (2.3.0).
+    """
+
+
+class DecodedBody(httpx2.AsyncByteStream):
+    """The decoded bytes of a response, in pieces of at most 64 KB, so that a small body cannot inflate at once."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+        self._encoding = response.headers.get("content-encoding", "identity").strip().lower()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._encoding not in ("identity", "gzip", "x-gzip", "deflate", ""):
+            raise UnreadableBodyError(f"it has the encoding {self._encoding}, which was not requested")
+        inflate = None if self._encoding in ("identity", "") else zlib.decompressobj(_GZIP_OR_ZLIB)
+        async for chunk in self._response.aiter_raw():
+            if inflate is None:
+                yield chunk
+                continue
+            while chunk:
+                try:
+                    piece = inflate.decompress(chunk, _PIECE)
+                except zlib.error as error:
+                    raise UnreadableBodyError(f"it is not valid {self._encoding}: {error}") from error
+                chunk = inflate.unconsumed_tail
+                if piece:
+                    yield piece
+
+    async def read_all(self) -> bytes:
+        """Return the whole body. Raises UnreadableError beyond 4 MB."""
+        content = bytearray()
+        async for piece in self:
+            content += piece
+            if len(content) > MAX_MESSAGE_BYTES:
+                raise UnreadableBodyError(f"result too large, limit {MAX_MESSAGE_BYTES // MB} MB")
+        return bytes(content)
+
+    async def aclose(self) -> None:
+        """Close the response."""
+        await self._response.aclose()
+
+
+class AnswerEvents(httpx2.AsyncByteStream):
+    """The events of the response to one request, rewritten so that only its own answer is one.
+
+    The SDK's client gives every response in such a stream the id of the request (2.3.0). A response with another id
+    becomes an error if no better one arrives.
+    """
+
+    def __init__(self, body: DecodedBody, request_id: int | str) -> None:
+        self._body, self._request_id = body, request_id
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        parser, doubtful, is_answered = EventParser(), b"", False
+        async for piece in self._body:
+            for name, data, others in parser.feed(piece):
+                value = _parse(data) if name == "message" else {}
+                response_id = value.get("id") if isinstance(value, dict) else None
+                if is_response(value) and response_id is not None and not is_same_id(response_id, self._request_id):
+                    reason = explain_wrong_id(response_id, self._request_id)
+                    error = {"code": _UNUSABLE_CODE, "message": f"The response is unusable: {reason}"}
+                    doubtful = json.dumps({"jsonrpc": "2.0", "id": self._request_id, "error": error}).encode()
+                    continue
+                is_answered = is_answered or is_response(value)
+                yield write_event(name, prune_deep_lists(data), others)
+            if parser.pending_bytes > MAX_MESSAGE_BYTES:
+                raise UnreadableBodyError(f"result too large, limit {MAX_MESSAGE_BYTES // MB} MB")
+        if doubtful and not is_answered:
+            yield write_event("message", doubtful)
+
+    async def aclose(self) -> None:
+        """Close the response."""
+        await self._body.aclose()
+
+
+def write_event(name: str, data: bytes, others: bytes = b"") -> bytes:
+    """Return a server-sent event; `others` are its lines with id and retry."""
+    lines = b"".join(b"data: " + line + b"\n" for line in data.split(b"\n"))
+    return b"event: " + name.encode() + b"\n" + others + lines + b"\n"
+
+
+def _parse(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def copy_response(response: httpx2.Response, **body: Any) -> httpx2.Response:
+    """Return a copy of the response with a decoded body."""
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _ENCODING_HEADERS]
+    made = httpx2.Response(
+        response.status_code,
+        headers=headers,
+        request=response.request,
+        extensions=response.extensions,
+        **body,
+    )
+    made.next_request = response.next_request
+    return made

@@ -1,0 +1,244 @@
+"""HTTP client of a transport: restricts destinations, bounds responses, and translates failures.
+
+No redirect to another origin is followed (the SDK's rule), TLS is always verified, and at most 4 MB are read after
+decoding. Of JSON-RPC it only distinguishes requests from other messages.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+import httpx2
+from mcp_types import INTERNAL_ERROR
+
+from ...config.settings import ServerConfig
+from ...core.errors import ChatError
+from ..error_messages import LOGIN_REFUSED, SESSION_LOST
+from .addresses import check_peer, is_loopback
+
+if TYPE_CHECKING:
+    from ..auth.login import Login
+from .framing import prune_deep_lists
+from .http_body import AnswerEvents, DecodedBody, UnreadableBodyError, copy_response
+from .tls import get_tls_context
+
+_CONNECT_S = 10.0
+_WRITE_S = 30.0
+_SPARE_S = 10.0
+_DELETE_S = 1.0
+_MAX_RETRY_WAIT_S = 10.0
+_ACCEPT_S = 10.0
+MAX_STREAMS, _STREAMS_S = 10, 10.0
+_UNUSABLE = "The response is unusable: {}"
+_REJECTING_STATUSES = (400, 404, 405, 406, 410, 415, 501)
+
+
+class _Watcher(Protocol):
+    """Receives the outcome of requests; implemented by the transport."""
+
+    kind: str
+    problem: str
+    status: int
+    challenge: str
+
+    def note_broken(self, reason: str) -> None:
+        """Record that the server is unreachable or has forgotten the session."""
+
+    def note_rejected(self) -> None:
+        """Record that a POST was rejected as by a server without this endpoint."""
+
+
+class ServerHttpClient(httpx2.AsyncClient):
+    """An HTTP client for one server; its headers are sent to that server's origin only.
+
+    Args:
+        server: The server's configuration.
+        watcher: Receives the outcome of requests.
+        login: Adds tokens and logs in.
+        is_public: Whether the URL leads to the internet only; see `check_peer`.
+    """
+
+    def __init__(
+        self, server: ServerConfig, watcher: _Watcher, login: Login | None = None, is_public: bool = False
+    ) -> None:
+        read_s = max(server.timeout_s, server.connect_s) + _SPARE_S
+        super().__init__(
+            headers={**server.headers, "accept-encoding": "gzip"},
+            timeout=httpx2.Timeout(_CONNECT_S, read=read_s, write=_WRITE_S),
+            follow_redirects=False,
+            verify=get_tls_context(),
+            trust_env=not is_loopback(server.url),  # proxies of the environment
+        )
+        self._server, self._is_public = server, is_public
+        self._watcher, self._login = watcher, login
+        self._streams: deque[float] = deque(maxlen=MAX_STREAMS)
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request, following redirects on the same origin that keep the method (307, 308)."""
+        _set_read_timeout(request)
+        response = await self._send_once(request, options)
+        for _ in range(self.max_redirects):
+            following = response.next_request
+            if (
+                following is None
+                or following.method != request.method
+                or not has_same_origin(following.url, request.url)
+            ):
+                break
+            await response.aclose()
+            response = await self._send_once(following, options)
+        return response
+
+    async def _send_once(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        options = {**options, "stream": True, "follow_redirects": False}
+        match request.method:
+            case "DELETE":
+                return await self._end_session(request, options)
+            case "GET":
+                await self._limit_stream_rate()
+                return await self._send_with_token(request, options)
+        try:
+            response = await self._send_with_token(request, options)
+            if wait_s := _retry_after_s(response):
+                await anyio.sleep(wait_s)
+                response = await self._send_with_token(request, options)
+            return response
+        except ChatError as error:
+            self._watcher.problem, self._watcher.status = error.message, 0
+            is_refusal = self._login is not None and self._login.error is error
+            return _error_response(request, error.message, LOGIN_REFUSED if is_refusal else None)
+        except httpx2.ReadTimeout:
+            return _error_response(request, _UNUSABLE.format("no response arrived"))
+        except httpx2.TransportError as error:
+            reason = str(error) or type(error).__name__
+            self._watcher.note_broken(f"cannot be reached: {reason}")
+            return _error_response(request, _UNUSABLE.format(reason))
+
+    async def _send_with_token(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        """Send with the login's token; only requests that a caller awaits may start a login."""
+        send = partial(self._send_checked, options=options)
+        if self._login is None:
+            return await send(request)
+        return await self._login.send(request, send, request.method != "GET" or self._watcher.kind == "sse")
+
+    async def _send_checked(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        if self._login:
+            self._watcher.problem = ""  # such as a 401 before a login
+        request.extensions["trace"] = self._check_peer
+        return await self._bound_body(await super().send(request, **options))
+
+    async def _check_peer(self, event: str, info: Mapping[str, Any]) -> None:
+        """Check the address of each new connection before anything is sent (httpx, Extensions, "trace")."""
+        if event == "connection.connect_tcp.complete":
+            stream = info["return_value"]
+            try:
+                check_peer(self._server, str(stream.get_extra_info("server_addr")[0]), self._is_public)
+            except ChatError:
+                await stream.aclose()
+                raise
+
+    async def _end_session(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        """Send the DELETE that ends a session, waiting at most 1 s."""
+        with anyio.move_on_after(_DELETE_S):
+            try:
+                if self._login:
+                    self._login.add_token(request)
+                return await self._send_checked(request, options)
+            except (httpx2.HTTPError, ChatError):
+                pass
+        return httpx2.Response(204, request=request)
+
+    async def _limit_stream_rate(self) -> None:
+        """Limit reconnects to a server that ends its event streams at once (python-sdk #3257)."""
+        if len(self._streams) == MAX_STREAMS:
+            await anyio.sleep(max(0.0, self._streams[0] + _STREAMS_S - time.monotonic()))
+        self._streams.append(time.monotonic())
+
+    async def _bound_body(self, response: httpx2.Response) -> httpx2.Response:
+        """Return the response with a bounded body, and record its status."""
+        body = DecodedBody(response)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.is_success and kind == "text/event-stream":
+            self._watcher.problem = ""
+            request_id = _read_request_id(response.request)
+            return copy_response(response, stream=body if request_id is None else AnswerEvents(body, request_id))
+        try:
+            content = await body.read_all()
+        except UnreadableBodyError as error:
+            return _error_response(response.request, _UNUSABLE.format(error))
+        finally:
+            await response.aclose()
+        if response.is_success:
+            self._watcher.problem = ""
+            return copy_response(response, content=prune_deep_lists(content) if kind == "application/json" else content)
+        return self._note_status(copy_response(response, content=content))
+
+    def _note_status(self, response: httpx2.Response) -> httpx2.Response:
+        request, status = response.request, response.status_code
+        if request.method != "GET" or self._watcher.kind == "sse":  # that there is no stream is no request's problem
+            self._watcher.problem, self._watcher.status = f"HTTP {status} {response.reason_phrase}".strip(), status
+            self._watcher.challenge = response.headers.get("www-authenticate", "")
+        if status == 404 and "mcp-session-id" in request.headers:
+            if _expects_response(request):  # the sender of the request starts a new session
+                return _error_response(request, "the session is lost", SESSION_LOST)
+            self._watcher.note_broken("has lost the session")
+        elif request.method == "POST" and status in _REJECTING_STATUSES and not _is_jsonrpc(response.content):
+            self._watcher.note_rejected()
+        return response
+
+
+def _is_jsonrpc(content: bytes) -> bool:
+    """Tell whether a body is a JSON-RPC message, so that its sender supports the protocol."""
+    try:
+        return "jsonrpc" in json.loads(content)
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def _set_read_timeout(request: httpx2.Request) -> None:
+    """Set the read timeout: none for an event stream, 10 s where no response body is expected.
+
+    The SDK sends nothing else until a notification is accepted (2.3.0).
+    """
+    if request.method == "GET" or not _expects_response(request):
+        read_s = None if request.method == "GET" else _ACCEPT_S
+        request.extensions["timeout"] = {**request.extensions.get("timeout", {}), "read": read_s}
+
+
+def _expects_response(request: httpx2.Request) -> bool:
+    """Tell whether a POST carries a JSON-RPC request, as opposed to a notification or a response."""
+    return _read_request_id(request) is not None
+
+
+def _read_request_id(request: httpx2.Request) -> int | str | None:
+    """Return the id of the JSON-RPC request that a POST carries; None for anything else."""
+    try:
+        message = json.loads(request.content) if request.method == "POST" else {}
+    except ValueError:
+        return None
+    return message.get("id") if "method" in message else None
+
+
+def _retry_after_s(response: httpx2.Response) -> float:
+    """Return the seconds of Retry-After of a 429 response if at most 10, else 0."""
+    value = response.headers.get("retry-after", "")
+    wait_s = float(value) if value.isdecimal() else math.inf
+    return wait_s if response.status_code == 429 and wait_s <= _MAX_RETRY_WAIT_S else 0.0
+
+
+def _error_response(request: httpx2.Request, message: str, data: str | None = None) -> httpx2.Response:
+    """Return a response that the SDK treats as this request's error; other exceptions end its whole client."""
+    error = {"code": INTERNAL_ERROR, "message": message, "data": data}
+    return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
+
+
+def has_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
+    """Tell whether scheme, host and port are equal."""
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)

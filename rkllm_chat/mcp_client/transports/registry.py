@@ -1,0 +1,93 @@
+"""TRANSPORTS: the ways to reach an MCP server.
+
+A transport is an async context manager that yields a read and a write stream, which is what `mcp.Client` takes. To add
+one, write a subclass of Transport and a row. Each module is imported on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...config.settings import ServerConfig
+from ...core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from .base import Transport
+
+_TransportFactory = Callable[[ServerConfig, Path], "Transport"]
+
+
+def make_stdio(server: ServerConfig, log: Path) -> Transport:
+    """Return the transport for a command, over its standard input and output."""
+    from .stdio import StdioTransport
+
+    return StdioTransport(server, log)
+
+
+def make_http(server: ServerConfig, log: Path) -> Transport:
+    """Return the transport for a URL with streamable HTTP."""
+    from .http import HttpTransport
+
+    return HttpTransport(server, log, ("http",))
+
+
+def make_sse(server: ServerConfig, log: Path) -> Transport:
+    """Return the transport for a URL with HTTP and server-sent events (MCP 2024-11-05)."""
+    from .http import HttpTransport
+
+    return HttpTransport(server, log, ("sse",))
+
+
+def _http_or_sse(server: ServerConfig, log: Path) -> Transport:
+    """Return the transport for a URL of unknown kind; tries streamable HTTP first, then SSE."""
+    from .http import HttpTransport
+
+    return HttpTransport(server, log, ("http", "sse", "http"))
+
+
+def make_websocket(server: ServerConfig, log: Path) -> Transport:
+    """Return the transport for a ws:// or wss:// URL."""
+    from .websocket import WebSocketTransport
+
+    return WebSocketTransport(server, log)
+
+
+TRANSPORTS: dict[str, _TransportFactory] = {
+    "stdio": make_stdio,
+    "http": make_http,
+    "sse": make_sse,
+    "websocket": make_websocket,
+}
+
+
+def make_transport(server: ServerConfig, log: Path, *, url_kind: str = "") -> Transport:
+    """Return the configured transport, not yet entered; by default the kind follows from command or URL.
+
+    Args:
+        server: The server's configuration.
+        log: The server's log file.
+        url_kind: The `kind` of an earlier connection to the same URL.
+
+    Raises:
+        ConfigError: The transport is unknown, or does not fit command or URL.
+        ConnectError: The command or the working folder does not exist.
+    """
+    name = server.transport or url_kind or _guess_name(server)
+    if not name:
+        return _http_or_sse(server, log)
+    if name not in TRANSPORTS:
+        known = ", ".join(TRANSPORTS)
+        raise ConfigError(f'Server "{server.name}": there is no transport "{name}".', f"Use one of {known}.")
+    wanted = "command" if name == "stdio" else "url"
+    if not getattr(server, wanted):
+        raise ConfigError(f'Server "{server.name}": the transport "{name}" needs a {wanted}.')
+    return TRANSPORTS[name](server, log)
+
+
+def _guess_name(server: ServerConfig) -> str:
+    """Return the transport that a command or a ws:// URL implies; "" for HTTP, where both kinds must be tried."""
+    if server.command:
+        return "stdio"
+    return "websocket" if server.url.startswith(("ws://", "wss://")) else ""

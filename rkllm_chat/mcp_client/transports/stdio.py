@@ -1,0 +1,228 @@
+"""Transport to a server process: one JSON-RPC message per line over standard input and output.
+
+Neither blocks nor grows, whatever the server writes or does not read: lines have a limit, standard error goes to a
+small log, and a server that does not read its input for the duration of a call's limit is stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+from mcp.shared.message import SessionMessage
+
+from ...config.settings import ServerConfig
+from ...core.errors import ConnectError
+from ..process.launch import find_command, find_working_folder, plan_start
+from ..process.process_group import ProcessGroup
+from ..process.start import describe_exit
+from .base import Transport
+from .framing import MAX_DISCARDED_BYTES, MB, LineSplitter
+
+_READ_SIZE = 1 << 18
+_MAX_UNWRITTEN_BYTES = 32 * MB
+_MAX_DRAINED_BYTES = 4 * MB
+_PLAN_S = 20.0
+_EXIT_S = 0.1
+_FLUSH_S = 0.3
+_GRACE_S = 1.0
+_POLL_S = 0.02
+
+
+class StdioTransport(Transport):
+    """Starts the server's command. Raises ConnectError if it cannot be started."""
+
+    _process: ProcessGroup
+
+    def __init__(self, server: ServerConfig, log: Path) -> None:
+        super().__init__(server, log)
+        self.kind = "stdio"
+        find_command(server), find_working_folder(server)
+        self._unwritten = bytearray()
+        self._is_started = False
+        self._written = self._received = 0
+        self._read_check: asyncio.TimerHandle | None = None
+        self._stop_timer: asyncio.TimerHandle | None = None
+        self._stopped = asyncio.Event()
+        self._exited = asyncio.Event()
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def _open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines = LineSplitter(self._tracker.receive_line, self._tracker.reject_line)
+        try:
+            start = await asyncio.wait_for(asyncio.to_thread(plan_start, self.server, self.roots), _PLAN_S)
+            self.sandbox = start.sandbox
+            self._process = ProcessGroup(start)
+        except OSError as error:
+            reason = f'Server "{self.server.name}": {self.server.command} cannot be started: {error.strerror}.'
+            raise ConnectError(reason, server=self.server.name) from error
+        self._is_started = True
+        self._loop.add_reader(self._process.stdout, self._read_output)
+        self._loop.add_reader(self._process.stderr, self._read_errors)
+        self._loop.add_reader(self._process.pidfd, self._handle_exit)
+
+    def explain_denial(self, text: str) -> str:
+        """Return which sandbox setting would allow what the server complains about, else ""."""
+        if self.sandbox is None or not self._is_started or self._stopped.is_set():
+            return ""
+        outermost = self._process.pid  # bubblewrap's first process is outside the sandbox's network
+        inner = [pid for pid in self._process.list_running() if pid != outermost]
+        return self.sandbox.explain_denial(inner, text)
+
+    def _read_output(self) -> int:
+        data = self._read(self._process.stdout, self._stop_soon)
+        has_begun = self._received == 0
+        self._received += len(data)
+        if not self._stopped.is_set():
+            if has_begun and self._read_check:
+                self._schedule_read_check()
+            self._lines.feed(data)
+            if self._lines.discarded > MAX_DISCARDED_BYTES:
+                self._tracker.reject_line(self._lines.head, self._lines.discarded)
+                self._stop(f"sent more than {MAX_DISCARDED_BYTES // MB} MB on one line", is_patient=False)
+        return len(data)
+
+    def _read_errors(self) -> int:
+        data = self._read(self._process.stderr)
+        self._log.write_stderr(data)
+        return len(data)
+
+    def _read(self, pipe: int, at_end: Callable[[str], None] | None = None) -> bytes:
+        try:
+            data = os.read(pipe, _READ_SIZE)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(pipe)
+            if at_end:
+                at_end("closed its standard output")
+        return data
+
+    def _handle_exit(self) -> None:
+        """Handle the process's exit: read what it wrote until then, and stop its children."""
+        self._loop.remove_reader(self._process.pidfd)
+        self._exited.set()
+        self.exit_code = self._process.exit_code
+        self._drain(self._read_errors)
+        self._drain(self._read_output)
+        self._stop(describe_exit(self.exit_code or 0))
+
+    def _drain(self, read: Callable[[], int]) -> None:
+        """Read the rest of a pipe; limited, because a child may still be writing."""
+        left = _MAX_DRAINED_BYTES
+        while left > 0 and (size := read()):
+            left -= size
+
+    def _stop_soon(self, reason: str) -> None:
+        """Stop shortly after a pipe was closed; if the process exits meanwhile, its exit code is the reason."""
+        if self._stop_timer is None:
+            self._stop_timer = self._loop.call_later(_EXIT_S, self._stop, reason)
+
+    def _put(self, message: SessionMessage, text: str) -> None:  # noqa: ARG002 - only the text is sent
+        if self._stopped.is_set():
+            return
+        line = f"{text}\n".encode()
+        self._unwritten += line
+        self._written += len(line)
+        self._write()
+        if len(self._unwritten) > _MAX_UNWRITTEN_BYTES:
+            self._stop("does not read its input")
+        elif self._read_check is None:
+            self._schedule_read_check()
+
+    def _write(self) -> None:
+        """Write what the pipe accepts; the event loop calls again for the rest."""
+        pipe = self._process.stdin
+        try:
+            while self._unwritten:
+                del self._unwritten[: os.write(pipe, self._unwritten)]
+            self._loop.remove_writer(pipe)
+        except BlockingIOError:
+            self._loop.add_writer(pipe, self._write)
+        except OSError:
+            self._unwritten.clear()
+            self._loop.remove_writer(pipe)
+            self._stop_soon("closed its standard input")
+
+    def _schedule_read_check(self) -> None:
+        """Stop a server that neither reads nor writes for the duration of a call's limit."""
+        if self._read_check:
+            self._read_check.cancel()
+        # Until its first output it may still be starting.
+        limit_s = self.server.timeout_s if self._received else max(self.server.timeout_s, self.server.connect_s)
+        before = self._read_by_server(), self._received
+
+        def check() -> None:
+            self._read_check = None
+            if self._read_by_server() == self._written:
+                return
+            if (self._read_by_server(), self._received) == before:
+                self._stop(f"did not read its input for {limit_s:g} s")
+            else:
+                self._schedule_read_check()
+
+        self._read_check = self._loop.call_later(limit_s, check)
+
+    def _read_by_server(self) -> int:
+        """Return how many bytes the server has read from its input pipe."""
+        waiting = fcntl.ioctl(self._process.stdin, termios.FIONREAD, b"\0" * 4)
+        return self._written - len(self._unwritten) - int.from_bytes(waiting, sys.byteorder)
+
+    def _stop(self, reason: str, is_patient: bool = True) -> None:
+        """End the connection, the process and its children."""
+        if not self._stopped.is_set():
+            self._stopped.set()
+            self._end(reason)
+            self._stopping = self._loop.create_task(self._end_process(is_patient))
+
+    async def _close(self) -> None:
+        if self._is_started:
+            await self._flush()
+            self._stop("was ended")
+        if self._stopping:
+            await self._stopping
+
+    async def _flush(self) -> None:
+        """Give the server 0.3 s to read what has not been written yet."""
+        end = self._loop.time() + _FLUSH_S
+        while self._unwritten and self._loop.time() < end and not self._stopped.is_set():  # noqa: ASYNC110 - short
+            await asyncio.sleep(_POLL_S)
+
+    async def _end_process(self, is_patient: bool) -> None:
+        """Close the input, then send SIGTERM, then SIGKILL; the first two steps get 1 s each."""
+        process = self._process
+        try:
+            for timer in (self._read_check, self._stop_timer):
+                if timer:
+                    timer.cancel()
+            self._loop.remove_writer(process.stdin)
+            process.close_stdin()
+            if is_patient:
+                await self._wait_exit(_GRACE_S)
+                if process.send_signal(signal.SIGTERM):
+                    process.send_signal(signal.SIGCONT)  # a stopped process receives no other signal
+                    await self._wait_for_all(_GRACE_S)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            for pipe in (process.stdout, process.stderr, process.pidfd):
+                self._loop.remove_reader(pipe)
+            process.close()
+
+    async def _wait_exit(self, limit_s: float) -> None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._exited.wait(), limit_s)
+
+    async def _wait_for_all(self, limit_s: float) -> None:
+        end = self._loop.time() + limit_s
+        while self._process.list_running() and self._loop.time() < end:  # noqa: ASYNC110 - the kernel sends no event
+            await asyncio.sleep(_POLL_S)

@@ -1,0 +1,89 @@
+"""Registry of the bundled MCP servers, which `rkllm-chat serve NAME` runs.
+
+Each server package defines `add_options(parser)`, its command line options besides the common ones, and
+`build_server(options)`, which returns an `MCPServer` or raises a ChatError. Servers do not depend on the transport.
+The MCP SDK is slow to import, so packages import it in `build_server`. The first line of a package's docstring is
+its help text.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ..core.errors import UsageError
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+__all__ = ["BUNDLED", "build_server", "parse_port", "read_options"]
+
+BUNDLED: dict[str, str] = {
+    "board": "rkllm_chat.mcp_servers.board",
+    "claude": "rkllm_chat.mcp_servers.claude",
+    "llm": "rkllm_chat.mcp_servers.llm",
+    "remote": "rkllm_chat.mcp_servers.remote",
+}
+
+
+def read_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line of `serve`.
+
+    Returns:
+        `name`, `http`, `host`, `token_env`, `no_token` and the options of the server.
+
+    Raises:
+        UsageError: Options contradict each other.
+        SystemExit: With code 2, for unknown options.
+    """
+    parser = argparse.ArgumentParser(prog="rkllm-chat serve", description="Run a bundled MCP server.")
+    names = parser.add_subparsers(dest="name", metavar="NAME", required=True)
+    for name, module in BUNDLED.items():
+        package = import_module(module)
+        about = (package.__doc__ or "").partition("\n")[0]
+        own = names.add_parser(name, help=about, description=about)
+        package.add_options(own)
+        _add_http_options(own)
+    options = parser.parse_args(arguments)
+    if options.http is None and (options.host or options.token_env or options.no_token):
+        hint = "Without --http the server uses standard input and output."
+        raise UsageError("--host, --token-env and --no-token require --http.", hint)
+    if options.no_token and (options.host or options.token_env):
+        reason = "With --host other machines can reach the server, so it requires a token."
+        raise UsageError(reason if options.host else "--token-env and --no-token exclude each other.")
+    return options
+
+
+def _add_http_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the HTTP transport."""
+    add = parser.add_argument
+    add(
+        "--http",
+        metavar="PORT",
+        type=parse_port,
+        help="serve streamable HTTP on loopback instead of stdio; 0 selects a free port",
+    )
+    add("--host", metavar="ADDRESS", default="", help="address to listen on instead of 127.0.0.1")
+    add(
+        "--token-env",
+        metavar="VAR",
+        default="",
+        help="environment variable with the token that requests must send (default: one that is made and stored)",
+    )
+    add("--no-token", action="store_true", help="let every program and user of this machine call the server")
+
+
+def parse_port(text: str) -> int:
+    """Parse a port number, 0 to 65535."""
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError("must be from 0 to 65535")
+    return number
+
+
+def build_server(options: argparse.Namespace) -> MCPServer:
+    """Return the server that the command line names. Raises ChatError."""
+    server: MCPServer = import_module(BUNDLED[options.name]).build_server(options)
+    return server

@@ -1,0 +1,147 @@
+"""Limits of the HTTP servers: requests that are never completed, and sessions that are never used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import h11
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+REQUEST_S = 10.0
+"""Deadline for a request to arrive completely, counted from the connection or from its first byte."""
+_SESSION_HEADER = b"mcp-session-id"
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP connection that is closed if a request does not arrive in time; uvicorn itself waits for ever."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Start the deadline of the first request."""
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(REQUEST_S, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Start the deadline of a request with its first byte, stop it with its last one."""
+        super().data_received(data)
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._deadline = self._deadline or self.loop.call_later(REQUEST_S, self.transport.close)
+        else:
+            self._stop_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the deadline."""
+        self._stop_deadline()
+        super().connection_lost(exc)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+        self._deadline = None
+
+
+@dataclass
+class _Session:
+    """A session that a client has opened.
+
+    Attributes:
+        has_requests: Whether it was used after it was opened.
+        in_flight: Number of its requests that are being answered, open streams included.
+    """
+
+    has_requests: bool = False
+    in_flight: int = 0
+
+
+class SessionLimit:
+    """ASGI middleware that ends an idle session where a new one would exceed the limit.
+
+    A limit alone would let anyone who opens sessions lock others out until they expire, and so would a limit of new
+    sessions per second. A session that was only opened ends first, then the one that was not used for the longest
+    time; its client gets 404 and opens a new one (MCP 2025-11-25, Transports, Session Management). Sessions with a
+    request in flight stay.
+    """
+
+    def __init__(self, app: ASGIApp, max_sessions: int) -> None:
+        self._app, self._max_sessions = app, max_sessions
+        self._sessions: dict[bytes, _Session] = {}  # the least recently used first
+        self._opening: set[object] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer an ASGI request."""
+        identity = dict(scope["headers"]).get(_SESSION_HEADER) if scope["type"] == "http" else None
+        if session := self._sessions.pop(identity or b"", None):
+            assert identity
+            self._sessions[identity] = session
+            await self._use(identity, session, scope, receive, send)
+        elif identity is None and scope.get("method") == "POST":
+            await self._open(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _use(self, identity: bytes, session: _Session, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of a session, and forget the session once it has ended."""
+
+        def observe(status: int, _: dict[bytes, bytes]) -> None:
+            if status == 404 or (scope["method"] == "DELETE" and status < 400):
+                self._sessions.pop(identity, None)
+
+        session.has_requests = True
+        session.in_flight += 1
+        try:
+            await self._app(scope, receive, _observing(send, observe))
+        finally:
+            session.in_flight -= 1
+
+    async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that may open a session."""
+        opening = object()
+
+        def observe(status: int, headers: dict[bytes, bytes]) -> None:
+            self._opening.discard(opening)
+            if status < 400 and _SESSION_HEADER in headers:
+                self._sessions[headers[_SESSION_HEADER]] = _Session()
+
+        self._opening.add(opening)
+        try:
+            while len(self._sessions) + len(self._opening) > self._max_sessions and await self._end_one(scope):
+                pass
+            await self._app(scope, receive, _observing(send, observe))
+        finally:
+            self._opening.discard(opening)
+
+    async def _end_one(self, scope: Scope) -> bool:
+        """End a session without requests in flight; return whether there was one."""
+        idle = [identity for identity, session in self._sessions.items() if not session.in_flight]
+        unused = [identity for identity in idle if not self._sessions[identity].has_requests]
+        if not idle:
+            return False
+        identity = (unused or idle)[0]
+        del self._sessions[identity]
+        await self._app(
+            {**scope, "method": "DELETE", "headers": [(_SESSION_HEADER, identity)]}, _receive_nothing, _ignore
+        )
+        return True
+
+
+def _observing(send: Send, observe: Callable[[int, dict[bytes, bytes]], None]) -> Send:
+    """Return `send`, which also shows status and headers of the response to `observe`."""
+
+    async def watch(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            observe(message["status"], dict(message.get("headers", ())))
+        await send(message)
+
+    return watch
+
+
+async def _receive_nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _ignore(_: Message) -> None:
+    """Discard a response."""

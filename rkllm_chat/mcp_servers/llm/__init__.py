@@ -1,0 +1,74 @@
+"""An MCP server that lends the local model to other programs.
+
+`server.py` defines the MCP tools, `model.py` loads and runs the model, `summary.py` splits long texts. The model is
+loaded at its first use: a server without calls uses no memory, and listing the tools is fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...backends import BACKENDS
+from ...config.loader import load_settings
+from ...config.settings import Settings
+from ...config.value_checks import check_values
+from ...core.errors import UsageError
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command line options of this server."""
+    add = parser.add_argument
+    add("--model", metavar="PATH", help="a .gguf or .rkllm file (default: the configured one)")
+    add("--backend", metavar="NAME", help=f"auto, {', '.join(BACKENDS)} (default: auto)")
+    add("--config", metavar="FILE", default="", help="use only this configuration file")
+    add("--context", metavar="N", type=int, help="context size in tokens (default: that of the model)")
+    add("--max-tokens", metavar="N", type=int, help="token limit of a reply (default: 1024)")
+    add(
+        "--temperature",
+        metavar="X",
+        type=float,
+        help="0 is greedy (default: that of the model, else 0.6)",
+    )
+    add(
+        "--folder",
+        metavar="DIR",
+        action="append",
+        help="folder whose files may be summarized; may be repeated (default: none)",
+    )
+
+
+def build_server(options: argparse.Namespace) -> MCPServer:
+    """Return the server; the model is loaded at its first use.
+
+    Raises:
+        ConfigError: The configuration is invalid.
+        UsageError: A folder does not exist, or the backend is unknown.
+    """
+    settings = read_settings(options)
+    folders = [Path(folder).expanduser().absolute() for folder in options.folder or ()]
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"There is no folder {folder}.")
+    from . import server
+
+    return server.build_server(settings, folders)
+
+
+def read_settings(options: argparse.Namespace) -> Settings:
+    """Return the configured settings, overridden by the command line."""
+    settings = load_settings(options.config)
+    chat = {"model": options.model, "backend": options.backend, "context_tokens": options.context}
+    written = {"max_tokens": options.max_tokens, "temperature": options.temperature}
+    chat, written = ({key: value for key, value in one.items() if value is not None} for one in (chat, written))
+    for table in (chat, written):
+        check_values(table, "the command line", "serve llm")
+    settings = replace(settings, **chat, generation=replace(settings.generation, **written))
+    if settings.backend not in ("auto", *BACKENDS):
+        raise UsageError(f'There is no backend "{settings.backend}".', f"Use one of auto, {', '.join(BACKENDS)}.")
+    return settings

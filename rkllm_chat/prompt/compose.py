@@ -1,0 +1,155 @@
+"""Compose the messages for a backend from history and tools. Pure; the result only grows at its end.
+
+The system text comes first and depends only on the system prompt, the tools and the space for them, so its bytes stay
+the same across turns and the engine's KV cache stays valid. Text that helps with one question precedes that question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from ..calls.formats import FORMATS, Format
+from ..calls.tool_names import DESCRIBE, MORE
+from ..core import i18n as language
+from ..core.i18n import Words
+from ..core.identity_cache import cache_by_identity
+from ..core.messages import Message, Tool
+from .tool_catalogue import Catalogue, make_catalogue
+from .untrusted_text import fence_untrusted, neutralize, neutralize_line
+
+
+def compose_prompt(
+    history: Sequence[Message],
+    tools: Iterable[Tool],
+    words: Words | None = None,
+    system: str = "",
+    tool_format: str = "json",
+    catalogue: Catalogue | None = None,
+) -> list[Message]:
+    """Build the messages to send, with the roles system, user and assistant, which every model family supports.
+
+    Results of the calls of one reply are joined into one user message.
+
+    Args:
+        history: Visible messages.
+        tools: Tools for the default catalogue.
+        words: Model-facing sentences; English if None.
+        system: Replaces the first sentence of the system text.
+        tool_format: Row of FORMATS.
+        catalogue: Tool list for the system text; by default all tools in full.
+    """
+    words = words or language.load()
+    call_format = FORMATS[tool_format]
+    catalogue = catalogue or make_catalogue(tools, words, call_format, 0, lambda _: 0)
+    composed: list[Message] = []
+    for is_tool_run, group in groupby(history, key=lambda message: message.role == "tool"):
+        messages = list(group)
+        if is_tool_run:
+            composed.append(_tool_turn(messages, words, call_format, words.code))
+        else:
+            composed += [add_signatures(message, words) for message in messages]
+    return [Message("system", _system_text(catalogue, words, system, call_format)), *composed]
+
+
+def _system_text(catalogue: Catalogue, words: Words, system: str, call_format: Format) -> str:
+    """Build the system message: role of the model, available tools, and how to write a call."""
+    parts = [system or words("prompt.system")]
+    if catalogue.lines:
+        parts.append(catalogue.render(words, call_format))
+        parts.append(f"{words('prompt.call')}\n{call_format.example}")
+    return "\n\n".join(parts)
+
+
+def add_signatures(message: Message, words: Words) -> Message:
+    """Put the signatures of tools that may help before the text of a user message."""
+    if not message.tools:
+        return message
+    return replace(message, text="\n".join([words("prompt.may_help"), *message.tools, "", message.text]))
+
+
+def compose_native_prompt(
+    history: Sequence[Message],
+    words: Words,
+    system: str = "",
+    tool_format: str = "json",
+    catalogue: Catalogue | None = None,
+) -> list[Message]:
+    """Build the messages for an engine with its own tool support; roles of results are preserved.
+
+    Such an engine places its tools at the start of the prompt. If they do not all fit there, it receives only
+    `describe_tool`, which enables its tool support and never changes; `catalogue` and the signatures for a question are
+    part of the text, as for other engines, and calls are parsed from the text.
+    """
+    call_format = FORMATS[tool_format]
+    head = Message("system", _system_text(catalogue or Catalogue(), words, system, call_format))
+    return [
+        head,
+        *(
+            add_signatures(_neutralize_result(message, explain_next_page([message], words, call_format)), words)
+            for message in history
+        ),
+    ]
+
+
+@cache_by_identity(max_entries=1024)
+def _tool_turn(messages: Sequence[Message], words: Words, call_format: Format, _language: str) -> Message:
+    """Join the results of one reply's calls and the feedback on unreadable calls into one message.
+
+    `_language` is part of the cache key: the language of `words` may change.
+    """
+    parts = [*(render_result(message, words) for message in messages), *explain_next_page(messages, words, call_format)]
+    if any(message.result for message in messages):
+        parts.append(words("prompt.answer"))
+    return Message("user", "\n".join(parts))
+
+
+def render_result(message: Message, words: Words) -> str:
+    """Return a result below a heading with its tool, or our own feedback unchanged."""
+    if message.result is None:
+        return message.text
+    if is_tool_description(message):
+        return message.text
+    key = "prompt.result" if message.result.status == "completed" else "prompt.failed"
+    heading = words(key, tool=neutralize_line(message.result.tool))
+    return (
+        f"{heading}\n{_neutralize_result(message).text}"
+        if _is_correction(message)
+        else fence_untrusted(heading, message.text, words)
+    )
+
+
+def explain_next_page(messages: Iterable[Message], words: Words, call_format: Format) -> list[str]:
+    """Return lines that explain how to read the rest of the first truncated result; that tool is not listed."""
+    next_page = next((message.more for message in messages if message.more), None)
+    return [words("prompt.read_on"), call_format.render_call(MORE, next_page)] if next_page else []
+
+
+def _neutralize_result(message: Message, appended_lines: Sequence[str] = ()) -> Message:
+    """Return a result message for an engine that formats results itself: without a fence, but neutralized.
+
+    Args:
+        message: Message of the history.
+        appended_lines: Our own lines to append.
+    """
+    if message.result is None or is_tool_description(message):
+        return message
+    untrusted = message.result.text if _is_correction(message) else message.text
+    return replace(
+        message, text="\n".join([message.text.replace(untrusted, neutralize(untrusted), 1), *appended_lines])
+    )
+
+
+def is_tool_description(message: Message) -> bool:
+    """Return whether the message describes tools as the system text does, with untrusted parts neutralized."""
+    result = message.result
+    return result is not None and (result.server, result.tool, result.status) == ("", DESCRIBE, "completed")
+
+
+def _is_correction(message: Message) -> bool:
+    """Return whether the message shows the model how to write its call, with the error text embedded."""
+    result = message.result
+    if result is None or message.more is not None:
+        return False
+    return result.text != message.text and result.text in message.text

@@ -1,0 +1,38 @@
+"""EXPORTS: formats in which a conversation can be exported. Each is a pure function of the records and writes no file.
+
+To add a format, write a function of an ExportedConversation and the words, and add a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import tzinfo
+
+from ...core.i18n import Words
+from ..session_records import LogEntry
+from .html import render_html
+from .json_document import render_json
+from .markdown import render_markdown
+from .turns import ExportedConversation, build_conversation
+
+EXPORTS: dict[str, Callable[[ExportedConversation, Words], str]] = {
+    "md": render_markdown,
+    "html": render_html,
+    "json": render_json,
+}
+"""File suffix -> function that renders the conversation."""
+
+
+def export_conversation(
+    format_name: str, name: str, entries: Iterable[LogEntry], words: Words, zone: tzinfo | None = None
+) -> str:
+    """Export a conversation in a format of EXPORTS.
+
+    Args:
+        format_name: Row of EXPORTS.
+        name: Session id.
+        entries: Records of the session.
+        words: Sentences of the user's language.
+        zone: Time zone of the times shown; by default the local one.
+    """
+    return EXPORTS[format_name](build_conversation(name, entries, zone), words)

@@ -1,0 +1,45 @@
+"""Export a conversation as one JSON document with members `session`, `title`, `setup` and `turns`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from ...core.i18n import Words
+from ...core.sanitize import sanitize_json
+from ..session_records import LogEntry, write_entry
+from .turns import (
+    AnswerText,
+    CompactedHistory,
+    ExportedCall,
+    ExportedConversation,
+    ExportedTurn,
+    ReasoningText,
+    TrimmedTurns,
+    TurnPart,
+    UnreadableCall,
+)
+
+_PART_TYPES: dict[type[TurnPart], str] = {
+    AnswerText: "text",
+    ReasoningText: "thought",
+    ExportedCall: "call",
+    UnreadableCall: "unreadable_call",
+    TrimmedTurns: "forgotten",
+    CompactedHistory: "shortened",
+}
+
+
+def render_json(conversation: ExportedConversation, _words: Words) -> str:
+    """Render the conversation as JSON."""
+    setup = write_entry(LogEntry(0, conversation.setup))
+    members = {key: value for key, value in setup.items() if key not in ("kind", "at")}
+    turns = [_turn_to_json(turn, conversation) for turn in conversation.turns]
+    document = {"session": conversation.name, "title": conversation.title, "setup": members, "turns": turns}
+    return sanitize_json(json.dumps(document, ensure_ascii=False, indent=2, default=str)) + "\n"
+
+
+def _turn_to_json(turn: ExportedTurn, conversation: ExportedConversation) -> dict[str, Any]:
+    parts = [{"type": _PART_TYPES[type(part)], **asdict(part)} for part in turn.parts]
+    return {**asdict(turn), "at": conversation.to_local_time(turn.at).isoformat(timespec="seconds"), "parts": parts}

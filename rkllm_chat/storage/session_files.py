@@ -1,0 +1,454 @@
+"""Session files: one per session, one JSON record per line, durable across kills and power failures.
+
+The records are defined in `session_records`. A file is `ID.jsonl` with mode 0600 in a directory of mode 0700, and links
+are not followed. Each record is appended by one write; the file is synced at the end of a turn. Only one program writes
+a session at a time. A torn last line left by a power failure is moved to `ID.torn` before the next record is written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import ConfigError, ModelError, UsageError
+from ..core.messages import Message
+from ..core.private_files import NotOwnedError, ensure_private, make_folder
+from .session_records import LogEntry, Record, TurnFinished, read_entry, write_entry
+
+_SUFFIX = ".jsonl"
+_ID = re.compile(r"\d{6}-[0-9a-z]{4}")
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+_STEPS_PER_S = 12
+"""Time resolution of ids: 86,400 s times this is just under four digits in base 32."""
+
+_MAX_FILE_BYTES = 512 << 20
+_MAX_LINE_BYTES = 16 << 20
+MAX_DEPTH = 128
+_STRING = re.compile(rb'"[^"\\]*(?:\\.?[^"\\]*)*"?', re.DOTALL)
+_CREATE_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
+_APPEND_FLAGS = os.O_RDWR | os.O_APPEND
+
+RedactMember = Callable[[str, str], str]
+
+
+@dataclass(frozen=True)
+class SessionContents:
+    """The content of a session file.
+
+    Attributes:
+        entries: Records that could be parsed.
+        damaged_lines: Number of lines that could not be parsed.
+        torn_line: Last line if it has no newline.
+        size_bytes: Size of the file in bytes.
+    """
+
+    entries: tuple[LogEntry, ...] = ()
+    damaged_lines: int = 0
+    torn_line: bytes = b""
+    size_bytes: int = 0
+
+
+class SessionDirectory:
+    """The directory of sessions; created when the first session is written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def list_ids(self) -> list[str]:
+        """Return all session ids, most recently written first.
+
+        Raises:
+            ConfigError: The directory is a link or is not owned by the user.
+        """
+        try:
+            with self._folder() as folder:
+                names = [name for name in os.listdir(folder) if _is_session_file(name.removesuffix(_SUFFIX), name)]  # noqa: PTH208
+                ages = {name: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns for name in names}
+        except FileNotFoundError:
+            return []
+        return [name.removesuffix(_SUFFIX) for name in sorted(ages, key=lambda name: (ages[name], name), reverse=True)]
+
+    def find_id(self, text: str) -> str:
+        """Return the session id that starts with a text, or whose part after the date does.
+
+        Raises:
+            UsageError: No session or several sessions match.
+        """
+        ids = self.list_ids()
+        matching = (
+            [text]
+            if text in ids
+            else [session_id for session_id in ids if text and _matches_prefix(session_id, text.lower())]
+        )
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            raise UsageError(
+                f'Several sessions begin with "{text}".', f"Write more of the id: {', '.join(matching[:5])}."
+            )
+        similar = get_close_matches(text, ids, n=3, cutoff=0.5) or ids[:3]
+        hint = (
+            f"Similar: {', '.join(similar)}; /sessions in the chat lists all."
+            if similar
+            else "No session is stored yet."
+        )
+        raise UsageError(f'There is no session "{text}".', hint)
+
+    def read(self, name: str, line_prefix: bytes = b"") -> SessionContents:
+        """Read a session.
+
+        Args:
+            name: Session id.
+            line_prefix: Parse only lines that start with these bytes, which is faster.
+
+        Raises:
+            ConfigError: The file is a link, is not owned by the user, or is too large.
+            UsageError: There is no such session.
+        """
+        try:
+            file = self._open(name, os.O_RDONLY)
+        except FileNotFoundError:
+            raise UsageError(f'There is no session "{name}".') from None
+        try:
+            return _read_file(file, self.path / (name + _SUFFIX), line_prefix)
+        finally:
+            os.close(file)
+
+    def create(self, now: float) -> tuple[str, int]:
+        """Create a session file and lock it.
+
+        Args:
+            now: Time in seconds since 1970, for the id.
+
+        Returns:
+            The id and the file descriptor.
+        """
+        make_folder(self.path)
+        for step in range(1000):
+            name = make_session_id(now, step)
+            try:
+                file = self._open(name, _CREATE_FLAGS)
+            except FileExistsError:
+                continue
+            _lock(file)
+            with self._folder() as folder:
+                os.fsync(folder)
+            return name, file
+        raise FileExistsError(f"{self.path}: no id is free")
+
+    def open(self, name: str) -> int | None:
+        """Open and lock a session file for appending, after repairing a torn last line.
+
+        Returns:
+            The file descriptor; None if another program has the session open.
+        """
+        file = self._open(name, _APPEND_FLAGS)
+        if not _lock(file):
+            os.close(file)
+            return None
+        self._repair_last_line(name, file)
+        return file
+
+    def _repair_last_line(self, name: str, file: int) -> None:
+        """Terminate the last line: add a missing newline, or move an incomplete record to the .torn file."""
+        contents = _read_file(file, self.path / (name + _SUFFIX))
+        if not contents.torn_line:
+            return
+        if parse_line(contents.torn_line):
+            os.write(file, b"\n")
+            return
+        torn_file = self._open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, ".torn")
+        try:
+            os.write(torn_file, contents.torn_line + b"\n")
+        finally:
+            os.close(torn_file)
+        os.ftruncate(file, contents.size_bytes - len(contents.torn_line))
+        os.fsync(file)
+
+    def _open(self, name: str, flags: int, ending: str = _SUFFIX) -> int:
+        """Open a regular file of the directory that this user owns, and remove access rights of others."""
+        path = self.path / (name + ending)
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with self._folder() as folder:
+            try:
+                file = os.open(path.name, flags, 0o600, dir_fd=folder)
+            except (FileNotFoundError, FileExistsError):
+                raise
+            except OSError as error:
+                raise ConfigError(f"{path} cannot be opened: {error.strerror}.", "Links are not followed.") from None
+        try:
+            _make_private(file, path, stat.S_IFREG)
+        except BaseException:
+            os.close(file)
+            raise
+        return file
+
+    @contextmanager
+    def _folder(self) -> Iterator[int]:
+        """Open the directory for calls relative to it.
+
+        Raises:
+            FileNotFoundError: It does not exist.
+            ConfigError: It is a link or is not owned by the user.
+        """
+        try:
+            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            hint = "Sessions must be stored in a folder of your own that is not a link."
+            raise ConfigError(f"{self.path} cannot be used: {error.strerror}.", hint) from None
+        try:
+            _make_private(folder, self.path, stat.S_IFDIR)
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def redact_nothing(_member: str, text: str) -> str:
+    """Return the text unchanged; a `RedactMember` that redacts nothing."""
+    return text
+
+
+class SessionLog:
+    """The log of the current session. Its file is created with the first record.
+
+    Records that cannot be written are buffered and written before the next one.
+
+    Attributes:
+        name: Session id; "" until the file exists.
+
+    Args:
+        directory: Directory of sessions.
+        on_error: Called once when writing fails, with the reason, and once with "" when everything is written again.
+        redact: Redacts a text before it is written, given its member name.
+    """
+
+    def __init__(
+        self, directory: SessionDirectory, on_error: Callable[[str], None], redact: RedactMember = redact_nothing
+    ) -> None:
+        self._directory, self._on_error, self._redact = directory, on_error, redact
+        self.name = ""
+        self._file: int | None = None
+        self._pending: list[bytes] = []
+        self._has_failed = False
+
+    def resume(self, name: str) -> bool:
+        """Continue an existing session; return False if another program has it open."""
+        self._file = self._directory.open(name)
+        self.name = name if self._file is not None else ""
+        return self._file is not None
+
+    def copy_entries(self, entries: tuple[LogEntry, ...]) -> None:
+        """Start with records of another session; they are written together with the first new record."""
+        self._pending += [self._make_entry_line(entry) for entry in entries]
+
+    def append(self, record: Record) -> None:
+        """Append a record and sync the file at the end of a turn. Errors are reported to `on_error`, not raised."""
+        self._pending.append(self._make_entry_line(LogEntry(time.time(), record)))
+        try:
+            if self._file is None:
+                self.name, self._file = self._directory.create(time.time())
+            self._write(self._file)
+            if isinstance(record, TurnFinished):
+                os.fsync(self._file)
+        except OSError as error:
+            self._report(f"{error.strerror or error}.")
+        except ConfigError as error:
+            self._report(str(error))
+        else:
+            self._report("")
+
+    def close(self) -> None:
+        """Write buffered records, sync and close the file."""
+        if self._file is None:
+            return
+        try:
+            self._write(self._file)
+            os.fsync(self._file)
+        except OSError as error:
+            self._report(f"{error.strerror or error}.")
+        os.close(self._file)
+        self._file = None
+
+    def _write(self, file: int) -> None:
+        while self._pending:
+            _append(file, self._pending[0])
+            del self._pending[0]
+
+    def _report(self, error_text: str) -> None:
+        if bool(error_text) != self._has_failed:
+            self._has_failed = bool(error_text)
+            self._on_error(error_text)
+
+    def _make_entry_line(self, entry: LogEntry) -> bytes:
+        line = _make_line(write_entry(entry), self._redact)
+        record = entry.record
+        if not _is_within_limits(line) and isinstance(record, Message) and record.result:
+            # the model has read `text`; an oversized line could not be read back, so the rest of the result is dropped
+            result = replace(record.result, text=record.text, structured=None, arguments={})
+            line = _make_line(write_entry(replace(entry, record=replace(record, result=result))), self._redact)
+        return line
+
+
+def read_session(path: Path) -> tuple[LogEntry, ...]:
+    """Read the records of a session file at any path.
+
+    Raises:
+        ModelError: The file is not a session; it is opened in place of a model.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            entries = _read_file(file, path).entries
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}.", "A session is a .jsonl file that the chat saved.") from None
+    if not entries:
+        raise ModelError(f"{path} contains no session.", "A session is a .jsonl file that the chat saved.")
+    return entries
+
+
+def _append(file: int, line: bytes) -> None:
+    """Write a line completely or not at all; raise OSError if the disk is full."""
+    size = os.fstat(file).st_size
+    if (written := os.write(file, line)) < len(line):
+        os.ftruncate(file, size)
+        raise OSError(f"only {written} of {len(line)} bytes could be written")
+
+
+def _make_line(table: dict[str, Any], redact: RedactMember) -> bytes:
+    """Serialize a record as strict JSON on one line, redacted; characters that UTF-8 cannot encode are replaced."""
+    text = json.dumps(to_strict_json(table, redact), ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", errors="replace") + b"\n"
+
+
+def to_strict_json(value: Any, redact: RedactMember, key: str = "", depth: int = 0) -> Any:
+    """Convert a value to strict JSON: NaN and infinities become strings, texts are redacted except for fixed words."""
+    if depth > MAX_DEPTH:
+        return "[too deep]"
+    if isinstance(value, dict):
+        return {str(name): to_strict_json(item, redact, str(name), depth + 1) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_strict_json(item, redact, key, depth + 1) for item in value]
+    if isinstance(value, float) and not -1e308 < value < 1e308:
+        return str(value)
+    if isinstance(value, str) and key not in ("kind", "at", "role", "status", "reason"):
+        return redact(key, value)
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _is_within_limits(line: bytes) -> bool:
+    return len(line) <= _MAX_LINE_BYTES and _depth_of(line) <= MAX_DEPTH
+
+
+def _read_file(file: int, path: Path, line_prefix: bytes = b"") -> SessionContents:
+    """Read the records of an open file and count damaged lines.
+
+    Args:
+        file: File descriptor.
+        path: Path for error messages.
+        line_prefix: Parse only lines that start with these bytes.
+
+    Raises:
+        ConfigError: The file is too large.
+    """
+    size = os.fstat(file).st_size
+    if size > _MAX_FILE_BYTES:
+        raise ConfigError(f"{path} is too large: {size} bytes, at most {_MAX_FILE_BYTES} are read.")
+    with open(file, "rb", closefd=False) as stream:  # a descriptor
+        stream.seek(0)
+        data = stream.read()
+    *lines, torn = data.split(b"\n")  # splitlines() would also split at U+2028 and other characters
+    entries = [parse_line(line) for line in lines if line.startswith(line_prefix) and line.strip(b"\0\r ")]
+    valid = tuple(entry for entry in entries if entry)
+    last = parse_line(torn)
+    return SessionContents((*valid, *([last] if last else [])), len(entries) - len(valid), torn, len(data))
+
+
+def parse_line(line: bytes) -> LogEntry | None:
+    """Parse one line, ignoring zero bytes that a power failure left around it; None if it is not a record."""
+    line = line.strip(b"\0\r ")
+    if not line or not _is_within_limits(line):
+        return None
+    try:
+        return read_entry(json.loads(line.decode("utf-8"), parse_constant=_refuse_constant))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _depth_of(line: bytes) -> int:
+    """Return the nesting depth of JSON without parsing it; 0 if it cannot exceed the limit."""
+    if line.count(b"[") + line.count(b"{") <= MAX_DEPTH:
+        return 0
+    deepest = depth = 0
+    for byte in _STRING.sub(b"", line):
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+def _make_private(file: int, path: Path, kind: int) -> None:
+    """Check type and owner of an open file and remove access rights of others.
+
+    Raises:
+        ConfigError: The type or the owner differs.
+    """
+    try:
+        ensure_private(file, path, kind)
+    except NotOwnedError:
+        raise ConfigError(f"{path} is not a plain file or folder of yours.", "It is not used.") from None
+
+
+def _lock(file: int) -> bool:
+    """Lock a file for writing; return False if another program has locked it.
+
+    File systems without locks always succeed.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def make_session_id(now: float, step: int = 0) -> str:
+    """Return an id `YYMMDD-xxxx` in UTC. The letters encode the time of day, so ids sort by age."""
+    moment = time.gmtime(now)
+    number = int(((moment.tm_hour * 60 + moment.tm_min) * 60 + moment.tm_sec + now % 1) * _STEPS_PER_S) + step
+    letters = "".join(reversed([*_digits(number)]))
+    return f"{time.strftime('%y%m%d', moment)}-{letters}"
+
+
+def _digits(number: int) -> Iterator[str]:
+    for _ in range(4):
+        number, digit = divmod(number, len(_DIGITS))
+        yield _DIGITS[digit]
+
+
+def _is_session_file(name: str, file: str) -> bool:
+    return file.endswith(_SUFFIX) and bool(_ID.fullmatch(name))
+
+
+def _matches_prefix(name: str, text: str) -> bool:
+    return name.startswith(text) or name.partition("-")[2].startswith(text)

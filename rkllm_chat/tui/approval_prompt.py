@@ -1,0 +1,100 @@
+"""Describe a tool call for approval and map the keys of the approval prompts.
+
+No I/O: the front ends ask.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..config.policy import DELETION_WORDS
+from ..core.i18n import Words
+from ..core.messages import Tool
+from ..core.protocols import Consent, Continuation
+from ..core.sanitize import escape_line_visibly, escape_visibly
+
+CONSENT_KEYS: Mapping[str, Consent] = {"y": "once", "a": "always", "n": "no", "q": "stop"}
+CONTINUE_KEYS: Mapping[str, str] = {"c": "continue", "m": "more", "w": "answer", "s": "stop"}
+MORE_ROUNDS_FACTOR = 4
+_MAX_PATH_LENGTH = 4096
+PATH_PATTERN = re.compile(r"~?/|~$|\.\.(?:/|$)|[^\s:]*/\.\.(?:/|$)")
+
+
+def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path | None = None) -> list[str]:
+    """Return the lines that describe a call: server, tool, all arguments and warnings.
+
+    Args:
+        tool: The tool to run.
+        arguments: Its arguments, shown in full.
+        words: The user's language.
+        folder: Paths outside of it are flagged; the current folder by default.
+    """
+    server = escape_line_visibly(tool.server)
+    lines = [words("question.call", tool=escape_line_visibly(tool.name), server=server)]
+    for name, value in arguments.items():
+        lines += indent_lines(f"{escape_line_visibly(name)} = {format_value(value)}")
+    return lines + [f"  {line}" for line in _find_warnings(tool, arguments, words, folder or Path.cwd())]
+
+
+def _find_warnings(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path) -> list[str]:
+    """Return warnings about a call: it is not read-only, it deletes, or it has a path outside `folder`."""
+    warnings = [] if tool.read_only else [words("question.not_read_only")]
+    if DELETION_WORDS.search(tool.name):
+        warnings.append(words("question.deletes"))
+    outside = dict.fromkeys(text for text in _texts_in(arguments) if is_outside(text, folder))
+    return warnings + [words("question.outside", path=escape_line_visibly(path)) for path in outside]
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield all strings in a JSON value, at any depth.
+
+    The schema check has bounded the depth.
+    """
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item)
+
+
+def is_outside(text: str, folder: Path) -> bool:
+    """Whether the text is a path outside `folder`: absolute, in a home folder or with `..`."""
+    if "\n" in text or len(text) > _MAX_PATH_LENGTH or not PATH_PATTERN.match(text):
+        return False
+    try:
+        path = os.path.normpath(folder / Path(text).expanduser())
+    except RuntimeError:  # the home of a user that does not exist
+        return True
+    return path != str(folder) and not path.startswith(f"{folder}{os.sep}".replace("//", "/"))
+
+
+def format_value(value: Any) -> str:
+    """Return the value as JSON; a string with several lines as indented lines."""
+    if isinstance(value, str) and "\n" in value:
+        return "\n" + "\n".join(indent_lines(escape_visibly(value)))
+    return escape_visibly(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def indent_lines(text: str) -> list[str]:
+    """Return the lines of the text with two leading spaces."""
+    return [f"  {line}" for line in text.splitlines()]
+
+
+def parse_continue_answer(answer: str, rounds: int) -> Continuation:
+    """Return the decision for a value of CONTINUE_KEYS after `rounds` tool rounds."""
+    match answer:
+        case "continue":
+            return rounds
+        case "more":
+            return rounds * MORE_ROUNDS_FACTOR
+        case "answer":
+            return "answer"
+    return "stop"

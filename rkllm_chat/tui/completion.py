@@ -1,0 +1,124 @@
+"""Complete the input line: commands and their arguments, files and resources after @.
+
+Servers are queried while the user types, with a timeout; their answers are cached for a few seconds, so that the next
+key finds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, FuzzyCompleter, WordCompleter
+from prompt_toolkit.document import Document
+
+from ..chat.app import App
+from ..core.errors import ChatError
+from ..core.sanitize import sanitize_line
+from .slash_commands import COMMANDS
+from .status_source import StatusSource
+
+_QUERY_TIMEOUT_S = 1.0
+_CACHE_S = 10.0
+MAX_COMPLETIONS = 200
+
+
+class LineCompleter(Completer):
+    """prompt_toolkit completer for the input line."""
+
+    def __init__(self, status_source: StatusSource) -> None:
+        self._status_source = status_source
+        self._cache: dict[str, tuple[float, Sequence[str]]] = {}
+
+    def get_completions(self, *_: object) -> Iterable[Completion]:
+        """Return nothing; completions are asynchronous."""
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        """Yield the completions at the cursor."""
+        before = document.text_before_cursor
+        name, blank, typed = before.partition(" ")
+        app = self._status_source.app
+        if not before.startswith("/"):
+            word = before.rpartition(" ")[2].rpartition("\n")[2]
+            mentions = await self._mentions(app, word[1:]) if word.startswith("@") else ()
+            candidates, word = list(mentions), word[1:]
+        elif not blank:
+            candidates, word = list(COMMANDS), before
+        else:
+            candidates, word = list(await self._arguments(app, name.lower(), typed)), typed.rpartition(" ")[2]
+        descriptions = {candidate: self._explain(candidate) for candidate in candidates} if not blank else {}
+        completer = FuzzyCompleter(
+            WordCompleter(candidates[:MAX_COMPLETIONS], meta_dict=descriptions, WORD=True), WORD=True
+        )
+        for completion in completer.get_completions(Document(word), complete_event):
+            yield completion
+
+    def _explain(self, name: str) -> str:
+        """Return the help line of a command in the user's language."""
+        entry, app = COMMANDS.get(name), self._status_source.app
+        return app.words(f"commands.{entry.names[0][1:]}") if entry and app else ""
+
+    async def _arguments(self, app: App | None, name: str, typed: str) -> Sequence[str]:
+        entry = COMMANDS.get(name)
+        if app is None or entry is None:
+            return ()
+        return await self._query(f"{name} {typed}", lambda: entry.suggest(app, typed))
+
+    async def _mentions(self, app: App | None, word: str) -> Sequence[str]:
+        """Return completions after @: files, resource URIs and template values."""
+        files = list_files(word)
+        if app is None or app.servers is None:
+            return files
+        servers = app.servers
+        uris = await self._query("@", lambda: _list_uris(app))
+        values = await self._query(f"@{word}", lambda: servers.complete_uri(word)) if ":" in word else ()
+        return [*files, *uris, *values]
+
+    async def _query(self, key: str, query: Callable[[], Awaitable[Sequence[str]]]) -> Sequence[str]:
+        """Return a server's answer, cached if recent; empty if it fails or times out."""
+        cached_at, cached = self._cache.get(key, (0.0, ()))
+        if time.monotonic() - cached_at < _CACHE_S:
+            return cached
+        try:
+            answer = await asyncio.wait_for(query(), _QUERY_TIMEOUT_S)
+        except (ChatError, asyncio.TimeoutError):
+            answer = ()
+        now = time.monotonic()
+        cached = [text for text in answer if text == sanitize_line(text)]
+        self._cache = {old: entry for old, entry in self._cache.items() if now - entry[0] < _CACHE_S} | {
+            key: (now, cached)
+        }
+        return cached
+
+
+async def _list_uris(app: App) -> list[str]:
+    """Return the resource URIs of all servers and the literal prefixes of their templates."""
+    assert app.servers
+    uris = [str(resource.uri) for _, resource in await app.servers.list_resources()]
+    return uris + [resource.uri_template.partition("{")[0] for _, resource in await app.servers.list_templates()]
+
+
+def list_files(word: str) -> list[str]:
+    """Return the entries of the folder in a partial path.
+
+    Folders end with a slash; hidden files are listed if the name begins with a dot.
+    """
+    folder, _, partial_name = word.rpartition("/")
+    directory = Path(f"{folder}/" if folder or word.startswith("/") else ".").expanduser()
+    prefix = f"{folder}/" if folder or word.startswith("/") else ""
+    try:
+        entries = sorted(directory.iterdir())[: 5 * MAX_COMPLETIONS]
+        return [
+            f"{prefix}{entry.name}{'/' if entry.is_dir() else ''}"
+            for entry in entries
+            if entry.name == sanitize_line(entry.name)
+            and " " not in entry.name
+            and (not entry.name.startswith(".") or partial_name.startswith("."))
+        ]
+    except OSError:
+        return []

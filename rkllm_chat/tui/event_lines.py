@@ -1,0 +1,166 @@
+"""Write events to a stream and format them as lines; shared by all front ends.
+
+All text is sanitized for the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
+from typing import IO, Any
+
+from ..core.events import (
+    CallsDetected,
+    CallUnreadable,
+    Event,
+    Notice,
+    Page,
+    Table,
+    Text,
+    Thought,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnEnded,
+)
+from ..core.i18n import Words
+from ..core.sanitize import sanitize_for_terminal, sanitize_line
+
+ANSWER_MARK = "◆ "
+DIM, PLAIN = "\x1b[2m", "\x1b[0m"
+_MAX_LINE_LENGTH = 300
+_MAX_ARGUMENTS_LENGTH = 60
+GAP, _MIN_CELL = "  ", 16
+_RESOURCE_READ = ("", "read_resource", "completed")  # server, tool and status of its result
+
+
+class EventPrinter:
+    """Writes events to two streams: `answer` for the reply, `side` for tool lines and notices.
+
+    Leading and trailing white space of an answer is dropped; white space between words is buffered until a word
+    follows.
+    """
+
+    def __init__(self, answer: IO[str], side: IO[str], words: Words, color: bool, mark: str = ANSWER_MARK) -> None:
+        for stream in (answer, side):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="replace")  # without UTF-8, characters become "?" instead of raising
+        self._answer = answer
+        self._side = side
+        self._words = words
+        self._color = color
+        self._mark = mark
+        self._space = self._before = ""
+        self._kind: type[Text] | type[Thought] | None = None
+
+    def show(self, event: Event) -> None:
+        """Write an event."""
+        match event:
+            case Text() | Thought():
+                self._write_text(event)
+            case Table():
+                self._write_lines(format_table(event))
+            case Page(text):
+                self._write_lines(sanitize_for_terminal(text).splitlines())
+            case ToolProgress():
+                self._write_line(_progress_line(event, self._words))
+            case _:
+                if isinstance(event, TurnEnded):
+                    self.end_line()
+                if line := describe_event(event, self._words):
+                    self._write_line(line)
+
+    def end_line(self) -> None:
+        """End the current answer, so that the next output starts on a new line."""
+        if self._kind:
+            self._answer.write((PLAIN if self._kind is Thought and self._color else "") + "\n")
+            self._answer.flush()
+        self._kind = None
+        self._space = ""
+
+    def _write_text(self, event: Text | Thought) -> None:
+        text, self._before = sanitize_for_terminal(event.text, self._before), (self._before + event.text)[-2:]
+        if self._kind is not type(event):
+            text = text.lstrip()
+            if not text:
+                return
+            self.end_line()
+            self._kind = type(event)
+            self._answer.write(self._mark if isinstance(event, Text) else (DIM if self._color else ""))
+        words = text.rstrip()
+        if not words:
+            self._space += text
+            return
+        self._answer.write(self._space + words)
+        self._answer.flush()
+        self._space = text[len(words) :]
+
+    def _write_line(self, text: str) -> None:
+        line = text if len(text) <= _MAX_LINE_LENGTH else text[:_MAX_LINE_LENGTH] + "…"
+        self._write_lines([f"{DIM}{line}{PLAIN}" if self._color else line])
+
+    def _write_lines(self, lines: Sequence[str]) -> None:
+        self.end_line()
+        self._side.write("".join(f"{line}\n" for line in lines))
+        self._side.flush()
+
+
+def describe_event(event: Event, words: Words) -> str:
+    """Return a sanitized one-line description of an event; "" if there is none."""
+    match event:
+        case CallsDetected(count):
+            line = words("terminal.detected_one" if count == 1 else "terminal.detected_many", count=count)
+        case CallUnreadable():
+            line = words("terminal.garbled", detail=event.detail)
+        case ToolStarted():
+            line = words("terminal.calling", tool=event.tool)
+        case ToolFinished(result) if (result.server, result.tool, result.status) == _RESOURCE_READ:
+            line = words("terminal.fetched", uri=result.arguments.get("uri", ""))
+        case ToolFinished(result):
+            line = words(f"terminal.{result.status}", tool=result.tool, text=result.text)
+        case Notice(text):
+            line = text
+        case TurnEnded("length"):
+            line = words("terminal.length")
+        case _:
+            line = ""
+    return sanitize_line(line)
+
+
+def _progress_line(event: ToolProgress, words: Words) -> str:
+    """Return a sanitized line with the progress of a tool."""
+    done = f"{event.progress:g}/{event.total:g}" if event.total else f"{event.progress:g}"
+    return sanitize_line(words("terminal.progress", tool=event.tool, progress=done, message=event.message))
+
+
+def format_table(table: Table, width: int = 0) -> list[str]:
+    """Return the rows of a table with aligned, sanitized cells.
+
+    Args:
+        table: The rows.
+        width: Width in cells; 0 means unlimited. The last column wraps; if it would be narrower than _MIN_CELL, the
+            cells of a row are joined and wrapped as text.
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    from .markdown.cells import wrap_text
+
+    rows = [[sanitize_line(cell) for cell in row] for row in (table.head, *table.rows) if row]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    room = width - sum(widths[:-1]) - len(GAP) * (len(widths) - 1) if width else sum(widths)
+    if room < min(_MIN_CELL, widths[-1]):
+        return [line for row in rows for line in wrap_text(GAP.join(filter(None, row)), width)]
+    lines: list[str] = []
+    for row in rows:
+        start = "".join(set_cell_size(cell, size) + GAP for cell, size in zip(row, widths[:-1], strict=False))
+        first, *rest = wrap_text(row[-1], room)
+        lines += [f"{start}{first}".rstrip(), *(" " * cell_len(start) + line for line in rest)]
+    return lines
+
+
+def summarize_arguments(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments as a short line such as `place="Tokyo"`."""
+    parts = (f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in arguments.items())
+    line = sanitize_line(", ".join(parts))
+    return line if len(line) <= _MAX_ARGUMENTS_LENGTH else line[:_MAX_ARGUMENTS_LENGTH] + "…"

@@ -1,0 +1,278 @@
+"""Render events on the interactive screen: growing answer, running calls, wait states.
+
+Text from the model and from servers is sanitized before it is drawn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..core.events import (
+    Event,
+    Loading,
+    Page,
+    Reading,
+    Table,
+    Text,
+    Thought,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnEnded,
+)
+from ..core.i18n import Words
+from ..core.messages import ToolResult
+from ..core.sanitize import sanitize_for_terminal, sanitize_line
+from .event_lines import ANSWER_MARK, DIM, PLAIN, describe_event, format_table, summarize_arguments
+from .markdown import Growing
+from .markdown.cells import wrap_text
+from .screen import Screen
+from .status_line import format_seconds, format_tokens, progress_bar
+
+_MARGIN = 2
+_MAX_RESULT_LENGTH = 300
+
+
+@dataclass
+class _Running:
+    """A running tool call with its last progress; `started` is on the monotonic clock."""
+
+    server: str
+    tool: str
+    arguments: Mapping[str, Any]
+    started: float = field(default_factory=time.monotonic)
+    progress: ToolProgress | None = None
+
+
+@dataclass
+class ThinkingPhase:
+    """The thinking phase of a reply: its start on the monotonic clock and its length in characters."""
+
+    started: float = field(default_factory=time.monotonic)
+    characters: int = 0
+
+
+class EventView:
+    """Renders the events of successive turns on a screen.
+
+    Attributes:
+        shows_thoughts: Show thoughts in full instead of one line with their length.
+        expect_s: Estimates the prefill time in seconds of a number of tokens, used if the backend does not report its
+            speed; 0.0 if unknown.
+    """
+
+    def __init__(self, screen: Screen, words: Words, color: bool) -> None:
+        self.shows_thoughts = False
+        self.expect_s: Callable[[int], float] = lambda _new: 0.0
+        self._screen, self._words, self._color = screen, words, color
+        self._answer: Growing | None = None
+        self._has_printed_answer = self._is_busy = False
+        self._thinking: ThinkingPhase | None = None
+        self._thoughts: Growing | None = None
+        self._running: list[_Running] = []
+        self._reading: tuple[Reading, float] | None = None
+        self._loading: tuple[Loading, float] | None = None
+        self._waiting: float | None = None
+        screen.layout.open_lines = self.open_lines
+
+    def begin_work(self) -> None:
+        """Mark work as started and show a wait line until its first event."""
+        self._is_busy, self._waiting = True, time.monotonic()
+
+    def end_work(self) -> None:
+        """Mark work as finished and close whatever is still open."""
+        self._close()
+        self._running.clear()
+        self._is_busy, self._waiting, self._reading = False, None, None
+        self._screen.refresh()
+
+    def show(self, event: Event) -> None:
+        """Render an event."""
+        match event:
+            case Text(text):
+                self._add_answer(text)
+            case Thought(text):
+                self._add_thought(text)
+            case Reading():
+                self._reading = (self._with_learned_speed(event), time.monotonic())
+            case Loading():
+                self._loading = (event, time.monotonic())
+            case ToolProgress():
+                self._note_progress(event)
+            case _:
+                self._finish(event)
+        if not isinstance(event, Reading):
+            self._reading = None
+        if not isinstance(event, Loading):
+            self._loading = None
+        self._screen.refresh()
+
+    def open_lines(self) -> list[str]:
+        """Return the unfinished lines: thoughts, answer, running calls, wait state and queued input."""
+        lines: list[str] = []
+        if self._thinking and not self.shows_thoughts:
+            lines.append(self.dim(self._words("live.thinking", **thinking_values(self._thinking))))
+        if self._thoughts:
+            lines += map(self.dim, self._thoughts.tail())
+        if self._answer:
+            lines += self._mark(self._answer.tail())
+        lines += [self.dim(self._describe(running)) for running in self._running]
+        if not lines and not self._screen.line.question:
+            lines += map(self.dim, self._wait_lines())
+        return [
+            *lines,
+            *(self.dim(self._words("live.queued", text=sanitize_line(text))) for text in self._screen.line.queued),
+        ]
+
+    def print_notice(self, text: str) -> None:
+        """Print a line of the program, wrapped and dimmed."""
+        self._screen.print_lines([self.dim(line) for line in wrap_text(sanitize_line(text), self._screen.width)])
+
+    def _finish(self, event: Event) -> None:
+        """Render an event that closes the open answer and has lines of its own."""
+        self._close()
+        if isinstance(event, ToolStarted):
+            self._running.append(_Running(event.server, event.tool, event.call.arguments))
+        elif isinstance(event, ToolFinished):
+            self._remove_running(event.result)
+        self._waiting = time.monotonic() if self._is_busy and not isinstance(event, TurnEnded) else None
+        self._screen.print_lines(self._lines_of(event))
+
+    def _lines_of(self, event: Event) -> Sequence[str]:
+        if isinstance(event, Table):
+            return format_table(event, self._screen.width)
+        if isinstance(event, Page):
+            return sanitize_for_terminal(event.text).splitlines()
+        line = describe_event(event, self._words)
+        if isinstance(event, ToolStarted) and event.call.arguments:
+            line += f" {summarize_arguments(event.call.arguments)}"
+        elif isinstance(event, ToolFinished) and event.result.seconds:
+            line = f"{line[:_MAX_RESULT_LENGTH]} {format_seconds(event.result.seconds)}"
+        line = line if len(line) <= _MAX_RESULT_LENGTH + 20 else line[:_MAX_RESULT_LENGTH] + "…"
+        return [self.dim(part) for part in wrap_text(line, self._screen.width)] if line else []
+
+    def _add_answer(self, text: str) -> None:
+        if self._thinking:
+            self._close_thoughts()
+        if self._answer is None:
+            text = text.lstrip()
+            if not text:
+                return
+            self._close()
+            self._answer, self._has_printed_answer = Growing(self._width, self._color), False
+        self._waiting = None
+        self._emit(self._answer.feed(text))
+
+    def _add_thought(self, text: str) -> None:
+        if self._thinking is None:
+            if not text.strip():
+                return
+            self._close()
+            self._thinking = ThinkingPhase()
+            self._thoughts = Growing(self._width, color=False) if self.shows_thoughts else None
+        self._waiting = None
+        self._thinking.characters += len(text)
+        if self._thoughts:
+            self._screen.print_lines([self.dim(line) for line in self._thoughts.feed(text)])
+
+    def _emit(self, lines: Sequence[str]) -> None:
+        marked = self._mark(lines)
+        self._has_printed_answer = self._has_printed_answer or bool(lines)
+        self._screen.print_lines(marked)
+
+    def _mark(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines with the answer mark before the first line of an answer."""
+        return [ANSWER_MARK + lines[0], *lines[1:]] if lines and not self._has_printed_answer else list(lines)
+
+    def _close(self) -> None:
+        self._close_thoughts()
+        if self._answer:
+            self._emit(self._answer.close())
+            self._answer = None
+
+    def _close_thoughts(self) -> None:
+        if self._thinking is None:
+            return
+        if self._thoughts:
+            self._screen.print_lines([self.dim(line) for line in self._thoughts.close()])
+        else:
+            self.print_notice(self._words("live.thought", **thinking_values(self._thinking)))
+        self._thinking = self._thoughts = None
+
+    def _note_progress(self, event: ToolProgress) -> None:
+        running = next((call for call in self._running if (call.server, call.tool) == (event.server, event.tool)), None)
+        if running:
+            running.progress = event
+
+    def _remove_running(self, result: ToolResult) -> None:
+        """Remove the finished call from the running ones."""
+        same_tool = [call for call in self._running if (call.server, call.tool) == (result.server, result.tool)]
+        same_call = [call for call in same_tool if call.arguments == result.arguments]
+        for call in (same_call or same_tool)[:1]:
+            self._running.remove(call)
+
+    def _describe(self, running: _Running) -> str:
+        """Return a line about a running call."""
+        parts = [f"  {sanitize_line(running.tool)}", _seconds_since(running.started)]
+        if progress := running.progress:
+            if progress.total:
+                parts.append(progress_bar(progress.progress, progress.total))
+                parts.append(f"{progress.progress:g}/{progress.total:g}")
+            else:
+                parts.append(f"{progress.progress:g}")
+            parts.append(sanitize_line(progress.message))
+        return " ".join(parts)
+
+    def _wait_lines(self) -> list[str]:
+        """Return a line about what the user is waiting for, if anything."""
+        if self._reading:
+            reading, noted_at = self._reading
+            done = min(reading.total, reading.done + (time.monotonic() - noted_at) * reading.tokens_per_s)
+            left_s = (reading.total - done) / reading.tokens_per_s if reading.tokens_per_s else 0
+            values = {
+                "done": format_tokens(int(done)),
+                "total": format_tokens(reading.total),
+                "left": format_seconds(left_s),
+            }
+            key = "live.reading_left" if left_s else "live.reading"
+            return [self._words(key, bar=progress_bar(done, reading.total), **values)[: self._width]]
+        if self._loading:
+            return [self._describe_loading(*self._loading)]
+        if self._waiting is not None:
+            return [self._words("live.waiting", time=_seconds_since(self._waiting))]
+        return []
+
+    def _with_learned_speed(self, reading: Reading) -> Reading:
+        """Return the event with the learned prefill speed if the backend reports none."""
+        if reading.tokens_per_s or reading.done or not (expected_s := self.expect_s(reading.total)):
+            return reading
+        return replace(reading, tokens_per_s=reading.total / expected_s)
+
+    def _describe_loading(self, loading: Loading, started: float) -> str:
+        expected_s = loading.expected_s
+        bar_text = f"{progress_bar(time.monotonic() - started, expected_s)} " if expected_s else ""
+        left = f" / {format_seconds(expected_s)}" if expected_s else ""
+        return self._words(
+            "live.loading", model=sanitize_line(loading.model), bar=bar_text, time=_seconds_since(started) + left
+        )
+
+    @property
+    def _width(self) -> int:
+        return max(1, self._screen.width - _MARGIN)
+
+    def dim(self, line: str) -> str:
+        """Return the line in the dim style, if colours are on."""
+        return f"{DIM}{line}{PLAIN}" if self._color and line else line
+
+
+def _seconds_since(started: float) -> str:
+    """Return the elapsed time as text, such as `3 s`."""
+    return f"{time.monotonic() - started:.0f} s"
+
+
+def thinking_values(thinking: ThinkingPhase) -> dict[str, Any]:
+    """Return the placeholders of a message about thoughts."""
+    return {"time": _seconds_since(thinking.started), "characters": thinking.characters}

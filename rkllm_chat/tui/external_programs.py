@@ -1,0 +1,53 @@
+"""Run other programs in this terminal: the editor, shell commands and the browser."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from ..core.run_module import run_module
+
+
+async def start_program(command: Sequence[str] | str) -> asyncio.subprocess.Process:
+    """Start a program; a string is run by the shell. Raises OSError."""
+    if isinstance(command, str):
+        return await asyncio.create_subprocess_shell(command)
+    return await asyncio.create_subprocess_exec(*command)
+
+
+def _find_editor() -> list[str]:
+    """Return the command of the user's editor: VISUAL, EDITOR or vi."""
+    return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+
+
+def has_desktop() -> bool:
+    """Whether a browser can be opened; False over SSH without a display."""
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+
+
+async def open_page(url: str) -> None:
+    """Open a page in the user's browser, detached from this terminal."""
+    nowhere = asyncio.subprocess.DEVNULL
+    opening = run_module("webbrowser", url)
+    await asyncio.create_subprocess_exec(*opening, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+
+
+async def edit_text(text: str, run: Callable[[Sequence[str]], Awaitable[int]]) -> str:
+    """Edit text in the user's editor.
+
+    Args:
+        text: The initial text.
+        run: Runs the editor in the foreground and returns its exit code.
+
+    Returns:
+        The edited text; the initial text if the editor exits with an error.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "message.md"
+        path.write_text(text, encoding="utf-8")
+        code = await run([*_find_editor(), str(path)])
+        return path.read_text(encoding="utf-8", errors="replace").strip("\n") if code == 0 else text

@@ -1,0 +1,221 @@
+"""The input line: the text being edited, submitted lines, and questions that temporarily replace it.
+
+It draws nothing and knows no keys; `key_bindings` calls it and `screen_layout` displays it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer, DynamicCompleter, FuzzyWordCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import History
+
+from ..core.sanitize import ZERO_WIDTH
+from .pasted_text import PasteTracker
+
+PROMPT, _QUEUE_PROMPT = "> ", "+ "
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass
+class Question:
+    """A question that temporarily replaces the input line.
+
+    Attributes:
+        keys: Answer per key, for questions answered by one key; empty if a line is read.
+        prompt: Shown in place of the input prompt.
+        answer: Resolved with the answer, or with None if the user declines.
+        choices: Completions for a line.
+        draft: The unfinished input line, restored after the answer.
+    """
+
+    keys: Mapping[str, str]
+    prompt: str
+    answer: asyncio.Future[str | None]
+    choices: Sequence[str] = ()
+    draft: Document = field(default_factory=Document)
+
+
+class InputLine:
+    """The input line of a session.
+
+    Args:
+        history: Input history.
+        completer: Completes the line.
+        refresh: Schedules a redraw.
+
+    Attributes:
+        buffer: The text being edited.
+        is_closed: The session has ended; no line is returned any more.
+    """
+
+    def __init__(self, history: History, completer: Completer, refresh: Callable[[], None]) -> None:
+        self._completer, self._refresh = completer, refresh
+        self._lines: deque[str] = deque()
+        self._line_ready = asyncio.Event()
+        self._is_reading = False
+        self._questions: deque[Question] = deque()
+        self.is_closed = False
+        self.buffer = Buffer(
+            multiline=True,
+            history=history,
+            completer=DynamicCompleter(self._select_completer),
+            complete_while_typing=Condition(self._wants_menu),
+            auto_suggest=AutoSuggestFromHistory(),
+            enable_history_search=False,
+        )
+        self._pasted = PasteTracker()
+        self.buffer.on_text_changed += lambda buffer: self._pasted.update(buffer.text)
+
+    @property
+    def question(self) -> Question | None:
+        """The question that is being asked, if any."""
+        return self._questions[0] if self._questions else None
+
+    @property
+    def queued(self) -> Sequence[str]:
+        """The submitted lines that `read_line` has not returned yet."""
+        return tuple(self._lines)
+
+    @property
+    def prompt(self) -> str:
+        """The text before the line: that of the question, or whether a submitted line is run at once or queued."""
+        if self.question:
+            return self.question.prompt
+        return PROMPT if self._is_reading else _QUEUE_PROMPT
+
+    @property
+    def has_menu(self) -> bool:
+        """Whether a completion menu is open or about to open."""
+        return bool(self.buffer.complete_state) or (self._wants_menu() and not self.question)
+
+    async def read_line(self) -> str | None:
+        """Return the next submitted line; None when the user leaves."""
+        self._is_reading = True
+        self._refresh()
+        while not self._lines and not self.is_closed:
+            self._line_ready.clear()
+            await self._line_ready.wait()
+        self._is_reading = False
+        return None if self.is_closed else self._lines.popleft()
+
+    async def ask_key(self, keys: Mapping[str, str], default: str, leaving: str, prompt: str) -> str:
+        """Ask a question that is answered by a single key.
+
+        Args:
+            keys: Answer for each key.
+            default: The answer for Enter.
+            leaving: The answer for Ctrl+C, Ctrl+D and Esc.
+            prompt: Shown in place of the input prompt.
+        """
+        question = Question({**keys, "\r": default}, prompt, asyncio.get_running_loop().create_future())
+        answer = await self._ask(question, "")
+        return leaving if answer is None else answer
+
+    async def ask_line(self, prompt: str, default: str = "", choices: Sequence[str] = ()) -> str | None:
+        """Ask a question that is answered by a line; None for Ctrl+C, Ctrl+D and Esc."""
+        return await self._ask(Question({}, prompt, asyncio.get_running_loop().create_future(), choices), default)
+
+    async def _ask(self, question: Question, default: str) -> str | None:
+        """Ask a question after those before it; restore the unfinished input line afterwards."""
+        self._questions.append(question)
+        is_displayed = False
+        try:
+            while self.question is not question:
+                await asyncio.wait([self._questions[0].answer])
+                await asyncio.sleep(0)
+            question.draft, is_displayed = self.buffer.document, True
+            self._reset(Document(default))
+            if question.choices and not default:
+                self.buffer.start_completion()
+            self._refresh()
+            return await question.answer
+        finally:
+            question.answer.cancel()
+            self._questions.remove(question)
+            if is_displayed:
+                self._reset(question.draft)
+            self._refresh()
+
+    def answer(self, text: str | None) -> None:
+        """Answer the current question; None declines it."""
+        if self.question and not self.question.answer.done():
+            self.question.answer.set_result(text)
+
+    def paste(self, text: str) -> None:
+        """Insert pasted text into the line, or into the unfinished one while a question waits for a key."""
+        self._pasted.record_paste(text)
+        if self.question and self.question.keys:
+            self.append_draft(text)
+        else:
+            self.buffer.insert_text(text)
+
+    def append_draft(self, text: str) -> None:
+        """Append text to the unfinished input line of the current question."""
+        assert self.question
+        self.question.draft = Document(self.question.draft.text + text)
+
+    def submit(self) -> None:
+        """Add the line to the history and to the queue of `read_line`; what was pasted into it is escaped."""
+        self._pasted.update(self.buffer.text)
+        self.buffer.text = text = replace_surrogates(self._pasted.escape())
+        self.buffer.append_to_history()
+        self._reset()
+        self._lines.append(text.strip())
+        self._is_reading = False
+        self._line_ready.set()
+
+    def insert_draft(self, text: str) -> None:
+        """Insert text into the input line, before what it contains."""
+        old = self.question.draft if self.question else self.buffer.document
+        new = Document(f"{text}\n{old.text}" if old.text else text)
+        if self.question:
+            self.question.draft = new
+        else:
+            self._reset(new)
+        self._refresh()
+
+    def _reset(self, document: Document | None = None) -> None:
+        self.buffer.reset(document)
+        self._pasted.update(self.buffer.text)  # the buffer does not report it
+
+    def restore_queued(self) -> None:
+        """Move the queued lines back into the input line."""
+        if self._lines:
+            self.insert_draft("\n".join(self._lines))
+            self._lines.clear()
+
+    def close(self) -> None:
+        """End the session: `read_line` returns None and open questions are cancelled."""
+        self.is_closed = True
+        self._line_ready.set()
+        for question in self._questions:
+            if not question.answer.done():
+                question.answer.set_result(None)
+
+    def _select_completer(self) -> Completer:
+        return FuzzyWordCompleter(list(self.question.choices)) if self.question else self._completer
+
+    def _wants_menu(self) -> bool:
+        if self.question:
+            return bool(self.question.choices)
+        before = self.buffer.document.text_before_cursor
+        return before.startswith("/") or "@" in before.rpartition(" ")[2]
+
+
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which stand for bytes that are not UTF-8, by U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def has_visible_text(text: str) -> bool:
+    """Return whether the line has any visible character."""
+    return bool(ZERO_WIDTH.sub("", text).strip())

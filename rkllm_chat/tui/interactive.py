@@ -1,0 +1,203 @@
+"""Front end on the interactive screen: shows events, reads lines and asks questions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.history import History
+from typing_extensions import Self
+
+from ..core.events import Copied, Draft, Event, Shown
+from ..core.i18n import Words
+from ..core.messages import Tool
+from ..core.protocols import Consent, Continuation
+from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_terminal, sanitize_line
+from .approval_prompt import CONSENT_KEYS, CONTINUE_KEYS, describe_call, parse_continue_answer
+from .cost_preview import CostPreview
+from .event_view import EventView
+from .external_programs import has_desktop, open_page
+from .input_line import PROMPT
+from .markdown.cells import break_text, wrap_text
+from .screen import Screen
+from .status_line import format_status
+from .status_source import StatusSource
+
+_MAX_ECHOED, _MAX_ECHOED_LINES = 4000, 40
+_MAX_COPY_BYTES = 74_000
+"""Terminals drop longer clipboard texts (xterm, tmux)."""
+
+
+class InteractiveFrontend:
+    """Interactive front end; enter it to start the screen.
+
+    Attributes:
+        screen: The terminal screen.
+        live: Renders events on it.
+    """
+
+    def __init__(
+        self, words: Words, history: History, completer: Completer, status_source: StatusSource, color: bool
+    ) -> None:
+        self.screen = Screen(history, completer, color)
+        self.live = EventView(self.screen, words, color)
+        self._words = words
+        self.live.expect_s = status_source.expect_s
+        self._status_source, self._cost_preview = status_source, CostPreview(self.screen.refresh)
+        self.screen.layout.status = self._status
+        self.screen.keys.on_hint = lambda: self.live.print_notice(words("repl.leave_hint"))
+
+    async def __aenter__(self) -> Self:
+        await self.screen.__aenter__()
+        return self
+
+    def _status(self, width: int) -> str:
+        """Return the status line, with a cost estimate while a message is being typed."""
+        is_idle = self.screen.keys.stop is None and self.screen.line.question is None
+        cost = self._cost_preview.update(self._status_source.app, self.screen.line.buffer.text if is_idle else "")
+        return self.live.dim(format_status(self._status_source.status(cost), self._words, width))
+
+    async def __aexit__(self, *_: object) -> None:
+        self._cost_preview.close()
+        await self.screen.__aexit__()
+
+    async def read_line(self) -> str | None:
+        """Return the next line after echoing it; None when the user leaves."""
+        line = await self.screen.read_line()
+        if line is not None:
+            self._print(PROMPT, self._echo(line))
+        return line
+
+    def _echo(self, line: str) -> list[str]:
+        """Return the lines to echo; a very long input is truncated and its length added."""
+        lines = sanitize_for_terminal(line[:_MAX_ECHOED]).splitlines()
+        if len(line) <= _MAX_ECHOED and len(lines) <= _MAX_ECHOED_LINES:
+            return lines
+        values = {"lines": line.count("\n") + 1, "characters": len(line)}
+        return [*lines[:_MAX_ECHOED_LINES], self._words("repl.long", **values)]
+
+    def _print(self, start: str, lines: Sequence[str]) -> None:
+        """Print lines with a prefix, wrapped and indented to the width of the prefix."""
+        room = self.screen.width - len(start)
+        parts = [part for line in lines for part in break_text(line, room)]
+        self.screen.print_lines([f"{' ' * len(start) if i else start}{part}".rstrip() for i, part in enumerate(parts)])
+
+    def close_input(self) -> None:
+        """Make a pending `read_line` return None."""
+        self.screen.close_input()
+
+    @contextmanager
+    def interruptible(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Return a context in which Ctrl+C and Esc call `stop`.
+
+        Stopping moves queued lines back into the input line. After that Ctrl+C leaves, even if stopping takes long.
+        """
+
+        def stop_it() -> None:
+            self.screen.keys.stop = None
+            self.screen.line.restore_queued()
+            stop()
+
+        redrawing = asyncio.ensure_future(self.screen.redraw_periodically())
+        self.screen.keys.stop = stop_it
+        self.live.begin_work()
+        try:
+            yield
+        finally:
+            redrawing.cancel()
+            self.screen.keys.stop = None
+            self.live.end_work()
+
+    def show(self, event: Event) -> None:
+        """Display an event."""
+        match event:
+            case Draft(text):
+                self.screen.line.insert_draft(text)
+            case Copied(text):
+                self._copy(text)
+            case Shown(thoughts):
+                self.live.shows_thoughts = thoughts
+            case _:
+                self.live.show(event)
+
+    def _copy(self, text: str) -> None:
+        """Copy text to the terminal's clipboard (OSC 52), which works over SSH too."""
+        data = base64.b64encode(text.encode("utf-8", errors="replace")[:_MAX_COPY_BYTES]).decode("ascii")
+        self.screen.write_raw(f"\x1b]52;c;{data}\x07")
+
+    async def edit_text(self, text: str) -> str:
+        """Return the text as edited in the user's editor."""
+        return await self.screen.edit_text(text)
+
+    async def run_command(self, command: str) -> int:
+        """Run a shell command in the foreground and return its exit code."""
+        return await self.screen.run_command(command)
+
+    async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
+        """Show the call and ask whether it may run."""
+        for line in describe_call(tool, arguments, self._words):
+            text = line.lstrip()
+            self._print(line[: len(line) - len(text)], [text])
+        consent: Consent = await self._choose(CONSENT_KEYS, "no", "stop", self._words("question.run"))
+        return consent
+
+    async def ask_to_continue(self, rounds: int) -> Continuation:
+        """Ask how to continue after the limit of tool rounds."""
+        answer = await self._choose(CONTINUE_KEYS, "answer", "stop", self._words("question.onward", rounds=rounds))
+        return parse_continue_answer(answer, rounds)
+
+    async def _choose(self, keys: Mapping[str, Any], default: str, leaving: str, question: str) -> Any:
+        prompt = self._print_question(question)
+        answer = await self.screen.line.ask_key(keys, default, leaving, prompt)
+        self._print_answer(prompt, next((key for key, value in keys.items() if value == answer), ""))
+        return answer
+
+    async def confirm(self, question: str) -> bool:
+        """Ask a yes/no question."""
+        first, _, prompt = question.rpartition("\n")
+        self._print("", escape_visibly(first).splitlines())
+        return bool(await self._choose({"y": "yes", "n": "no"}, "no", "no", prompt) == "yes")
+
+    async def ask_line(self, question: str, default: str, choices: Sequence[str] = ()) -> str | None:
+        """Ask for a line; None if the user declines.
+
+        Choices with hidden characters are not offered.
+        """
+        prompt = self._print_question(question)
+        answer = await self.screen.line.ask_line(
+            prompt, default, [choice for choice in choices if choice == escape_visibly(choice)]
+        )
+        self._print_answer(prompt, escape_line_visibly(answer or ""))
+        return answer
+
+    def _print_question(self, question: str) -> str:
+        """Print all lines of a question but the last and return that one as the prompt."""
+        *lines, last = wrap_text(escape_line_visibly(question), self.screen.width - 1)
+        self.screen.print_lines(lines)
+        return f"{last} "
+
+    def _print_answer(self, prompt: str, answer: str) -> None:
+        self.screen.print_lines(wrap_text(f"{prompt}{answer}", self.screen.width))
+
+    @property
+    def can_open_browser(self) -> bool:
+        """Whether a browser can be opened on this machine."""
+        return has_desktop()
+
+    async def open_page(self, url: str) -> None:
+        """Open a page in the user's browser."""
+        await open_page(url)
+
+    def show_untruncated(self, text: str) -> None:
+        """Print text as one line without shortening it."""
+        self.screen.print_lines([sanitize_line(text)])
+
+    def show_message(self, text: str) -> None:
+        """Print a line of the program."""
+        self.live.print_notice(text)
+
+    notify = show_message

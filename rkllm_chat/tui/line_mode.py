@@ -1,0 +1,188 @@
+"""Front end for terminals that cannot move the cursor.
+
+The terminal itself edits the line (cooked mode), so this works on any terminal with a keyboard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from typing_extensions import Self
+
+from ..core.events import Draft, Event, Notice, Page, Table
+from ..core.i18n import Words
+from ..core.messages import Tool
+from ..core.protocols import Consent, Continuation
+from ..core.sanitize import escape_line_visibly
+from .approval_prompt import CONSENT_KEYS, CONTINUE_KEYS, describe_call, parse_continue_answer
+from .event_lines import EventPrinter
+from .external_programs import has_desktop, open_page, start_program
+
+PROMPT = "> "
+MAX_READ_BYTES = 1 << 20
+
+
+class LineModeFrontend:
+    """Line-mode front end with the same interface as the screen front end."""
+
+    def __init__(self, words: Words, color: bool) -> None:
+        self._printer = EventPrinter(sys.stdout, sys.stdout, words, color)
+        self._words = words
+        self._input, self._prompt, self._draft = b"", "", ""
+        self._has_ended = False
+        self._wakeup: asyncio.Future[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._printer.end_line()
+
+    async def read_line(self) -> str | None:
+        """Return the next line; None after Ctrl+D or a second Ctrl+C.
+
+        A draft is shown in brackets and returned for an empty line; another line replaces it, and Ctrl+C discards it.
+        """
+        hint_shown = False
+        while True:
+            draft, self._draft = self._draft, ""
+            try:
+                line = await self._read(f"{PROMPT}[{draft}] " if draft else PROMPT)
+                if line is None or line or draft:
+                    return draft if line == "" else line
+                hint_shown = False
+            except KeyboardInterrupt:
+                if hint_shown:
+                    return None
+                hint_shown = not draft
+                if hint_shown:
+                    self.show_message(self._words("repl.leave_hint"))
+
+    def close_input(self) -> None:
+        """Make a pending `read_line` return None."""
+        self._has_ended = True
+        self._wake()
+
+    @contextmanager
+    def interruptible(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Return a context in which Ctrl+C calls `stop`."""
+        with _on_interrupt(stop):
+            yield
+        self._printer.end_line()
+
+    def show(self, event: Event) -> None:
+        """Display an event on lines of its own and repeat the prompt below it."""
+        if isinstance(event, Draft):
+            self._draft = event.text
+            return
+        if self._prompt:
+            sys.stdout.write("\n")
+        self._printer.show(event)
+        sys.stdout.write(self._prompt)
+        sys.stdout.flush()
+
+    async def edit_text(self, text: str) -> str:
+        """Return the text unchanged, since line mode has no editor: the user edits it as a draft."""
+        return text
+
+    async def run_command(self, command: str) -> int:
+        """Run a shell command in the foreground and return its exit code."""
+        with _on_interrupt(lambda: None):
+            return await (await start_program(command)).wait()
+
+    async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
+        """Show the call and ask whether it may run."""
+        self._printer.show(Page("\n".join(describe_call(tool, arguments, self._words))))
+        answer = await self.ask_line(self._words("question.run") + " ", "")
+        return "stop" if answer is None else CONSENT_KEYS.get(answer.lower(), "no")
+
+    async def ask_to_continue(self, rounds: int) -> Continuation:
+        """Ask how to continue after the limit of tool rounds."""
+        answer = await self.ask_line(self._words("question.onward", rounds=rounds) + " ", "")
+        return parse_continue_answer("stop" if answer is None else CONTINUE_KEYS.get(answer.lower(), "answer"), rounds)
+
+    async def confirm(self, question: str) -> bool:
+        """Ask a yes/no question; anything but yes is False."""
+        return (await self.ask_line(question, "") or "").lower() in ("y", "yes")
+
+    async def ask_line(self, question: str, default: str, _choices: Sequence[str] = ()) -> str | None:
+        """Ask for a line; `default` for an empty one, None for Ctrl+C and Ctrl+D."""
+        self._printer.end_line()
+        try:
+            answer = await self._read(f"{question}[{default}] " if default else question)
+        except KeyboardInterrupt:
+            return None
+        return default if answer == "" else answer
+
+    @property
+    def can_open_browser(self) -> bool:
+        """Whether a browser can be opened on this machine."""
+        return has_desktop()
+
+    async def open_page(self, url: str) -> None:
+        """Open a page in the user's browser."""
+        await open_page(url)
+
+    def show_untruncated(self, text: str) -> None:
+        """Print text without shortening it."""
+        self._printer.show(Table((), ((text,),)))
+
+    def show_message(self, text: str) -> None:
+        """Show a notice."""
+        self.show(Notice(text))
+
+    notify = show_message
+
+    async def _read(self, prompt: str) -> str | None:
+        """Return a stripped line; None at the end of input. Raises KeyboardInterrupt for Ctrl+C."""
+        self._prompt = f"{escape_line_visibly(prompt)} "
+        sys.stdout.write(self._prompt)
+        sys.stdout.flush()
+        interrupted: list[bool] = []
+
+        def interrupt() -> None:
+            interrupted.append(True)
+            self._wake()
+
+        loop = asyncio.get_running_loop()
+        loop.add_reader(sys.stdin.fileno(), self._read_input)
+        try:
+            with _on_interrupt(interrupt):
+                while b"\n" not in self._input and not self._has_ended and not interrupted:
+                    self._wakeup = loop.create_future()
+                    await self._wakeup
+        finally:
+            self._prompt = ""
+            loop.remove_reader(sys.stdin.fileno())
+        if interrupted:
+            raise KeyboardInterrupt
+        line, ended, rest = self._input.partition(b"\n")
+        self._input = rest
+        return line.decode("utf-8", errors="replace").strip() if ended or line else None
+
+    def _read_input(self) -> None:
+        data = os.read(sys.stdin.fileno(), MAX_READ_BYTES)
+        self._input += data
+        self._has_ended = not data
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._wakeup and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+
+@contextmanager
+def _on_interrupt(handler: Callable[[], object]) -> Iterator[None]:
+    """Call `handler` on Ctrl+C inside the context; ignore Ctrl+C afterwards."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        loop.add_signal_handler(signal.SIGINT, id, None)

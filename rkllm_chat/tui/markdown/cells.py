@@ -1,0 +1,212 @@
+"""Wrap styled text into lines of terminal cells.
+
+A style is the parameters of an SGR sequence: "1;4" for bold and underlined, "" for plain. Widths are those of rich.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import groupby
+
+StyledText = tuple[str, str]  # text, style
+Cluster = tuple[str, str, int]  # one cluster, style, cells
+
+# Kinsoku (JIS X 4051): characters that may not begin or end a line; those common in chats
+NO_START = frozenset(
+    "、。，．・：；！？）］｝〕〉》」』】〙〗…‥ー々ゝゞぁぃぅぇぉっゃゅょァィゥェォッャュョ,.:;!?)]}%”’"
+)
+NO_END = frozenset("「『（［｛〔〈《【〘〖([{“‘")
+_MAX_CLUSTER_LENGTH, _MAX_CLUSTER_CELLS = 32, 2
+
+
+def join_styles(*styles: str) -> str:
+    """Combine SGR parameters; empty ones are skipped."""
+    return ";".join(filter(None, styles))
+
+
+@lru_cache(maxsize=8192)
+def _cells_of(text: str) -> int:
+    """Return the width of the text in terminal cells."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _clusters(text: str) -> Iterable[str]:
+    """Return the grapheme clusters of the text, approximated by cell widths."""
+    return text if text.isascii() else _join_clusters(text)
+
+
+def _join_clusters(text: str) -> Iterator[str]:
+    cluster = ""
+    for character in text:
+        if cluster and is_one_cluster(cluster, character):
+            cluster += character
+            continue
+        if cluster:
+            yield cluster
+        cluster = character
+    if cluster:
+        yield cluster
+
+
+def is_one_cluster(before: str, after: str) -> bool:
+    """Whether a terminal draws both in the same cells: combining marks, variation selectors, ZWJ sequences."""
+    if before in (" ", "\n") or after in (" ", "\n") or len(before) >= _MAX_CLUSTER_LENGTH:
+        return False
+    return (before[-1] == "\u200d" or not _cells_of(after)) and _cells_of(before + after) <= _MAX_CLUSTER_CELLS
+
+
+def split_clusters(runs: Iterable[StyledText]) -> list[Cluster]:
+    """Split styled text into clusters with their widths."""
+    pieces: list[Cluster] = []
+    for text, style in runs:
+        for cluster in _clusters(text):
+            if pieces and is_one_cluster(pieces[-1][0], cluster):
+                before, style, _ = pieces.pop()
+                cluster = before + cluster
+            pieces.append((cluster, style, _cells_of(cluster)))
+    return pieces
+
+
+def count_cells(pieces: Iterable[Cluster]) -> int:
+    """Return the width of the pieces in cells."""
+    return sum(cells for _, _, cells in pieces)
+
+
+def break_anywhere(pieces: Iterable[Cluster], width: int) -> list[list[Cluster]]:
+    """Break pieces into lines of at most `width` cells at any cluster, as code is; at least one line."""
+    lines: list[list[Cluster]] = [[]]
+    used = 0
+    for piece in pieces:
+        if used + piece[2] > width and lines[-1]:
+            lines.append([])
+            used = 0
+        lines[-1].append(piece)
+        used += piece[2]
+    return lines
+
+
+def break_text(text: str, width: int) -> list[str]:
+    """Break plain text into lines of at most `width` cells at any cluster; tabs become spaces."""
+    return [render_line(line) for line in break_anywhere(split_clusters([(text.expandtabs(4), "")]), max(2, width))]
+
+
+def wrap_text(text: str, width: int) -> list[str]:
+    """Wrap plain text into lines of at most `width` cells, between words if possible; at least one line."""
+    wrapper = LineWrapper(max(2, width))
+    wrapper.put(text)
+    wrapper.finish()
+    return [render_line(line) for line in wrapper.lines] or [""]
+
+
+def render_line(pieces: Iterable[Cluster]) -> str:
+    """Return the pieces as a terminal line; every style is reset on the same line."""
+    rendered = ""
+    for style, group in groupby(pieces, key=lambda piece: piece[1]):
+        text = "".join(cluster for cluster, _, _ in group)
+        rendered += f"\x1b[{style}m{text}\x1b[0m" if style else text
+    return rendered.rstrip(" ")
+
+
+def _may_break(before: str, after: str) -> bool:
+    """Whether a line may break between two clusters without a space: next to wide ones, subject to kinsoku."""
+    if _cells_of(before) < 2 and _cells_of(after) < 2:
+        return False
+    return bool(_cells_of(after)) and after[0] not in NO_START and before[-1] not in NO_END
+
+
+class LineWrapper:
+    """Incremental line wrapping: `put` text, read finished `lines`, and `finish` the last one.
+
+    A word wider than a line is broken anywhere. White space at a break is dropped.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.lines: list[list[Cluster]] = []
+        self._line: list[Cluster] = []
+        self._gap: list[Cluster] = []
+        self._word: list[Cluster] = []
+        self._line_cells = self._word_cells = 0
+
+    def copy(self) -> LineWrapper:
+        """Return an independent copy."""
+        clone = copy.copy(self)
+        for name in ("lines", "_line", "_gap", "_word"):
+            setattr(clone, name, getattr(self, name)[:])
+        return clone
+
+    def put(self, text: str, style: str = "") -> None:
+        """Add text; a newline ends the line."""
+        for cluster in _clusters(text):
+            if cluster == "\n":
+                self.newline()
+            elif cluster == " ":
+                self._space(style)
+            else:
+                self._add(cluster, style)
+
+    def newline(self) -> None:
+        """End the current line."""
+        self._commit()
+        self._end_line()
+
+    def finish(self) -> None:
+        """End the current line unless it is empty."""
+        self._commit()
+        if self._line:
+            self._end_line()
+
+    def resize(self, width: int) -> None:
+        """Wrap the unfinished line again to the new width; finished lines are unchanged."""
+        pending = [*self._line, *self._gap, *self._word]
+        lines = self.lines
+        LineWrapper.__init__(self, width)
+        self.lines = lines
+        for cluster, style, _ in pending:
+            self.put(cluster, style)
+
+    def _space(self, style: str) -> None:
+        self._commit()
+        if len(self._gap) < self.width:
+            self._gap.append((" ", style, 1))
+
+    def _add(self, cluster: str, style: str) -> None:
+        if self._word and is_one_cluster(self._word[-1][0], cluster):
+            before, style, cells = self._word.pop()
+            self._word_cells -= cells
+            cluster = before + cluster
+        elif self._word and _may_break(self._word[-1][0], cluster):
+            self._commit()
+        cells = _cells_of(cluster)
+        if self._word and self._word_cells + cells > self.width:
+            self._spill()
+        self._word.append((cluster, style, cells))
+        self._word_cells += cells
+
+    def _spill(self) -> None:
+        """Emit the part of a word that fills a line."""
+        if self._line:
+            self._end_line()
+        self.lines.append(self._word)
+        self._word, self._gap, self._word_cells = [], [], 0
+
+    def _commit(self) -> None:
+        """Place the finished word on this line or on the next one."""
+        if not self._word:
+            return
+        if self._line and self._line_cells + len(self._gap) + self._word_cells > self.width:
+            self._end_line()
+        elif self._line:
+            self._line += self._gap
+            self._line_cells += len(self._gap)
+        self._line += self._word
+        self._line_cells += self._word_cells
+        self._word, self._gap, self._word_cells = [], [], 0
+
+    def _end_line(self) -> None:
+        self.lines.append(self._line)
+        self._line, self._gap, self._line_cells = [], [], 0

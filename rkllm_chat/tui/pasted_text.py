@@ -1,0 +1,69 @@
+"""Which characters of the input line were pasted: pasted text is never a command and attaches nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from ..chat.attachments import escape_mentions
+from .slash_commands import escape_message
+
+_MAX_PASTES = 20
+
+
+class PasteTracker:
+    """Tracks the pasted characters of a text through its changes.
+
+    A text that was pasted before counts as pasted wherever it is inserted again, as by undo, the history or an editor.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._is_pasted = bytearray()
+        self._pastes: deque[str] = deque(maxlen=_MAX_PASTES)
+        self._is_pasting = False
+
+    def record_paste(self, text: str) -> None:
+        """Record a pasted text; the next change inserts it."""
+        self._pastes.append(text)
+        self._is_pasting = True
+
+    def update(self, text: str) -> None:
+        """Set the text after a change of one region."""
+        is_pasting, self._is_pasting = self._is_pasting, False
+        if not self._pastes:
+            self._text, self._is_pasted = text, bytearray(len(text))
+            return
+        old = self._text
+        limit = min(len(old), len(text))
+        start = _bisect(limit, lambda size: old[:size] == text[:size])
+        end = _bisect(limit - start, lambda size: old[len(old) - size :] == text[len(text) - size :])
+        inserted = text[start : len(text) - end]
+        flag = is_pasting or any(_is_same(inserted, paste) for paste in self._pastes)
+        flags = bytearray([flag]) * len(inserted)
+        self._is_pasted = self._is_pasted[:start] + flags + self._is_pasted[len(old) - end :]
+        self._text = text
+
+    def escape(self) -> str:
+        """Return the text as a line in which pasted characters trigger nothing, as if the user had escaped them."""
+        text = escape_mentions(self._text, lambda position: bool(self._is_pasted[position]))
+        start = len(text) - len(text.lstrip())
+        is_pasted = start < len(text) and self._is_pasted[start]
+        return text[:start] + escape_message(text[start:]) if is_pasted else text
+
+
+def _is_same(inserted: str, paste: str) -> bool:
+    """Whether one text contains the other; a single character may have been typed."""
+    return min(len(inserted), len(paste)) > 1 and (paste in inserted or inserted in paste)
+
+
+def _bisect(limit: int, holds: Callable[[int], bool]) -> int:
+    """Return the largest number up to `limit` for which a condition holds that holds for all smaller ones."""
+    low = 0
+    while low < limit:
+        middle = (low + limit + 1) // 2
+        if holds(middle):
+            low = middle
+        else:
+            limit = middle - 1
+    return low

@@ -1,0 +1,243 @@
+"""Interactive loop: read a line, run it as a message or command, show its events.
+
+The loop depends on `Face` only, not on a particular terminal. Ctrl+C stops the running stream and keeps its output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from typing_extensions import Self
+
+from ..chat.app import App, Frontend, SettingsSource, open_app
+from ..chat.attachments import send_message
+from ..chat.model_loading import make_loading_event
+from ..chat.server_approval import ServerApproval
+from ..config.settings import Settings
+from ..core import i18n as language
+from ..core.errors import ChatError
+from ..core.events import Draft, Event, Leave, Notice
+from ..core.i18n import Words
+from ..core.private_files import explain_open_error, make_folder, open_private
+from ..core.redact import Redactor
+from ..core.version import __version__
+from . import slash_commands as commands
+from .completion import LineCompleter
+from .status_source import StatusSource
+
+
+class Face(Frontend, Protocol):
+    """The terminal front end that the loop needs: line input and event output."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def read_line(self) -> str | None:
+        """Return the next line; None when the user leaves."""
+        ...
+
+    def close_input(self) -> None:
+        """Make a pending `read_line` return None."""
+        ...
+
+    def interruptible(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
+        """Return a context in which the user can interrupt work with `stop`."""
+        ...
+
+    def show(self, event: Event) -> None:
+        """Display an event."""
+        ...
+
+    async def edit_text(self, text: str) -> str:
+        """Return `text` as edited in the user's editor."""
+        ...
+
+    async def run_command(self, command: str) -> int:
+        """Run a shell command in the foreground and return its exit code."""
+        ...
+
+
+async def run_chat(
+    settings: Settings,
+    state: Path,
+    color: bool,
+    source: SettingsSource,
+    secrets: Redactor | None = None,
+    exposed: Iterable[tuple[str, str]] = (),
+) -> int:
+    """Run the interactive chat until the user leaves and return the exit code.
+
+    The prompt appears at once; model and servers load in the background and the first line waits for them.
+
+    Args:
+        settings: The merged configuration.
+        state: Folder of history, sessions and trust records.
+        color: Whether the terminal gets SGR sequences.
+        source: Where the configuration was read from, for reloads.
+        secrets: Redacts secrets in error messages.
+        exposed: Pairs of a file that others can read and the key in it that holds a secret.
+
+    Raises:
+        ChatError: The model cannot be opened.
+    """
+    words, status_source = language.load(settings.language), StatusSource()
+    async with AsyncExitStack() as stack:
+        history, trouble = _open_history(state)
+        face = _make_face(words, history, status_source, color)
+        async with face:
+            face.show(Notice(words("repl.opening", version=__version__)))
+            for path, key in exposed:
+                face.show(Notice(words("repl.exposed", path=path, entry=key)))
+            if trouble:
+                face.show(Notice(words("repl.no_history", trouble=trouble)))
+            face.show(make_loading_event(settings, state))
+            for path, name in settings.ignored:
+                face.show(Notice(words("trust.ignored", file=path, name=name)))
+            server_approval = ServerApproval(state)
+            await server_approval.ask_user(settings.servers, face, words)
+            app = open_app(settings, state, face, words, server_approval, secrets)
+            opening = asyncio.ensure_future(stack.enter_async_context(app))
+            stack.push_async_callback(cancel_opening, opening)
+            ready = asyncio.ensure_future(_announce(opening, face, status_source, source))
+            ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark as retrieved
+            while (line := await face.read_line()) is not None:
+                if line.startswith("!"):
+                    await face.run_command(line[1:])
+                elif await show_stream(partial(_run_line, ready, line, words), words, face, status_source):
+                    break
+        if ready.done():
+            ready.result()
+        ready.cancel()
+    return 0
+
+
+def _make_face(words: Words, history: History, status_source: StatusSource, color: bool) -> Face:
+    """Return a full screen front end, or line mode if the terminal cannot move its cursor."""
+    if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
+        from .line_mode import LineModeFrontend
+
+        return LineModeFrontend(words, color)
+    from .interactive import InteractiveFrontend
+
+    return InteractiveFrontend(words, history, LineCompleter(status_source), status_source, color)
+
+
+async def _announce(
+    opening: asyncio.Future[App], face: Face, status_source: StatusSource, source: SettingsSource
+) -> App:
+    """Wait for the app, then show the welcome lines and start the prefill.
+
+    If opening fails, the pending line is ended so that the caller sees the error.
+    """
+    try:
+        app = await asyncio.shield(opening)
+    except ChatError:
+        face.close_input()
+        raise
+    status_source.app, app.source = app, source
+    for line in welcome_lines(app):
+        face.show(Notice(line))
+    app.prefiller.start()
+    return app
+
+
+async def cancel_opening(opening: asyncio.Future[App]) -> None:
+    """Cancel an unfinished opening and wait for it."""
+    opening.cancel()
+    await asyncio.wait([opening])
+
+
+def _open_history(state: Path) -> tuple[FileHistory | InMemoryHistory, str]:
+    """Open the input history.
+
+    Returns:
+        The history and "", or a history in memory and the reason why the file cannot be used.
+    """
+    path = state / "history"
+    try:
+        make_folder(state)
+        os.close(open_private(path))
+    except OSError as error:
+        return InMemoryHistory(), f"{path}: {explain_open_error(error)}"
+    return FileHistory(str(path)), ""
+
+
+def welcome_lines(app: App) -> list[str]:
+    """Return the opening lines: model, servers, failed servers and a hint."""
+    words = app.words
+    servers = dict.fromkeys(tool.server for tool in app.toolbox.tools if tool.server)
+    model, context = app.backend.name, app.backend.context_tokens
+    listed = ", ".join(servers) or words("repl.no_servers")
+    return [
+        words("repl.ready", model=model, context=context, servers=listed),
+        *(words("servers.starting", server=server) for server in app.starting_servers),
+        *(words("repl.failed", server=server, error=error) for server, error in app.failures.items()),
+        words("repl.hint"),
+    ]
+
+
+async def _run_line(ready: asyncio.Future[App], line: str, words: Words) -> AsyncGenerator[Event, None]:
+    """Run a line as a command or a message, after the app has been opened."""
+    if commands.leaves(line):
+        yield Leave()
+        return
+    if not ready.done():
+        yield Notice(words("repl.waiting"))
+    app = await asyncio.shield(ready)
+    if app.model_switch:
+        await asyncio.wait([app.model_switch])
+    if app.source and app.source.has_changed():
+        yield Notice(words("servers.changed"))
+    stream = commands.run(app, line) if commands.is_command(line) else send_message(app, line.removeprefix("/"))
+    with app.prefiller.paused():
+        async with aclosing(stream) as events:
+            async for event in events:
+                yield event
+
+
+async def show_stream(
+    make_stream: Callable[[], AsyncGenerator[Event, None]], words: Words, face: Face, status_source: StatusSource
+) -> bool:
+    """Show a stream until it ends or the user stops it; return whether to leave.
+
+    Drafts for the editor are opened after the stream has ended. Errors other than ChatError are re-raised.
+    """
+    leave = False
+    drafts: list[Draft] = []
+
+    async def show_all() -> None:
+        nonlocal leave
+        async with aclosing(make_stream()) as events:
+            async for event in events:
+                leave = leave or isinstance(event, Leave)
+                status_source.note_event(event)
+                if isinstance(event, Draft) and event.in_editor:
+                    drafts.append(event)
+                else:
+                    face.show(event)
+
+    showing = asyncio.ensure_future(show_all())
+    try:
+        with face.interruptible(showing.cancel):
+            await asyncio.wait([showing])
+    finally:
+        showing.cancel()
+        await asyncio.wait([showing])
+    status_source.recount_context()
+    if showing.cancelled():
+        face.show(Notice(words("repl.stopped")))
+    elif isinstance(error := showing.exception(), ChatError):
+        face.show(Notice(str(status_source.app.secrets.redact_error(error) if status_source.app else error)))
+    elif error:
+        raise error
+    for draft in drafts:
+        face.show(Draft(await face.edit_text(draft.text)))
+    return leave

@@ -1,0 +1,142 @@
+"""Terminal screen: scrollback above, open lines and input line below, status line.
+
+One prompt_toolkit application runs for the whole session, so the user can type while the model works. Printed lines
+are never redrawn, which keeps the scrollback of the terminal intact. The screen does not know events or the model. Its
+parts are `InputLine` (what is typed), `KeyHandler` (what keys do) and `ScreenLayout` (what is drawn where).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.history import History
+from typing_extensions import Self
+
+from .external_programs import edit_text, start_program
+from .input_line import InputLine
+from .key_bindings import KeyHandler
+from .screen_layout import ScreenLayout
+
+_TICK_S = 0.5
+# synchronized output: terminals that support it draw what is between these in one frame
+_BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
+
+
+class Screen:
+    """The interactive terminal, used as an async context manager.
+
+    Attributes:
+        line: The input line.
+        keys: The actions of keys.
+        layout: The arrangement of the screen.
+    """
+
+    def __init__(self, history: History, completer: Completer, color: bool) -> None:
+        self.line = InputLine(history, completer, self.refresh)
+        self.keys = KeyHandler(self.line, self.close_input, self.edit_text)
+        self.layout = ScreenLayout(self.line)
+        self._drawn = asyncio.Event()
+        self._deferred_lines: list[str] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._app: Application[None] = self.layout.make_application(color, self.keys.make_bindings())
+        self._app.after_render += lambda _: self._drawn.set()
+        self._app.key_processor.before_key_press += lambda _: self.keys.record_key_time()
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self._app.run_async(handle_sigint=True))
+        self._running.add_done_callback(lambda _: self.close_input())
+        await self._drawn.wait()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._app.is_running and not self._app.is_done:  # it is done already if the terminal was closed
+            self._app.exit()
+        if self._running:
+            await asyncio.wait([self._running])
+
+    @property
+    def width(self) -> int:
+        """The width of the terminal in cells."""
+        return self.layout.width
+
+    async def read_line(self) -> str | None:
+        """Return the next submitted line; None when the user leaves."""
+        line = await self.line.read_line()
+        self.keys.forget_hint()
+        return line
+
+    def close_input(self) -> None:
+        """End the session: `read_line` returns None and open questions are cancelled."""
+        self.line.close()
+        self._drawn.set()
+
+    def print_lines(self, lines: Sequence[str]) -> None:
+        """Print finished lines into the scrollback; they may contain SGR sequences only.
+
+        While another program has the terminal, the lines are buffered.
+        """
+        if not lines:
+            return
+        if self._deferred_lines is not None:
+            self._deferred_lines += lines
+            return
+        text = "".join(f"{line}\r\n" for line in lines)
+        if not self._app.is_running:
+            self.write_raw(text)
+            return
+        output = self._app.output
+        output.write_raw(_BEGIN_UPDATE)
+        self._app.renderer.erase()
+        output.write_raw(text)
+        self._app.renderer.render(self._app, self._app.layout)
+        output.write_raw(_END_UPDATE)
+        output.flush()
+
+    def write_raw(self, sequence: str) -> None:
+        """Send an escape sequence that does not move the cursor."""
+        self._app.output.write_raw(sequence)
+        self._app.output.flush()
+
+    def refresh(self) -> None:
+        """Schedule a redraw of the open lines, the input line and the status line."""
+        self._app.invalidate()
+
+    async def redraw_periodically(self) -> None:
+        """Redraw every _TICK_S seconds until cancelled, so that clocks advance."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self.refresh()
+
+    async def edit_text(self, text: str) -> str:
+        """Return the text as edited in the user's editor; unchanged if the editor fails."""
+        return await edit_text(text, self.run_command)
+
+    async def run_command(self, command: Sequence[str] | str) -> int:
+        """Run a command in the foreground and return its exit code; 127 if it cannot start.
+
+        Args:
+            command: Program and arguments, or a string for the shell.
+        """
+        self._deferred_lines = []
+        try:
+            with self.keys.foreground_program() as record_interrupted:
+                async with in_terminal():
+                    try:
+                        child = await start_program(command)
+                    except OSError as error:
+                        print(f"{command}: {error.strerror}", file=sys.stderr)  # noqa: T201 - in the foreground
+                        return 127
+                    code = await child.wait()
+                    if code in (-signal.SIGINT, 128 + signal.SIGINT):
+                        record_interrupted()
+                    # to a new line, if the cursor is not at the start of one
+                    self.write_raw(" " * self.width + "\r\x1b[K")
+                    return code
+        finally:
+            deferred, self._deferred_lines = self._deferred_lines, None
+            self.print_lines(deferred)

@@ -1,0 +1,264 @@
+"""Commands about the conversation: undo, retry, tool results, context and usage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from ...chat.app import App
+from ...chat.compaction import compact, find_older_messages, write_transcript
+from ...chat.context import count_tokens
+from ...chat.cost_estimate import estimate_cost
+from ...chat.prefix_changes import PromptSent, find_cache_miss
+from ...chat.tool_selection import count_text_in_prompt, select_catalogue
+from ...chat.turn import Turn
+from ...core.errors import UsageError
+from ...core.events import Copied, Draft, Event, Notice, Page, Table
+from ...core.i18n import Words
+from ...core.messages import Message, Tool, ToolResult
+from ...core.sanitize import sanitize_line
+from ...prompt.compose import compose_prompt
+from ...prompt.tool_catalogue import Catalogue
+from ..event_lines import summarize_arguments
+from ..status_line import format_cost, format_rate, format_seconds, format_tokens, progress_bar
+from .registry import EventStream, command, escape_message
+
+_MAX_LINE_LENGTH = 60
+_MAX_PROMPTS = 20
+
+
+@command("/history", usage="[NUMBER]")
+async def show_calls(app: App, argument: str) -> EventStream:
+    """List the tool calls of the conversation, or show one of them in full."""
+    results = [message.result for message in app.chat.history if message.result]
+    if not results:
+        yield Notice(app.words("history.none"))
+    elif argument:
+        yield Page(_describe_result(results[_parse_call_number(argument, len(results)) - 1], app.words))
+    else:
+        yield Table((), tuple(_row_of(number, result, app.words) for number, result in enumerate(results, 1)))
+
+
+def _row_of(number: int, result: ToolResult, words: Words) -> tuple[str, ...]:
+    """Return the table row of a tool result."""
+    arguments, status, time_s = (
+        summarize_arguments(result.arguments),
+        words(f"export.{result.status}"),
+        format_seconds(result.seconds),
+    )
+    return (str(number), result.tool, arguments, status, time_s, shorten_line(result.text))
+
+
+def _parse_call_number(text: str, count: int) -> int:
+    """Parse the number of one of `count` tool calls. Raises UsageError."""
+    if not text.isdecimal() or not 1 <= int(text) <= count:
+        raise UsageError(f'There is no tool call "{text}".', f"Write a number from 1 to {count}; /history lists them.")
+    return int(text)
+
+
+def _describe_result(result: ToolResult, words: Words) -> str:
+    """Return a tool call with its full result."""
+    name = f"{result.server}__{result.tool}" if result.server else result.tool
+    arguments, status = summarize_arguments(result.arguments), words(f"export.{result.status}")
+    return f"{name} {arguments} {status} {format_seconds(result.seconds)}\n{result.text}"
+
+
+def shorten_line(text: str) -> str:
+    """Return the text as one line of at most _MAX_LINE_LENGTH characters and an ellipsis."""
+    line = sanitize_line(text[: 4 * _MAX_LINE_LENGTH])
+    return line if len(line) <= _MAX_LINE_LENGTH else line[:_MAX_LINE_LENGTH] + "…"
+
+
+@command("/undo")
+async def undo_turn(app: App, _argument: str) -> EventStream:
+    """Remove the last turn; the prefix before it stays in the engine's cache."""
+    yield Notice(app.words("history.undone", text=shorten_line(remove_last_turn(app))))
+
+
+@command("/retry")
+async def retry_turn(app: App, _argument: str) -> EventStream:
+    """Run the last user message again."""
+    text = remove_last_turn(app)
+    app.chat.prompt_log.note_retry()
+    async with aclosing(Turn(app.chat).run(text)) as turn:
+        async for event in turn:
+            yield event
+
+
+@command("/edit")
+async def edit_turn(app: App, _argument: str) -> EventStream:
+    """Remove the last turn and open its user message in the editor."""
+    yield Draft(escape_message(remove_last_turn(app)), in_editor=True)
+
+
+def remove_last_turn(app: App) -> str:
+    """Remove the last turn and return its user message. Raises UsageError if there is none."""
+    history = app.chat.history
+    last = next((i for i in reversed(range(len(history))) if history[i].role == "user"), None)
+    if last is None:
+        raise UsageError("The conversation has no message yet.")
+    text = history[last].text
+    del history[last:]
+    if last <= app.chat.first_shown:  # dropped messages may fit again
+        app.chat.first_shown = app.chat.retained_count = 0
+    return text
+
+
+@command("/copy")
+async def copy_answer(app: App, _argument: str) -> EventStream:
+    """Copy the last answer to the terminal's clipboard."""
+    answer = next((message.text for message in reversed(app.chat.history) if message.role == "assistant"), None)
+    if answer is None:
+        raise UsageError("The conversation has no answer yet.")
+    yield Copied(answer)
+    yield Notice(app.words("history.copied", size=len(answer)))
+
+
+async def _suggest_context(_app: App, _typed: str) -> Sequence[str]:
+    """Return the argument of /context."""
+    return ["cache"]
+
+
+@command("/context", usage="[cache]", suggest=_suggest_context)
+async def show_context(app: App, argument: str) -> EventStream:
+    """Show the context usage by part, or the prefix reuse of recent prompts."""
+    if argument == "cache":
+        yield describe_cache(app.chat.prompt_log.sent, app.words)
+        if prefilled := app.chat.prompt_log.prefilled_tokens:
+            yield Notice(app.words("cache.ahead", tokens=format_tokens(prefilled)))
+        return
+    if argument:
+        raise UsageError(f'Unknown argument "{argument}".', "Write /context or /context cache.")
+    capacity = app.backend.context_tokens
+    used = count_tokens(app.chat)
+    rows = [
+        (name, format_tokens(tokens), progress_bar(tokens, capacity, 20), f"{100 * tokens / capacity:.0f}%")
+        for name, tokens in [*_measure_parts(app), (app.words("context.all"), used)]
+    ]
+    yield Table((), tuple(rows))
+    dropped = app.chat.first_shown - app.chat.retained_count
+    if dropped:
+        yield Notice(app.words("context.left_out", messages=dropped))
+    for line in _describe_next(app):
+        yield Notice(line)
+
+
+def _describe_next(app: App) -> list[str]:
+    """Return lines about the prefill cost of the next message and the learned speed."""
+    words, speed = app.words, app.prefill_speed
+    estimate = estimate_cost(app.chat, "", speed)
+    lines = [f"{words('context.next')}: {format_cost(estimate, words)}"]
+    if estimate.cached_tokens is not None and (tokens_per_s := speed.tokens_per_s(estimate.cached_tokens)):
+        values = {
+            "tokens": format_rate(tokens_per_s),
+            "held": f"{estimate.cached_tokens:,}",
+            "count": speed.sample_count,
+        }
+        lines.append(words("context.speed", **values))
+    return lines
+
+
+def _measure_parts(app: App) -> list[tuple[str, int]]:
+    """Return the tokens per part of the prompt.
+
+    Parts are counted separately; their sum differs from the whole by a few template tokens.
+    """
+    words, chat = app.words, app.chat
+
+    def count(messages: Sequence[Message]) -> int:
+        return app.backend.count_tokens(messages) if messages else 0
+
+    visible = chat.visible_messages
+    parts = _measure_beginning(app)
+    if schemas := [line for message in visible for line in message.tools]:
+        parts.append((words("context.forms"), count_text_in_prompt(chat, "\n".join(schemas))))
+    parts.append((words("context.said"), count([message for message in visible if message.role != "tool"])))
+    results = [Message("user", message.text) for message in visible if message.role == "tool"]
+    parts.append((words("context.results"), count(results)))
+    return parts
+
+
+def _measure_beginning(app: App) -> list[tuple[str, int]]:
+    """Return the tokens of the system text and of the tools.
+
+    Tools are listed per server if they are described in full, else as one catalogue.
+    """
+    words, chat, catalogue = app.words, app.chat, select_catalogue(app.chat)
+    prompt_words, system, call_format = chat.prompt_words, chat.settings.system, chat.call_format
+
+    def count(catalogue: Catalogue | None, tools: Sequence[Tool] = ()) -> int:
+        return app.backend.count_tokens(compose_prompt([], tools, prompt_words, system, call_format, catalogue))
+
+    plain = count(Catalogue())
+    parts = [(words("context.system"), plain)]
+    if not catalogue.is_full:
+        return [*parts, (words("context.catalogue"), count(catalogue) - plain)]
+    tools = app.toolbox.tools
+    for server in dict.fromkeys(tool.server for tool in tools):
+        own = [tool for tool in tools if tool.server == server]
+        parts.append((words("context.tools", server=server or "-"), count(None, own) - plain))
+    return parts
+
+
+def describe_cache(prompts: Sequence[PromptSent], words: Words) -> Event:
+    """Return a table of recent prompts: reused tokens, new tokens and the cause of each divergence."""
+    if not prompts:
+        return Notice(words("cache.none"))
+    rows = [_cache_row(prompts, index, words) for index in range(max(0, len(prompts) - _MAX_PROMPTS), len(prompts))]
+    return Table(
+        tuple(words(f"cache.{key}") for key in ("reply", "prompt", "reused", "new", "time", "why")), tuple(rows)
+    )
+
+
+def _cache_row(prompts: Sequence[PromptSent], index: int, words: Words) -> tuple[str, ...]:
+    """Return the table row of a prompt."""
+    usage, divergence = prompts[index].usage, prompts[index].divergence
+    numbers = (usage.prompt_tokens, usage.reused_tokens, usage.prefilled_tokens)
+    cells = (*map(format_tokens, numbers), format_seconds(usage.prefill_s)) if usage.prompt_tokens else ("-",) * 4
+    why = ", ".join(words(f"cache.{cause}") for cause in find_cache_miss(prompts, index))
+    if divergence.old_line or divergence.new_line:
+        why += words("cache.place", was=shorten_line(divergence.old_line), now=shorten_line(divergence.new_line))
+    return (str(index + 1), *cells, why)
+
+
+@command("/usage")
+async def show_usage(app: App, _argument: str) -> EventStream:
+    """Show the tokens and the times of this session."""
+    usages = app.chat.usages
+    prompt, reused, prefilled, generated = (
+        sum(getattr(usage, key) for usage in usages)
+        for key in ("prompt_tokens", "reused_tokens", "prefilled_tokens", "generated_tokens")
+    )
+    prefill_s, generate_s = (sum(getattr(usage, key) for usage in usages) for key in ("prefill_s", "generate_s"))
+    rows = [
+        (app.words("usage.replies"), str(len(usages)), ""),
+        (app.words("usage.reused"), format_tokens(reused), f"{100 * reused / max(1, prompt):.0f}%"),
+        (app.words("usage.prefilled"), format_tokens(prefilled), _describe_speed(prefilled, prefill_s, app.words)),
+        (app.words("usage.generated"), format_tokens(generated), _describe_speed(generated, generate_s, app.words)),
+    ]
+    yield Table((), tuple(rows))
+
+
+def _describe_speed(tokens: int, time_s: float, words: Words) -> str:
+    """Return a time and the speed in tokens per second; "" if the time is 0."""
+    return f"{format_seconds(time_s)}, {words('status.speed', tokens=format_rate(tokens / time_s))}" if time_s else ""
+
+
+async def _suggest_compact(_app: App, _typed: str) -> Sequence[str]:
+    """Return the argument of /compact."""
+    return ["preview"]
+
+
+@command("/compact", usage="[preview]", suggest=_suggest_compact)
+async def compact_history(app: App, argument: str) -> EventStream:
+    """Replace the older messages by a summary; the history is unchanged if that fails."""
+    older = find_older_messages(app.chat)
+    if not older:
+        yield Notice(app.words("compact.nothing"))
+    elif argument == "preview":
+        yield Notice(app.words("compact.preview", messages=len(older), tokens=app.backend.count_tokens(older)))
+        yield Page(write_transcript(app.chat, older))
+    else:
+        async with aclosing(compact(app.chat, len(older))) as events:
+            async for event in events:
+                yield event

@@ -1,0 +1,93 @@
+"""Registry of slash commands: registration, lookup and dispatch.
+
+Commands yield events, as turns do, and print nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from ...chat.app import App
+from ...core.events import Event, Notice
+
+EventStream = AsyncGenerator[Event, None]
+SuggestArguments = Callable[[App, str], Awaitable[Sequence[str]]]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A slash command.
+
+    Attributes:
+        names: Name and aliases, each with its slash; the first one is documented.
+        usage: The arguments, as help shows them.
+        run: Called with the app and the text after the name.
+        suggest: Returns completions for the last word of that text.
+    """
+
+    names: tuple[str, ...]
+    usage: str
+    run: Callable[[App, str], EventStream]
+    suggest: SuggestArguments
+
+
+MIN_SIMILARITY = 0.7
+_SLASHES = ("/", "／")
+COMMANDS: dict[str, Command] = {}
+
+
+async def _suggest_nothing(_app: App, _typed: str) -> Sequence[str]:
+    """Return no completions."""
+    return ()
+
+
+def command(
+    *names: str, usage: str = "", suggest: SuggestArguments = _suggest_nothing
+) -> Callable[[Callable[[App, str], EventStream]], Callable[[App, str], EventStream]]:
+    """Register the decorated generator function in COMMANDS under all `names`."""
+
+    def register(run: Callable[[App, str], EventStream]) -> Callable[[App, str], EventStream]:
+        entry = Command(names, usage, run, suggest)
+        COMMANDS.update(dict.fromkeys(names, entry))
+        return run
+
+    return register
+
+
+def is_command(line: str) -> bool:
+    """Whether a line is a command: it begins with one slash, ASCII or full-width.
+
+    Two slashes begin a message, and so does `/!`.
+    """
+    return line.startswith(_SLASHES) and (len(line) < 3 or not line[1:].startswith((*_SLASHES, "!")))
+
+
+def escape_message(text: str) -> str:
+    """Return the line that sends a text as a message, whatever it begins with."""
+    return f"/{text}" if text.startswith("!") or is_command(text) else text
+
+
+def run(app: App, line: str) -> EventStream:
+    """Return the events of a command line; an unknown name yields a notice."""
+    name, _, argument = line.strip().partition(" ")
+    entry = find(name)
+    return entry.run(app, argument.strip()) if entry else report_unknown(app, name)
+
+
+def leaves(line: str) -> bool:
+    """Whether the line is the quit command, which runs before the app is open."""
+    entry = find(line.strip())
+    return entry is not None and entry.names[0] == "/quit"
+
+
+def find(name: str) -> Command | None:
+    """Return the command of a name; None if there is none."""
+    return COMMANDS.get(f"/{name[1:]}".lower()) if name.startswith(_SLASHES) else None
+
+
+async def report_unknown(app: App, name: str) -> EventStream:
+    """Yield a notice with the closest command, or with how to send a message that begins with a slash."""
+    closest = get_close_matches(name.lower(), COMMANDS, 1, MIN_SIMILARITY)
+    yield Notice(app.words("commands.near" if closest else "commands.unknown", name=name, near="".join(closest)))

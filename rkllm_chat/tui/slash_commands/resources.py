@@ -1,0 +1,201 @@
+"""Commands for the resources and prompts of MCP servers."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from ...chat import attachments as attach
+from ...chat.app import App
+from ...chat.turn import Turn
+from ...core.errors import ChatError, UsageError
+from ...core.events import Notice, Page, Table
+from ...core.messages import Message
+from ...core.sanitize import escape_visibly
+from ...prompt.untrusted_text import neutralize
+from .registry import EventStream, command
+
+if TYPE_CHECKING:
+    from mcp_types import Prompt
+
+    from ...mcp_client.toolbox import Toolbox
+
+
+@command("/resources", usage="[SERVER]")
+async def show_resources(app: App, argument: str) -> EventStream:
+    """List resources and resource templates."""
+    servers = _servers_of(app)
+    rows = [
+        (
+            server,
+            str(resource.uri),
+            resource.title or resource.description or resource.name,
+            resource.mime_type or "",
+            str(resource.size or ""),
+        )
+        for server, resource in await servers.list_resources(argument or None)
+    ]
+    rows += [
+        (
+            server,
+            resource.uri_template,
+            resource.title or resource.description or resource.name,
+            resource.mime_type or "",
+            "",
+        )
+        for server, resource in await servers.list_templates(argument or None)
+    ]
+    yield Table((), tuple(rows)) if rows else Notice(app.words("resources.none"))
+
+
+async def _suggest_resources(app: App, _typed: str) -> Sequence[str]:
+    """Return the URIs of all resources."""
+    return [str(one.uri) for _, one in await _servers_of(app).list_resources()]
+
+
+@command("/resource", usage="URI", suggest=_suggest_resources)
+async def attach_resource(app: App, argument: str) -> EventStream:
+    """Attach a resource or a file to the next message."""
+    if not argument:
+        raise UsageError("The URI of a resource or the path of a file is missing.", "/resources lists the resources.")
+    attachment = await attach.read_attachment(app, argument)
+    app.attachments.append(attachment)
+    yield Notice(attach.describe_attachment(app, attachment))
+    yield Notice(app.words("resources.next"))
+
+
+@command("/prompts", usage="[SERVER]")
+async def show_prompts(app: App, argument: str) -> EventStream:
+    """List the prompts of the servers."""
+    rows = [
+        (server, prompt.name, format_usage(prompt), prompt.title or prompt.description or "")
+        for server, prompt in await _servers_of(app).list_prompts(argument or None)
+    ]
+    yield Table((), tuple(rows)) if rows else Notice(app.words("prompts.none"))
+
+
+def format_usage(prompt: Prompt) -> str:
+    """Return the arguments of a prompt; optional ones in brackets."""
+    arguments = prompt.arguments or []
+    return " ".join(f"{argument.name}=" if argument.required else f"[{argument.name}=]" for argument in arguments)
+
+
+async def _suggest_prompt(app: App, typed: str) -> Sequence[str]:
+    """Return completions for prompt names, argument names and argument values."""
+    name, blank, rest = typed.partition(" ")
+    prompts = await _servers_of(app).list_prompts()
+    if not blank:
+        return [one.name for _, one in prompts]
+    matches = [(server, one) for server, one in prompts if one.name == name]
+    if not matches:
+        return []
+    server, prompt = matches[0]
+    key, equals, value = rest.rpartition(" ")[2].partition("=")
+    if not equals:
+        return [f"{one.name}=" for one in prompt.arguments or []]
+    return [f"{key}={shlex.quote(one)}" for one in await complete_argument(app, server, name, key, value, {})]
+
+
+@command("/prompt", usage="NAME [argument=value ...]", suggest=_suggest_prompt)
+async def send_prompt(app: App, argument: str) -> EventStream:
+    """Ask for missing arguments, show the rendered prompt and send it after confirmation."""
+    try:
+        name, *words = shlex.split(argument)
+    except ValueError as error:
+        what = f"The arguments cannot be parsed: {error}." if argument else "The name of a prompt is missing."
+        raise UsageError(what, "/prompts lists the prompts.") from None
+    server, prompt = await _find_prompt(app, name)
+    values = await _ask_missing(app, server, prompt, _parse_arguments(prompt, words))
+    if values is None:
+        return
+    answer = await _servers_of(app).get_prompt(server, prompt.name, values)
+    yield Notice(app.words("prompts.using", name=prompt.name, server=server))
+    messages = [Message(message.role, neutralize(read_content(message.content))) for message in answer.messages]
+    yield Page(
+        escape_visibly("\n".join(f"{message.role}: {read_content(message.content)}" for message in answer.messages))
+    )
+    if app.frontend is None or not await app.frontend.confirm(app.words("prompts.send")):
+        return
+    async with aclosing(Turn(app.chat).run(messages)) as turn:
+        async for event in turn:
+            yield event
+
+
+async def _find_prompt(app: App, name: str) -> tuple[str, Prompt]:
+    """Return the server and the prompt of a name, which may be qualified as `server__name`.
+
+    Raises:
+        UsageError: The name is unknown or ambiguous.
+    """
+    prompts = await _servers_of(app).list_prompts()
+    matches = [(server, one) for server, one in prompts if name in (one.name, f"{server}__{one.name}")]
+    if len(matches) == 1:
+        return matches[0]
+    listed = ", ".join(f"{server}__{one.name}" for server, one in matches or prompts)
+    what = f'Several servers have a prompt "{name}".' if matches else f'There is no prompt "{name}".'
+    raise UsageError(what, f"Available prompts: {listed}." if listed else "")
+
+
+def _parse_arguments(prompt: Prompt, words: Sequence[str]) -> dict[str, str]:
+    """Parse `name=value` words. Raises UsageError for unknown or repeated arguments."""
+    known = [one.name for one in prompt.arguments or []]
+    arguments: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        hint = f"Its arguments: {', '.join(known)}." if known else "It has no arguments."
+        if not equals:
+            raise UsageError(f'"{word}" is not of the form name=value.', hint)
+        if key not in known:
+            raise UsageError(f'The prompt {prompt.name} has no argument "{key}".', hint)
+        if key in arguments:
+            raise UsageError(f'The argument "{key}" occurs twice.', "Write it once.")
+        arguments[key] = value
+    return arguments
+
+
+async def _ask_missing(app: App, server: str, prompt: Prompt, arguments: dict[str, str]) -> dict[str, str] | None:
+    """Ask the user for missing required arguments; None if the user declines."""
+    for argument in prompt.arguments or []:
+        if argument.name in arguments or not argument.required:
+            continue
+        if app.frontend is None:
+            raise UsageError(
+                f"The prompt {prompt.name} requires the argument {argument.name}.", f"Write {argument.name}=value."
+            )
+        choices = await complete_argument(app, server, prompt.name, argument.name, "", arguments)
+        description = f" ({argument.description})" if argument.description else ""
+        answer = await app.frontend.ask_line(f"{argument.name}{description}: ", "", choices)
+        if not answer:
+            return None
+        arguments = {**arguments, argument.name: answer}
+    return arguments
+
+
+async def complete_argument(
+    app: App, server: str, prompt: str, argument: str, value: str, arguments: Mapping[str, str]
+) -> Sequence[str]:
+    """Return the server's completions of an argument value; empty if it does not support them."""
+    from mcp_types import PromptReference
+
+    reference = PromptReference(type="ref/prompt", name=prompt)
+    try:
+        answer = await _servers_of(app).complete(server, reference, argument, value, arguments)
+    except ChatError:
+        return []
+    return answer.completion.values
+
+
+def read_content(content: Any) -> str:
+    """Return the text of a content block."""
+    from ...mcp_client.content import block_to_text
+
+    return block_to_text(content)
+
+
+def _servers_of(app: App) -> Toolbox:
+    """Return the toolbox of the MCP servers. Raises UsageError if there are no servers."""
+    if app.servers is None:
+        raise UsageError("There are no servers.", "/mcp add NAME -- COMMAND adds one.")
+    return app.servers

@@ -1,0 +1,59 @@
+"""The command /mcp review [NAME]: approve changed tools of a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...chat.app import App
+from ...config.tool_pins import diff_accepted_text
+from ...core.events import Notice, Page
+from ...core.sanitize import escape_visibly
+from .permissions import change_rule
+from .registry import EventStream
+
+if TYPE_CHECKING:
+    from ...mcp_client.connection import Connection
+
+
+async def review_tools(app: App, name: str) -> EventStream:
+    """Show the changed tools of all servers, or of the named one, and ask whether to accept them.
+
+    If the server changes its tools again while the user decides, nothing is accepted.
+    """
+    words = app.words
+    connections = app.servers.connections.values() if app.servers else ()
+    pending = [
+        connection
+        for connection in connections
+        if connection.quarantined_tools and name in ("", connection.config.name)
+    ]
+    if not pending:
+        yield Notice(words("review.nothing"))
+    for connection in pending:
+        server = connection.config.name
+        listing = connection.last_listing
+        for tool in connection.quarantined_tools:
+            reason = words(f"hidden.{connection.hidden[tool.name]}")
+            yield Notice(words("servers.hidden", server=server, tool=tool.name, reason=reason))
+            yield Page("\n".join(_describe_change(connection, tool.name)))
+        if app.frontend is None or not await app.frontend.confirm(words("review.accept", server=server)):
+            continue
+        if connection.last_listing.descriptions != listing.descriptions:
+            yield Notice(words("review.again", server=server))
+            continue
+        _forget_rules(app, [tool.full_name for tool in connection.quarantined_tools])
+        connection.accept_tools()
+        yield Notice(words("review.accepted", server=server))
+
+
+def _describe_change(connection: Connection, tool: str) -> list[str]:
+    """Return the diff of a tool description, with hidden characters escaped."""
+    lines = diff_accepted_text(connection.pins.accepted_text(tool), connection.last_listing.descriptions[tool])
+    return [escape_visibly(line) for line in lines]
+
+
+def _forget_rules(app: App, tools: list[str]) -> None:
+    """Delete the rules that allow the tools, so that the user is asked again."""
+    for tool in tools:
+        if tool in app.chat.settings.policy.allow:
+            change_rule(app, "forget", tool)

@@ -1,0 +1,243 @@
+"""Commands about MCP servers: status, configuration and lifecycle."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...calls.tool_names import find_tools, shown_names
+from ...chat.app import App
+from ...config import editor as configfile
+from ...config.files import find_origin
+from ...config.settings import ServerConfig
+from ...core.errors import ServerNotFoundError, UsageError
+from ...core.events import Notice, Page, Table
+from ...core.i18n import Words
+from .auth import manage_login
+from .registry import EventStream, command
+from .review import review_tools
+
+if TYPE_CHECKING:
+    from ...mcp_client.connection import Connection
+
+_LOG_BYTES = 4000
+
+
+async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
+    """Return completions for the action and its argument."""
+    action, blank, _ = typed.partition(" ")
+    if not blank:
+        return list(_ACTIONS)
+    if action == "schema":
+        return list(shown_names(app.toolbox.toolbox.tools))
+    return [server.name for server in app.settings.servers]
+
+
+_USAGE = "[list | reload | add NAME -- COMMAND ... | add NAME URL | ACTION NAME]"
+
+
+@command("/mcp", "/servers", usage=_USAGE, suggest=_suggest_arguments)
+async def show_servers(app: App, argument: str) -> EventStream:
+    """Run an action of /mcp; without one, list the servers."""
+    action, _, rest = argument.partition(" ")
+    if action and action not in _ACTIONS:
+        raise UsageError(f'Unknown action "{action}" of /mcp.', f"Available actions: {', '.join(_ACTIONS)}.")
+    async for event in _ACTIONS[action or "list"](app, rest.strip()):
+        yield event
+
+
+async def _list_servers(app: App, _rest: str) -> EventStream:
+    """List the servers with their state, and the tools that are hidden."""
+    words = app.words
+    if not app.settings.servers:
+        yield Notice(words("commands.no_servers"))
+        return
+    connections: Mapping[str, Connection] = app.servers.connections if app.servers else {}
+    rows: list[tuple[str, ...]] = []
+    for server in app.settings.servers:
+        connection = connections.get(server.name)
+        refusal = None if connection else app.failures.get(server.name)
+        state = words(f"state.{connection.state if connection else 'unasked' if refusal else 'off'}")
+        description = describe_connection(connection, words) if connection else refusal.message if refusal else ""
+        rows.append((server.name, state, description, server.source))
+    yield Table((), tuple(rows))
+    for connection in connections.values():
+        for tool, why in connection.hidden.items():
+            reason = words(f"hidden.{why}")
+            yield Notice(words("servers.hidden", server=connection.config.name, tool=tool, reason=reason))
+
+
+def describe_connection(connection: Connection, words: Words) -> str:
+    """Return the tool count and the protocol version of a server, or its error."""
+    if connection.error and not connection.is_open:
+        return connection.error.message
+    tools = words("status.tools", count=len(connection.tools))
+    version = f", MCP {connection.protocol_version}" if connection.is_open else ""
+    return f"{tools}{version}{_describe_sandbox(connection, words)}" if connection.is_ready else ""
+
+
+def _describe_sandbox(connection: Connection, words: Words) -> str:
+    """Return a short label for the sandbox; "" if there is none."""
+    sandbox = connection.sandbox
+    if sandbox is None:
+        return ""
+    kind = "missing" if sandbox.unavailable_reason else "network" if sandbox.has_network else "closed"
+    return f", {words(f'sandbox.{kind}')}"
+
+
+async def _show_status(app: App, _rest: str) -> EventStream:
+    """List the servers and what each sandbox permits."""
+    async for event in _list_servers(app, ""):
+        yield event
+    words = app.words
+    for name, connection in (app.servers.connections if app.servers else {}).items():
+        if (sandbox := connection.sandbox) is None:
+            continue
+        if sandbox.unavailable_reason:
+            yield Notice(words("sandbox.why", server=name, reason=sandbox.unavailable_reason))
+            continue
+        reads, writes = (", ".join(map(str, paths)) for paths in (sandbox.reads, ("/tmp", *sandbox.writes)))
+        network = words("sandbox.let_out" if sandbox.has_network else "sandbox.kept_in")
+        network += "" if sandbox.filters_calls else words("sandbox.unfiltered")
+        yield Notice(words("sandbox.lets", server=name, network=network, reads=reads or "-", writes=writes))
+
+
+async def restart_server(app: App, name: str) -> EventStream:
+    """Restart a server."""
+    _find_server(app, name)
+    if not app.servers or name not in app.servers.connections:
+        raise UsageError(f'Server "{name}" is disabled.', f"/mcp enable {name} enables it.")
+    await app.servers.restart(name)
+    async for event in _list_servers(app, ""):
+        yield event
+
+
+async def enable_server(app: App, name: str) -> EventStream:
+    """Enable a server for this session."""
+    app.server_approval.forget_declined()
+    await app.apply_servers(_set_enabled(app, name, is_on=True))
+    async for event in _list_servers(app, ""):
+        yield event
+
+
+async def disable_server(app: App, name: str) -> EventStream:
+    """Disable a server for this session."""
+    await app.apply_servers(_set_enabled(app, name, is_on=False))
+    async for event in _list_servers(app, ""):
+        yield event
+
+
+def _set_enabled(app: App, name: str, is_on: bool) -> tuple[ServerConfig, ...]:
+    """Return the configured servers with one of them enabled or disabled."""
+    _find_server(app, name)
+    return tuple(replace(server, enabled=is_on) if server.name == name else server for server in app.settings.servers)
+
+
+async def add_server(app: App, rest: str) -> EventStream:
+    """Add a server to the configuration of this folder and start it.
+
+    `rest` is `NAME -- COMMAND ARGUMENTS` or `NAME URL`.
+    """
+    server = _parse_server(rest)
+    if any(existing.name == server.name for existing in app.settings.servers):
+        raise UsageError(f'A server "{server.name}" already exists.', "Choose another name.")
+    entry = configfile.render_entry(server)
+    configfile.append_entry(configfile.plan_addition(entry, server.name))
+    yield Notice(app.words("servers.added", server=server.name, path=configfile.DEFAULT_CONFIG_PATH))
+    path = str(configfile.DEFAULT_CONFIG_PATH)
+    server = replace(server, source=path, origin=find_origin(path, os.environ))
+    app.server_approval.accept_server(server)
+    await app.apply_servers((*app.settings.servers, server))
+    async for event in _list_servers(app, ""):
+        yield event
+
+
+def _parse_server(text: str) -> ServerConfig:
+    """Parse the definition of a server. Raises UsageError."""
+    try:
+        name, *words = shlex.split(text)
+    except ValueError:
+        name, words = "", []
+    match words:
+        case ["--", command, *args]:
+            return ServerConfig(name, command=command, args=tuple(args))
+        case [url] if "://" in url:
+            return ServerConfig(name, url=url)
+    raise UsageError(
+        "The server definition is incomplete.", "Write /mcp add NAME -- COMMAND ..., or /mcp add NAME URL."
+    )
+
+
+async def remove_server(app: App, name: str) -> EventStream:
+    """Stop a server and delete it from the configuration that defines it."""
+    server = _find_server(app, name)
+    configfile.remove_server(name, Path(server.source))
+    await app.apply_servers(tuple(other for other in app.settings.servers if other.name != name))
+    yield Notice(app.words("servers.removed", server=name, path=server.source))
+
+
+async def _reload(app: App, _rest: str) -> EventStream:
+    """Read the configuration again; only servers that changed are started or stopped."""
+    changed = await app.reload()
+    for path, name in app.settings.ignored:
+        yield Notice(app.words("trust.ignored", file=path, name=name))
+    yield Notice(app.words("servers.reloaded", names=", ".join(changed) or "-"))
+    async for event in _list_servers(app, ""):
+        yield event
+
+
+async def _show_schema(app: App, name: str) -> EventStream:
+    """Show the description and the input schema of a tool."""
+    tools = find_tools(name, app.toolbox.toolbox.tools)
+    if not tools:
+        raise UsageError(f'There is no tool "{name}".', "/tools lists the tools.")
+    for tool in tools:
+        schema = json.dumps(tool.schema, ensure_ascii=False, indent=2)
+        yield Page(f"{tool.full_name}\n{tool.description}\n{schema}")
+
+
+async def _show_log(app: App, name: str) -> EventStream:
+    """Show the end of a server's log."""
+    _find_server(app, name)
+    connection = app.servers.connections.get(name) if app.servers else None
+    if connection is None or not connection.log_file.is_file():
+        yield Notice(app.words("servers.no_log", server=name))
+        return
+    text = connection.log_file.read_text(encoding="utf-8", errors="replace")[-_LOG_BYTES:]
+    yield Page(f"{_shorten_home(connection.log_file)}\n{text}")
+
+
+def _shorten_home(path: Path) -> str:
+    """Return a path with the home folder written as `~`."""
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
+
+
+def _find_server(app: App, name: str) -> ServerConfig:
+    """Return the configured server of a name. Raises ServerNotFoundError."""
+    names = [server.name for server in app.settings.servers]
+    if name not in names:
+        hint = f"Configured servers: {', '.join(names)}." if names else "No server is configured."
+        what = f'There is no server "{name}".' if name else "The name of a server is missing."
+        raise ServerNotFoundError(what, hint, available=names)
+    return app.settings.servers[names.index(name)]
+
+
+_ACTIONS: dict[str, Callable[[App, str], EventStream]] = {
+    "list": _list_servers,
+    "status": _show_status,
+    "restart": restart_server,
+    "add": add_server,
+    "remove": remove_server,
+    "enable": enable_server,
+    "disable": disable_server,
+    "reload": _reload,
+    "schema": _show_schema,
+    "log": _show_log,
+    "auth": manage_login,
+    "review": review_tools,
+}

@@ -1,0 +1,147 @@
+"""Commands about saved sessions: list, resume, new, export and replay."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from pathlib import Path
+
+from ...chat.app import App
+from ...chat.sessions import SessionSummary, list_sessions
+from ...chat.turn import Turn
+from ...core.errors import ChatError
+from ...core.events import Event, Notice, Table
+from ...storage.export import EXPORTS, export_conversation
+from ...storage.session_records import HistoryEdited
+from .registry import command
+
+_MAX_LISTED = 20
+
+
+@command("/sessions", usage="[WORDS]")
+async def show_sessions(app: App, argument: str) -> AsyncGenerator[Event, None]:
+    """List the newest sessions, or those that match words."""
+    words, directory = app.words, app.sessions.directory
+    try:
+        summaries = await asyncio.to_thread(list_sessions, directory, argument, _MAX_LISTED) if directory else []
+    except ChatError as error:
+        yield Notice(str(error))
+        return
+    if not summaries:
+        yield Notice(words("commands.no_such_sessions" if argument else "commands.no_sessions"))
+        return
+    head = tuple(words(f"sessions.{name}") for name in ("name", "when", "title", "turns", "model"))
+    yield Table(head, tuple(_row_of(one, app.sessions.name) for one in summaries))
+
+
+def _row_of(session: SessionSummary, current: str) -> tuple[str, ...]:
+    """Return the table row of a session; the current one is marked with `*`."""
+    mark = " *" if session.name == current else ""
+    when = datetime.fromtimestamp(session.updated_at).astimezone().strftime("%Y-%m-%d %H:%M")
+    return (session.name + mark, when, session.title, str(session.turns), session.model)
+
+
+async def _suggest_ids(app: App, _typed: str) -> Sequence[str]:
+    """Return the ids of the saved sessions."""
+    return await asyncio.to_thread(app.sessions.directory.list_ids) if app.sessions.directory else ()
+
+
+async def _suggest_formats(_app: App, _typed: str) -> Sequence[str]:
+    """Return the export formats."""
+    return list(EXPORTS)
+
+
+async def _suggest_all(_app: App, _typed: str) -> Sequence[str]:
+    """Return the argument of /replay."""
+    return ["all"]
+
+
+@command("/resume", usage="ID", suggest=_suggest_ids)
+async def resume_session(app: App, argument: str) -> AsyncGenerator[Event, None]:
+    """Continue a saved session; list the sessions if no id is given."""
+    if not argument:
+        async with aclosing(show_sessions(app, "")) as listed:
+            async for event in listed:
+                yield event
+        return
+    try:
+        name = app.sessions.directory.find_id(argument) if app.sessions.directory else app.sessions.name
+        if name == app.sessions.name:
+            yield Notice(app.words("commands.session_here", name=name))
+        else:
+            for line in app.sessions.resume(name):
+                yield Notice(line)
+    except ChatError as error:
+        yield Notice(str(error))
+
+
+@command("/export", usage="[md|html|json] [PATH]", suggest=_suggest_formats)
+async def export_session(app: App, argument: str) -> AsyncGenerator[Event, None]:
+    """Export the conversation to a file; existing files are not overwritten.
+
+    Without a format, the suffix of the path selects it.
+    """
+    words, messages = app.words, app.sessions.redacted_entries
+    format_name, path = _choose_export(argument, app.sessions.name or "talk")
+    if not messages:
+        yield Notice(words("commands.nothing_said"))
+        return
+    if format_name not in EXPORTS:
+        yield Notice(words("commands.no_form", form=format_name, forms=", ".join(EXPORTS)))
+        return
+    text = export_conversation(format_name, app.sessions.name or "talk", messages, words)
+    try:
+        _write_new(path, text.encode("utf-8", errors="replace"))
+    except OSError as error:
+        yield Notice(words("commands.not_exported", path=path, reason=error.strerror or error))
+        return
+    yield Notice(words("commands.exported", path=path))
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Create a file with mode 0600. Raises FileExistsError if the path exists."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(file, "wb") as stream:  # noqa: PTH123  # a descriptor
+        stream.write(data)
+
+
+def _choose_export(argument: str, name: str) -> tuple[str, Path]:
+    """Return the format and the path that the argument selects; each has a default."""
+    first, _, rest = argument.partition(" ")
+    if first in EXPORTS or (first and "." not in first and rest):
+        return first, Path(rest.strip() or f"{name}.{first}").expanduser()
+    path = Path(argument or f"{name}.md").expanduser()
+    return path.suffix.removeprefix(".") or "md", path
+
+
+@command("/clear", "/new")
+async def start_session(app: App, _argument: str) -> AsyncGenerator[Event, None]:
+    """Start a new session."""
+    name = app.sessions.name
+    app.sessions.start_new()
+    yield Notice(app.words("commands.cleared_kept", name=name) if name else app.words("commands.cleared"))
+
+
+@command("/replay", usage="[all]", suggest=_suggest_all)
+async def replay_steps(app: App, argument: str) -> AsyncGenerator[Event, None]:
+    """Run the next recorded step of the replayed session, or all remaining ones."""
+    if app.replay is None:
+        yield Notice(app.words("commands.no_replay"))
+        return
+    steps = app.replay.steps
+    while steps:
+        step = steps.pop(0)
+        if isinstance(step, HistoryEdited):
+            app.chat.history[step.start : step.stop] = step.messages
+            yield Notice(app.words("commands.replay_edit"))
+            continue
+        yield Notice(f"> {step[-1].text}")
+        async with aclosing(Turn(app.chat).run(step)) as turn:
+            async for event in turn:
+                yield event
+        if argument != "all":
+            return
+    yield Notice(app.words("commands.replayed"))

@@ -1,0 +1,202 @@
+"""Commands about tools: list, enable, cost, and manual calls."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from ...calls.arguments import validate_arguments
+from ...calls.formats import FORMATS
+from ...calls.tool_names import find_tools, shown_names, similar_names
+from ...chat.app import App
+from ...chat.prefill_speed import PrefillSpeed
+from ...chat.tool_calls import PreparedCall, RunningCalls
+from ...chat.tool_selection import count_text_in_prompt, select_catalogue
+from ...core.errors import ConfigError, UsageError
+from ...core.events import Notice, Page, Table, ToolStarted
+from ...core.messages import Tool, ToolCall
+from ...core.private_files import explain_open_error
+from ...core.sanitize import sanitize_line
+from ...prompt.tool_catalogue import render_summary
+from ...prompt.tool_listing import first_line, render_tool
+from ..status_line import format_seconds
+from .registry import EventStream, command
+
+
+async def _suggest_tools(app: App, _typed: str) -> Sequence[str]:
+    """Return completions for /tools."""
+    connections = app.servers.connections if app.servers else ()
+    return ["on", "off", "all", "none", "forget", *connections, *shown_names(app.toolbox.toolbox.tools)]
+
+
+@command("/tools", usage="[[on|off] all|none|1,3,5-8|SERVER|TOOL ... | forget]", suggest=_suggest_tools)
+async def show_tools(app: App, argument: str) -> EventStream:
+    """List the tools with their cost; with words, select which ones are on."""
+    if argument == "forget":
+        yield Notice(_reset_usage_counts(app))
+        return
+    tools = shown_names(app.toolbox.toolbox.tools)
+    if not tools:
+        yield Notice(app.words("commands.no_tools"))
+        return
+    if argument:
+        _enable_tools(app, tools, argument.replace(",", " ").split())
+    signature_tokens = {
+        name: count_text_in_prompt(app.chat, render_tool(name, tool, FORMATS[app.chat.call_format]))
+        for name, tool in tools.items()
+    }
+    speed = app.prefill_speed
+    costs = {name: _measure_cost(app, name, tool, signature_tokens[name], speed) for name, tool in tools.items()}
+    rows = [
+        (
+            str(number),
+            " " if tool.full_name in app.toolbox.disabled else "x",
+            tool.server,
+            name,
+            *costs[name].values(),
+            first_line(tool.description),
+        )
+        for number, (name, tool) in enumerate(tools.items(), 1)
+    ]
+    columns = next(iter(costs.values()))
+    head = tuple(app.words(f"tools.{key}") for key in ("number", "on", "server", "name", *columns, "about"))
+    yield Table(head, tuple(rows))
+    on = [name for name, tool in tools.items() if tool.full_name not in app.toolbox.disabled]
+    yield Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on), speed))
+
+
+def _measure_cost(app: App, name: str, tool: Tool, signature_tokens: int, speed: PrefillSpeed) -> dict[str, str]:
+    """Return the cost columns of a tool.
+
+    Returns:
+        `tokens` of its full description, `time` to prefill them if the speed is known, and `listed`, the tokens in the
+        catalogue if tools are only listed there.
+    """
+    time_s = speed.estimate_s(signature_tokens)
+    listed = _count_catalogue_tokens(app, name, tool)
+    return {
+        "tokens": str(signature_tokens),
+        **({"time": format_seconds(time_s)} if time_s else {}),
+        **({} if listed is None else {"listed": str(listed)}),
+    }
+
+
+def _count_catalogue_tokens(app: App, name: str, tool: Tool) -> int | None:
+    """Return the tokens of a tool in the catalogue; None if tools are described in full."""
+    match select_catalogue(app.chat).level:
+        case "full":
+            return None
+        case "about":
+            return count_text_in_prompt(app.chat, render_summary(name, tool))
+        case "names":
+            return count_text_in_prompt(app.chat, f"{name}, ")
+        case "servers":
+            return 0
+
+
+def summarize_cost(app: App, on: int, every: int, signature_tokens: int, speed: PrefillSpeed) -> str:
+    """Return a sentence about the tokens that the tools add to every prompt."""
+    words, catalogue = app.words, select_catalogue(app.chat)
+    tokens = signature_tokens if catalogue.is_full else catalogue.tokens
+    time_s = speed.estimate_s(tokens)
+    time = words("tools.paid", time=format_seconds(time_s)) if time_s else ""
+    if catalogue.is_full:
+        return words("tools.sum", on=on, all=every, tokens=tokens, time=time)
+    level = words(f"tools.levels_{catalogue.level}")
+    return words("tools.short", on=on, all=every, full=signature_tokens, level=level, tokens=tokens, time=time)
+
+
+def _reset_usage_counts(app: App) -> str:
+    """Delete the usage counts of tools. Raises ConfigError if the file cannot be deleted."""
+    try:
+        return app.words("tools.forgotten", count=app.chat.tool_usage.clear())
+    except OSError as error:
+        raise ConfigError(f"The usage counts of the tools cannot be reset: {explain_open_error(error)}.") from None
+
+
+def _enable_tools(app: App, tools: Mapping[str, Tool], words: list[str]) -> None:
+    """Enable or disable tools by words. Raises UsageError for a word that matches none."""
+    everything = {tool.full_name for tool in tools.values()}
+    mode = words.pop(0) if words[0] in ("on", "off") else ""
+    selected = {tool.full_name for word in words for tool in match_tools(tools, word)}
+    off = app.toolbox.disabled & everything
+    app.toolbox.disabled = {"on": off - selected, "off": off | selected}.get(mode, everything - selected)
+
+
+def match_tools(tools: Mapping[str, Tool], word: str) -> list[Tool]:
+    """Return the tools that a word selects. Raises UsageError.
+
+    Args:
+        tools: Tools by displayed name.
+        word: `all`, `none`, a number, a range, a server or a tool.
+    """
+    listed = list(tools.values())
+    if word in ("all", "none"):
+        return listed if word == "all" else []
+    first, dash, last = word.partition("-")
+    if first.isdecimal() and (last.isdecimal() or not dash):
+        begin, end = int(first), int(last or first)
+        if 1 <= begin <= end <= len(listed):
+            return listed[begin - 1 : end]
+        raise UsageError(f"There is no tool {word}; the tools are numbered 1 to {len(listed)}.")
+    matches = [tool for tool in listed if tool.server == word] or find_tools(word, listed)
+    if not matches:
+        near = ", ".join(similar_names(word, listed))
+        raise UsageError(f'There is no tool or server "{word}".', f"Did you mean {near}?" if near else "")
+    return matches
+
+
+async def _suggest_call(app: App, typed: str) -> Sequence[str]:
+    """Return completions for tool names and argument names."""
+    name, blank, _ = typed.partition(" ")
+    tools = find_tools(name, app.toolbox.toolbox.tools)
+    if not blank or len(tools) != 1:
+        return list(shown_names(app.toolbox.toolbox.tools))
+    return [f"{key}=" for key in tools[0].schema.get("properties", {})]
+
+
+@command("/call", usage="TOOL [JSON | name=value ...]", suggest=_suggest_call)
+async def call_tool(app: App, argument: str) -> EventStream:
+    """Run a tool for the user; the result is not added to the conversation."""
+    name, _, rest = argument.partition(" ")
+    listed = app.toolbox.toolbox.tools
+    tools = find_tools(name, listed)
+    if len(tools) != 1:
+        what = f'Several servers have a tool "{name}".' if tools else f'There is no tool "{name}".'
+        near = ", ".join(tool.full_name for tool in tools) or ", ".join(similar_names(name, listed))
+        raise UsageError(what, f"Did you mean {near}?" if near else "/tools lists the tools.")
+    tool = tools[0]
+    call = ToolCall(tool.full_name, validate_arguments(parse_arguments(rest.strip()), tool.schema).arguments)
+    yield ToolStarted(tool.server, tool.name, call)
+    async with aclosing(RunningCalls()) as runs:
+        runs.start(PreparedCall(0, tool, call), app.toolbox)
+        async with aclosing(runs.stream_events()) as events:
+            async for event in events:
+                yield event
+    if runs.results[0].text:
+        yield Page(runs.results[0].text)
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Parse arguments from a JSON object or from `name=value` words. Raises UsageError."""
+    if not text.startswith("{"):
+        try:
+            words = [word.partition("=") for word in shlex.split(text)]
+        except ValueError as error:
+            raise UsageError(f"The arguments cannot be parsed: {error}.") from None
+        if bad := [name for name, equals, _ in words if not equals]:
+            hint = 'Write name=value, or one JSON object such as {"name": "value"}.'
+            raise UsageError(f'"{sanitize_line(bad[0])}" is not of the form name=value.', hint)
+        names = [name for name, _, _ in words]
+        if duplicate := next((name for name in names if names.count(name) > 1), None):
+            raise UsageError(f'The argument "{sanitize_line(duplicate)}" occurs twice.', "Write it once.")
+        return {name: value for name, _, value in words}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"The arguments are not valid JSON: {error}.") from None
+    assert isinstance(value, dict)
+    return value

@@ -1,0 +1,70 @@
+"""What these tests are handed: the remote backend, and services that it may be opened on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.openai.real import CONTEXT_TOKENS, serving_model
+from backends.openai.service import Service
+from mcp_client.chaos_http import serving
+from rkllm_chat.backends import open_backend
+from rkllm_chat.backends.openai.backend import OpenaiBackend
+from rkllm_chat.config.settings import Openai as Options
+from rkllm_chat.config.settings import Settings
+from stage import GREEDY
+
+
+@pytest.fixture(scope="session")
+def real_service(shipped_model: Path) -> Iterator[str]:
+    """The URL of a real service that has the small model."""
+    with serving_model(shipped_model) as url:
+        yield url
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Service]]:
+    """Starts services of the test, on a port of their own; they end with it."""
+    with ExitStack() as stack:
+        yield lambda *arguments, **named: stack.enter_context(serving(Service(*arguments, **named)))
+
+
+@pytest.fixture
+def open_remote(run: Callable[..., Any]) -> Iterator[Callable[..., OpenaiBackend]]:
+    """Opens the backend on URLs; what is no key of [openai] is one of [chat]."""
+    backends: list[OpenaiBackend] = []
+
+    def open_one(
+        *urls: str, context_tokens: int = CONTEXT_TOKENS, thinking: str = "auto", **options: Any
+    ) -> OpenaiBackend:
+        settings = Settings(
+            model=" ".join(urls),
+            generation=GREEDY,
+            context_tokens=context_tokens,
+            thinking=thinking,
+            openai=Options(**options),
+        )
+        backend = open_backend(settings)
+        assert isinstance(backend, OpenaiBackend)
+        backends.append(backend)
+        return backend
+
+    yield open_one
+    for backend in backends:
+        run(backend.aclose())
+
+
+@pytest.fixture
+def service(start: Callable[..., Service]) -> Service:
+    """A service that works."""
+    return start()
+
+
+@pytest.fixture
+def backend(service: Service, open_remote: Callable[..., OpenaiBackend]) -> OpenaiBackend:
+    """The backend on that service."""
+    return open_remote(service.url)

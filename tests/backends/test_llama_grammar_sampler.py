@@ -1,0 +1,295 @@
+"""llama.cpp held to the tools' schemas while it writes a call: the GGUF that ships, real tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from jsonschema import Draft202012Validator
+
+from bench.constrained import QUESTIONS, TOOLS, judge, judge_calls
+from calls.grammar.matcher import Matcher
+from rkllm_chat.backends.llama.backend import LlamaBackend
+from rkllm_chat.backends.llama.grammar_sampler import CallConstraint, read_vocabulary
+from rkllm_chat.calls.arguments import validate_arguments
+from rkllm_chat.calls.formats import select_formats
+from rkllm_chat.calls.grammar import GRAMMARS, CallGrammar, build_call_grammar
+from rkllm_chat.calls.scanner import Scanner
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.turn import Turn
+from rkllm_chat.config.settings import Generation, Settings
+from rkllm_chat.core import i18n as language
+from rkllm_chat.core.events import CallFound, Usage
+from rkllm_chat.core.messages import Message, Tool
+from rkllm_chat.prompt.compose import compose_prompt
+from stage import Box, collect
+
+pytestmark = [pytest.mark.model, pytest.mark.timeout(300)]
+GREEDY = Generation(temperature=0, max_tokens=120)
+GRAMMAR = build_call_grammar(TOOLS, "json")
+EVERYTHING = Generation(top_k=0, min_p=0)
+CALLS, FEWER = 8, 3
+PROMPT_END = "assistant\n"
+
+
+@pytest.fixture(scope="module")
+def llama(shipped_model: Path) -> Iterator[LlamaBackend]:
+    backend = LlamaBackend(shipped_model, 0)
+    yield backend
+    asyncio.run(backend.aclose())
+
+
+def write(
+    backend: LlamaBackend, prompt: Sequence[Message], grammar: CallGrammar | None, wanted: Generation = GREEDY
+) -> tuple[str, Usage]:
+    async def listen() -> tuple[str, Usage]:
+        items = [item async for item in backend.stream(prompt, wanted, (), grammar)]
+        (usage,) = [item for item in items if isinstance(item, Usage)]
+        return "".join(item for item in items if isinstance(item, str)), usage
+
+    return asyncio.run(listen())
+
+
+def asked(line: str) -> list[Message]:
+    return compose_prompt([Message("user", line)], TOOLS)
+
+
+def test_calls_at_temperature_one_are_valid_only_with_the_grammar(llama: LlamaBackend) -> None:
+    held = judge_calls(llama, GRAMMAR, CALLS)
+    assert (held["valid"], held["saved"], held["lost"]) == (CALLS, 0, 0)
+    assert judge_calls(llama, None, FEWER)["valid"] < FEWER
+
+
+def test_the_grammar_does_not_change_a_reply_without_a_call(llama: LlamaBackend) -> None:
+    wanted = Generation(temperature=1, seed=7, max_tokens=60)
+    free = write(llama, asked("Hello!"), None, wanted)[0]
+    assert free and write(llama, asked("Hello!"), GRAMMAR, wanted)[0] == free
+
+
+def test_the_grammar_does_not_change_a_valid_call(llama: LlamaBackend) -> None:
+    tool = Tool("get_time", "Time in a city", {"type": "object", "properties": {"place": {"type": "string"}}})
+    prompt = compose_prompt([Message("user", "What time is it in Tokyo?")], [tool])
+    free = write(llama, prompt, None)[0]
+    assert '{"name": "get_time", "arguments": {"place": "Tokyo"}}' in free
+    assert write(llama, prompt, build_call_grammar([tool], "json"))[0] == free
+
+
+def test_a_call_truncated_by_the_limit_stays_truncated(llama: LlamaBackend) -> None:
+    text, usage = write(llama, asked(QUESTIONS[0]), GRAMMAR, Generation(temperature=0, max_tokens=14))
+    assert usage.hit_limit and usage.generated_tokens == 14
+    assert judge(text) == "cut off"
+
+
+@pytest.mark.parametrize("constrained", [True, False])
+def test_a_constrained_chat_calls_with_all_required_arguments(llama: LlamaBackend, constrained: bool) -> None:
+    box = Box({"get_time": tell_time}, schemas={"get_time": {**TOOLS[0].schema, "required": ["place", "clock"]}})
+    settings = Settings(constrained=constrained, generation=GREEDY, max_steps=1)
+    events = asyncio.run(
+        collect(Turn(Conversation(llama, box, settings, language.load())).run("What time is it in Tokyo?"))
+    )
+    (found,) = [event.call for event in events if isinstance(event, CallFound)]
+    assert (found.name, found.arguments["place"]) == ("get_time", "Tokyo")
+    assert (found.arguments.get("clock") in ("12h", "24h")) == constrained
+    assert box.called == ([("get_time", found.arguments)] if constrained else [])
+
+
+CHOSEN = {
+    "type": "object",
+    "properties": {
+        "place": {"enum": ["Oslo", "Tokyo"]},
+        "days": {"type": "integer", "minimum": 1, "maximum": 7},
+        "clock": {"enum": ["12h", "24h"]},
+    },
+    "required": ["place", "days", "clock"],
+}
+
+
+@pytest.mark.parametrize("form", ["hermes", "xml", "qwen3-coder"])
+def test_a_constrained_chat_calls_in_a_form_that_the_model_never_learnt(llama: LlamaBackend, form: str) -> None:
+    def called(constrained: bool) -> list[tuple[str, dict[str, Any]]]:
+        box = Box({"get_time": tell_time}, schemas={"get_time": CHOSEN})
+        settings = Settings(tool_format=form, constrained=constrained, generation=GREEDY, max_steps=1)
+        asyncio.run(collect(Turn(Conversation(llama, box, settings, language.load())).run("What time is it in Tokyo?")))
+        return box.called
+
+    ((name, arguments),) = called(constrained=True)
+    assert (name, arguments["place"]) == ("get_time", "Tokyo")
+    Draft202012Validator(CHOSEN).validate(arguments)
+    assert called(constrained=False) == []
+
+
+@pytest.mark.parametrize("form", sorted(GRAMMARS))
+def test_a_constrained_call_of_any_form_is_read_back(llama: LlamaBackend, form: str) -> None:
+    tool = Tool("get_time", "Time in a city", CHOSEN)
+    grammar = build_call_grammar([tool], form)
+    assert grammar
+    # the reply is constrained from its beginning, as if the prompt ended in the marker, which the model may not know
+    starts_inside = bool(GRAMMARS[form].instead)
+    begun = replace(grammar, inner_trigger=PROMPT_END) if starts_inside else replace(grammar, trigger=PROMPT_END)
+    prompt = compose_prompt([Message("user", "What time is it in Tokyo?")], [tool], tool_format=form)
+    for seed in range(FEWER):
+        text = write(llama, prompt, begun, Generation(temperature=1, seed=seed, max_tokens=150))[0]
+        scanner = Scanner(select_formats(form))
+        found, *_ = scanner.feed(grammar.trigger + text) + scanner.close()
+        assert isinstance(found, CallFound) and found.call.name == "get_time" and not found.call.repairs
+        Draft202012Validator(CHOSEN).validate(validate_arguments(found.call.arguments, CHOSEN).arguments)
+
+
+async def tell_time(**_arguments: str) -> str:
+    return "20:26"
+
+
+def test_an_unreadable_grammar_is_logged_once_and_not_used(
+    llama: LlamaBackend, caplog: pytest.LogCaptureFixture
+) -> None:
+    free = write(llama, asked(QUESTIONS[0]), None)[0]
+    caplog.set_level(logging.DEBUG, "rkllm_chat.backends.llama.grammar_sampler")
+    assert write(llama, asked(QUESTIONS[0]), CallGrammar("[TOOL_CALL]", 'root ::= "a" | ('))[0] == free
+    assert len([record for record in caplog.records if "unconstrained" in record.message]) == 1
+
+
+def test_a_tool_too_complex_for_a_grammar_can_be_called(llama: LlamaBackend, caplog: pytest.LogCaptureFixture) -> None:
+    endless = {"allOf": [{"$ref": "#/properties/zone"}] * 9}
+    schema = {"type": "object", "properties": {"place": {"type": "string"}, "zone": endless}, "required": ["place"]}
+    box = Box({"get_time": tell_time}, schemas={"get_time": schema})
+    caplog.set_level(logging.DEBUG, "rkllm_chat.calls.grammar")
+    chat = Conversation(llama, box, Settings(generation=GREEDY, max_steps=1), language.load())
+    asyncio.run(collect(Turn(chat).run("What time is it in Tokyo?")))
+    assert box.called == [("get_time", {"place": "Tokyo"})]
+    (record,) = caplog.records
+    assert "BudgetExceededError" in record.message
+
+
+class Writing:
+    """A guard that is told what somebody else writes: tokens of the shipped vocabulary, given as text."""
+
+    def __init__(
+        self,
+        matcher: Matcher,
+        grammar: CallGrammar,
+        thought: str = "",
+        wanted: Generation = EVERYTHING,
+        opened: str = "",
+    ) -> None:
+        self.engine = matcher.engine
+        vocabulary = cache(lambda: read_vocabulary(self.engine))
+        self.guard = CallConstraint(self.engine, vocabulary, grammar, wanted, 1.0, thought, opened)
+
+    def write(self, *pieces: str) -> None:
+        for piece in pieces:
+            self.guard.add_token(self.token(piece), piece)
+
+    def token(self, piece: str) -> int:
+        (token,) = self.engine.tokenize(piece.encode(), add_bos=False, special=piece == CONTROL)
+        return int(token)
+
+    def permits(self, piece: str) -> bool:
+        logits = numpy.zeros(self.engine.n_vocab(), dtype=numpy.float32)
+        return bool(self.guard.mask_logits(None, logits)[self.token(piece)] == 0)
+
+
+@pytest.fixture(scope="module")
+def matcher(shipped_model: Path) -> Matcher:
+    return Matcher(shipped_model)
+
+
+CONTROL = "<|im_start|>"
+MARKED = CallGrammar("[{", 'root ::= "\\"a" "]"')
+
+
+def test_text_between_two_calls_is_unconstrained(matcher: Matcher, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "rkllm_chat.backends.llama.grammar_sampler")
+    writing = Writing(matcher, MARKED)
+    for _ in range(2):
+        assert writing.permits("b") and writing.permits("]")
+        writing.write("x", "[", "{")
+        assert writing.permits('"') and not writing.permits("b")
+        writing.write('"', "a")
+        assert writing.permits("]") and not writing.permits("b")
+        writing.write("]")
+    assert writing.permits("b")
+    assert not caplog.records
+
+
+def test_a_token_may_end_the_marker_and_begin_the_call(matcher: Matcher) -> None:
+    writing = Writing(matcher, MARKED)
+    writing.write("[", '{"')
+    assert writing.permits("a") and not writing.permits("b") and not writing.permits('"')
+
+
+def test_a_token_that_continues_otherwise_leaves_the_call_unconstrained(matcher: Matcher) -> None:
+    writing = Writing(matcher, CallGrammar("[{", 'root ::= "a"'))
+    writing.write("[", '{"')
+    assert writing.permits("b")
+    writing.write("b", "[", "{")
+    assert writing.permits("a") and not writing.permits("b")
+
+
+def test_a_marker_in_a_thought_begins_no_call(matcher: Matcher) -> None:
+    writing = Writing(matcher, MARKED, thought="<think>\n")
+    writing.write("[", "{")
+    assert writing.permits("b")
+    writing.write(*"</think>", "[", "{")
+    assert not writing.permits("b")
+
+
+def test_a_call_may_begin_with_the_inner_marker_alone(matcher: Matcher) -> None:
+    grammar = CallGrammar("[", 'root ::= "{" inner "]"\ninner ::= "a"', inner_trigger="{")
+    writing = Writing(matcher, grammar)
+    writing.write("[", "{", "a")
+    assert writing.permits("]") and not writing.permits("b")
+    writing.write("]", "{")
+    assert writing.permits("a") and not writing.permits("b")
+    writing.write("a")
+    assert writing.permits("b")
+
+
+def test_a_prompt_that_ends_in_the_marker_opens_the_call(matcher: Matcher) -> None:
+    writing = Writing(matcher, MARKED, opened="[{")
+    assert writing.permits('"') and not writing.permits("b")
+
+
+def test_the_marker_of_a_call_may_be_the_end_of_the_prompt(llama: LlamaBackend) -> None:
+    opened = CallGrammar(PROMPT_END, 'root ::= "seven" | "eight"')
+    assert write(llama, asked("Hello!"), opened)[0][:5] in ("seven", "eight")
+    other = CallGrammar("user\n", 'root ::= "seven" | "eight"')
+    assert write(llama, asked("Hello!"), other)[0][:5] not in ("seven", "eight")
+
+
+@pytest.mark.parametrize("marks", [(), (f"x{CONTROL}",)])
+def test_a_control_token_may_be_written_only_as_a_mark_of_the_form(matcher: Matcher, marks: tuple[str, ...]) -> None:
+    writing = Writing(matcher, CallGrammar("[{", 'root ::= [^x]* "x"', marks=marks))
+    writing.write("[", "{")
+    assert writing.permits("a")
+    assert writing.permits(CONTROL) == bool(marks)
+
+
+def test_a_rejected_token_is_replaced_by_its_longest_valid_beginning(matcher: Matcher) -> None:
+    writing = Writing(matcher, CallGrammar("[{", 'root ::= "\\"" [a-z]* "\\"" "]"'))
+    writing.write("[", "{", '"')
+    logits = numpy.zeros(matcher.engine.n_vocab(), dtype=numpy.float32)
+    logits[writing.token("a")] = 1
+    logits[writing.token('"}}')] = 9
+    assert int(writing.guard.mask_logits(None, logits).argmax()) == writing.token('"')
+
+
+@pytest.mark.parametrize("wanted", [Generation(top_k=40, min_p=0), Generation(top_k=0, min_p=0.05)], ids=["k", "p"])
+def test_trying_the_likeliest_first_loses_no_token_that_could_be_chosen(matcher: Matcher, wanted: Generation) -> None:
+    for seed in range(10):
+        logits = numpy.random.default_rng(seed).normal(0, 4, matcher.engine.n_vocab()).astype(numpy.float32)
+        masks = []
+        for one in (wanted, replace(wanted, repeat_penalty=1.1)):  # with a penalty all tokens are tried
+            writing = Writing(matcher, CallGrammar("[{", 'root ::= [a-c ]* "]"'), wanted=one)
+            writing.write("[", "{")
+            masks.append(writing.guard.mask_logits(None, logits.copy()))
+        quick, whole = masks
+        least = whole.max() + numpy.log(0.05) if wanted.min_p else numpy.sort(whole)[-40]
+        assert (quick[whole >= least] == whole[whole >= least]).all()
+        assert (numpy.isneginf(quick) | (quick == whole)).all()

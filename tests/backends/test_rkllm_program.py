@@ -1,0 +1,101 @@
+"""The whole program on the stand-in of the NPU: one-shot, and at a terminal when the runtime crashes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rkllm_chat.config.loader import BOARD_SERVER
+from stage import PROGRAM, Screen
+
+pytestmark = pytest.mark.model
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+LOADED = "2048 tokens of context"
+
+
+Options = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def on_npu(compiled: Callable[[str], Path], folder: Path, shipped_model: Path) -> Options:
+    """The options that make the program run on the stand-in of a layout, with the board server."""
+
+    def write(family: str) -> list[str]:
+        server = {
+            "name": "board",
+            "command": PROGRAM[0],
+            "args": [*PROGRAM[1:], *BOARD_SERVER.args],
+            "trust": "trusted",
+        }
+        lines = [f"{key} = {json.dumps(value)}" for key, value in server.items()]
+        head = f"[rkllm]\nlibrary = {json.dumps(str(compiled(family)))}\n[generation]\ntemperature = 0\n[[servers]]\n"
+        (folder / "npu.toml").write_text(head + "\n".join(lines), encoding="utf-8")
+        return ["--config", "npu.toml", "--backend", "rkllm", "--model", str(shipped_model)]
+
+    return write
+
+
+def test_one_turn_calls_a_tool_and_reports_its_cost(on_npu: Options, program: Run) -> None:
+    answer = json.loads(program(*on_npu("G"), "-p", "What is 12 * 34?", "--output-format", "json").stdout)["result"]
+    assert [(call["tool"], call["status"], call["text"]) for call in answer["calls"]] == [
+        ("calculate", "completed", "12 * 34 = 408")
+    ]
+    assert "12 * 34 = 408" in answer["text"]
+    first, second = answer["usage"]["model_calls"]
+    assert first["reused_tokens"] == 0
+    assert second["reused_tokens"] >= first["prompt_tokens"]
+    assert second["prefilled_tokens"] < 60
+
+
+def test_a_crash_is_one_line_and_the_next_message_is_answered(
+    on_npu: Options, open_screen: Callable[..., Screen], environment: dict[str, str], folder: Path
+) -> None:
+    once = folder / "once"
+    environment |= {"RKLLM_STANDIN_FAULT": "run_crashes", "RKLLM_STANDIN_FAULT_ONCE": str(once)}
+    screen = open_screen(*on_npu("F"))
+    screen.wait_for(LOADED)
+    screen.wait_for("1/1 servers")  # on a busy machine the prompt comes first
+    screen.wait_for_prompt()
+    assert len(workers_of(environment["HOME"])) == 1
+    screen.type("Hello!\r")
+    screen.wait_for("How can I help you?")
+    screen.wait_for_prompt()
+    once.touch()
+    screen.type("What is 6 * 7?\r")
+    screen.wait_for("Segmentation fault (SIGSEGV)")
+    lines = screen.wait_for_prompt()
+    assert not any("Traceback" in line for line in lines)
+    screen.type("What is 6 * 7?\r")
+    screen.wait_for("Restarting")
+    screen.wait_for("6 * 7 = 42")
+    screen.wait_for_prompt()
+    screen.type("/quit\r")
+    assert screen.wait_for_end() == 0
+    assert workers_of(environment["HOME"]) == []
+
+
+def workers_of(home: str) -> list[str]:
+    """The worker processes of the user with that home, orphans too."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            ours = f"HOME={home}".encode() in (process / "environ").read_bytes().split(b"\0")
+            if ours and b"rkllm.worker" in (process / "cmdline").read_bytes():
+                found.append(process.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_model_that_does_not_load_exits_with_an_error(on_npu: Options, program: Run) -> None:
+    failed = program(*on_npu("G"), "-p", "Hello!", "--context", "9000", code=5)
+    assert failed.stderr.count("\n") == 1 and "--context 2048" in failed.stderr
+
+
+def test_a_missing_library_exits_with_an_error(program: Run, shipped_model: Path) -> None:
+    failed = program("--backend", "rkllm", "--model", str(shipped_model), "-p", "Hello!", code=5)
+    assert failed.stderr.startswith("rkllm-chat: librkllmrt.so was not found in")

@@ -1,0 +1,144 @@
+"""The form in which a model is asked for its calls: that of its family, unless another is set."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rkllm_chat.backends import open_backend
+from rkllm_chat.backends.scripted import ScriptedBackend
+from rkllm_chat.calls.formats import FORMATS
+from rkllm_chat.calls.model_families import Family
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.replay import open_replay
+from rkllm_chat.chat.sessions import SessionManager
+from rkllm_chat.config.settings import Settings
+from rkllm_chat.core import i18n as language
+from rkllm_chat.core.events import ToolFinished
+from rkllm_chat.storage.session_files import SessionDirectory
+from rkllm_chat.storage.session_records import Setup
+from stage import Box, Screen, take_turn
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+OpenScreen = Callable[..., Screen]
+IN_XML = Family("in-xml", preferred_format="xml", accepted_formats=("xml",))
+IN_JSON = Family("in-json")
+XML_CALL = '<tool_call name="depth">\n<argument name="at">Husum</argument>\n</tool_call>'
+GARBLED = "[TOOL_CALL]\n{broken\n[END_TOOL_CALL]"
+
+
+async def depth(at: str = "Husum") -> str:
+    return f"2 m at {at}"
+
+
+def chat_of(family: Family, replies: Sequence[str], **settings: Any) -> Conversation:
+    return Conversation(
+        ScriptedBackend(replies, family=family), Box({"depth": depth}), Settings(**settings), language.load()
+    )
+
+
+def asked_in(chat: Conversation) -> str:
+    """The form that the system text of the newest prompt ends in."""
+    assert isinstance(chat.backend, ScriptedBackend)
+    (form,) = [name for name, row in FORMATS.items() if chat.backend.prompts[-1][0].text.endswith(row.example)]
+    return form
+
+
+@pytest.mark.parametrize(
+    ("family", "set_to", "form"), [(IN_XML, "auto", "xml"), (IN_XML, "json", "json"), (IN_JSON, "xml", "xml")]
+)
+def test_a_model_is_asked_in_the_form_of_its_family_or_as_set(family: Family, set_to: str, form: str) -> None:
+    chat = chat_of(family, ["Hello."], tool_format=set_to)
+    take_turn(chat, "hi")
+    assert (chat.call_format, asked_in(chat)) == (form, form)
+
+
+def test_another_model_in_the_same_chat_is_asked_in_its_own_form() -> None:
+    chat = chat_of(IN_JSON, ["Hello."])
+    take_turn(chat, "hi")
+    first = asked_in(chat)
+    chat.backend = ScriptedBackend(["Hello again."], family=IN_XML)
+    take_turn(chat, "again")
+    assert (first, asked_in(chat)) == ("json", "xml")
+
+
+def test_a_session_records_the_form_and_is_continued_in_that_of_the_next_model(shelf: SessionDirectory) -> None:
+    chat = chat_of(IN_XML, ["Hello."])
+    sessions = SessionManager(shelf, chat, print)
+    take_turn(chat, "hi")
+    sessions.close()
+    again = chat_of(IN_JSON, ["Hello again."])
+    others = SessionManager(shelf, again, print)
+    others.open("newest")
+    take_turn(again, "again")
+    others.close()
+    setups = [one.record for one in shelf.read(shelf.list_ids()[0]).entries if isinstance(one.record, Setup)]
+    assert [(one.family, one.asks, one.accepts, one.settings["tool_format"]) for one in setups] == [
+        ("in-xml", "xml", ("xml",), "auto"),
+        ("in-json", "json", (), "auto"),
+    ]
+    assert asked_in(again) == "json"
+
+
+def test_a_replayed_session_is_asked_in_its_recorded_form(shelf: SessionDirectory) -> None:
+    chat = chat_of(IN_XML, [XML_CALL, "Deep."])
+    sessions = SessionManager(shelf, chat, print)
+    events = take_turn(chat, "How deep?")
+    sessions.close()
+    path = shelf.path / f"{shelf.list_ids()[0]}.jsonl"
+    replay = open_replay(path)
+    settings = replay.apply_settings(Settings(model=str(path), backend="scripted"))
+    played = Conversation(open_backend(settings), replay, settings, language.load(), replay.approve)
+    assert [event for event in take_turn(played, "How deep?") if isinstance(event, ToolFinished)] == [
+        event for event in events if isinstance(event, ToolFinished)
+    ]
+    assert asked_in(played) == asked_in(chat) == "xml"
+
+
+def test_a_session_with_an_unknown_form_is_asked_in_json(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    line = {"kind": "setup", "at": "2026-11-20T17:30:32.123Z", "format": 1, "asks": "nonsense", "accepts": ["rubbish"]}
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    assert open_backend(Settings(model=str(path))).family.preferred_format == "json"
+
+
+def test_the_command_line_outweighs_a_file_and_an_unknown_form_is_rejected(program: Run, folder: Path) -> None:
+    (folder / "own.toml").write_text('[chat]\ntool_format = "xml"\n', encoding="utf-8")
+    replies = json.dumps({"model": "tiny-tools.gguf", "replies": [GARBLED, "Sorry."]})
+    (folder / "replies.json").write_text(replies, encoding="utf-8")
+    asking = ("-p", "hi", "--continue", "--model", "replies.json", "--config", "own.toml", "--no-servers")
+    program(*asking)
+    program(*asking, "--tool-format", "auto")
+    sessions = folder.parent / "home/.local/state/rkllm-chat/sessions"
+    (session,) = [SessionDirectory(sessions).read(name) for name in SessionDirectory(sessions).list_ids()]
+    assert [one.record.asks for one in session.entries if isinstance(one.record, Setup)] == ["xml", "json"]
+    rejected = program(*asking, "--tool-format", "hermit", code=2)
+    assert '"hermit"' in rejected.stderr and "auto, json, xml" in rejected.stderr
+
+
+def test_the_model_command_shows_the_family_and_its_forms(open_screen: OpenScreen, folder: Path) -> None:
+    script = json.dumps({"model": "Llama-3.2-3B-Instruct-f16.gguf", "replies": ["Hello."]})
+    (folder / "replies.json").write_text(script, encoding="utf-8")
+    screen = open_screen("--model", "replies.json", "--no-servers", size=(200, 30))
+    screen.wait_for("lists the commands")
+    screen.wait_for_prompt()
+    screen.type("/model\r")
+    screen.wait_for("Family: llama3. Tool call format: json")
+
+
+@pytest.mark.slow
+def test_the_cost_of_tools_is_that_of_the_form_that_is_asked_for(open_screen: OpenScreen, folder: Path) -> None:
+    def sum_of(form: str) -> str:
+        screen = open_screen("--model", "replies.json", "--tool-format", form, size=(120, 40))
+        screen.wait_for("lists the commands")
+        screen.wait_for_prompt()
+        screen.type("/tools\r")
+        return next(line for line in screen.wait_for("they cost") if "they cost" in line)
+
+    (folder / "replies.json").write_text('["Hello."]', encoding="utf-8")
+    assert sum_of("json") != sum_of("xml")

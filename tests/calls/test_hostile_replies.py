@@ -1,0 +1,32 @@
+"""The time to scan a hostile reply grows with its length and no faster."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.calls import scan
+from rkllm_chat.calls.formats import select_formats
+
+SIZE = 250_000
+HANG_S = 20.0
+"""A slow machine takes below half a second; work that looks back over the reply takes minutes."""
+HOSTILE = (
+    "[TOOL_CALL]{",
+    '<tool_call name="a">',
+    '<tool_call name="a"><argument name="b">',
+    '"',
+    '{"a":',
+    "[TOOL_CALL]",
+    '[TOOL_CALL]{"name": "f", "arguments": {"a": "',
+    "<think>",
+    "[END_TOOL_CALL]",
+    "```",
+    "<|python_tag|>f(",
+    *(opener for form in select_formats() for opener in form.openers),
+)
+
+
+@pytest.mark.parametrize("piece", dict.fromkeys(HOSTILE))
+def test_hostile_markers_are_scanned_in_linear_time(piece: str) -> None:
+    spent = scan(piece * (SIZE // len(piece)), 64)
+    assert spent < HANG_S

@@ -1,0 +1,59 @@
+"""Attachments take a share of the free tokens, however much of the context window that is."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from chat.scripted_app import backend_of, open_scripted_app
+from rkllm_chat.backends.scripted import ScriptedBackend
+from rkllm_chat.chat.attachments import send_message
+from rkllm_chat.chat.context import count_tokens
+from rkllm_chat.chat.turn import Turn
+from rkllm_chat.config.settings import Generation
+from rkllm_chat.core.messages import Message
+from stage import collect
+
+WINDOW = 4000
+
+
+def send_attachments(folder: Path, length: int, **sizes: int) -> tuple[dict[str, int], int]:
+    """Return how many characters of each file are shown after a message of `length` characters, and what was free."""
+    letters = dict(zip(sizes, "ÄÖ", strict=False))
+    for name, size in sizes.items():
+        (folder / name).write_text(letters[name] * size, encoding="utf-8")
+    settings = {"context_tokens": WINDOW, "generation": Generation(max_tokens=100), "system": "Hi."}
+
+    async def play() -> tuple[dict[str, int], int]:
+        async with open_scripted_app(folder, ["Yes."] * 3, **settings) as app:
+            await collect(Turn(app.chat).run("x" * length))
+            free = WINDOW - 100 - count_tokens(app.chat)
+            await collect(send_message(app, " ".join(f"@{folder / name}" for name in sizes)))
+            assert app.backend.count_tokens(backend_of(app.chat).prompts[-1]) <= WINDOW - 100
+            text = app.chat.history[-2].text
+            return {name: text.count(letter) for name, letter in letters.items()}, free
+
+    return asyncio.run(play())
+
+
+@pytest.fixture(autouse=True)
+def _in_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of the current folder are attached without a question."""
+    monkeypatch.chdir(folder)
+
+
+@pytest.mark.parametrize("length", [0, 4000, 10_000])
+def test_attachments_together_take_half_of_what_is_free(length: int, folder: Path) -> None:
+    shown, free = send_attachments(folder, length, big=200_000, long=200_000)
+    tokens = ScriptedBackend([]).count_tokens([Message("user", "Ä" * sum(shown.values()))])
+    assert 0.7 * free / 2 < tokens < free / 2
+    assert 0.9 < shown["big"] / shown["long"] < 1.1
+
+
+def test_a_short_attachment_leaves_its_share_to_a_long_one(folder: Path) -> None:
+    alone, _ = send_attachments(folder, 0, big=200_000)
+    beside, _ = send_attachments(folder, 0, big=200_000, short=100)
+    assert beside["short"] == 100
+    assert beside["big"] > 0.9 * alone["big"]

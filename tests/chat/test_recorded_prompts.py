@@ -1,0 +1,116 @@
+"""What a model reads does not change: conversations sent to a service are compared byte for byte with a recording.
+
+The shipped model was trained on these sentences. `pytest --record tests/chat/test_recorded_prompts.py` records anew.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.openai.service import MODES, Handler, Service
+from fork_server import run
+from mcp_client.chaos_http import serving
+from stage import PROGRAM
+
+RECORDED = Path(__file__).with_name("recorded_prompts.json")
+WEATHER = {"name": "get_weather", "arguments": {"city": "Oslo"}}
+
+
+def marked(*calls: dict[str, Any]) -> str:
+    return "".join(f"[TOOL_CALL]\n{json.dumps(call)}\n[END_TOOL_CALL]\n" for call in calls)
+
+
+def tagged(*calls: dict[str, Any]) -> str:
+    return "".join(f"<tool_call>\n{json.dumps(call)}\n</tool_call>\n" for call in calls)
+
+
+XML = "<tool_call>\n<function=add>\n<parameter=a>2</parameter>\n<parameter=b>3</parameter>\n</function>\n</tool_call>"
+ADD = {"name": "add", "arguments": {"a": 2, "b": "3"}}
+TURN = [
+    ("How is the weather in Oslo?", [f"I look.\n{marked(WEATHER)}", "It is 12 °C."]),
+    ("Thanks", ["You are welcome."]),
+]
+
+# Name -> configuration of the chat, and turns: what the user says, what the model replies to each request.
+CONVERSATIONS: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
+    "a call and a second turn": ("", TURN),
+    "Japanese": ('prompt_language = "ja"', TURN),
+    "Chinese": ('prompt_language = "zh"', TURN),
+    "system text": ('system = "Be brief."', TURN),
+    "two calls at once": ("", [("Weather, and 2 + 3?", [marked(WEATHER, ADD), "12 °C and 5."])]),
+    "a failed tool, hostile text": (
+        "",
+        [("Fail and inject", [marked({"name": "fail", "arguments": {}}, {"name": "inject", "arguments": {}}), "So."])],
+    ),
+    "corrections": (
+        "",
+        [
+            ("Weather?", ['[TOOL_CALL]\n{"name": "get_weather", "arguments": {"city": \n[END_TOOL_CALL]', "I cannot."]),
+            ("Again", [marked({"name": "get_wether", "arguments": {"city": "Oslo"}}), "No."]),
+            ("Again", [marked({"name": "get_weather", "arguments": {"unit": "kelvin", "town": "Oslo"}}), "No."]),
+            ("Again", [marked({"name": "add", "arguments": {"a": "two"}}), marked(ADD), "5"]),
+        ],
+    ),
+    "a long result in pages": (
+        "context_tokens = 3000",
+        [("Read the log", [marked({"name": "read_log", "arguments": {}}), "Calm.", "Calm."]), ("And now?", ["Calm."])],
+    ),
+    "a small window, tools by name": (
+        "context_tokens = 2048\ntools_share = 0.02",
+        [
+            (
+                "Write a note about boats",
+                [marked({"name": "describe_tool", "arguments": {"name": "note_boats"}}), "Yes."],
+            ),
+            ("Weather?", [marked(WEATHER), "12 °C."]),
+        ],
+    ),
+    "few tools": ("tools_share = 0.0\nfew_tools = true", TURN),
+    "an old part that no longer fits": (
+        "context_tokens = 1500",
+        [(f"{n} {'word ' * 150}", [f"Reply {n}."]) for n in range(6)],
+    ),
+    "hermes": ('tool_format = "hermes"', [("2 + 3?", [tagged(ADD), "5"])]),
+    "xml": ('tool_format = "xml"', [("2 + 3?", [XML, "5"])]),
+}
+
+
+def reply_from_script(handler: Handler) -> None:
+    handler.begin()
+    handler.say(handler.server.replies.pop(0))  # type: ignore[attr-defined]
+    handler.end()
+
+
+class ScriptedService(Service):
+    """Streams the replies one by one, and says nothing about its model."""
+
+    def __init__(self, replies: list[str]) -> None:
+        super().__init__("scripted")
+        self.replies, self.answers = replies, {"/v1/models": {"data": [{"id": "recorded"}]}}
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_each_prompt_is_sent_as_recorded(
+    name: str, environment: dict[str, str], folder: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat, turns = CONVERSATIONS[name]
+    server = Path(__file__).with_name("recorded_server.py")
+    command = f"command = {json.dumps(PROGRAM[0])}\nargs = {json.dumps(['-S', str(server)])}"
+    text = f'[chat]\n{chat}\n[[servers]]\nname = "harbour"\n{command}\n'
+    (folder / "chat.toml").write_text(text, encoding="utf-8")
+    monkeypatch.setitem(MODES, "scripted", reply_from_script)
+    with serving(ScriptedService([reply for _, replies in turns for reply in replies])) as service:
+        for line, _ in turns:
+            options = ["--model", service.url, "--config", "chat.toml", "--allow", "*", "--continue"]
+            done = run([*PROGRAM, "-p", line, *options], cwd=folder, env=environment, encoding="utf-8")
+            assert done.returncode == 0, done.stderr
+    requests = [{key: asked.body[key] for key in ("messages", "tools") if key in asked.body} for asked in service.asked]
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else {}
+    if pytestconfig.getoption("--record"):
+        recorded[name] = requests
+        RECORDED.write_text(json.dumps(recorded, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    assert requests == recorded[name]

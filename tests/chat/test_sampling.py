@@ -1,0 +1,102 @@
+"""A server requests a reply of the model: the cost is shown first, and the conversation is unchanged."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mcp_types import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
+    ImageContent,
+    SamplingMessage,
+    TextContent,
+    Tool,
+    ToolResultContent,
+    ToolUseContent,
+)
+
+from rkllm_chat.backends.base import Backend
+from rkllm_chat.backends.scripted import ScriptedBackend
+from rkllm_chat.calls.formats import FORMATS
+from rkllm_chat.calls.model_families import Family
+from rkllm_chat.chat.sampling import Sampler
+from rkllm_chat.config.settings import Settings
+from rkllm_chat.core.i18n import load
+from rkllm_chat.core.messages import Message
+from stage import call_text
+
+ASKED = CreateMessageRequestParams(
+    messages=[SamplingMessage(role="user", content=TextContent(type="text", text="Name a harbour."))],
+    system_prompt="You know harbours.",
+    max_tokens=5,
+)
+
+
+TOOL_USE = ToolUseContent(type="tool_use", id="call-0", name="get_tide", input={"harbour": "Husum"})
+TOOL = Tool(name="get_tide", description="Tide height.", input_schema={"type": "object"})
+ASKED_WITH_TOOL = ASKED.model_copy(update={"tools": [TOOL], "max_tokens": 100})
+
+
+def sample(
+    backend: ScriptedBackend, params: CreateMessageRequestParams, agrees: bool = True
+) -> tuple[object, list[str]]:
+    """Answer a sampling request; return the reply and the questions to the user."""
+    questions: list[str] = []
+
+    async def ask(question: str) -> bool:
+        questions.append(question)
+        return agrees
+
+    async def find_backend() -> Backend:
+        return backend
+
+    return asyncio.run(Sampler(find_backend, Settings(), load(), ask)("harbour", params)), questions
+
+
+def test_the_price_is_shown_before_anything_is_computed() -> None:
+    backend = ScriptedBackend(["Husum."])
+    reply, questions = sample(backend, ASKED, agrees=False)
+    assert reply is None and backend.prompts == []
+    assert questions == [
+        "Server 'harbour' requests a reply from the model to: Name a harbour. "
+        "(prompt: 8 tokens, about ? s; output: at most 5 tokens). Allow? [y/N] "
+    ]
+
+
+def test_the_model_answers_in_a_context_of_its_own() -> None:
+    backend = ScriptedBackend(["Husum."])
+    reply, _ = sample(backend, ASKED)
+    content = TextContent(type="text", text="Husum.")
+    assert reply == CreateMessageResult(role="assistant", content=content, model="scripted", stop_reason="endTurn")
+    assert backend.prompts[0] == [Message("system", "You know harbours."), Message("user", "Name a harbour.")]
+
+
+def test_a_reply_that_is_cut_says_so() -> None:
+    reply, _ = sample(ScriptedBackend(["Husum, Hull, Hamburg, Harwich and others."]), ASKED)
+    assert isinstance(reply, CreateMessageResult) and reply.stop_reason == "maxTokens"
+
+
+def test_tools_of_the_server_are_shown_to_the_model_and_its_calls_returned() -> None:
+    backend = ScriptedBackend(["I look. " + call_text("get_tide", harbour="Husum")])
+    reply, _ = sample(backend, ASKED_WITH_TOOL)
+    assert isinstance(reply, CreateMessageResultWithTools) and reply.stop_reason == "toolUse"
+    assert reply.content == [TextContent(type="text", text="I look."), TOOL_USE]
+    assert "get_tide" in backend.prompts[0][0].text
+
+
+def test_tools_are_shown_in_the_format_of_the_family() -> None:
+    call = '<tool_call name="get_tide">\n<argument name="harbour">Husum</argument>\n</tool_call>'
+    backend = ScriptedBackend([call], family=Family("in-xml", preferred_format="xml"))
+    reply, _ = sample(backend, ASKED_WITH_TOOL)
+    assert isinstance(reply, CreateMessageResultWithTools) and reply.content == [TOOL_USE]
+    assert backend.prompts[0][0].text.endswith(FORMATS["xml"].example)
+
+
+def test_what_the_model_cannot_see_is_named() -> None:
+    backend, text = ScriptedBackend(["A boat."]), TextContent(type="text", text="What is this?")
+    picture = ImageContent(type="image", data="aGVsbG8=", mime_type="image/png")
+    result = ToolResultContent(type="tool_result", tool_use_id="1", content=[text, picture])
+    message = SamplingMessage(role="user", content=[text, picture, result])
+    sample(backend, CreateMessageRequestParams(messages=[message], max_tokens=5))
+    assert backend.prompts[0][-1].text == "\n".join(["What is this?", "[image/png, 5 bytes, not shown]"] * 2)

@@ -1,0 +1,133 @@
+"""Each kind of failure has its exit code and one line on standard error, and nothing is called."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fork_server
+from cli.mcp_tool.stage import COMMAND, Stage
+from mcp_client.chaos_http import open_site
+from rkllm_chat.cli.mcp_tool.call_tool import MINIMAL_CONFIG
+
+
+@pytest.mark.slow
+def test_without_configuration_the_searched_paths_and_a_configuration_that_works_are_shown(stage: Stage) -> None:
+    lines = stage.refuse("board__get_time", "--place", "Tokyo", code=3)
+    home = stage.environment["HOME"]
+    files = [f"{home}/.mcp.json", f"{home}/.config/rkllm-chat/config.toml", ".claude/mcp.json", "mcp.json"]
+    tried = ", ".join([*files, "mcp_servers.json", "mcp_config.toml"])
+    assert tried in lines[0] and lines[1].endswith(f" {MINIMAL_CONFIG}")
+    (stage.folder / "mcp.json").write_text(MINIMAL_CONFIG, encoding="utf-8")
+    assert "in Tokyo" in stage.run("board__get_time", "--place", "Tokyo").stdout
+
+
+def test_the_nearer_file_wins_and_a_named_file_stands_alone(stage: Stage) -> None:
+    stage.add("box", [{"name": "see", "does": "see"}], env={"A": "near", "B": "near"})
+    near = json.loads((stage.folder / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]["box"]
+    far = {"mcpServers": {"box": {**near, "env": {"A": "far", "C": "far"}}, "more": {"command": "/no/such"}}}
+    (Path(stage.environment["HOME"]) / ".mcp.json").write_text(json.dumps(far), encoding="utf-8")
+    seen = json.loads(stage.run("box__see").stdout)
+    assert (seen["A"], seen["B"], seen["C"]) == ("near", "near", "far")
+    alone = json.loads(stage.run("--config", str(Path(stage.environment["HOME"]) / ".mcp.json"), "box__see").stdout)
+    assert alone["A"] == "far" and "B" not in alone
+
+
+def test_a_variable_that_only_another_server_needs_may_be_unset(box: Stage) -> None:
+    box.configure("other", {"command": "x", "env": {"TOKEN": "${NOT_SET_ANYWHERE}"}})
+    box.run("box__echo")
+    (line,) = box.refuse("other__echo", code=3)
+    assert "NOT_SET_ANYWHERE" in line
+
+
+FAILURES: list[Any] = [
+    (["box__fail"], 1, ('"fail" failed', "it broke in two lines")),
+    (["--output", "xml", "box__echo"], 2, ('"xml"', "text, json, yaml, table")),
+    (["--outptu", "json", "box__echo"], 2, ("--outptu", "Did you mean --output?")),
+    (["--timeout", "soon", "box__echo"], 2, ('"soon"', "0.001", "86400")),
+    (["--timeout"], 2, ("--timeout needs a value",)),
+    (
+        ["box__echo", "--timeout", "1"],
+        2,
+        (
+            "--timeout",
+            "before the tool",
+        ),
+    ),
+    ([], 2, ("--help",)),
+    (["echo"], 2, ('"echo"', "SERVER__TOOL")),
+    (["--config", "none.json", "box__echo"], 3, ("none.json: No such file",)),
+    (["box__die"], 5, ('"box"', "exited with 7", "starting up / my last words")),
+    (["bax__echo"], 6, ('"bax"', "Did you mean box?")),
+    (["box__ecko"], 6, ('"ecko"', "Did you mean box__echo?")),
+    (["box__error"], 6, ("-32602", "bad params")),
+    pytest.param(["--timeout", "0.6", "box__hang"], 7, ('"box"', "0.6 s"), marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "named"), FAILURES, ids=lambda value: str(value))
+def test_every_kind_of_failure_has_its_exit_code_and_one_line(
+    words: list[str], code: int, named: tuple[str, ...], box: Stage
+) -> None:
+    (line,) = box.refuse(*words, code=code)
+    assert line.startswith("mcp-tool: ")
+    assert [text for text in named if text not in line] == []
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_failure_is_also_a_document_with_output_json_and_yaml(form: str, box: Stage) -> None:
+    done = box.run("--output", form, "box__ecko", code=6)
+    assert "box__echo" in done.stderr
+    if form == "yaml":
+        assert done.stdout.splitlines()[:3] == ["ok: false", "error:", "  type: ToolNotFound"]
+        return
+    error = json.loads(done.stdout)["error"]
+    assert (error["type"], error["details"]["closest"]) == ("ToolNotFound", ["box__echo"])
+
+
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        (["--json", "{", "box__echo"], "--json: not valid JSON"),
+        (["--json", "{}", "--json-stdin", "box__echo"], "--json and --json-stdin"),
+        (["--json-stdin", "box__echo", "--x@=-"], "Standard input"),
+        (["box__echo", "--x@=none.txt"], "none.txt cannot be read: No such file"),
+    ],
+)
+def test_arguments_that_cannot_be_read_are_rejected_and_nothing_is_called(
+    words: list[str], start: str, box: Stage
+) -> None:
+    (line,) = box.refuse(*words, code=2)
+    assert line.startswith(f"mcp-tool: {start}")
+    assert box.calls() == []
+
+
+def test_an_argument_that_is_not_utf_8_is_rejected(box: Stage) -> None:
+    command = [*COMMAND, "box__echo", "--x", os.fsdecode(b"\xff")]
+    done = fork_server.run(command, env=box.environment, cwd=box.folder, encoding="utf-8")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert '"\ufffd" is not UTF-8' in done.stderr
+
+
+def test_no_check_sends_arguments_that_do_not_match_the_schema(box: Stage) -> None:
+    box.refuse("--json", '{"n": "text"}', "box__echo", code=2)
+    box.run("--no-check", "--json", '{"n": "text"}', "box__echo")
+    assert box.calls() == ['{"n": "text"}']
+
+
+def test_a_missing_login_exits_with_4(stage: Stage) -> None:
+    with open_site("start-401") as site:
+        stage.configure("web", {"url": site.url})
+        (line,) = stage.refuse("web__echo", "--text", "x", code=4)
+    assert '"web"' in line and "401" in line
+
+
+def test_an_internal_error_is_one_line_and_exit_code_8(box: Stage) -> None:
+    (box.folder / "sitecustomize.py").write_text("import sys\nsys.modules['select'] = None\n", encoding="utf-8")
+    box.environment["PYTHONPATH"] = f"{box.folder}:{Path(__file__).parents[3]}"
+    (line,) = box.refuse("box__echo", code=8)
+    assert line.startswith("mcp-tool: ") and "import of select halted" in line

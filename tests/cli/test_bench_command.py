@@ -1,0 +1,97 @@
+"""`rkllm-chat bench`: the speed of a model file, through the engine that the chat would use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rkllm_chat.cli.bench import REPLY_TOKENS
+
+pytestmark = [pytest.mark.model, pytest.mark.slow]  # a model is loaded and evaluates thousands of tokens
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+CONTEXT = 256
+
+
+@pytest.fixture
+def models(compiled: Callable[[str], Path], folder: Path, shipped_model: Path) -> Path:
+    """A folder with the same model for both engines and others, and a configuration for the stand-in of the NPU."""
+    place = folder / "models"
+    place.mkdir()
+    for name in ("Qwen3-0.6B-Q4_0.gguf", "qwen3_0.6b_w8a8_rk3588.rkllm", "qwen3-4b.gguf", "gemma-0.6b.gguf"):
+        (place / name).symlink_to(shipped_model)
+    library = json.dumps(str(compiled("G")))
+    (folder / "bench.toml").write_text(
+        f"[chat]\ncontext_tokens = {CONTEXT}\n[rkllm]\nlibrary = {library}\n", encoding="utf-8"
+    )
+    return place
+
+
+def measure(program: Run, *arguments: str) -> list[dict[str, Any]]:
+    document = json.loads(program("bench", "--json", "--config", "bench.toml", *arguments).stdout)
+    assert document["ok"]
+    engines: list[dict[str, Any]] = document["result"]["engines"]
+    return engines
+
+
+def test_both_engines_are_measured_and_what_does_not_fit_the_context_is_named(program: Run, models: Path) -> None:
+    engines = measure(program, "--model", str(models / "qwen3_0.6b_w8a8_rk3588.rkllm"), "--compare")
+    assert [(one["backend"], one["model"], one["context_tokens"]) for one in engines] == [
+        ("rkllm", "qwen3_0.6b_w8a8_rk3588.rkllm", CONTEXT),
+        ("llama", "Qwen3-0.6B-Q4_0.gguf", CONTEXT),
+    ]
+    assert engines[0]["engine"] == "RKLLM 1.3.0" and engines[1]["engine"].startswith("llama.cpp of llama-cpp-python")
+    for engine in engines:
+        first, *others = engine["rows"]
+        assert 100 <= first["prompt_tokens"] <= 128 < CONTEXT - REPLY_TOKENS
+        assert first["prefill_tokens_per_s"] > 0 and first["decode_tokens_per_s"] > 0 and first["first_token_s"] > 0
+        assert [(row["intended_tokens"], row["prompt_tokens"]) for row in others] == [(1024, 0), (4096, 0)]
+        assert {row["problem"] for row in others} == {f"the context holds {CONTEXT} tokens"}
+        assert "free memory" in engine["before"] and "free memory" in engine["after"]
+
+
+def test_the_table_has_a_row_for_each_length_and_the_state_of_the_machine(
+    program: Run, folder: Path, environment: dict[str, str]
+) -> None:
+    (folder / "bench.toml").write_text(f"[chat]\ncontext_tokens = {CONTEXT}\n", encoding="utf-8")
+    done = program("bench", "--config", "bench.toml")
+    assert done.stderr == ""
+    head, _, engine, columns, *rows = done.stdout.splitlines()
+    assert head.startswith("rkllm-chat ") and "tiny-tools.gguf" in engine
+    assert columns.split() == ["prompt", "prefill/s", "decode/s", "first", "token"]
+    assert len(rows[0].split()) == 5 and float(rows[0].split()[1]) > 0
+    assert [row.split()[:3] for row in rows[1:3]] == [["1024", "not", "measured:"], ["4096", "not", "measured:"]]
+    assert any(row.startswith("  free memory: ") and " before, " in row for row in rows[3:])
+    assert not list(Path(environment["HOME"]).rglob("prompt-caches/*"))
+
+
+def test_a_model_with_less_context_is_measured_with_what_it_has(program: Run, models: Path, folder: Path) -> None:
+    text = (folder / "bench.toml").read_text(encoding="utf-8").replace(f"context_tokens = {CONTEXT}", "")
+    (folder / "bench.toml").write_text(text, encoding="utf-8")
+    (engine,) = measure(program, "--model", str(models / "qwen3_0.6b_w8a8_rk3588.rkllm"))
+    assert engine["context_tokens"] == 2048
+    assert [bool(row["prompt_tokens"]) for row in engine["rows"]] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--model", "http://localhost:1/v1"), "bench measures a model file"),
+        (("--model", "{}/qwen3-4b.gguf", "--compare"), "no .rkllm file of the same model"),
+        (("--model", "{}/qwen3_0.6b_w8a8_rk3588.rkllm", "--compare", "{}/gemma-0.6b.gguf"), "are different models"),
+        (("--model", "{}/qwen3_0.6b_w8a8_rk3588.rkllm", "--compare", "{}/qwen3-4b.gguf"), "are different models"),
+        (("--model", "{}/qwen3-4b.gguf", "--compare", "{}/gemma-0.6b.gguf"), "does not run on the other engine"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_usage_error(
+    arguments: tuple[str, ...], text: str, program: Run, models: Path
+) -> None:
+    filled = [argument.format(models) for argument in arguments]
+    failed = program("bench", *filled, code=2)
+    assert failed.stdout == "" and text in failed.stderr
+    document = json.loads(program("bench", "--json", *filled, code=2).stdout)
+    assert (document["ok"], document["error"]["type"]) == (False, "UsageError")

@@ -1,0 +1,104 @@
+"""Each command in a real interpreter: what it imports, its exit code and its streams."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rkllm_chat.cli.main import main
+from shell import Shell
+from stage import PROGRAM
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+TREES = Path(__file__).parents[1] / "trees"
+MCP_TOOL = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool"]
+SDK = {"mcp", "mcp_types", "pydantic"}
+CHAT = {*SDK, "llama_cpp", "prompt_toolkit", "uvicorn"}
+HEAVY = {*CHAT, "jinja2", "jsonschema", "numpy", "rich", "tokenizers"}
+ONE_SHOT = {*HEAVY, "asyncio", "argparse", "httpx2"}
+DIRECT = {
+    *ONE_SHOT,
+    *("dataclasses", "inspect", "logging", "pathlib", "shutil", "ssl", "subprocess", "tempfile", "typing"),
+}
+"""Commands that speak to a server by pipes start in a few milliseconds, so these count too."""
+
+
+class Start(NamedTuple):
+    """A command line, the modules that it must not import, its exit code, and a part of its output."""
+
+    command: list[str]
+    unwanted: set[str]
+    output: str
+    code: int = 0
+
+
+STARTS = {
+    "help": Start([*PROGRAM, "--help"], HEAVY, "--output-format"),
+    "version": Start([*PROGRAM, "--version"], HEAVY, "rkllm-chat 0."),
+    "wrong option": Start([*PROGRAM, "--no-such-option"], HEAVY, "", 2),
+    "serve": Start([*PROGRAM, "serve", "--help"], HEAVY, "claude"),
+    "serve board": Start([*PROGRAM, "serve", "board", "--help"], HEAVY, "--folder"),
+    "new-server": Start([*PROGRAM, "new-server", "--help"], HEAVY, "--add"),
+    "-p": Start([*PROGRAM, "-p", "hi", "--model", "replies.json", "--no-servers"], CHAT, "Hello."),
+    "doctor": Start([*PROGRAM, "doctor", "--root", str(TREES / "laptop")], HEAVY, "kernel", 1),
+    "trust": Start([*PROGRAM, "trust", "chaos"], HEAVY, ""),
+    "init": Start([*PROGRAM, "init", "new"], ONE_SHOT, '"ok": true'),
+    "list-servers": Start([*PROGRAM, "list-servers"], ONE_SHOT, '"chaos"'),
+    "list-tools": Start([*PROGRAM, "list-tools", "--server", "chaos"], DIRECT, '"echo"'),
+    "call-tool": Start([*PROGRAM, "call-tool", "chaos.echo", "--args", '{"text": "hello"}'], DIRECT, '"hello"'),
+    "mcp-tool --help": Start([*MCP_TOOL, "--help"], ONE_SHOT, "chaos__echo"),
+    "mcp-tool": Start(
+        [*MCP_TOOL, "chaos__echo", "--text", "hello"], {*ONE_SHOT, "dataclasses", "subprocess"}, "hello\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_command_imports_only_what_it_needs(start: Start, shell: Shell, script: Callable[..., str]) -> None:
+    script("Hello.")
+    shell.add_chaos()
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *start.command[1:]],
+        capture_output=True,
+        text=True,
+        env=shell.environment,
+        cwd=shell.folder,
+        timeout=30,
+        check=False,
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    imported = {line.rpartition("|")[2].strip() for line in lines}
+    assert done.returncode == start.code and start.output in done.stdout
+    assert "Traceback" not in done.stderr
+    assert any(name.startswith("rkllm_chat.cli") for name in imported)
+    assert imported & start.unwanted == set()
+
+
+def test_without_llama_cpp_the_error_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['llama_cpp'] = None; from rkllm_chat.cli.main import main; sys.exit(main(['-p', 'x']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "pip install llama-cpp-python" in done.stderr
+
+
+def test_help_names_the_options_and_the_bundled_servers(program: Run) -> None:
+    shown = program("--help").stdout
+    for word in ("--model", "--config", "--output-format", "--allow", "--no-servers", "serve", "doctor", "trust"):
+        assert word in shown
+    for name in ("board", "claude", "llm", "remote"):
+        assert name in shown and name in program("serve", "--help").stdout
+
+
+def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--max-steps", "--temperature", "--seed"):
+        with pytest.raises(SystemExit):
+            main([option, "many"])
+        assert "number, not 'many'" in capsys.readouterr().err

@@ -1,0 +1,189 @@
+"""`-p` runs one turn as a process: its three output formats, exit codes, signals and closed pipes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fork_server
+from mcp_client.faults import chaos, read_events
+from stage import PROGRAM, call_text
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Script = Callable[..., str]
+
+NO_SERVERS = ("--no-servers",)
+
+
+@pytest.fixture
+def acting(folder: Path) -> tuple[str, ...]:
+    """The options for a configuration with a small server whose tool `act` may run."""
+    server = chaos(folder, "ok")
+    env = ", ".join(f"{name} = {json.dumps(value)}" for name, value in server.env.items())
+    (folder / "own.toml").write_text(
+        f'[[servers]]\nname = "chaos"\ncommand = {json.dumps(server.command)}\nargs = {json.dumps(server.args)}\n'
+        f"env = {{ {env} }}\n",
+        encoding="utf-8",
+    )
+    return ("--config", "own.toml", "--allow", "act")
+
+
+def test_text_goes_to_standard_output_and_tool_lines_to_standard_error(
+    program: Run, script: Script, acting: tuple[str, ...]
+) -> None:
+    model = script("I look. " + call_text("act"), "Done.\n")
+    done = program("-p", "Act!", "--model", model, *acting)
+    assert done.stdout == "I look.\nDone.\n"
+    assert done.stderr.splitlines() == [
+        "[MCP: Detected 1 tool call]",
+        "[MCP: Calling tool 'act']",
+        "[MCP: Tool 'act' completed]",
+    ]
+
+
+def test_json_is_one_document_with_calls_and_usage(program: Run, script: Script) -> None:
+    model = script("I look. " + call_text("calculate", expression="6 * 7"), "It is 42.")
+    done = program("-p", "six times seven?", "--model", model, "--output-format", "json")
+    assert done.stderr == ""
+    document = json.loads(done.stdout)
+    result = document["result"]
+    seconds = result["calls"][0].pop("seconds")
+    assert document["ok"] is True and seconds >= 0
+    assert (result["text"], result["reason"], result["notices"]) == ("It is 42.", "answered", [])
+    call = {"server": "board", "tool": "calculate", "arguments": {"expression": "6 * 7"}}
+    assert result["calls"] == [{**call, "status": "completed", "text": "6 * 7 = 42"}]
+    usage = result["usage"]
+    assert len(usage["model_calls"]) == 2
+    for key in ("prompt_tokens", "reused_tokens", "prefilled_tokens", "generated_tokens", "prefill_s", "generate_s"):
+        assert usage[key] == pytest.approx(sum(call[key] for call in usage["model_calls"]))
+    second = usage["model_calls"][1]
+    assert second["reused_tokens"] + second["prefilled_tokens"] == second["prompt_tokens"]
+    assert second["reused_tokens"] > 0
+
+
+def test_stream_json_is_the_events_of_the_turn(program: Run, script: Script, acting: tuple[str, ...]) -> None:
+    model = script("<think>Hm.</think>" + call_text("act"), "Done.")
+    done = program("-p", "Act!", "--model", model, *acting, "--output-format", "stream-json")
+    events: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = [kind for kind, _ in groupby(event["type"] for event in events)]
+    assert kinds == ["thought", "call_found", "tool_started", "tool_finished", "text", "turn_ended"]
+    call, finished, end = (next(e for e in events if e["type"] == kind) for kind in (kinds[1], kinds[3], kinds[5]))
+    assert call["call"] == {"name": "act", "arguments": {}, "repairs": []}
+    assert (finished["result"]["status"], finished["result"]["text"]) == ("completed", "act is done")
+    assert end["reason"] == "answered" and len(end["usage"]["model_calls"]) == 2
+
+
+@pytest.mark.parametrize("arguments", [("-p", "-"), ()], ids=["-p -", "a pipe"])
+def test_the_prompt_may_come_from_standard_input(arguments: tuple[str, ...], program: Run, script: Script) -> None:
+    assert program(*arguments, "--model", script("Hello."), *NO_SERVERS, stdin="hi\n").stdout == "Hello.\n"
+
+
+@pytest.mark.parametrize(
+    ("allow", "status"), [((), "declined"), (("--allow", "act"), "completed")], ids=["nobody to ask", "allowed"]
+)
+def test_a_call_that_needs_approval_runs_only_when_it_is_allowed(
+    allow: tuple[str, ...], status: str,
+    program: Run, script: Script, acting: tuple[str, ...], folder: Path,
+) -> None:  # fmt: skip
+    model = script(call_text("act"), "Done.")
+    done = program("-p", "Act!", "--model", model, *acting[:2], "--output-format", "json", *allow)
+    result = json.loads(done.stdout)["result"]
+    assert [call["status"] for call in result["calls"]] == [status]
+    calls = [
+        one for one in read_events(folder, "chaos") if one["event"] == "in" and one["message"]["method"] == "tools/call"
+    ]
+    assert len(calls) == (status == "completed")
+    assert bool(result["notices"]) == (status == "declined")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (("--model", "missing.gguf", *NO_SERVERS), 5, "ModelError"),
+        (("--config", "missing.toml"), 3, "ConfigError"),
+        (("--server", "missing"), 6, "ServerNotFound"),
+        (("--backend", "toaster"), 2, "UsageError"),
+        (("-p", ""), 2, "UsageError"),
+        (("--model", "replies.json", *NO_SERVERS), 1, "ModelError"),
+    ],
+    ids=["no model", "no configuration", "no server", "no backend", "no prompt", "the model fails"],
+)
+def test_an_error_is_one_document_with_a_type_and_an_exit_code(
+    arguments: tuple[str, ...], code: int, word: str, program: Run, script: Script
+) -> None:
+    script()
+    done = program("-p", "hi", "--output-format", "json", *arguments, code=code)
+    document = json.loads(done.stdout)
+    assert (document["ok"], document["error"]["type"]) == (False, word)
+    assert done.stderr == ""
+
+
+def test_a_turn_without_an_answer_fails(program: Run, script: Script, acting: tuple[str, ...]) -> None:
+    model = script(call_text("act"))
+    done = program("-p", "x", "--model", model, *acting, "--max-steps", "1", "--output-format", "json", code=1)
+    assert json.loads(done.stdout)["result"]["reason"] == "steps"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_turn_and_its_servers(
+    number: signal.Signals, script: Script, environment: dict[str, str], folder: Path, acting: tuple[str, ...]
+) -> None:
+    model = script({"text": "I wait", "wait": True})
+    arguments = ["-p", "x", "--model", model, *acting, "--output-format", "stream-json"]
+    with fork_server.start(
+        [*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=folder, text=True
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert json.loads(process.stdout.readline())["type"] == "text"
+        servers = children(process.pid)
+        process.send_signal(number)
+        rest, errors = process.communicate(timeout=10)
+    assert process.returncode == 128 + number
+    assert json.loads(rest.splitlines()[-1])["error"]["type"] == "Interrupted"
+    assert errors == ""
+    assert servers and not [server for server in servers if Path(f"/proc/{server}").exists()]
+
+
+def test_a_closed_pipe_ends_the_turn_without_an_error_message(
+    script: Script, environment: dict[str, str], folder: Path
+) -> None:
+    model = script("word " * 50_000)
+    arguments = f"-p x --model {model} --no-servers --max-tokens 100000 --output-format stream-json"
+    command = ["bash", "-o", "pipefail", "-c", f"{' '.join(PROGRAM)} {arguments} | head -n 1"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=30, check=False)
+    assert json.loads(done.stdout)["type"] == "text"
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_json_is_utf_8_in_every_locale_and_text_is_encoded_for_it(
+    form: str, script: Script, environment: dict[str, str], folder: Path
+) -> None:
+    latin = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    command = [*PROGRAM, "-p", "x", "--model", script("東京 is far"), "--no-servers", "--output-format", form]
+    done = fork_server.run(command, env=latin, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert ("東京 is far".encode() if form == "json" else b"?? is far") in done.stdout
+
+
+def test_without_a_writable_home_the_turn_still_works(
+    script: Script, environment: dict[str, str], folder: Path, acting: tuple[str, ...]
+) -> None:
+    command = [*PROGRAM, "-p", "x", "--model", script(call_text("act"), "Done."), *acting]
+    homeless = {**environment, "HOME": "/proc/no/such/home"}
+    done = fork_server.run(command, text=True, env=homeless, cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    assert "[MCP: Tool 'act' completed]" in done.stderr
+
+
+def children(process: int) -> list[int]:
+    """The process numbers of a process's children."""
+    found = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8")
+    return [int(number) for number in found.split()]

@@ -1,0 +1,135 @@
+"""A server that answers oddly gives the same outcome through the chat, `-p`, `call-tool` and `mcp-tool`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.mcp_tool.stage import COMMAND
+from fork_server import run as run_forked
+from mcp_client.chaos_http import open_site
+from shell import Shell
+from stage import PROGRAM, call_text
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Script = Callable[..., str]
+
+# Mode -> what the call gives, or a part of why it fails, after "!".
+PROCESSES = {
+    "ok": "act is done",
+    "wrong-id-type": "whole",
+    "other-id": "!the response has the id 4711",
+    "unknown-id": "act is done",
+    "structured-right": "seven",
+    "structured-mismatch": "!does not match the output schema",
+    "structured-missing": "!did not return structured content",
+    "result-bad-image": "known",
+    "bad-base64": "known",
+    "deep-schema": "act is done",
+    "list-null": '!"tools" is null',
+    "list-other-shape": '!"tools" is an object, not a list',
+}
+SITES = {
+    "ok": "act is done",
+    "call-cr": "act is done",
+    "call-other-event": "act is done",
+    "call-other-id": "!the response has the id 4711",
+    "call-other-id-events": "!the response has the id 4711",
+    "session-gone": "act is done",
+    "call-500": "!500",
+}
+
+
+def call_by_each_command(shell: Shell, program: Run, script: Script) -> dict[str, tuple[bool, str]]:
+    """Call `act` of the server `chaos`; return whether it worked, and what was said, by command."""
+    model = script(call_text("act"), "Done.")
+    printed = run_forked(
+        [*COMMAND, "chaos__act"],
+        env=shell.environment,
+        cwd=shell.folder,
+        timeout=30,
+        encoding="utf-8",
+    )
+    document = shell.run("call-tool", "chaos.act")
+    turn = json.loads(program("-p", "act", "--model", model, "--allow", "act", "--output-format", "json").stdout)
+    (call,) = turn["result"]["calls"] or [{"status": "failed", "text": ""}]
+    notices = " ".join(turn["result"]["notices"])
+    return {
+        "mcp-tool": (printed.returncode == 0, printed.stdout + printed.stderr),
+        "call-tool": (document["ok"], json.dumps(document, ensure_ascii=False).replace("\\", "")),
+        "-p": (call["status"] == "completed", f"{call['text']} {notices}"),
+    }
+
+
+def assert_outcome(outcomes: dict[str, tuple[bool, str]], expected: str) -> None:
+    for command, (is_ok, text) in outcomes.items():
+        assert is_ok == (not expected.startswith("!")), (command, text)
+        assert expected.removeprefix("!") in text, (command, text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", PROCESSES)
+def test_a_process_that_answers_oddly_gives_the_same_through_every_command(
+    mode: str, shell: Shell, program: Run, script: Script
+) -> None:
+    shell.add_chaos(mode)
+    assert_outcome(call_by_each_command(shell, program, script), PROCESSES[mode])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", SITES)
+def test_a_site_that_answers_oddly_gives_the_same_through_every_command(
+    mode: str, shell: Shell, program: Run, script: Script
+) -> None:
+    with open_site(mode, eras="handshake") as site:
+        shell.add("chaos", url=site.url, transport="http", timeout_s=5)
+        assert_outcome(call_by_each_command(shell, program, script), SITES[mode])
+
+
+def test_tools_that_cannot_be_used_are_named_and_the_others_work(shell: Shell, program: Run, script: Script) -> None:
+    shell.add_chaos("deep-schema")
+    listing = [*PROGRAM, "list-tools", "--server", "chaos"]
+    document = json.loads(run_forked(listing, env=shell.environment, cwd=shell.folder, timeout=30).stdout)
+    assert [tool["name"] for tool in document["result"]] == ["echo", "add", "act"]
+    reasons = {"deep": "its schema is nested too deeply", "bare": "its input schema is not an object"}
+    assert document["notices"] == [
+        f'The tool "{name}" of server "chaos" cannot be used: {reason}.' for name, reason in reasons.items()
+    ]
+    command = [*COMMAND, "--help"]
+    page = run_forked(command, env=shell.environment, cwd=shell.folder, timeout=30, encoding="utf-8").stdout
+    assert "chaos__act" in page and "  (deep is left out: its schema is nested too deeply)" in page.splitlines()
+    assert reasons["deep"] in shell.error("call-tool", "chaos.deep")["message"]
+    turn = json.loads(program("-p", "hi", "--model", script("Hello."), "--output-format", "json").stdout)
+    notices = " ".join(turn["result"]["notices"])
+    assert all(f"'{name}' of server 'chaos'" in notices and reason in notices for name, reason in reasons.items())
+
+
+def test_more_than_a_thousand_tools_are_said(shell: Shell, program: Run, script: Script) -> None:
+    shell.add_chaos("huge-crowd")
+    assert len(shell.result("list-tools", "--server", "chaos")) == 1503
+    turn = json.loads(program("-p", "hi", "--model", script("Hello."), "--output-format", "json").stdout)
+    assert turn["result"]["notices"] == ["[MCP: Server 'chaos' lists 1503 tools; the first 1000 are used]"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["process", "site"])
+def test_a_large_picture_reaches_the_output_folder_up_to_the_limit(kind: str, shell: Shell) -> None:
+    with open_site("call-big-image") as site:
+        if kind == "site":
+            shell.add("chaos", url=site.url, transport="http")
+        else:
+            shell.add_chaos("big-image")
+        result = shell.result("call-tool", "chaos.act", "--output-dir", "pictures")
+        assert Path(result["content"][0]["path"]).stat().st_size == (7 << 20) * 3 // 4
+        tool = [*COMMAND, "--output-dir", "pictures"]
+        for words, code in ((["chaos__act"], 0), (["--max-result", "4", "chaos__act"], 6)):
+            done = run_forked([*tool, *words], env=shell.environment, cwd=shell.folder, timeout=30, encoding="utf-8")
+            assert done.returncode == code, done.stderr
+        assert "limit 4 MB" in done.stderr
+        assert "limit 4 MB" in shell.error("call-tool", "chaos.act", "--max-result", "4")["message"]
+        assert shell.error("call-tool", "chaos.act", "--max-result", "0")["type"] == "UsageError"
+    assert len(list((shell.folder / "pictures").iterdir())) == 2

@@ -1,0 +1,127 @@
+"""Which configuration files are found, in which order, and the errors of those that cannot be read."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from rkllm_chat.config.files import find_state_folder
+from rkllm_chat.config.loader import BOARD_SERVER, load_settings, read_settings, state_folder
+from rkllm_chat.config.settings import Settings
+from rkllm_chat.core.errors import ConfigError
+
+# the farthest first
+FILES = [
+    "home/.mcp.json",
+    "home/.config/rkllm-chat/config.toml",
+    "work/.claude/mcp.json",
+    "work/mcp.json",
+    "work/mcp_servers.json",
+    "work/mcp_config.toml",
+]
+
+
+def write_server(path: Path, name: str, command: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = f'[[servers]]\nname = "{name}"\ncommand = "{command}"\n'
+    if path.suffix == ".json":
+        text = json.dumps({"mcpServers": {name: {"command": command}}})
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An empty home and an empty current folder."""
+    for name in ("home", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return {"HOME": str(tmp_path / "home")}
+
+
+def test_the_nearest_file_wins(tmp_path: Path, environment: dict[str, str]) -> None:
+    for name in FILES:
+        write_server(tmp_path / name, "sea", name)
+        assert [server.command for server in load_settings(environment=environment).servers] == [name]
+
+
+def test_the_servers_of_all_files_are_merged_with_their_source(tmp_path: Path, environment: dict[str, str]) -> None:
+    for i, name in enumerate(FILES):
+        write_server(tmp_path / name, f"s{i}", "x")
+    found = {server.name: server.source for server in load_settings(environment=environment).servers}
+    home = {f"s{i}": str(tmp_path / name) for i, name in enumerate(FILES[:2])}
+    work = {f"s{i + 2}": name.removeprefix("work/") for i, name in enumerate(FILES[2:])}
+    assert found == {**home, **work}
+
+
+def test_without_servers_in_files_the_board_server_is_used(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert load_settings(environment=environment) == Settings(servers=(BOARD_SERVER,))
+    (tmp_path / "work/mcp_config.toml").write_text('[chat]\nmodel = "m.gguf"\n', encoding="utf-8")
+    assert load_settings(environment=environment) == Settings(model="m.gguf", servers=(BOARD_SERVER,))
+
+
+@pytest.mark.parametrize("by_variable", [False, True], ids=["by option", "by variable"])
+def test_a_named_file_is_read_alone(by_variable: bool, tmp_path: Path, environment: dict[str, str]) -> None:
+    write_server(tmp_path / "work/mcp_config.toml", "near", "x")
+    write_server(tmp_path / "named.json", "named", "x")
+    named = str(tmp_path / "named.json")
+    if by_variable:
+        found = load_settings(environment={**environment, "RKLLM_CHAT_CONFIG": named})
+    else:
+        found = load_settings(named, {**environment, "RKLLM_CHAT_CONFIG": str(tmp_path / "nothing.toml")})
+    assert [server.name for server in found.servers] == ["named"]
+
+
+def test_an_invalid_file_is_never_skipped(tmp_path: Path, environment: dict[str, str]) -> None:
+    write_server(tmp_path / "home/.mcp.json", "far", "x")
+    (tmp_path / "work/mcp.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^mcp\.json: not valid JSON"):
+        load_settings(environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'[chat]\nmodel = "\xff"', "not UTF-8 (byte 16)"),
+        ('model = "x"'.encode("utf-16"), "not UTF-8 (byte 0)"),
+        (None, "No such file"),
+        ("folder", "Is a directory"),
+    ],
+    ids=["one bad byte", "UTF-16", "no file", "a folder"],
+)
+def test_a_file_that_cannot_be_read_is_an_error_with_its_cause(
+    content: bytes | str | None, words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "c.toml"
+    if content == "folder":
+        path.mkdir()
+    elif isinstance(content, bytes):
+        path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        read_settings(path, {})
+    assert caught.value.message.startswith(f"{path}: {words}")
+    assert caught.value.details["path"] == str(path)
+
+
+@pytest.mark.parametrize("name", ["c.toml", "c.json"])
+def test_a_byte_order_mark_is_ignored(name: str, tmp_path: Path) -> None:
+    write_server(tmp_path / name, "sea", "x")
+    path = tmp_path / name
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert [server.name for server in read_settings(path, {}).servers] == ["sea"]
+
+
+def test_the_state_folder_follows_the_xdg_specification() -> None:
+    assert state_folder({"HOME": "/home/me"}) == Path("/home/me/.local/state/rkllm-chat")
+    assert state_folder({"HOME": "/home/me", "XDG_STATE_HOME": "/state"}) == Path("/state/rkllm-chat")
+    assert state_folder({"HOME": "/home/me", "XDG_STATE_HOME": "state"}) == Path("/home/me/.local/state/rkllm-chat")
+
+
+def test_without_a_home_the_state_lies_where_others_cannot_make_it() -> None:
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    assert find_state_folder({}) == f"{home}/.local/state/rkllm-chat"
+    assert find_state_folder({"HOME": "/elsewhere"}) == "/elsewhere/.local/state/rkllm-chat"
+    assert find_state_folder({"XDG_STATE_HOME": "/state", "HOME": "/elsewhere"}) == "/state/rkllm-chat"

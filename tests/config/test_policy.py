@@ -1,0 +1,69 @@
+"""Whether a call runs, is asked about, or is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from rkllm_chat.config.policy import Decision, Mode, Policy, decide_call, is_stricter
+from rkllm_chat.core.messages import Tool
+
+WRITES = Tool("write_file", server="disk")
+READS = Tool("read_file", server="disk", read_only=True)
+READS_TRUSTED = Tool("read_file", server="disk", read_only=True, trusted=True)
+WRITES_TRUSTED = Tool("write_file", server="disk", trusted=True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "writes", "reads", "reads_trusted", "writes_trusted"),
+    [
+        ("ask", "ask", "ask", "run", "ask"),
+        ("read-only", "ask", "run", "run", "ask"),
+        ("all", "run", "run", "run", "run"),
+        ("none", "refuse", "refuse", "refuse", "refuse"),
+    ],
+)
+def test_a_claim_to_read_only_counts_where_the_user_believes_it(
+    mode: Mode, writes: Decision, reads: Decision, reads_trusted: Decision, writes_trusted: Decision
+) -> None:
+    policy = Policy(approve=mode)
+    decisions = [decide_call(tool, policy) for tool in (WRITES, READS, READS_TRUSTED, WRITES_TRUSTED)]
+    assert decisions == [writes, reads, reads_trusted, writes_trusted]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["write_file", "disk__write_file", "disk.write_file", "disk/write_file", "disk_write_file", "*", "[vw]rite_fil?"],
+)
+def test_a_pattern_names_a_tool_bare_or_with_its_server(pattern: str) -> None:
+    assert decide_call(WRITES, Policy("none", allow=(pattern,))) == "run"
+    assert decide_call(WRITES, Policy("all", deny=(pattern,))) == "refuse"
+
+
+@pytest.mark.parametrize("pattern", ["", "write", "WRITE_FILE", "disk", "other__*"])
+def test_a_pattern_that_names_another_tool_changes_nothing(pattern: str) -> None:
+    assert decide_call(WRITES, Policy("ask", allow=(pattern,))) == "ask"
+    assert decide_call(WRITES, Policy("all", deny=(pattern,))) == "run"
+
+
+def test_deny_is_stronger_than_everything() -> None:
+    assert decide_call(READS_TRUSTED, Policy("all", allow=("*",), deny=("disk__read_*",))) == "refuse"
+    assert decide_call(WRITES_TRUSTED, Policy("all", allow=("*",), deny=("disk__read_*",))) == "run"
+
+
+@pytest.mark.parametrize("name", ["delete_file", "removeUser", "drop-table", "wipe"])
+def test_no_claim_to_read_only_lets_a_tool_run_whose_name_says_that_it_deletes(name: str) -> None:
+    tool = Tool(name, server="disk", read_only=True, trusted=True)
+    assert decide_call(tool, Policy()) == decide_call(tool, Policy("read-only")) == "ask"
+    assert decide_call(READS_TRUSTED, Policy()) == "run"
+    assert decide_call(tool, Policy(allow=("disk__*",))) == "run"  # the user himself may say so
+
+
+def test_the_limit_of_calls_comes_behind_deny_and_before_everything_else() -> None:
+    policy = Policy("all", allow=("*",), deny=("write_*",), max_calls=3)
+    assert [decide_call(READS, policy, called) for called in (0, 2, 3, 4)] == ["run", "run", "spent", "spent"]
+    assert decide_call(WRITES, policy, 3) == "refuse"
+
+
+def test_modes_are_known_by_how_much_they_let_run() -> None:
+    assert is_stricter("none", "ask") and is_stricter("ask", "read-only") and is_stricter("read-only", "all")
+    assert not is_stricter("ask", "ask") and not is_stricter("all", "none")

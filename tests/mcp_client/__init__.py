@@ -1,0 +1,1 @@
+"""MCP servers: the client driven against well-behaved and misbehaving ones (`chaos`)."""

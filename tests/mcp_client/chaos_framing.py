@@ -1,0 +1,149 @@
+"""Modes of framing: what surrounds, splits and spoils the lines that a server writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+
+from .chaos_server import Message, Server, Spoil, call_tool, dump, list_tools, mode, notice
+
+MANY_BYTES = "häuser, 家々, 🏠 " * 8
+LOG_LINE = notice("notifications/message", level="info", data="a notice")
+PARSE_ERROR: Message = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
+
+# Modes that write bytes at the start and before each answer.
+STRAY = {
+    "garbage-stdout": b"INFO: a line for people\n{not json}\n[1, 2\nDEBUG: another\n",
+    "not-jsonrpc": b'{"level":"info"}\n42\n[]\n"text"\nnull\n{"jsonrpc":"2.0"}\n{"jsonrpc":"1.0","id":1,"result":{}}\n',
+    "blank-lines": b"\n\n  \n\t\n\r\n",
+    "nul-bytes": b"\0\0\0\n\0\n",
+    "binary-garbage": bytes(range(256)) * 64 + b"\n\xff\xfe\x00{\n",
+}
+# Modes that write bytes at the start only.
+BANNERS = {"stdout-banner": b"Starting the server on port 1234 ...\n", "bom": b"\xef\xbb\xbf"}
+# Modes that answer with a value as structured content, in JSON that no library would write.
+VALUES = {
+    "deep-json": b"[" * 100_000 + b"]" * 100_000,
+    "big-int": b"7" * 6_000,
+    "big-float": b"1e999",
+    "nan-json": b"[NaN,Infinity,-Infinity]",
+}
+
+
+def write_stray(data: bytes) -> Spoil:
+    def spoil(server: Server, message: Message) -> None:
+        server.write(data)
+        if message:
+            call_tool(server, message)
+
+    return spoil
+
+
+def write_value(value: bytes) -> Spoil:
+    def spoil(server: Server, message: Message) -> None:
+        content = [{"type": "text", "text": "a value"}]
+        answer = dump(server.make_answer(message, {"content": content, "structuredContent": {"value": "@"}}))
+        server.write(answer.replace(b'"@"', value) + b"\n")
+
+    return spoil
+
+
+for name, data in {**STRAY, **BANNERS}.items():
+    mode("start", name)(write_stray(data))
+for name, data in STRAY.items():
+    mode("call", name)(write_stray(data))
+for name, data in VALUES.items():
+    mode("call", name)(write_value(data))
+
+
+def whole(server: Server, call: Message, text: str = "whole", old: bytes = b"", new: bytes = b"") -> bytes:
+    """The answer to a call, without its line's end, in which `new` stands for `old`."""
+    return dump(server.make_text(call, text)).replace(old or b"\0", new)
+
+
+# Modes that write other bytes than the line of an answer.
+LINES: dict[str, Callable[[Server, Message], bytes]] = {
+    "crlf": lambda server, call: whole(server, call) + b"\r",
+    "invalid-utf8": lambda server, call: whole(server, call, "caf@", b"@", b"\xe9"),
+    "lone-surrogate": lambda server, call: whole(server, call, "half: @", b"@", b"\\ud83d"),
+    "pretty-json": lambda server, call: json.dumps(server.make_text(call, "whole"), indent=2).encode(),
+    "two-on-a-line": lambda server, call: dump(LOG_LINE) + whole(server, call),
+    "batch": lambda server, call: b"[" + dump(LOG_LINE) + b"," + whole(server, call) + b"]",
+    "dup-keys": lambda server, call: whole(server, call, "one", b'"text":"one"', b'"text":"one","text":"two"'),
+}
+# Modes that send other messages than the answer.
+MESSAGES: dict[str, Callable[[Server, Message], list[Message]]] = {
+    "packed": lambda server, call: [*[LOG_LINE] * 20, server.make_text(call, "packed"), *[LOG_LINE] * 20],
+    "dup-result": lambda server, call: [{**server.make_text(call, "whole"), "error": {"code": -1, "message": "x"}}],
+    "duplicate-ids": lambda server, call: [server.make_text(call, "FIRST"), server.make_text(call, "SECOND")],
+    "other-id": lambda server, _call: [server.make_text({"id": 4711}, "FOR NOBODY")],
+    "wrong-id-type": lambda server, call: [server.make_text({"id": str(call["id"])}, "whole")],
+    "unknown-id": lambda server, call: [
+        *(server.make_text({"id": other}, "STRAY") for other in (99_999, "x")),
+        server.make_text(call, "act is done"),
+    ],
+    "null-id-error": lambda server, call: [PARSE_ERROR, server.make_text(call, "act is done")],
+    "null-id-only": lambda _server, _call: [PARSE_ERROR],
+}
+
+
+def write_line(line: Callable[[Server, Message], bytes]) -> Spoil:
+    return lambda server, message: server.write(line(server, message) + b"\n")
+
+
+def send_messages(messages: Callable[[Server, Message], list[Message]]) -> Spoil:
+    return lambda server, message: server.send(*messages(server, message))
+
+
+for name, line in LINES.items():
+    mode("call", name)(write_line(line))
+for name, messages in MESSAGES.items():
+    mode("call", name)(send_messages(messages))
+
+
+@mode("call", "debug-echo")
+def print_what_was_asked(server: Server, message: Message) -> None:
+    server.write(b"DEBUG received: " + dump(message) + b"\n")
+    server.later(lambda: call_tool(server, message))
+
+
+@mode("call", "partial-line", "partial-then-die")
+def break_in_the_line(server: Server, message: Message) -> None:
+    line = whole(server, message) + b"\n"
+    server.write(line[: len(line) // 2])
+    if server.mode.name == "partial-then-die":
+        os._exit(7)
+    time.sleep(server.delay_s)
+    server.write(line[len(line) // 2 :])
+
+
+@mode("call", "no-final-newline")
+def leave_the_line_open(server: Server, message: Message) -> None:
+    server.write(whole(server, message))
+    while server.read() is not None:  # an answer to anything else would end the line
+        pass
+
+
+@mode("call", "byte-dribble")
+def dribble(server: Server, message: Message) -> None:
+    answer = json.dumps(server.make_text(message, MANY_BYTES), ensure_ascii=False) + "\n"
+    for byte in answer.encode():
+        server.write(bytes([byte]))
+
+
+@mode("initialized", "notice-refused", eras="handshake")
+def refuse_notice(server: Server, message: Message) -> None:
+    server.fail({"id": None}, -32601, f"Method not found: {message['method']}")
+
+
+mode("list", "notice-refused")(lambda server, message: server.later(lambda: list_tools(server, message)))
+
+
+@mode("call", "out-of-order")
+def answer_backwards(server: Server, _message: Message) -> None:
+    if len(server.calls) == 2:
+        for waiting in reversed(server.calls):
+            server.say(waiting, waiting["params"]["arguments"]["text"])
+        server.calls.clear()

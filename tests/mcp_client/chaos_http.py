@@ -1,0 +1,380 @@
+"""A misbehaving MCP server over streamable HTTP, in a thread of the test, and HTTP_MODES: how it answers a POST.
+
+A mode spoils every POST ("start") or only the call of the tool `act` ("call"). Standard library only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import socket
+import sys
+import threading
+import time
+import traceback
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from socketserver import BaseRequestHandler, TCPServer, ThreadingMixIn
+from typing import Any, TypeVar
+
+from .chaos_server import MODES, Message, Server
+
+BLOCK = b"x" * 1_000_000
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+
+class Voice(Server):
+    """The good server; what it would have written is kept."""
+
+    def __init__(self, eras: str) -> None:
+        super().__init__(MODES["ok"], 0, None, None, eras)
+        self._written = b""
+        self._turn = threading.Lock()
+
+    def write(self, data: bytes) -> None:
+        self._written += data
+
+    def hear(self, message: Message) -> bytes:
+        with self._turn:
+            self._written = b""
+            self.receive(message)
+            return self._written.strip()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it came."""
+
+    verb: str
+    headers: dict[str, str]
+    message: Message = field(default_factory=dict[str, Any])
+
+
+class Listener(ThreadingMixIn, TCPServer):
+    """A server in threads; `connections` are all that were made, `troubles` what broke in it."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, port: int, handler: type[BaseRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", port), handler)
+        self.port: int = self.server_address[1]
+        self.connections: list[socket.socket] = []
+        self.troubles: list[str] = []
+        self.is_closing = threading.Event()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self.connections.append(connection)
+        return connection, address
+
+    def handle_error(self, *_: Any) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):  # a client that leaves is no news
+            self.troubles.append(traceback.format_exc())
+
+    def hang_up(self) -> None:
+        """Takes no more calls, and breaks those that are open."""
+        self.is_closing.set()
+        self.shutdown()
+        self.server_close()
+        for connection in self.connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+Served = TypeVar("Served", bound=Listener)
+
+
+@contextmanager
+def serving(listener: Served) -> Iterator[Served]:
+    """Serves while the block runs, or until it hangs up."""
+    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield listener
+    finally:
+        if not listener.is_closing.is_set():
+            listener.hang_up()
+        thread.join()
+    assert not listener.troubles, "\n".join(listener.troubles)
+
+
+class Site(Listener):
+    """`requests` is all that came; `elsewhere` is where redirects lead."""
+
+    def __init__(self, mode: str, eras: str = "both", elsewhere: str = "", port: int = 0) -> None:
+        super().__init__(port, Handler)
+        self.mode, self.elsewhere = mode, elsewhere
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self.voice = Voice(eras)
+        self.requests: list[Request] = []
+        self.has_forgotten = False
+
+    def called(self, name: str) -> int:
+        """How often a tool was called."""
+        return sum(request.message.get("params", {}).get("name") == name for request in self.requests)
+
+
+def open_site(mode: str, **options: Any) -> AbstractContextManager[Site]:
+    return serving(Site(mode, **options))
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Site
+
+    def log_message(self, *_: Any) -> None: ...
+
+    def do_GET(self) -> None:
+        self._take_bare("GET")
+        self.take_get()
+
+    def do_DELETE(self) -> None:
+        self._take_bare("DELETE")
+        self.give(200, b"", JSON)
+
+    def _take_bare(self, verb: str) -> None:
+        self.server.requests.append(Request(verb, dict(self.headers)))
+        if self.server.mode == f"silent-{verb}":
+            self.server.is_closing.wait()
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        if len(body) < int(self.headers["content-length"]):
+            return
+        message = json.loads(body)
+        self.server.requests.append(Request("POST", dict(self.headers), message))
+        with suppress(OSError):  # a client that leaves is no news
+            self.take(message)
+
+    def take_get(self) -> None:
+        self.give(405, b"", JSON)
+
+    def take(self, message: Message) -> None:
+        moment, spoil = HTTP_MODES[self.server.mode]
+        is_act = message.get("method") == "tools/call" and message["params"]["name"] == "act"
+        if is_act or moment == "start":
+            spoil(self, message)
+        else:
+            self.answer(message)
+
+    def answer(self, message: Message) -> None:
+        said = self.server.voice.hear(message)
+        if message.get("method") == "subscriptions/listen":
+            self.begin_events()
+            self.wfile.write(b"data: " + said + b"\n\n")
+            self.server.is_closing.wait()
+        elif message.get("method") == "initialize":
+            self.give(200, said, JSON, mcp_session_id="one")
+        else:
+            self.give(200 if said else 202, said, JSON)
+
+    def give(self, status: int, body: bytes, kind: str, **headers: str) -> None:
+        headers = {"content-length": str(len(body)), **headers}
+        self.begin(status, kind, **headers)
+        self.wfile.write(body)
+
+    def begin(self, status: int, kind: str, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"content-type": kind, **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+
+    def begin_events(self) -> None:
+        self.close_connection = True
+        self.begin(200, EVENTS, connection="close")
+
+
+Spoil = Callable[[Handler, Message], None]
+# Mode -> when, and how.
+HTTP_MODES: dict[str, tuple[str, Spoil]] = dict.fromkeys(
+    ("ok", "silent-GET", "silent-DELETE"), ("call", Handler.answer)
+)
+
+
+def mode(name: str) -> Callable[[Spoil], Spoil]:
+    """Enters a function in HTTP_MODES; the name begins with its moment, start or call."""
+
+    def enter(spoil: Spoil) -> Spoil:
+        HTTP_MODES[name] = (name.partition("-")[0], spoil)
+        return spoil
+
+    return enter
+
+
+def respond(status: int, body: bytes = b"", kind: str = JSON, **headers: str) -> Spoil:
+    return lambda handler, _: handler.give(status, body, kind, **headers)
+
+
+def redirect(status: int) -> Spoil:
+    return lambda handler, _: handler.give(status, b"", "text/plain", location=handler.server.elsewhere)
+
+
+def write_raw(data: bytes, waits: bool = True) -> Spoil:
+    """Answers with these bytes and no more, and leaves or stays."""
+
+    def spoil(handler: Handler, _: Message) -> None:
+        handler.close_connection = True
+        handler.wfile.write(data)
+        if waits:
+            handler.server.is_closing.wait()
+
+    return spoil
+
+
+def dribble(handler: Handler, _: Message) -> None:
+    """Gives a byte of a body now and then, and never its end."""
+    handler.close_connection = True
+    handler.begin(200, JSON, content_length="1000000")
+    while not handler.server.is_closing.is_set():
+        handler.wfile.write(b" ")
+        time.sleep(0.05)
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+STATUSES = {"start": (401, 404, 405, 429, 503), "call": (401, 403, 404, 429, 500)}
+for moment, numbers in STATUSES.items():
+    for number in numbers:
+        mode(f"{moment}-{number}")(respond(number, b"No.", "text/plain", retry_after="1"))
+    mode(f"{moment}-302")(redirect(302))
+    mode(f"{moment}-html")(respond(200, b"<!doctype html><title>Welcome</title>", "text/html"))
+    mode(f"{moment}-silent")(write_raw(b""))
+    mode(f"{moment}-no-http")(write_raw(b"220 mail.example ESMTP\r\n", waits=False))
+    mode(f"{moment}-headers")(write_raw(OK + b"content-ty"))
+    mode(f"{moment}-body")(write_raw(OK + b"content-type: application/json\r\ncontent-length: 99\r\n\r\n{"))
+    mode(f"{moment}-dribble")(dribble)
+mode("call-chunk")(write_raw(CHUNKED + b"40\r\ndata: "))
+mode("call-bad-chunk")(write_raw(CHUNKED.replace(EVENTS.encode(), JSON.encode()) + b"zz\r\n{}\r\n", waits=False))
+mode("call-307")(redirect(307))
+mode("call-empty")(respond(200))
+mode("call-no-json")(respond(200, b"{not json"))
+
+
+def forget(handler: Handler, message: Message) -> None:
+    if handler.server.has_forgotten:
+        handler.answer(message)
+    else:
+        handler.server.has_forgotten = True
+        handler.give(404, b"", JSON)
+
+
+HTTP_MODES["session-gone"] = ("call", forget)
+
+
+@mode("call-other-id")
+def give_other(handler: Handler, message: Message) -> None:
+    handler.give(200, handler.server.voice.hear({**message, "id": 4711}), JSON)
+
+
+@mode("call-big-image")
+def give_big_image(handler: Handler, message: Message) -> None:
+    image = {"type": "image", "data": "A" * (7 << 20), "mimeType": "image/png"}
+    result = {"resultType": "complete", "content": [image]}
+    body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
+    handler.give(200, body.encode(), JSON)
+
+
+@mode("call-huge")
+def give_huge(handler: Handler, _message: Message) -> None:
+    handler.close_connection = True
+    handler.begin(200, JSON, connection="close")
+    for _ in range(100):
+        handler.wfile.write(BLOCK)
+
+
+def pack_zeros() -> bytes:
+    """A piece of a raw deflate stream that unpacks to 10 MB."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packer.compress(bytes(10_000_000)) + packer.flush(zlib.Z_FULL_FLUSH)
+
+
+@mode("call-bomb")
+def give_bomb(handler: Handler, _message: Message) -> None:
+    """10 MB that unpack to 10 GB."""
+    piece = pack_zeros()
+    handler.close_connection = True
+    handler.begin(200, JSON, connection="close", content_encoding="gzip")
+    handler.wfile.write(gzip.compress(b"")[:10])
+    for _ in range(1000):
+        handler.wfile.write(piece)
+
+
+@mode("call-packed")
+def give_packed(handler: Handler, message: Message) -> None:
+    handler.give(200, gzip.compress(handler.server.voice.hear(message)), JSON, content_encoding="gzip")
+
+
+@mode("call-short")
+def give_half(handler: Handler, message: Message) -> None:
+    body = handler.server.voice.hear(message)
+    handler.close_connection = True
+    handler.begin(200, JSON, content_length=str(2 * len(body)))
+    handler.wfile.write(body)
+
+
+@mode("call-endless-event")
+def never_end(handler: Handler, _: Message) -> None:
+    handler.begin_events()
+    handler.wfile.write(b"data: ")
+    while True:
+        handler.wfile.write(BLOCK)
+
+
+# Modes that answer with events.
+EVENT_BODIES: dict[str, Callable[[bytes], bytes]] = {
+    "call-events": lambda said: b": hello\r\n\r\nevent: message\r\nid: 1\r\ndata: " + said + b"\r\n\r\n",
+    "call-open-event": lambda said: b"event: message\ndata: " + said + b"\n",
+    "call-cr": lambda said: b": hello\revent: message\rdata: " + said + b"\r\r",
+    "call-other-event": lambda said: (
+        b"event: news\ndata: " + said.replace(b"act is done", b"NEWS") + b"\n\ndata: " + said + b"\n\n"
+    ),
+    "call-other-event-only": lambda said: b"event: news\ndata: " + said + b"\n\n",
+    "call-other-id-events": lambda said: b"data: " + re.sub(rb'"id": ?\d+', b'"id": 4711', said) + b"\n\n",
+    "call-cut": lambda said: b"event: message\ndata: " + said[:20],
+    "call-no-event": lambda _: b": nothing to say\n\n",
+}
+
+
+def give_events(handler: Handler, message: Message) -> None:
+    handler.begin_events()
+    handler.wfile.write(EVENT_BODIES[handler.server.mode](handler.server.voice.hear(message)))
+    if handler.server.mode == "call-open-event":
+        handler.server.is_closing.wait()
+
+
+for name in EVENT_BODIES:
+    mode(name)(give_events)
+
+
+def trickle(begin: bytes, piece: bytes) -> Spoil:
+    """Gives a part of a response now and then that never ends it."""
+
+    def spoil(handler: Handler, _: Message) -> None:
+        handler.close_connection = True
+        handler.wfile.write(begin)
+        while not handler.server.is_closing.wait(0.05):
+            handler.wfile.write(piece)
+
+    return spoil
+
+
+TRICKLES = {
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "status": (b"HTTP/1.1 200 ", b"O"),
+    "header": (OK + b"x-long: ", b"x"),
+    "header-lines": (OK, b"x-more: x\r\n"),
+    "chunk-size": (CHUNKED.replace(EVENTS.encode(), JSON.encode()), b"0"),
+    "chunk-extension": (CHUNKED.replace(EVENTS.encode(), JSON.encode()) + b"1;", b"x"),
+    "chunks": (CHUNKED.replace(EVENTS.encode(), JSON.encode()), b"1\r\n \r\n"),
+    "comments": (CHUNKED, b"3\r\n:.\n\r\n"),
+    "trailers": (CHUNKED.replace(EVENTS.encode(), JSON.encode()) + b"0\r\n", b"x-more: x\r\n"),
+}
+for name, parts in TRICKLES.items():
+    for moment in ("start", "call"):
+        mode(f"{moment}-trickle-{name}")(trickle(*parts))

@@ -1,0 +1,119 @@
+"""Every result becomes text for the model: what is no text is named, with its kind and its size."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import textwrap
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp_types import CallToolResult
+
+from rkllm_chat.mcp_client.toolbox import Toolbox
+
+PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n\0" + bytes(range(256)) * 8).decode()
+SOUND = base64.b64encode(b"RIFF1234WAVE" + bytes(range(256))).decode()
+DATA = base64.b64encode(bytes(300)).decode()
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": words}]}
+
+
+def embedded(**resource: Any) -> dict[str, Any]:
+    return {"content": [{"type": "resource", "resource": resource}]}
+
+
+LIKE = "data:image/png;base64,AAAA and /9j/4AAQ and H4sIAAAA"
+JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + bytes([255]) * 300).decode()
+LINK = {"type": "resource_link", "uri": "file:///a.txt", "name": "a.txt"}
+ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
+    "a picture": (
+        {"content": [{"type": "image", "data": PICTURE, "mimeType": "image/png"}]},
+        "[image/png, 2057 bytes, not shown]",
+    ),
+    "a sound": (
+        {"content": [{"type": "audio", "data": SOUND, "mimeType": "audio/wav"}]},
+        "[audio/wav, 268 bytes, not shown]",
+    ),
+    "a link": ({"content": [LINK]}, "[resource file:///a.txt, a.txt]"),
+    "a link with all it may say": (
+        {"content": [{**LINK, "title": "The\nfirst", "mimeType": "text/plain", "size": 12, "description": "One."}]},
+        "[resource file:///a.txt, The first, text/plain, 12 bytes]",
+    ),
+    "data in a resource": (
+        embedded(uri="data://blob", mimeType="application/pdf", blob="AAEC"),
+        "[resource data://blob, application/pdf, 3 bytes, not shown]",
+    ),
+    "data of no kind": (embedded(uri="data://blob", blob="AAEC"), "[resource data://blob, 3 bytes, not shown]"),
+    "the text of a resource": (embedded(uri="note://a", text="Mow."), "Mow."),
+    "a picture as a URI in a text": (
+        text(f'<img src="data:image/png;base64,{PICTURE}"> there'),
+        '<img src="[image/png, 2057 bytes, not shown]"> there',
+    ),
+    "a URI with parameters": (
+        text(f"data:application/x;charset=utf-8;base64,{DATA}"),
+        "[application/x, 300 bytes, not shown]",
+    ),
+    "a picture in JSON": (
+        text(json.dumps({"png": PICTURE, "wide": 3})),
+        '{"png": "[image/png, 2057 bytes, not shown]", "wide": 3}',
+    ),
+    "a picture in JSON that escapes": (
+        text(json.dumps({"jpg": JPEG}).replace("/", "\\/")),
+        '{"jpg": "[image/jpeg, 304 bytes, not shown]"}',
+    ),
+    "a sound in lines": (
+        text(f"Here:\n{textwrap.fill(SOUND, 90)}\nThere."),
+        "Here:\n[audio/wav, 268 bytes, not shown]\nThere.",
+    ),
+    "structured data alone": (
+        {"content": [], "structuredContent": {"png": PICTURE}},
+        '{"png": "[image/png, 2057 bytes, not shown]"}',
+    ),
+    "words that look like it": (text(LIKE), LIKE),
+    "a long word": (text("a" * 1000), "a" * 1000),
+}
+
+
+def make_gallery(answer: dict[str, Any]) -> MCPServer:
+    """A server whose tool gives what is in `answer`, with 120 resources."""
+    server = MCPServer("gallery")
+
+    @server.tool()
+    def show() -> CallToolResult:
+        """Shows the answer."""
+        return CallToolResult.model_validate(answer)
+
+    for number in range(120):
+        server.resource(f"tide://{number}", name="tide", title=f"Tide {number}")(lambda: "low")
+    return server
+
+
+def test_content_that_is_no_text_is_named_with_its_kind_and_size() -> None:
+    shown: dict[str, Any] = {}
+
+    async def show_all() -> dict[str, str]:
+        told = {}
+        async with Toolbox.from_servers({"gallery": make_gallery(shown)}) as box:
+            (tool,) = (one for one in box.tools if one.name == "show")
+            for name, (answer, _) in ANSWERS.items():
+                shown.clear()
+                shown.update(answer)
+                told[name] = (await box.call(tool, {}, lambda *_: None)).text
+        return told
+
+    assert asyncio.run(show_all()) == {name: wanted for name, (_, wanted) in ANSWERS.items()}
+
+
+def test_all_resources_are_listed() -> None:
+    """How many of them the model reads, the context window decides."""
+
+    async def list_them() -> str:
+        async with Toolbox.from_servers({"gallery": make_gallery({})}) as box:
+            (tool,) = (one for one in box.tools if one.name == "list_resources")
+            return (await box.call(tool, {}, lambda *_: None)).text
+
+    assert asyncio.run(list_them()).splitlines() == [f"tide://{number}: Tide {number}" for number in range(120)]

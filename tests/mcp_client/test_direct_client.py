@@ -1,0 +1,228 @@
+"""The direct client of one-shot commands: whatever a server does, it gives a result or a ChatError, in time."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.core.errors import AuthError, ChatError, ConnectError, ProtocolError, TimeLimitError
+from rkllm_chat.mcp_client.direct.client import DirectClient
+from rkllm_chat.mcp_client.direct.open_server import open_server
+
+from .chaos_framing import MANY_BYTES
+from .chaos_http import TRICKLES, open_site
+from .faults import chaos, count_descriptors, left_behind, read_events
+
+Outcome = str | tuple[type[ChatError], str]
+
+# Mode -> what the call of `act` gives, or the error and a part of its text.
+PROCESSES: dict[str, Outcome] = {
+    "stdout-banner": "act is done",
+    "not-jsonrpc": "act is done",
+    "bom": "act is done",
+    "lone-surrogate": "half: \ufffd",
+    "byte-dribble": MANY_BYTES,
+    "pretty-json": "whole",
+    "two-on-a-line": "whole",
+    "batch": "whole",
+    "duplicate-ids": "FIRST",
+    "wrong-id-type": "whole",
+    "other-id": (ProtocolError, "the response has the id 4711, not "),
+    "init-bad-capabilities": (ProtocolError, 'its "capabilities" is not an object'),
+    "unknown-id": "act is done",
+    "null-id-error": "act is done",
+    "speaks-first": "act is done",
+    "server-request": "unanswered: 0",
+    "stderr-flood": "act is done",
+    "list-loop": "act is done",
+    "fork-child-setsid": "act is done",
+    "init-error": "act is done",  # the newer protocol is tried then
+    "list-endless": (ProtocolError, "more than 10000 tools"),
+    "list-crowd": (ProtocolError, "more than 10000 tools"),
+    "partial-then-die": (ConnectError, "exited with 7"),
+    "exit-at-start": (ConnectError, "last word 5"),
+    "crash-mid-call": (ConnectError, "I am dying"),
+    "segv-mid-call": (ConnectError, "SIGSEGV"),
+    "close-stdout-but-live": (ConnectError, "closed its standard output"),
+    "hang-on-init": (TimeLimitError, "within 0.5 s"),
+    "list-hang": (TimeLimitError, "within 0.5 s"),
+    "progress-forever": (TimeLimitError, "within 0.5 s"),
+    "sigstop-self": (TimeLimitError, "within 0.5 s"),
+    "init-bad-version": (ProtocolError, "'1999-12-31'"),
+    "deep-json": (ProtocolError, "too deep"),
+    "huge-result": (ProtocolError, "(95 MB), limit 64 MB"),
+    "endless-line": (ProtocolError, "(128 MB), limit 64 MB"),
+    "null-id-only": (ProtocolError, "-32700: Parse error"),
+    "rpc-error": (ProtocolError, "-32002: no such file \\x1b]0;owned"),
+    "rpc-error-weird": (ProtocolError, "an error: it went wrong"),
+    "result-null": (ProtocolError, "not an object"),
+    "unknown-type": (ProtocolError, "'prophecy'"),
+}
+SITES: dict[str, Outcome] = {
+    "ok": "act is done",
+    "call-events": "act is done",
+    "call-cr": "act is done",
+    "session-gone": "act is done",
+    "call-other-event": "act is done",
+    "call-other-event-only": (ConnectError, "closed the connection"),
+    "call-other-id-events": (ProtocolError, "4711"),
+    "start-401": (AuthError, "HTTP 401"),
+    "call-403": (AuthError, "HTTP 403"),
+    "call-404": (ConnectError, "HTTP 404"),
+    "call-302": (ConnectError, "HTTP 302"),
+    "call-silent": (TimeLimitError, "within 0.5 s"),
+    "call-open-event": (TimeLimitError, "within 0.5 s"),
+    "start-no-http": (ConnectError, "cannot be reached: 220 mail.example"),
+    "call-cut": (ConnectError, "closed the connection"),
+    **{f"call-trickle-{name}": (TimeLimitError, "within 0.5 s") for name in TRICKLES},
+    "call-no-event": (ConnectError, "closed the connection"),
+    "call-no-json": (ProtocolError, "not JSON"),
+    "call-other-id": (ProtocolError, "4711"),
+    "call-huge": (ProtocolError, "limit 64 MB"),
+    "call-endless-event": (ProtocolError, "limit 64 MB"),
+}
+
+
+def act(server: ServerConfig) -> dict[str, Any]:
+    """List the tools and call `act`, through the direct client alone."""
+    with open_server(server) as opened:
+        assert isinstance(opened.session, DirectClient)
+        opened.list_tools()
+        return opened.call_tool("act", {})
+
+
+def assert_outcome(server: ServerConfig, outcome: Outcome) -> None:
+    if isinstance(outcome, str):
+        assert "".join(block["text"] for block in act(server)["content"]) == outcome
+        return
+    with pytest.raises(ChatError) as caught:
+        act(server)
+    assert type(caught.value) is outcome[0] and outcome[1] in caught.value.message
+    assert caught.value.message.isprintable()
+
+
+def limits_for(outcome: Outcome) -> dict[str, Any]:
+    limit_s = 0.5 if outcome[0] is TimeLimitError else 20.0
+    return {"timeout_s": limit_s, "connect_s": limit_s}
+
+
+@pytest.mark.parametrize("mode", PROCESSES)
+def test_a_process_gives_a_result_or_an_error_and_leaves_nothing(mode: str, tmp_path: Path) -> None:
+    descriptors = count_descriptors()
+    limits = limits_for(PROCESSES[mode])
+    if mode != "hang-on-init":
+        limits["connect_s"] = 20.0
+    assert_outcome(chaos(tmp_path, mode, **limits), PROCESSES[mode])
+    assert left_behind(tmp_path, "chaos") == []
+    assert count_descriptors() == descriptors
+
+
+@pytest.mark.parametrize("mode", SITES)
+def test_a_site_gives_a_result_or_an_error_in_time(mode: str) -> None:
+    limits = limits_for(SITES[mode])
+    with open_site(mode) as site:
+        started_at = time.monotonic()
+        assert_outcome(ServerConfig("site", url=site.url, **limits), SITES[mode])
+        assert time.monotonic() - started_at < limits["timeout_s"] + 2
+        assert site.called("act") <= 1 + (mode in ("session-gone", "call-404"))
+
+
+@pytest.mark.parametrize(("eras", "version"), [("handshake", "2025-11-25"), ("modern", "2026-07-28")])
+def test_both_eras_are_spoken_over_pipes(eras: str, version: str, tmp_path: Path) -> None:
+    with open_server(chaos(tmp_path, "ok", eras=eras)) as opened:
+        assert opened.call_tool("echo", {"text": "hé"}) == {"content": [{"type": "text", "text": "hé"}]}
+        assert opened.session.version == version
+    heard = [entry["message"]["method"] for entry in read_events(tmp_path, "chaos") if entry["event"] == "in"]
+    assert heard == ["initialize", *(["notifications/initialized"] if eras == "handshake" else []), "tools/call"]
+
+
+MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "echo"}
+OLDER = {"mcp-protocol-version": "2025-11-25", "mcp-method": None, "mcp-name": None}
+
+
+@pytest.mark.parametrize(("eras", "expected"), [("handshake", OLDER), ("modern", MODERN)])
+def test_both_eras_are_spoken_over_http_with_their_headers(eras: str, expected: dict[str, Any]) -> None:
+    with open_site("ok", eras=eras) as site:
+        with open_server(ServerConfig("site", url=site.url)) as opened:
+            assert opened.call_tool("echo", {"text": "x"})["content"] == [{"type": "text", "text": "x"}]
+            last = {name.lower(): value for name, value in site.requests[-1].headers.items()}
+        assert {name: last.get(name) for name in expected} == expected
+        assert site.requests[-1].verb == "DELETE", "the session is ended"
+
+
+def test_a_busy_site_is_asked_once_more_after_the_time_that_it_names() -> None:
+    with open_site("call-429") as site, pytest.raises(ConnectError, match="429"):
+        act(ServerConfig("site", url=site.url))
+    assert site.called("act") == 2
+
+
+def test_headers_reach_the_site_and_no_error() -> None:
+    with open_site("start-401") as site, pytest.raises(AuthError) as caught:
+        act(ServerConfig("site", url=site.url, headers={"Authorization": "Bearer abc-secret"}))
+    sent = {name.lower(): value for name, value in site.requests[0].headers.items()}
+    assert sent["authorization"] == "Bearer abc-secret"
+    assert "token" in caught.value.message
+    assert "abc-secret" not in f"{caught.value}{caught.value.details}"
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Other: b", "東京"])
+def test_headers_that_http_cannot_carry_are_refused_without_being_shown(value: str) -> None:
+    with open_site("ok") as site, pytest.raises(ChatError, match="headers contain") as caught:
+        act(ServerConfig("site", url=site.url, headers={"X-Name": value}))
+    assert value not in str(caught.value) and not site.requests
+
+
+def test_a_site_that_is_not_there_is_named() -> None:
+    with open_site("ok") as site:
+        pass
+    with pytest.raises(ConnectError, match="Connection refused") as caught:
+        act(ServerConfig("site", url=site.url))
+    assert caught.value.details == {"server": "site", "url": site.url, "phase": "start"}
+
+
+def test_only_the_tools_that_the_configuration_offers_are_listed(tmp_path: Path) -> None:
+    with open_server(chaos(tmp_path, "ok", tools_allow=("echo", "act"), tools_deny=("act",))) as opened:
+        assert [tool["name"] for tool in opened.list_all_tools()] == ["echo", "add", "act"]
+        assert [tool["name"] for tool in opened.list_tools()] == ["echo"]
+
+
+def test_a_large_argument_reaches_a_server_that_writes_meanwhile(tmp_path: Path) -> None:
+    text = "x" * 3_000_000
+    with open_server(chaos(tmp_path, "garbage-stdout")) as opened:
+        assert opened.call_tool("echo", {"text": text})["content"][0]["text"] == text
+
+
+def test_a_command_that_cannot_be_started_is_reported_with_its_cause(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_bytes(b"\0no program")
+    script.chmod(0o700)
+    for command, cwd, cause in (
+        ("no-such-command", "", '"no-such-command" cannot be found'),
+        ("/", "", "is a folder"),
+        ("/etc/passwd", "", "is not executable"),
+        ("true", "/no/such/folder", "/no/such/folder"),
+        (str(script), "", "Exec format error"),
+    ):
+        with pytest.raises(ConnectError) as caught:
+            open_server(ServerConfig("some", command=command, cwd=cwd))
+        assert cause in caught.value.message
+
+
+def test_a_server_runs_in_its_folder_with_a_private_umask_and_can_be_closed_twice(tmp_path: Path) -> None:
+    here, spare = Path.cwd(), os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(spare, True)  # as in a program that was given more than the first three
+    opened = open_server(chaos(tmp_path, "ok", cwd=str(tmp_path), env={"EXTRA": "1"}))
+    opened.list_tools()
+    assert Path.cwd() == here
+    opened.close()
+    opened.close()
+    os.close(spare)
+    assert left_behind(tmp_path, "chaos") == []
+    started = read_events(tmp_path, "chaos")[0]
+    assert (started["umask"], started["is_leader"], started["descriptors"]) == (0o077, True, [0, 1, 2])
+    assert set(started["environment"]) & {"EXTRA", "PYTEST_CURRENT_TEST"} == {"EXTRA"}

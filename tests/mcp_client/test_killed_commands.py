@@ -1,0 +1,51 @@
+"""One-shot commands that are killed at any moment: the server that they started ends, whatever it ignores."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from contextlib import suppress
+
+import pytest
+
+from fuzzing import examples
+from shell import Shell, wait_until
+
+from .enclosed import find_processes
+
+CALL = ("call-tool", "stubborn.act")
+STUBBORN = "trap '' TERM HUP; while :; do sleep 60; done"
+"""A server that ignores the end of its input and SIGTERM."""
+LATEST_S = 0.2
+"""On an idle machine a command waits for its server after a third of this time (measured)."""
+
+
+def add_stubborn(shell: Shell, script: str = STUBBORN, sandbox: str = "off") -> str:
+    """Configure the server; return a word of its command line."""
+    word = f"stubborn-{shell.folder.parent.name}"
+    shell.add("stubborn", command="/bin/sh", args=["-c", script, word], sandbox=sandbox)
+    return word
+
+
+def test_a_server_that_kills_its_client_at_once_is_stopped_too(shell: Shell) -> None:
+    word = add_stubborn(shell, f"trap '' TERM HUP; kill -KILL $PPID; echo killed >told; {STUBBORN}")
+    with shell.start(*CALL, forks=False) as process:
+        assert process.wait(30) == -9
+    wait_until((shell.folder / "told").exists)
+    wait_until(lambda: not find_processes(word))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sandbox", ["off", pytest.param("on", marks=pytest.mark.sandbox)])
+def test_a_command_killed_at_any_moment_leaves_no_server(sandbox: str, shell: Shell) -> None:
+    word = add_stubborn(shell, sandbox=sandbox)
+    chance = random.Random(sandbox)
+    there = 0
+    for _ in range(examples(20)):
+        with shell.start(*CALL, forks=False) as process:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(chance.uniform(0, LATEST_S))
+            there += bool(find_processes(word))
+            process.kill()
+    assert there, "no server had been started"
+    wait_until(lambda: not find_processes(word))

@@ -1,0 +1,136 @@
+"""The library, by its public names only: several servers behind one client, with and without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+from rkllm_chat import MCPClient, MCPConnectionError, MCPException, MCPTimeoutError, MCPToolError
+
+BOARD = {"command": "rkllm-chat", "args": ["serve", "board"]}
+
+
+def make_weather() -> MCPServer:
+    server = MCPServer("Weather")
+
+    @server.tool()
+    def get_forecast(city: str) -> str:
+        """The forecast of a city."""
+        if city == "Atlantis":
+            raise ToolError("It sank.")
+        return f"{city}: sunny"
+
+    @server.resource("icons://sunny")
+    def sunny() -> str:
+        """The icon of the sun."""
+        return "☀"
+
+    return server
+
+
+def make_assistant() -> MCPServer:
+    server = MCPServer("Assistant")
+
+    @server.tool()
+    def answer(question: str) -> str:
+        """Answers a question."""
+        return f"Answer: {question}"
+
+    return server
+
+
+def use(servers: Any, work: Callable[[MCPClient], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        async with MCPClient(servers) as client:
+            return await work(client)
+
+    return asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def in_process() -> dict[str, Any]:
+    return {"weather": make_weather(), "assistant": make_assistant()}
+
+
+def test_tools_are_listed_by_server_and_called_by_server_and_name_or_by_one_name() -> None:
+    async def work(client: MCPClient) -> None:
+        tools = await client.list_tools()
+        assert {name: [tool.name for tool in found] for name, found in tools.items()} == {
+            "weather": ["get_forecast"],
+            "assistant": ["answer"],
+        }
+        assert [tool.name for tool in await client.list_tools("weather")] == ["get_forecast"]
+        assert (await client.execute_tool("weather", "get_forecast", {"city": "Tokyo"}))[0].text == "Tokyo: sunny"
+        for name in ("weather_get_forecast", "weather__get_forecast", "get_forecast"):
+            assert (await client.call_tool(name, {"city": "Oslo"}))[0].text == "Oslo: sunny"
+        assert client.is_connected() and client.is_connected("weather") and client.servers == ["weather", "assistant"]
+
+    use({"mcpServers": in_process()}, work)
+    use(in_process(), work)
+
+
+def test_resources_are_listed_by_server_and_read_by_their_own_or_a_prefixed_uri() -> None:
+    async def work(client: MCPClient) -> None:
+        resources = await client.list_resources()
+        assert [str(one.uri) for one in resources["weather"]] == ["icons://sunny"] and resources["assistant"] == []
+        assert [str(one.uri) for one in await client.list_resources("weather")] == ["icons://sunny"]
+        for uri, server in (("icons://sunny", None), ("icons://sunny", "weather"), ("icons://weather/sunny", None)):
+            assert (await client.read_resource(uri, server))[0].text == "☀"
+        with pytest.raises(MCPException):
+            await client.read_resource("icons://rain")
+
+    use(in_process(), work)
+
+
+def test_every_failure_is_an_exception_of_one_tree() -> None:
+    async def work(client: MCPClient) -> None:
+        with pytest.raises(MCPToolError, match="It sank") as failed:
+            await client.execute_tool("weather", "get_forecast", {"city": "Atlantis"})
+        assert "It sank" in failed.value.details["content"][0].text
+        with pytest.raises(MCPConnectionError, match="nowhere"):
+            await client.execute_tool("nowhere", "x")
+        assert not client.is_connected() and set(client.failures) == {"nowhere"}
+        for name in ("no_tool", "weather_no_tool"):
+            with pytest.raises(MCPException, match="weather__get_forecast"):
+                await client.call_tool(name)
+        with pytest.raises(MCPException, match="configured servers are nowhere, weather"):
+            await client.execute_tool("paris", "x")
+
+    use({"weather": make_weather(), "nowhere": {"command": "/nowhere/server"}}, work)
+    for kind in (MCPConnectionError, MCPTimeoutError, MCPToolError):
+        assert issubclass(kind, MCPException)
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [{"mcpServers": []}, {"mcpServers": {"a": {"command": 3}}}, {"a": {"args": [{1, 2}]}}, "/nowhere/mcp.json"],
+)
+def test_an_invalid_configuration_is_refused_before_anything_starts(servers: Any) -> None:
+    with pytest.raises(MCPException):
+        MCPClient(servers)
+
+
+def test_a_script_without_an_event_loop_uses_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"board": BOARD}}), encoding="utf-8")
+    with MCPClient.sync(path, tmp_path / "logs") as client:
+        assert client.is_connected("board")
+        assert "get_time" in [tool.name for tool in client.list_tools("board")]
+        assert "34" in client.execute_tool("board", "calculate", {"expression": "17 * 2"})[0].text
+    with pytest.raises(MCPException, match="not open"):
+        client.list_tools()
+
+
+def test_importing_the_package_is_cheap_and_prints_nothing() -> None:
+    """In a process of its own: this one has imported everything."""
+    code = "import sys, rkllm_chat; print(len([name for name in sys.modules if name.startswith('rkllm_chat')]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=20)
+    assert (done.stdout, done.stderr) == (b"3\n", b"")  # and its version

@@ -1,0 +1,153 @@
+"""Faults around the program: a clock that jumps, little memory, a model that repeats its calls or fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rkllm_chat.core.messages import Message
+from rkllm_chat.storage.session_files import SessionDirectory
+from stage import Screen, call_text
+
+from .faults import SLACK, TESTS, client_environment, left_behind
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Script = Callable[..., str]
+
+SET = """
+import os, time
+real, path = time.time, os.environ["CLOCK"]
+def read():
+    with open(path, encoding="ascii") as file:
+        return real() + float(file.read() or 0)
+time.time = read
+time.time_ns = lambda: int(read() * 1e9)
+"""
+HOUR_S, DAY_S = 3600, 86_400
+
+
+class Clock:
+    """A wall clock for Python programs that can be set while they run."""
+
+    def __init__(self, environment: dict[str, str], folder: Path) -> None:
+        folder.mkdir()
+        self.path = folder / "clock"
+        self.set(0)
+        (folder / "sitecustomize.py").write_text(SET, encoding="utf-8")
+        path = os.pathsep.join([str(folder), str(TESTS), *sys.path[1:]])
+        self.environment = {**environment, "PYTHONPATH": path, "CLOCK": str(self.path)}
+
+    def set(self, offset_s: float) -> None:
+        new = self.path.with_suffix(".new")
+        new.write_text(str(offset_s), encoding="ascii")
+        new.replace(self.path)
+
+
+@contextmanager
+def open_chat(clock: Clock, folder: Path, *arguments: str) -> Iterator[Screen]:
+    """A chat at its prompt; it must end well when the block has ended."""
+    screen = Screen([*arguments], clock.environment, folder)
+    try:
+        screen.wait_for("lists the commands")
+        screen.wait_for_prompt()
+        yield screen
+        screen.wait_for_prompt()
+        screen.type("\x04")
+        assert screen.wait_for_end() == 0
+    finally:
+        screen.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offset_s", [-HOUR_S, DAY_S], ids=["back", "forth"])
+def test_setting_the_clock_ends_no_wait_early_or_late(
+    offset_s: float, environment: dict[str, str], folder: Path, script: Script, shelf: SessionDirectory
+) -> None:
+    """The call runs into its limit of one second, and the screen is still drawn."""
+    clock = Clock(environment, folder / "clock")
+    (folder / "chaos.toml").write_text(
+        f'[[servers]]\nname = "chaos"\ncommand = "{sys.executable}"\ntimeout_s = 1\n'
+        f'args = ["-m", "mcp_client.chaos", "hang-call", "--log", "{folder}/chaos.jsonl"]\n'
+        f'env = {{ PYTHONPATH = "{TESTS}" }}\n',
+        encoding="utf-8",
+    )
+    model = script(call_text("act"), "It is late.", "Still here.")
+    with open_chat(clock, folder, "--model", model, "--config", "chaos.toml", "--allow", "act") as screen:
+        screen.type("go\r")
+        screen.wait_for("[MCP: Calling tool 'act']")
+        clock.set(offset_s)
+        begun = time.monotonic()
+        screen.type("and now?")
+        screen.wait_for("and now?")
+        lines = screen.wait_for("◆ It is late.", 20)
+        assert 0.5 < time.monotonic() - begun < 1 * SLACK + 5
+        assert any("did not answer" in line for line in lines)
+        screen.wait_for("> and now?")
+        clock.set(0)
+        screen.type("\r")
+        screen.wait_for("◆ Still here.")
+    (name,) = shelf.list_ids()
+    assert [one.text for one in records_of(shelf, name) if one.role != "tool"] == [
+        "go", call_text("act"), "It is late.", "and now?", "Still here.",
+    ]  # fmt: skip
+    assert left_behind(folder, "chaos") == []
+
+
+@pytest.mark.slow
+def test_sessions_that_begin_at_the_same_time_are_apart(
+    environment: dict[str, str], folder: Path, script: Script, shelf: SessionDirectory
+) -> None:
+    clock = Clock(environment, folder / "clock")
+    for number, offset_s in enumerate((0, -HOUR_S, 0)):
+        clock.set(offset_s)
+        with open_chat(clock, folder, "--model", script(f"Answer {number}."), "--no-servers") as screen:
+            screen.type(f"line {number}\r")
+            screen.wait_for(f"◆ Answer {number}.")
+    said = sorted(tuple(one.text for one in records_of(shelf, name)) for name in shelf.list_ids())
+    assert said == [(f"line {number}", f"Answer {number}.") for number in range(3)]
+
+
+def records_of(shelf: SessionDirectory, name: str) -> list[Message]:
+    return [entry.record for entry in shelf.read(name).entries if isinstance(entry.record, Message)]
+
+
+@pytest.mark.slow
+def test_a_client_with_little_memory_refuses_100_mb_all_the_same(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "mcp_client.faults", str(tmp_path), "huge-result"]
+    command = ["bash", "-c", 'ulimit -v 409600; exec "$@"', "client", *program]
+    done = subprocess.run(command, capture_output=True, env=client_environment(), timeout=50, check=True)
+    told = json.loads(done.stdout)["huge-result"]
+    assert told["status"] == "failed" and "limit 4 MB" in told["text"]
+    assert told["after"] == ["still here", "still here"]
+    assert told["seconds"] < 2 * SLACK * 2
+    assert b"Traceback" not in done.stderr
+    assert left_behind(tmp_path, "huge-result") == []
+
+
+@pytest.mark.slow
+def test_a_model_that_repeats_a_call_is_stopped_after_three(program: Run, script: Script) -> None:
+    model = script(*[call_text("calculate", expression="1 + 1")] * 50)
+    done = program("-p", "x", "--model", model, "--output-format", "json", code=1)
+    result = json.loads(done.stdout)["result"]
+    assert [call["status"] for call in result["calls"]].count("completed") == 3
+    assert result["reason"] == "steps" and result["notices"]
+
+
+def test_a_session_in_which_the_model_failed_goes_on(program: Run, script: Script, shelf: SessionDirectory) -> None:
+    alone = ("--no-servers", "--continue")
+    done = program("-p", "one", "--model", script(), *alone, code=1)
+    assert done.stderr.count("\n") == 1 and "one more was requested" in done.stderr
+    assert program("-p", "two", "--model", script("Hello."), *alone).stdout == "Hello.\n"
+    (name,) = shelf.list_ids()
+    assert [(one.role, one.text) for one in records_of(shelf, name)] == [
+        *(("user", "one"), ("assistant", "…")),
+        *(("user", "two"), ("assistant", "Hello.")),
+    ]

@@ -1,0 +1,121 @@
+"""The whole program beside misbehaving servers: a clean terminal, an end in time, and no process left behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from rkllm_chat.chat.app import SERVER_START_WAIT_S
+from rkllm_chat.config.settings import ServerConfig
+from stage import Screen, call_text
+
+from .faults import SLACK, chaos, client_environment, left_behind, read_events
+
+OpenScreen = Callable[..., Screen]
+Script = Callable[..., str]
+
+# What no server may have a terminal do: its title, its clipboard, a device string, another screen, a beep.
+FORBIDDEN = (b"\x1b]0;owned", b"\x1b]52", b"\x1bP1$r", b"\x1b[?1049h", b"\x9b31m", b"\x07")
+CALLED = ("ansi-escape", "rpc-error", "poisoned-desc", "garbage-stdout", "huge-result", "crash-mid-call")
+NOT_CALLED = ("exit-at-start", "list-null")
+
+
+def write_config(folder: Path, servers: Sequence[ServerConfig]) -> str:
+    """Write the servers as other programs do; gives the file's name."""
+    entries = {
+        one.name: {"command": one.command, "args": [*one.args], "env": dict(one.env), "timeout_s": one.timeout_s}
+        for one in servers
+    }
+    (folder / "servers.json").write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+    return "servers.json"
+
+
+def leave(screen: Screen) -> None:
+    screen.wait_for_prompt()
+    screen.type("/quit\r")
+    assert screen.wait_for_end() == 0
+
+
+def test_the_terminal_is_clean_and_the_chat_goes_on(open_screen: OpenScreen, script: Script, folder: Path) -> None:
+    servers = [*(chaos(folder, mode, mode) for mode in (*CALLED, *NOT_CALLED)), chaos(folder, "ok", "fine")]
+    replies = [reply for mode in CALLED for reply in (call_text(f"{mode}__act"), f"Reply to {mode}.")]
+    model = script(*replies, call_text("fine__echo", text="well"), "The last reply.")
+    screen = open_screen("--model", model, "--config", write_config(folder, servers), "--allow", "*")
+    for mode in CALLED:
+        screen.wait_for_prompt()
+        screen.type("act\r")
+        screen.wait_for(f"Reply to {mode}.")
+    screen.wait_for_prompt()
+    screen.type("echo\r")
+    screen.wait_for("The last reply.")
+    screen.wait_for_prompt()
+    screen.type("/tools\r")
+    leave(screen)
+    assert [escape for escape in FORBIDDEN if escape in screen.bytes] == []
+    assert b"Traceback" not in screen.bytes
+    assert [pid for server in servers for pid in left_behind(folder, server.name)] == []
+    assert "echo" in str(read_events(folder, "fine"))
+
+
+@pytest.mark.slow
+def test_the_prompt_does_not_wait_for_a_server_that_hangs(
+    open_screen: OpenScreen, script: Script, folder: Path
+) -> None:
+    config = write_config(folder, [chaos(folder, mode, mode, delay_s=20) for mode in ("hang-on-init", "slow-start")])
+    screen = open_screen("--model", script("Hello."), "--config", config)
+    screen.wait_for_prompt()
+    begun = time.monotonic()
+    screen.type("hello\r")
+    screen.wait_for("Hello.", seconds=10)
+    assert time.monotonic() - begun <= SERVER_START_WAIT_S + 1 * SLACK
+    leave(screen)
+
+
+@pytest.mark.slow
+def test_the_program_leaves_within_three_seconds_whatever_its_servers_do(
+    open_screen: OpenScreen, script: Script, folder: Path
+) -> None:
+    stuck = ("ignore-sigterm", "ignore-sigterm", "ignore-eof", "fork-child-and-stay", "ignore-sigterm")
+    servers = [chaos(folder, mode, f"stuck{number}") for number, mode in enumerate(stuck)]
+    screen = open_screen("--model", script("Hello."), "--config", write_config(folder, servers))
+    screen.wait_for("lists the commands")
+    screen.wait_for_prompt()
+    begun = time.monotonic()
+    leave(screen)
+    assert time.monotonic() - begun <= 3 + 0.5 * SLACK
+    assert [pid for server in servers for pid in left_behind(folder, server.name)] == []
+
+
+def test_a_client_that_is_killed_leaves_no_server_behind(tmp_path: Path) -> None:
+    modes = ("ok", "ignore-eof", "ignore-sigterm", "fork-child", "fork-child-and-stay", "fork-child-setsid")
+    command = [sys.executable, "-m", "mcp_client.faults", str(tmp_path), *modes, "--stay"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=client_environment()) as client:
+        assert client.stdout
+        assert client.stdout.readline() == b"open\n"
+        client.send_signal(signal.SIGKILL)
+    assert all(read_events(tmp_path, mode) for mode in modes)
+    assert [pid for mode in modes for pid in left_behind(tmp_path, mode, 1 * SLACK)] == []
+
+
+def test_servers_do_not_see_the_ctrl_c_of_the_terminal(open_screen: OpenScreen, script: Script, folder: Path) -> None:
+    config = write_config(folder, [chaos(folder, "hang-call")])
+    replies = script(call_text("act"), "Never.", "Well.")
+    screen = open_screen("--model", replies, "--config", config, "--allow", "*")
+    screen.wait_for_prompt()
+    screen.type("act\r")
+    screen.wait_for("Calling tool")
+    begun = time.monotonic()
+    screen.type("\x03")
+    screen.wait_for_prompt()
+    assert time.monotonic() - begun <= 0.5 * SLACK
+    leave(screen)
+    events = read_events(folder, "chaos")
+    assert [entry for entry in events if entry["event"] == "signal"] == []
+    assert "notifications/cancelled" in str(events)

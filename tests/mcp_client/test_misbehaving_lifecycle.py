@@ -1,0 +1,305 @@
+"""Servers that hang, die, stop, or stay: the call ends, the processes do too, and the next call works."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rkllm_chat.core.messages import ToolResult
+from rkllm_chat.mcp_client.toolbox import Toolbox
+
+from .faults import (
+    SLACK,
+    Trial,
+    act_and_echo,
+    assert_failed,
+    assert_one_line,
+    chaos,
+    is_there,
+    left_behind,
+    try_each,
+    try_mode,
+    try_modes,
+    wait_for,
+)
+
+# Mode -> how the server ends in a call.
+DYING = {
+    "crash-mid-call": "I am dying",
+    "segv-mid-call": "SIGSEGV",
+    "exit-zero-on-call": "exited with 0",
+    "killed-mid-call": "SIGKILL",
+    "crash-once": "exited with 7",
+}
+
+
+def test_a_server_that_dies_in_a_call_fails_it_at_once_and_is_started_again(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[ToolResult, int, str, int, str]:
+        result = await trial.act()
+        calls = len(trial.heard("tools/call"))
+        echo, lives = await trial.echo(), trial.lives()
+        return result, calls, echo, lives, (await trial.act()).status
+
+    for mode, (result, calls, echo, lives, again) in try_modes(tmp_path, DYING, go).items():
+        assert_failed(result, 0.3)
+        assert DYING[mode] in result.text
+        assert (calls, echo, lives) == (1, "still here", 2)
+        assert again == ("completed" if mode == "crash-once" else "failed")
+
+
+def test_a_call_that_is_cancelled_while_its_server_restarts_leaves_one_server(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[str, int]:
+        await trial.act()
+        waiting = asyncio.create_task(trial.act())
+        await wait_for(lambda: trial.lives() == 2)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        return await trial.echo(), trial.lives()
+
+    assert try_mode(tmp_path, "slow-restart", go, delay_s=0.3) == ("still here", 2)
+
+
+def test_closing_cancels_a_restart_that_has_not_begun(tmp_path: Path) -> None:
+    async def go() -> tuple[str, int]:
+        trial = Trial(Toolbox([chaos(tmp_path, "crash-once")], tmp_path / "logs"), tmp_path)
+        await trial.toolbox.open()
+        await trial.act()
+        echo = trial.tool("echo")
+        waiting = asyncio.create_task(trial.toolbox.call(echo, {}, lambda *_: None))
+        await asyncio.sleep(0)  # it waits for the server to be started again now
+        await trial.toolbox.aclose()
+        return (await waiting).status, trial.lives()
+
+    status, lives = asyncio.run(go())
+    assert left_behind(tmp_path, "chaos") == []
+    assert (status, lives) == ("failed", 1)
+
+
+@pytest.mark.slow
+def test_restarts_of_a_server_that_always_dies_are_delayed_ever_longer(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[list[ToolResult], list[float]]:
+        results = [await trial.act() for _ in range(3)]
+        return results, [entry["at"] for entry in trial.events("start")]
+
+    configs = [chaos(tmp_path, mode, mode) for mode in ("crash-every", "crash-at-every-restart")]
+    for results, starts in try_each(tmp_path, configs, go).values():
+        for result in results:
+            assert result.status == "failed"
+            assert_one_line(result.text, result.server)
+        assert starts[-1] - starts[0] >= 0.5 + 1.0
+        assert len(starts) <= 4
+
+
+def test_calls_that_wait_for_the_same_restart_share_its_outcome(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[list[ToolResult], int]:
+        await trial.act()
+        return list(await asyncio.gather(*(trial.act() for _ in range(5)))), trial.lives()
+
+    results, lives = try_mode(tmp_path, "crash-at-every-restart", go)
+    for result in results:
+        assert_failed(result, 1.0)
+    assert lives == 2
+
+
+def test_opening_a_server_several_times_at_once_starts_it_once(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> int:
+        await asyncio.gather(*(trial.toolbox.open() for _ in range(3)))
+        return trial.lives()
+
+    assert try_mode(tmp_path, "hang-on-init", go, connect_s=0.5) == 2
+
+
+def test_a_server_that_dies_while_idle_is_noticed_and_started_when_needed(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[str, float, str, int]:
+        status = (await trial.act()).status
+        seconds = await wait_for(lambda: not trial.is_connected)
+        return status, seconds, await trial.echo(), trial.lives()
+
+    status, seconds, echo, lives = try_mode(tmp_path, "die-between-calls", go)
+    assert (status, echo, lives) == ("completed", "still here", 2)
+    assert seconds <= 0.1 + 1.0
+
+
+def test_a_server_that_dies_right_after_its_start_is_told_as_failed(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> str:
+        await wait_for(lambda: not trial.is_connected)
+        return trial.failure.message
+
+    told = try_mode(tmp_path, "die-after-list", go)
+    assert "exited with 4" in told and "I am dying" in told
+    assert_one_line(told)
+
+
+@pytest.mark.slow
+def test_a_server_that_stopped_or_does_not_read_times_out_and_is_replaced(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[ToolResult, str]:
+        result = await trial.act()
+        if trial.server == "restarted":
+            await asyncio.wait_for(trial.toolbox.restart(trial.server), 4 * SLACK)
+        else:
+            await trial.see_all_end()
+        return result, await trial.echo()
+
+    modes = {"stopped": "sigstop-self", "deaf": "deaf", "restarted": "sigstop-self"}
+    configs = [chaos(tmp_path, mode, name, timeout_s=0.4) for name, mode in modes.items()]
+    for result, echo in try_each(tmp_path, configs, go).values():
+        assert_failed(result, 0.4)
+        assert echo == "still here"
+
+
+def test_a_call_that_hangs_is_cancelled_at_the_server_which_lives_on(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[ToolResult, list[object], list[object], str, int]:
+        result = await trial.act()
+        echo = await trial.echo()
+        asked = [message["id"] for message in trial.heard("tools/call")][:1]
+        cancelled = [message["params"]["requestId"] for message in trial.heard("notifications/cancelled")]
+        return result, asked, cancelled, echo, trial.lives()
+
+    result, asked, cancelled, echo, lives = try_mode(tmp_path, "hang-call", go, timeout_s=0.4)
+    assert_failed(result, 0.4)
+    assert "did not answer within 0.4 s" in result.text
+    assert cancelled == asked
+    assert (echo, lives) == ("still here", 1)
+
+
+def test_progress_extends_a_call_only_to_its_longest_time(tmp_path: Path) -> None:
+    result, echo = try_mode(tmp_path, "progress-forever", act_and_echo, timeout_s=0.05, delay_s=0.01)
+    assert_failed(result, 20 * 0.05)
+    assert result.seconds >= 2 * 0.05
+    assert echo == "still here"
+
+
+def test_an_answer_to_a_cancelled_call_is_dropped(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[float, list[str]]:
+        waiting = asyncio.create_task(trial.act())
+        await wait_for(lambda: trial.heard("tools/call"))
+        waiting.cancel()
+        seconds = await wait_for(waiting.cancelled)
+        await wait_for(lambda: trial.heard("notifications/cancelled"))
+        return seconds, [await trial.echo("one"), await trial.echo("two")]
+
+    seconds, echoes = try_mode(tmp_path, "late-reply-after-cancel", go)
+    assert seconds <= 0.3 * SLACK
+    assert echoes == ["one", "two"]
+
+
+def test_a_late_answer_is_not_that_of_the_next_call(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> list[str]:
+        late = await trial.act()
+        waiting = asyncio.create_task(trial.act())  # the answer to the first comes while the second waits
+        echoes = [await trial.echo("one"), await trial.echo("two")]
+        return [late.status, *echoes, (await waiting).status, await trial.echo("three")]
+
+    told = try_mode(tmp_path, "late-reply", go, timeout_s=0.3, delay_s=0.45)
+    assert told == ["failed", "one", "two", "failed", "three"]
+
+
+def test_a_server_that_closes_its_output_is_ended_and_replaced(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[ToolResult, str]:
+        result = await trial.act()
+        await trial.see_all_end(4)
+        return result, await trial.echo()
+
+    result, echo = try_mode(tmp_path, "close-stdout-but-live", go)
+    assert_failed(result, 1.0)
+    assert echo == "still here"
+
+
+def test_a_server_inherits_little_of_this_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "secret")
+    with (tmp_path / "open").open("w", encoding="utf-8") as file:
+        os.set_inheritable(file.fileno(), True)
+
+        async def look(trial: Trial) -> dict[str, Any]:
+            return trial.events("start")[0]
+
+        seen = try_mode(tmp_path, "ok", look, env={"GIVEN": "yes"})
+    assert seen["descriptors"] == [0, 1, 2]
+    assert {"GIVEN", "PATH"} <= set(seen["environment"])
+    assert "MY_API_KEY" not in seen["environment"]
+    assert seen["is_leader"]
+    assert oct(seen["umask"]) == "0o77"
+
+
+def test_arguments_that_json_cannot_hold_are_repaired_or_fail_the_call(tmp_path: Path) -> None:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    odd: list[Any] = ["\ud800", float("nan"), 10**400, deep, {1: 2}, {"\udcff": 1}, b"bytes", {1, 2}, "x" * 6_000_000]
+
+    async def go(trial: Trial) -> tuple[list[str], str, int]:
+        tool = trial.tool("echo")
+        results = [await trial.toolbox.call(tool, {"text": value}, lambda *_: None) for value in odd]
+        return [result.status for result in results], await trial.echo(), trial.lives()
+
+    status, echo, lives = try_mode(tmp_path, "ok", go)
+    assert set(status) <= {"completed", "failed"}
+    assert (echo, lives) == ("still here", 1)
+
+
+def test_the_children_of_a_server_end_with_it(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> int:
+        return len(trial.events("child"))
+
+    modes = ("fork-child", "fork-child-and-stay", "fork-child-setsid")
+    assert try_modes(tmp_path, modes, go) == dict.fromkeys(modes, 1)
+
+
+def test_several_restarts_at_once_give_one_server(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[str, int]:
+        await asyncio.gather(*(trial.toolbox.restart("chaos") for _ in range(3)), trial.echo(), trial.act())
+        pids = [entry["pid"] for entry in trial.events("start")]
+        return await trial.echo(), sum(map(is_there, pids))
+
+    assert try_mode(tmp_path, "ok", go) == ("still here", 1)
+
+
+def test_opening_can_be_cancelled_and_closing_done_twice(tmp_path: Path) -> None:
+    async def go() -> bool:
+        trial = Trial(Toolbox([chaos(tmp_path, "slow-start", delay_s=20)], tmp_path / "logs"), tmp_path)
+        opening = asyncio.create_task(trial.toolbox.open())
+        await wait_for(trial.lives)
+        opening.cancel()
+        await asyncio.wait([opening])
+        await asyncio.wait_for(asyncio.gather(trial.toolbox.aclose(), trial.toolbox.aclose()), 3)
+        await trial.toolbox.aclose()
+        return trial.is_connected
+
+    assert asyncio.run(go()) is False
+    assert left_behind(tmp_path, "chaos") == []
+
+
+@pytest.mark.slow
+def test_five_stuck_servers_are_closed_within_three_seconds(tmp_path: Path) -> None:
+    stuck = ("hang-call", "ignore-sigterm", "ignore-eof", "ignore-sigterm", "fork-child-and-stay")
+    configs = [chaos(tmp_path, mode, f"stuck{number}") for number, mode in enumerate(stuck)]
+
+    async def go() -> tuple[float, str]:
+        trial = Trial(Toolbox(configs, tmp_path / "logs"), tmp_path)
+        await trial.toolbox.open()
+        for config in configs:
+            assert await trial.echo(server=config.name) == "still here"
+        waiting = asyncio.create_task(trial.call("act", "stuck0"))
+        await wait_for(lambda: len(trial.heard("tools/call", "stuck0")) == 2)
+        begun = asyncio.get_running_loop().time()
+        await trial.toolbox.aclose()
+        seconds = asyncio.get_running_loop().time() - begun
+        return seconds, (await waiting).status
+
+    seconds, status = asyncio.run(go())
+    assert [pid for config in configs for pid in left_behind(tmp_path, config.name)] == []
+    assert (seconds <= 3, status) == (True, "failed")
+
+
+def test_our_own_lines_in_its_log_are_not_quoted_as_its_last_words(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[str, str]:
+        return (await trial.act()).text, trial.logs
+
+    text, logs = try_mode(tmp_path, "crash-speechless", go)
+    assert "[rkllm-chat]" in logs
+    assert text.endswith("(it exited with 7).")

@@ -1,0 +1,104 @@
+"""What is too long, too much or too often is cut or refused, soon, and the client does not grow with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rkllm_chat.core.messages import ToolResult
+
+from .chaos_sizes import FLOOD_VARIABLE
+from .faults import SLACK, Trial, assert_one_line, measure_each, try_mode
+
+MOST_GROWTH_MB = 32
+HELD_GROWTH_MB = 48
+"""Of what is within the limit of 4 MB and becomes objects for a while: 36 MB on Python 3.10, 31 on 3.11."""
+FLOOD = "10000"
+
+
+def assert_bounded(measured: dict[str, Any], within_s: float, most_mb: float = MOST_GROWTH_MB) -> None:
+    """It took no longer, the client did not grow, and both servers answered afterwards."""
+    assert measured["seconds"] <= within_s * SLACK
+    assert measured["growth_mb"] <= most_mb
+    assert measured["after"] == ["still here", "still here"]
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        pytest.param({"huge-result": "(95 MB), limit 4 MB"}, id="representative"),
+        pytest.param(
+            {"endless-line": "", "huge-image": "too large", "huge-error": "no no"}, id="more", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_a_result_beyond_the_limit_is_refused_and_not_held(modes: dict[str, str], tmp_path: Path) -> None:
+    for mode, measured in measure_each(tmp_path, *modes).items():
+        assert measured["status"] == "failed" and modes[mode] in measured["text"]
+        assert_one_line(measured["text"], mode)
+        assert_bounded(measured, 2)
+
+
+@pytest.mark.slow
+def test_a_large_result_within_the_limit_comes_whole_and_the_client_stays_small(tmp_path: Path) -> None:
+    texts = {
+        "large-result": "xxxx",
+        "huge-blocks": "x\nx\n",
+        "large-image": "[image/png, 2000000 bytes, not shown]",
+        "huge-structured": '{"rows": [0, 1,',
+    }
+    for mode, measured in measure_each(tmp_path, *texts).items():
+        assert measured["status"] == "completed"
+        assert measured["text"].startswith(texts[mode])
+        assert_bounded(measured, 2, HELD_GROWTH_MB)
+
+
+@pytest.mark.slow
+def test_a_flood_does_not_delay_the_answer_and_the_log_of_it_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits_s = {
+        "notifications-flood": 1,
+        "progress-flood": 1,
+        "server-request-flood": 1,
+        "stderr-flood": 2,
+        "stderr-noline": 2,
+        "list-changed-flood": 2,
+        "list-crowd": 1,
+        "list-heavy": 1,
+    }
+    monkeypatch.setenv(FLOOD_VARIABLE, FLOOD)
+    for mode, measured in measure_each(tmp_path, *limits_s).items():
+        assert (measured["status"], measured["text"]) == ("completed", "act is done")
+        assert_bounded(measured, limits_s[mode], HELD_GROWTH_MB if mode.startswith("list-") else MOST_GROWTH_MB)
+        assert (tmp_path / "logs" / f"{mode}.log").stat().st_size <= 1_100_000
+
+
+def test_reports_of_progress_are_thinned_out_and_the_last_one_is_told(tmp_path: Path) -> None:
+    reports: list[float] = []
+
+    async def go(trial: Trial) -> ToolResult:
+        return await trial.toolbox.call(trial.tool("act"), {}, lambda done, *_: reports.append(done))
+
+    result = try_mode(tmp_path, "progress-flood", go, env={FLOOD_VARIABLE: FLOOD})
+    assert result.status == "completed"
+    assert 1 <= len(reports) <= 4 * result.seconds + 2
+    assert reports[-1] == 2
+
+
+def test_every_request_of_a_server_is_answered_and_tells_nothing(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[ToolResult, list[dict[str, Any]]]:
+        return await trial.act(), [answer for entry in trial.events("answers") for answer in entry["answers"]]
+
+    result, answers = try_mode(tmp_path, "server-request", go)
+    assert (result.status, result.text) == ("completed", "unanswered: 0")
+    assert result.seconds <= 1 * SLACK
+    by_id = {answer["id"]: answer for answer in answers}
+    for refused in ("ask-0", "ask-1", "ask-2", "ask-3"):
+        answer = by_id[refused]
+        assert answer.get("error", {}).get("code") in (-32601, -32600) or answer["result"] == {"action": "decline"}
+    assert by_id["ask-4"]["result"] == {}
+    assert "password" not in json.dumps(by_id["ask-2"])

@@ -1,0 +1,283 @@
+"""Servers at a URL that redirect, refuse, break off or flood: the call ends soon, in words, and the next one works."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.core.errors import ChatError
+from rkllm_chat.core.messages import ToolResult
+from rkllm_chat.mcp_client.direct.open_server import open_server
+
+from .chaos_http import open_site
+from .chaos_sse import open_event_site
+from .chaos_websocket import open_exchange
+from .faults import (
+    SLACK,
+    Trial,
+    act_and_echo,
+    assert_failed,
+    assert_one_line,
+    measure_each,
+    tell_failure,
+    try_each,
+    wait_for,
+)
+
+DONE = "act is done"
+SECRET = {"X-Api-Key": "secret", "Authorization": "Bearer secret"}
+ERAS = ("modern", "handshake")
+
+T = TypeVar("T")
+
+
+@contextmanager
+def open_all(sites: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Serve all sites while the block runs."""
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(site) for name, site in sites.items()}
+
+
+def try_urls(
+    folder: Path, sites: dict[str, Any], then: Callable[[Trial], Awaitable[T]], **options: Any
+) -> dict[str, T]:
+    limits = {"timeout_s": 3.0, "connect_s": 3.0, **options}
+    return try_each(folder, [ServerConfig(name, url=site.url, **limits) for name, site in sites.items()], then)
+
+
+def try_url(folder: Path, site: Any, then: Callable[[Trial], Awaitable[T]], **options: Any) -> T:
+    return try_urls(folder, {"chaos": site}, then, **options)["chaos"]
+
+
+def open_sites(modes: Sequence[str] | dict[str, str], **options: Any) -> Any:
+    """A site of each mode; they speak the modern protocol and the older one in turn."""
+    return open_all({mode: open_site(mode, eras=ERAS[place % 2], **options) for place, mode in enumerate(modes)})
+
+
+def test_headers_do_not_follow_a_redirect_to_another_server(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> str:
+        if trial.server in trial.toolbox.failures:
+            return trial.failure.message
+        result = await trial.act()
+        assert_failed(result, 1)
+        return result.text
+
+    with (
+        open_site("ok") as elsewhere,
+        open_sites(["start-302", "call-302", "call-307"], elsewhere=elsewhere.url) as sites,
+    ):
+        told = try_urls(tmp_path, sites, go, headers=SECRET, transport="http")
+        assert all("secret" in str(site.requests[0].headers) for site in sites.values())
+        assert elsewhere.requests == []
+    for mode, text in told.items():
+        assert_one_line(text, mode)
+        assert "30" in text or "edirect" in text
+
+
+# Mode -> a part of what the user is told.
+NO_SERVER = {
+    "start-401": "login",
+    "start-404": "404",
+    "start-405": "405",
+    "start-429": "429",
+    "start-503": "503",
+    **dict.fromkeys(("start-html", "start-no-http", "start-silent"), ""),
+}
+
+
+@pytest.mark.parametrize("transport", ["http", ""])
+def test_a_url_that_is_no_server_fails_with_its_status(transport: str, tmp_path: Path) -> None:
+    with open_sites(NO_SERVER) as sites:
+        found = try_urls(tmp_path, sites, tell_failure, transport=transport, connect_s=1)
+        assert all(len(site.requests) <= 12 for site in sites.values())
+    for mode, (told, seconds) in found.items():
+        assert_one_line(told, mode)
+        assert NO_SERVER[mode] in told
+        assert seconds <= 1 * SLACK
+
+
+# Mode -> a part of why the call fails.
+NO_ANSWER = {
+    "call-401": "login",
+    "call-403": "403",
+    "call-500": "500",
+    **dict.fromkeys(("call-404", "call-no-http", "call-empty", "call-no-json", "call-short"), ""),
+    **dict.fromkeys(("call-bad-chunk", "call-cut", "call-no-event"), ""),
+}
+
+
+def test_an_invalid_answer_fails_its_call_alone_and_is_not_asked_for_again(tmp_path: Path) -> None:
+    with open_sites(NO_ANSWER) as sites:
+        found = try_urls(tmp_path, sites, act_and_echo, transport="http")
+        calls = {mode: site.called("act") for mode, site in sites.items()}
+    assert calls == {**dict.fromkeys(NO_ANSWER, 1), "call-404": 2}, (
+        "404 means that the session is lost: it is begun anew"
+    )
+    for mode, (result, echo) in found.items():
+        assert_failed(result, 1)
+        assert NO_ANSWER[mode] in result.text
+        assert echo == "still here"
+
+
+HINTS = {"start-404": "path of the URL", "start-429": "rate of requests", "start-503": "problem of its own"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", HINTS)
+def test_the_hint_fits_the_status_through_both_clients(mode: str, tmp_path: Path) -> None:
+    async def look(trial: Trial) -> str:
+        return trial.failure.hint
+
+    with open_site(mode) as site:
+        assert HINTS[mode] in try_url(tmp_path, site, look, transport="http", connect_s=3)
+        with (
+            pytest.raises(ChatError) as caught,
+            open_server(ServerConfig("chaos", url=site.url, transport="http")) as it,
+        ):
+            it.open()
+    assert HINTS[mode] in caught.value.hint
+
+
+def test_a_failure_is_not_explained_by_the_status_of_another_request(tmp_path: Path) -> None:
+    with open_site("call-bomb", eras="handshake") as site:
+        result, _ = try_url(tmp_path, site, act_and_echo, transport="http")
+        assert any(request.verb == "GET" for request in site.requests), "it has no stream of its own, and says 405"
+    assert "too large" in result.text and "405" not in result.text
+
+
+def test_what_http_allows_works(tmp_path: Path) -> None:
+    with open_sites(["call-events", "call-packed", "ok"]) as sites:
+        found = try_urls(tmp_path, sites, act_and_echo)
+    assert {(result.status, result.text, echo) for result, echo in found.values()} == {
+        ("completed", DONE, "still here")
+    }
+
+
+def test_a_call_without_an_answer_times_out(tmp_path: Path) -> None:
+    with open_sites(["call-silent", "call-open-event", "call-other-id"]) as sites:
+        found = try_urls(tmp_path, sites, act_and_echo, transport="http", timeout_s=0.3)
+    for result, echo in found.values():
+        if result.status == "failed":
+            assert_failed(result, 0.3)
+        assert echo == "still here"
+
+
+@pytest.mark.slow
+def test_a_server_that_limits_its_rate_is_waited_for_and_not_too_long(tmp_path: Path) -> None:
+    with open_site("call-429") as site:
+        result, echo = try_url(tmp_path, site, act_and_echo, transport="http")
+    assert "429" in result.text
+    assert result.seconds <= 10
+    assert echo == "still here"
+
+
+def test_a_session_that_the_server_forgot_is_begun_anew_once(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[ToolResult, ToolResult, str]:
+        return await trial.act(), await trial.act(), await trial.echo()
+
+    with open_site("session-gone", eras="handshake") as site:
+        first, second, echo = try_url(tmp_path, site, go, transport="http")
+        begun = sum(request.message.get("method") == "initialize" for request in site.requests)
+    assert (first.status, second.status, echo, begun) == ("completed", "completed", "still here", 2)
+
+
+@pytest.mark.slow
+def test_a_body_or_a_message_beyond_the_limit_is_refused_and_not_held(tmp_path: Path) -> None:
+    sites = {
+        "huge": open_site("call-huge"),
+        "bomb": open_site("call-bomb"),
+        "endless": open_site("call-endless-event"),
+        "socket-huge": open_exchange("call-huge"),
+        "socket-bomb": open_exchange("call-bomb"),
+        "socket-endless": open_exchange("call-endless-fragments"),
+    }
+    with open_all(sites) as opened:
+        found = measure_each(tmp_path, **{name: site.url for name, site in opened.items()})
+    for name, measured in found.items():
+        assert measured["status"] == "failed"
+        assert_one_line(measured["text"], name)
+        assert measured["seconds"] <= 2 * SLACK
+        assert measured["growth_mb"] <= 32
+        assert measured["after"] == ["still here", "still here"]
+    assert "too large" in found["huge"]["text"] and "too large" in found["bomb"]["text"]
+
+
+@pytest.mark.parametrize("eras", ERAS)
+def test_a_server_that_was_down_is_used_again_when_it_is_back(eras: str, tmp_path: Path) -> None:
+    with open_site("ok", eras=eras) as site:
+
+        async def go(trial: Trial) -> tuple[ToolResult, str, int]:
+            site.hang_up()
+            failed = await trial.act()
+            with open_site("ok", eras=eras, port=site.port) as again:
+                return failed, await trial.echo(), again.called("act")
+
+        failed, echo, calls = try_url(tmp_path, site, go, transport="http")
+    assert_failed(failed, 1)
+    assert (echo, calls) == ("still here", 0)
+
+
+def test_an_event_stream_that_names_another_server_or_none_is_not_followed(tmp_path: Path) -> None:
+    with (
+        open_site("ok") as elsewhere,
+        open_all(
+            {mode: open_event_site(mode, elsewhere=elsewhere.url) for mode in ("start-elsewhere", "start-nowhere")}
+        ) as sites,
+    ):
+        found = try_urls(tmp_path, sites, tell_failure, transport="sse", headers=SECRET, connect_s=0.7)
+        assert elsewhere.requests == []
+    for mode, (told, seconds) in found.items():
+        assert_one_line(told, mode)
+        assert ("another server" in told) == (mode == "start-elsewhere") and "secret" not in told
+        assert seconds <= 2 * SLACK
+
+
+def test_an_event_stream_that_breaks_fails_its_call_alone_and_is_opened_again(tmp_path: Path) -> None:
+    limits_s = {"call-500": 0.5, "call-cut": 0.5, "call-no-json": 1, "call-silent": 1, "call-huge": 2}
+    with open_all({mode: open_event_site(mode) for mode in limits_s}) as sites:
+        found = try_urls(tmp_path, sites, act_and_echo, transport="sse", timeout_s=0.5)
+        assert {site.called("act") for site in sites.values()} == {1}
+    for mode, (result, echo) in found.items():
+        assert_failed(result, limits_s[mode])
+        assert echo == "still here"
+
+
+# Mode -> a part of what the user is told.
+NO_WEBSOCKET = {"start-403": "403", **dict.fromkeys(("start-200", "start-302", "start-no-http", "start-silent"), "")}
+
+
+def test_a_url_that_is_no_websocket_fails_with_its_status(tmp_path: Path) -> None:
+    with open_all({mode: open_exchange(mode) for mode in NO_WEBSOCKET}) as sites:
+        found = try_urls(tmp_path, sites, tell_failure, headers=SECRET, connect_s=0.7)
+    for mode, (told, seconds) in found.items():
+        assert_one_line(told, mode)
+        assert NO_WEBSOCKET[mode] in told and "secret" not in told
+        assert seconds <= 2 * SLACK
+
+
+def test_a_websocket_that_breaks_fails_its_call_alone_and_is_opened_again(tmp_path: Path) -> None:
+    modes = ("call-cut", "call-bad-frame", "call-bad-utf8", "call-silent")
+    with open_all({mode: open_exchange(mode) for mode in modes}) as sites:
+        found = try_urls(tmp_path, sites, act_and_echo, timeout_s=0.5)
+        assert {site.called("act") for site in sites.values()} == {1}
+        heard = [message.get("method") for message in sites["call-silent"].messages]
+    for result, echo in found.values():
+        if result.status == "failed":
+            assert_failed(result, 0.5)
+        assert echo == "still here"
+    assert found["call-silent"][0].status == "failed" and "notifications/cancelled" in heard
+
+
+def test_a_websocket_that_is_closed_while_idle_is_noticed_at_once(tmp_path: Path) -> None:
+    with open_exchange("ok") as exchange:
+
+        async def go(trial: Trial) -> float:
+            exchange.hang_up()
+            return await wait_for(lambda: not trial.is_connected)
+
+        assert try_url(tmp_path, exchange, go) <= 1 * SLACK

@@ -1,0 +1,371 @@
+"""The stdio transport with real processes: odd output, ways to fail, and that no process is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+
+from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
+from rkllm_chat.mcp_client.transports.base import Transport
+from rkllm_chat.mcp_client.transports.registry import make_transport
+
+from .faults import is_there, wait_for
+from .talks import MODERN, Heard, call, make_server, read_log, talk
+
+UNUSABLE = -32700
+CLOSED = -32000
+SOON_S = 1.5
+"""The longest time of a failure that does not wait for the limit, on a busy machine."""
+
+
+async def act(client: Client, _: Transport) -> Heard:
+    return await call(client)
+
+
+async def act_and_see_the_end(client: Client, transport: Transport) -> tuple[Heard, str, int | None]:
+    heard = await call(client)
+    return heard, transport.end_reason, transport.exit_code
+
+
+def write_forms(forms: Mapping[str, str]) -> str:
+    """A server that answers a call in the form that its argument names; each form is an expression of `m`."""
+    table = ", ".join(f"{form!r}: lambda m: write({written})" for form, written in forms.items())
+    return f'FORMS = {{{table}}}\nlisten(lambda m: FORMS[m["params"]["arguments"]["form"]](m))'
+
+
+READ = {
+    "the id as a text": r'answer({"id": str(m["id"])}) + b"\n"',
+    "broken JSON first": r'b"{not json}\n[1, 2\n{\"a\":\n" + answer(m) + b"\n"',
+    "other JSON first": r'b"42\n[]\nnull\n{\"jsonrpc\": \"2.0\"}\n" + answer(m) + b"\n"',
+    "an older JSON-RPC first": r'b"{\"id\": %d, \"result\": 1}\n" % m["id"] + answer(m) + b"\n"',
+    "an error for nobody first": r'dump({"id": None}, error={"code": 1, "message": "odd"}) + b"\n" + answer(m) + b"\n"',
+    "a notification in its batch": r'b"[" + notify("message", level="info", data=1)[:-1] + b"," + answer(m) + b"]\n"',
+    "a batch over many lines": r'json.dumps([json.loads(answer(m))], indent="\t").encode() + b"\n"',
+    "many lines of brackets first": r'b"[[\n" + b"]\n,[\n" * 10000 + answer(m) + b"\n"',
+    "a null error": r'answer(m)[:-1] + b", \"error\": null}\n"',
+    "a surrogate pair": r'answer(m, "@").replace(b"@", b"\\ud83c\\udf0d") + b"\n"',
+}  # fmt: skip
+
+
+def test_an_answer_is_read_in_every_form(tmp_path: Path) -> None:
+    async def go(client: Client, _: Transport) -> dict[str, str]:
+        return {form: (await call(client, form=form)).text for form in READ}
+
+    texts = talk(make_server(tmp_path, write_forms(READ)), tmp_path, go)
+    assert texts == {**dict.fromkeys(READ, "fine"), "a surrogate pair": "🌍"}
+
+
+REFUSED = {
+    "one level too deep": (r'answer_with(m, b"[" * 101 + b"]" * 101) + b"\n"', "too deep"),
+    "no object as error": (r'dump(m, error="no") + b"\n"', "error"),
+    "cut short": (r'answer(m)[:-9] + b"\n"', "incomplete"),
+    "broken": (r'answer(m).replace(b":", b";", 1) + b"\n"', "not JSON"),
+    "too large": (r'answer(m, FIVE_MB) + b"\n"', "(5 MB), limit 4 MB"),
+    "too large, with its id at the end": (
+        r'json.dumps({"result": body(FIVE_MB), "jsonrpc": "2.0", "id": m["id"]}).encode() + b"\n"',
+        "too large",
+    ),
+    "cut short over many lines": (r'json.dumps(json.loads(answer(m)), indent=2).encode()[:-2] + b"\n"', "incomplete"),
+}
+
+
+def test_an_unusable_answer_fails_the_call_that_it_names_soon(tmp_path: Path) -> None:
+    forms = {**{form: written for form, (written, _) in REFUSED.items()}, "good": r'answer(m) + b"\n"'}
+
+    async def go(client: Client, _: Transport) -> dict[str, Heard]:
+        calls = await asyncio.gather(*(call(client, form=form) for form in forms))
+        return dict(zip(forms, calls, strict=True))
+
+    heard = talk(make_server(tmp_path, write_forms(forms)), tmp_path, go)
+    assert heard.pop("good").text == "fine"
+    for form, one in heard.items():
+        assert one.code == UNUSABLE and REFUSED[form][1] in one.text, form
+        assert one.seconds < 2 * SOON_S
+
+
+def test_an_answer_without_a_readable_id_fails_the_only_call(tmp_path: Path) -> None:
+    script = r"""
+calls = []
+def act(message):
+    calls.append(message)
+    if len(calls) == 1:
+        open("called", "w").close()
+    elif len(calls) == 2:
+        write(b'{"jsonrpc": "2.0", "result": {broken}\n')
+    else:
+        write(answer({"id": 1.0 * message["id"]}) + b"\n")
+listen(act)
+"""
+
+    async def go(client: Client, _: Transport) -> list[Heard]:
+        stopped = asyncio.create_task(call(client))
+        await wait_for((tmp_path / "called").exists)
+        stopped.cancel()  # it is not waited for any more
+        await asyncio.wait([stopped])
+        return [await call(client), await call(client)]
+
+    broken, with_float = talk(make_server(tmp_path, script, cwd=str(tmp_path)), tmp_path, go)
+    assert broken.code == UNUSABLE and "not JSON" in broken.text
+    assert with_float.code == UNUSABLE and "id" in with_float.text
+    assert max(broken.seconds, with_float.seconds) < SOON_S
+
+
+def test_arguments_that_cannot_be_sent_fail_their_call_alone(tmp_path: Path) -> None:
+    async def go(client: Client, _: Transport) -> list[str]:
+        odd: list[dict[str, Any]] = [{"n": 10**5000}, {"s": "x" * (5 << 20)}, {"s": "half: \ud83d"}]
+        return [(await call(client, **arguments)).text for arguments in odd]
+
+    script = 'listen(lambda m: write(answer(m, m["params"]["arguments"]["s"]) + b"\\n"))'
+    number, large, half = talk(make_server(tmp_path, script), tmp_path, go)
+    assert "cannot be sent" in number and "cannot be sent" in large
+    assert half == "half: \ufffd"
+
+
+def test_a_server_that_asks_too_much_is_refused_and_its_call_answered(tmp_path: Path) -> None:
+    script = """
+def ask(message):
+    asked = [{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in range(1000)]
+    write(*[json.dumps(one).encode() + b"\\n" for one in asked])
+    refused = sum(read()["error"]["message"].startswith("Too many") for _ in asked)
+    write(answer(message, str(refused)) + b"\\n")
+listen(ask)
+"""
+    assert 900 < int(talk(make_server(tmp_path, script), tmp_path, act).text) < 1000
+
+
+def test_the_log_keeps_both_ends_of_standard_error(tmp_path: Path) -> None:
+    script = """
+def shout(message):
+    os.write(2, b"first words" + b"x" * (2 << 20) + b"last words")
+    reply(message)
+listen(shout)
+"""
+    assert talk(make_server(tmp_path, script), tmp_path, act).text == "fine"
+    log = read_log(tmp_path)
+    assert log.startswith("first words") and log.endswith("last words") and "omitted here" in log
+    assert len(log) <= 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("script", "ended", "code"),
+    [
+        ("listen(lambda m: os._exit(0))", "exited with 0", 0),
+        ("listen(lambda m: os.kill(os.getpid(), signal.SIGSEGV))", "was ended by SIGSEGV", -11),
+        ("listen(lambda m: (os.close(1), time.sleep(60)))", "closed its standard output", None),
+        ("listen(lambda m: (os.fork() or time.sleep(60)) and os._exit(4))", "exited with 4", 4),
+        ('listen(lambda m: [write(b"x" * 10**6) for _ in iter(int, 1)])', "sent more than 128 MB on one line", None),
+    ],
+    ids=["exit", "signal", "closed output", "a child holds the pipe", "a line without end"],
+)  # fmt: skip
+def test_a_server_that_ends_in_a_call_fails_it_at_once(
+    script: str, ended: str, code: int | None, tmp_path: Path
+) -> None:
+    heard, said, exit_code = talk(make_server(tmp_path, script), tmp_path, act_and_see_the_end)
+    assert (heard.code, said, exit_code) == (CLOSED, ended, code)
+    assert heard.seconds < SOON_S
+
+
+def test_output_before_the_exit_is_read(tmp_path: Path) -> None:
+    script = """
+import fcntl
+for pipe in (1, 2):
+    fcntl.fcntl(pipe, 1031, 1 << 20)  # F_SETPIPE_SZ: what is written last is then more than is read at once
+def die(message):
+    open("called", "w").write(str(os.getpid()))
+    while not os.path.exists("may die"):
+        pass
+    os.write(2, b"x" * 900_000 + b"my last words")
+    reply(message, "y" * 900_000)
+    os._exit(3)
+listen(die)
+"""
+
+    async def go(client: Client, transport: Transport) -> tuple[int, str, str]:
+        calling = asyncio.create_task(call(client))
+        await wait_for(lambda: (tmp_path / "called").exists() and (tmp_path / "called").read_text())
+        pid = (tmp_path / "called").read_text(encoding="ascii")
+        (tmp_path / "may die").touch()
+        while not is_zombie(pid):
+            pass  # this side reads nothing while the server writes and ends
+        return len((await calling).text), transport.end_reason, read_log(tmp_path)[-13:]
+
+    server = make_server(tmp_path, script, cwd=str(tmp_path))
+    assert talk(server, tmp_path, go) == (900_000, "exited with 3", "my last words")
+
+
+def is_zombie(pid: str) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_server_that_closes_its_input_is_noticed_at_the_next_call(tmp_path: Path) -> None:
+    script = "listen(lambda m: (os.close(0), reply(m), time.sleep(60)))"
+
+    async def go(client: Client, transport: Transport) -> tuple[str, Heard, str]:
+        return (await call(client)).text, await call(client), transport.end_reason
+
+    first, second, ended = talk(make_server(tmp_path, script), tmp_path, go)
+    assert (first, second.code, ended) == ("fine", CLOSED, "closed its standard input")
+    assert second.seconds < SOON_S
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000], ids=["a little", "more than a pipe holds"])
+def test_a_server_that_neither_reads_nor_writes_is_ended(size: int, tmp_path: Path) -> None:
+    code = 'listen(lambda m: (os.write(2, b"busy\\n"), time.sleep(60)))'
+
+    async def go(client: Client, transport: Transport) -> tuple[str, list[int | None]]:
+        first = asyncio.create_task(call(client))
+        await wait_for(lambda: read_log(tmp_path) == "busy\n")
+        calls = await asyncio.gather(first, call(client, text="x" * size))
+        assert calls[1].seconds < 1 + SOON_S
+        return transport.end_reason, [one.code for one in calls]
+
+    ended = talk(make_server(tmp_path, code, timeout_s=0.3), tmp_path, go)
+    assert ended == ("did not read its input for 0.3 s", [CLOSED, CLOSED])
+
+
+def test_a_busy_server_that_writes_is_not_ended(tmp_path: Path) -> None:
+    script = """
+def work(message):
+    for _ in range(5):
+        time.sleep(0.1)
+        write(notify("message", level="info", data="busy"))
+    reply(message)
+listen(work)
+"""
+
+    async def go(client: Client, transport: Transport) -> tuple[list[str], str]:
+        both = await asyncio.gather(call(client), call(client, "echo"))
+        return [one.text for one in both], transport.end_reason
+
+    assert talk(make_server(tmp_path, script, timeout_s=0.2), tmp_path, go) == (["fine", "echo"], "")
+
+
+STUBBORN = {
+    "ignores SIGTERM": "signal.signal(signal.SIGTERM, signal.SIG_IGN); listen(tell()); time.sleep(60)",
+    "stopped": "listen(lambda m: (tell()(m), os.kill(os.getpid(), signal.SIGSTOP)))",
+    "dies and leaves a child": "child = os.fork() or time.sleep(60)\nlisten(lambda m: (tell(child)(m), os._exit(1)))",
+    "leaves a daemon": "listen(tell(start_daemon()))",
+    "dies and leaves a daemon": "daemon = start_daemon()\nlisten(lambda m: (tell(daemon)(m), os._exit(1)))",
+}
+
+
+@pytest.mark.slow
+def test_no_process_of_a_server_is_left(tmp_path: Path) -> None:
+    async def use(place: int, script: str) -> list[int]:
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        async with Client(make_transport(make_server(folder, script), folder / "log"), mode=MODERN) as client:
+            await client.list_tools()
+            return [int(pid) for pid in (await call(client)).text.split()]
+
+    async def use_all() -> list[list[int]]:
+        return await asyncio.gather(*(use(place, script) for place, script in enumerate(STUBBORN.values())))
+
+    begun = time.monotonic()
+    pids = asyncio.run(use_all())
+    assert time.monotonic() - begun < 3 + SOON_S
+    assert all(pids)
+    assert [[pid for pid in one if is_there(pid)] for one in pids] == [[] for _ in STUBBORN]
+
+
+def test_a_server_has_time_to_clean_up_when_its_input_ends(tmp_path: Path) -> None:
+    script = 'listen(reply); time.sleep(0.4); open("tidy", "w").close()'
+    talk(make_server(tmp_path, script, cwd=str(tmp_path)), tmp_path, act)
+    assert (tmp_path / "tidy").exists()
+
+
+def test_the_last_message_still_reaches_the_server(tmp_path: Path) -> None:
+    script = 'listen(lambda m: reply(m) if not m["params"]["arguments"] else open("told", "w").close())'
+
+    async def go(client: Client, _: Transport) -> None:
+        await call(client)
+        telling = asyncio.create_task(call(client, tell=1))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        telling.cancel()
+        await asyncio.wait([telling])
+
+    talk(make_server(tmp_path, script, cwd=str(tmp_path)), tmp_path, go)
+    assert (tmp_path / "told").exists()
+
+
+def test_a_client_that_is_cancelled_twice_while_it_leaves_leaves_nothing(tmp_path: Path) -> None:
+    server = make_server(tmp_path, "listen(tell()); time.sleep(60)")
+    pids: list[int] = []
+
+    async def own() -> None:
+        async with Client(make_transport(server, tmp_path / "log"), mode=MODERN) as client:
+            pids.append(int((await call(client)).text))
+            await asyncio.Event().wait()
+
+    async def go() -> bool:
+        task = asyncio.create_task(own())
+        await wait_for(lambda: pids)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0.1)
+        await asyncio.wait([task], timeout=5)
+        return task.cancelled()
+
+    assert asyncio.run(go())
+    assert not is_there(pids[0])
+
+
+def test_leaving_a_stubborn_server_under_a_cancelled_scope_costs_no_cpu(tmp_path: Path) -> None:
+    server = make_server(tmp_path, "listen(reply); time.sleep(60)")
+
+    async def go() -> None:
+        with anyio.CancelScope() as scope:
+            async with make_transport(server, tmp_path / "log"):
+                scope.cancel()
+                await asyncio.sleep(5)
+
+    begun, used = time.monotonic(), time.process_time()
+    asyncio.run(go())
+    assert time.monotonic() - begun > 0.9
+    assert time.process_time() - used < 0.5
+
+
+def test_a_server_sees_little_of_our_environment_and_all_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = {"SECRET_KEY": "1", "LC_TIME": "C", "LANG": "C.UTF-8", "HOME": "/home/me", "TMPDIR": "/tmp"}
+    for name, value in {**ours, "SHELL": "() { :; }; echo a function"}.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "there").mkdir()
+    script = "listen(lambda m: reply(m, json.dumps([os.getcwd(), dict(os.environ)])))"
+    server = make_server(tmp_path, script, env={"OWN": "2", "HOME": "/elsewhere"}, cwd=f"{tmp_path}/there")
+    folder, seen = json.loads(talk(server, tmp_path, act).text)
+    kept = {name for name in os.environ if name in ("LOGNAME", "PATH", "TERM", "USER") or name.startswith("LC_")}
+    assert set(seen) == {*kept, "LANG", "HOME", "TMPDIR", "OWN", MARK_VARIABLE}
+    assert (seen["OWN"], seen["HOME"], seen["LC_TIME"]) == ("2", "/elsewhere", "C")
+    assert folder == f"{tmp_path}/there"
+
+
+def test_the_log_names_a_stray_once_and_is_private_and_no_link_is_followed(tmp_path: Path) -> None:
+    script = r'listen(lambda m: write(b"stray one\nstray two\n" + answer(m) + b"\n"))'
+    talk(make_server(tmp_path, script), tmp_path, act)
+    log = tmp_path / "logs/server.log"
+    assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700
+    (tmp_path / "mine").write_text("precious", encoding="utf-8")
+    log.unlink()
+    log.symlink_to(tmp_path / "mine")
+    talk(make_server(tmp_path, script), tmp_path, act)
+    assert (tmp_path / "mine").read_text(encoding="utf-8") == "precious"
+    assert (log.is_symlink(), stat.S_IMODE(log.stat().st_mode)) == (False, 0o600)
+    assert read_log(tmp_path) == "[rkllm-chat] Ignored: it is not JSON: b'stray one'\n"
+
+
+def test_a_server_works_without_a_log_where_none_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file", encoding="utf-8")
+    assert talk(make_server(tmp_path, "listen(reply)"), tmp_path, act).text == "fine"

@@ -1,0 +1,212 @@
+"""The llm server through our own client: over HTTP with a token, once over stdio; with written replies and models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_servers.serving import Caller, connect, serve
+from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.core.messages import ToolResult
+from rkllm_chat.mcp_client.toolbox import Toolbox
+
+TOKEN = "correct-horse-battery-staple"
+QUESTION = "What is 12 * 34?"
+
+Play = Callable[["Talk"], Awaitable[None]]
+Start = Callable[..., None]
+
+
+class Talk(Caller):
+    async def ask(self, prompt: str, **arguments: Any) -> tuple[str, str]:
+        result = await self.call("ask", prompt=prompt, **arguments)
+        return result.status, result.text
+
+
+@pytest.fixture
+def talk(folder: Path, environment: dict[str, str]) -> Start:
+    """Plays with a server over HTTP that wants a token."""
+
+    def start(play: Play, *options: str) -> None:
+        with serve("llm", "--token-env", "KEY", *options, env={**environment, "KEY": TOKEN}, cwd=folder) as served:
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            connect(ServerConfig("llm", url=served.url, transport="http", headers=headers), folder / "logs", play, Talk)
+
+    return start
+
+
+@pytest.fixture
+def script(folder: Path) -> Callable[..., tuple[str, str]]:
+    """Writes the replies of the model; gives the options that choose them."""
+
+    def write(*replies: str | dict[str, Any]) -> tuple[str, str]:
+        (folder / "replies.json").write_text(json.dumps(replies), encoding="utf-8")
+        return "--model", "replies.json"
+
+    return write
+
+
+Script = Callable[..., tuple[str, str]]
+
+
+def test_an_answer_has_its_cost_and_progress_and_can_be_cancelled_over_stdio(
+    folder: Path, environment: dict[str, str], script: Script
+) -> None:
+    call_text = '[TOOL_CALL]\n{"name": "x"}\n[END_TOOL_CALL]'
+    replies = ("<think>noon</think>It is noon.", "one two three", {"text": "I begin and ", "wait": True}, call_text)
+
+    async def play(call: Talk) -> None:
+        result = await call.call("ask", prompt="What time is it?", system="Be short.")
+        structured = result.structured
+        assert structured.pop("seconds") == 0
+        assert (result.status, result.text) == ("completed", "It is noon.")
+        assert structured == {"text": "It is noon.", "complete": True, "prompt_tokens": 11, "generated_tokens": 8}
+        cut = await call.call("ask", prompt="Count.", max_tokens=2)
+        assert (cut.text, cut.structured["complete"]) == ("one two", False)
+        running = asyncio.create_task(call.ask("Go on."))
+        await call.wait_for_progress("3 pieces: I begin and ")
+        running.cancel()
+        assert await call.ask("And now?") == ("completed", call_text)
+
+    args = ("serve", "llm", *script(*replies))
+    server = ServerConfig("llm", command="rkllm-chat", args=args, env=environment, cwd=str(folder))
+    connect(server, folder / "logs", play, Talk)
+
+
+def test_questions_are_answered_in_order_and_a_cancelled_one_leaves_the_queue(talk: Start, script: Script) -> None:
+    async def play(call: Talk) -> None:
+        first = asyncio.create_task(call.ask("1"))
+        await call.wait_for_progress("never ends")
+        others = []
+        for number in (1, 2, 3):
+            others.append(asyncio.create_task(call.ask(str(number + 1))))
+            await call.wait_for_progress(f"waits for {number} before it")
+        assert (await call.call("model_info")).structured["waiting"] == 4
+        others[1].cancel()
+        first.cancel()
+        assert await others[0] == ("completed", "second")
+        assert await others[2] == ("completed", "fourth")
+
+    talk(play, *script({"text": "never ends", "wait": True}, "second", "fourth"))
+
+
+def test_a_client_that_gives_up_frees_the_model_for_another(talk: Start, script: Script, folder: Path) -> None:
+    async def play(call: Talk) -> None:
+        first = asyncio.create_task(call.ask("1"))
+        await call.wait_for_progress("never ends")
+        async with Toolbox([call.server], folder / "other") as box:
+            other = Talk(box, call.server)
+            second = asyncio.create_task(other.ask("2"))
+            await other.wait_for_progress("waits for 1 before it")
+            first.cancel()
+            assert await second == ("completed", "for the other")
+
+    talk(play, *script({"text": "never ends", "wait": True}, "for the other"))
+
+
+def test_tools_are_listed_before_the_model_is_loaded_and_its_absence_is_an_error(
+    talk: Start, shipped_model: Path, folder: Path
+) -> None:
+    async def play(call: Talk) -> None:
+        assert [tool.name for tool in call.box.tools if tool.read_only] == [
+            "ask",
+            "summarize",
+            "count_tokens",
+            "model_info",
+        ]
+        for name, arguments in (("ask", {"prompt": "Hello"}), ("count_tokens", {"text": "Hello"}), ("model_info", {})):
+            missing = await call.call(name, **arguments)
+            assert missing.status == "failed"
+            assert "later.gguf: No such file" in missing.text and "--model" in missing.text
+        (folder / "later.gguf").symlink_to(shipped_model)
+        assert (await call.call("model_info")).structured["model"] == "later.gguf"
+
+    talk(play, "--model", "later.gguf")
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_llama_and_npu_give_the_same_greedy_answer(
+    talk: Start, folder: Path, compiled: Callable[[str], Path], npu_model: Path
+) -> None:
+    (folder / "npu.toml").write_text(f'[rkllm]\nlibrary = "{compiled("G")}"\ntemplate = "chatml"\n', encoding="utf-8")
+    answers: list[ToolResult] = []
+
+    async def play(call: Talk) -> None:
+        answers.append(await call.call("ask", prompt=QUESTION, system="", max_tokens=40))
+        counted = await call.call("count_tokens", text="one two three")
+        assert 0 < counted.structured["tokens"] < counted.structured["prompt_tokens"]
+
+    talk(play, "--temperature", "0", "--context", "2048")
+    talk(play, "--temperature", "0", "--context", "2048", "--config", "npu.toml", "--model", str(npu_model))
+    assert [answer.status for answer in answers] == ["completed", "completed"]
+    assert answers[0].text == answers[1].text != ""
+    assert answers[0].structured["generated_tokens"] > 0
+
+
+@pytest.mark.model
+def test_the_model_is_described_and_tokens_are_counted(talk: Start) -> None:
+    async def play(call: Talk) -> None:
+        assert (await call.call("model_info")).structured == {
+            "model": "tiny-tools.gguf",
+            "backend": "llama",
+            "context_tokens": 1024,
+            "max_tokens": 50,
+            "waiting": 0,
+        }
+        texts = ("", "a b", "a b " * 50)
+        empty, short, long = [(await call.call("count_tokens", text=text)).structured for text in texts]
+        assert empty["tokens"] == 0 < short["tokens"] < long["tokens"] < long["prompt_tokens"]
+        assert long["context_tokens"] == 1024
+        status, text = await call.ask("word " * 3000)
+        assert status == "failed" and "1024" in text
+
+    talk(play, "--context", "1024", "--max-tokens", "50")
+
+
+def test_a_text_longer_than_the_context_is_summarized_in_parts(talk: Start, script: Script, folder: Path) -> None:
+    (folder / "notes.txt").write_text("Husum has a harbour.", encoding="utf-8")
+
+    async def play(call: Talk) -> None:
+        # the scripted backend counts four characters as a token: 3000 of them, 1024 / 2 in a part
+        done = await call.call("summarize", text="tide " * 1200)
+        assert done.structured == {"text": "all", "parts": 3, "complete": True}
+        done = await call.call("summarize", uri=(folder / "notes.txt").as_uri())
+        assert done.structured == {"text": "short", "parts": 1, "complete": True}
+
+    talk(play, *script("first", "second", "third", "all", "short"), "--context", "1024", "--folder", ".")
+
+
+@pytest.mark.slow
+def test_what_cannot_be_answered_is_an_error(talk: Start, script: Script, folder: Path) -> None:
+    (folder.parent / "secret.txt").write_text("secret", encoding="utf-8")
+    outside = (folder.parent / "secret.txt").as_uri()
+    refused: list[tuple[str, dict[str, Any], str]] = [
+        ("ask", {"prompt": " "}, "empty"),
+        ("ask", {"prompt": "x", "max_tokens": 0}, "max_tokens"),
+        ("ask", {"prompt": "x" * ((1 << 20) + 1)}, "1048577"),
+        ("summarize", {}, "either text or uri"),
+        ("summarize", {"text": "a", "uri": "b"}, "either text or uri"),
+        ("summarize", {"uri": "https://example.org/"}, "'https://example.org/' is no file"),
+        ("summarize", {"uri": "file://other/etc/passwd"}, "'file://other/etc/passwd' is no file"),
+        ("summarize", {"uri": outside}, f"outside the folders {folder}"),
+        ("summarize", {"text": "x" * 300_000}, "75000 tokens"),
+        ("ask", {"prompt": "x"}, "0 replies"),
+    ]
+
+    async def play(call: Talk) -> None:
+        for name, arguments, words in refused:
+            result = await call.call(name, **arguments)
+            assert result.status == "failed" and words in result.text, result.text
+
+    talk(play, *script(), "--context", "1024", "--folder", ".")
+
+    async def without_folder(call: Talk) -> None:
+        assert "--folder" in (await call.call("summarize", uri=outside)).text
+
+    talk(without_folder, *script())

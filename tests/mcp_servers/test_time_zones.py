@@ -1,0 +1,48 @@
+"""Which time zone a place name means."""
+
+from __future__ import annotations
+
+from zoneinfo import available_timezones
+
+import pytest
+
+from rkllm_chat.mcp_servers.board.time_zones import ZONES_BY_PLACE, find_similar_places, find_zone, normalize_name
+
+
+@pytest.mark.parametrize(
+    ("place", "zone"),
+    [
+        ("asia/tokyo", "Asia/Tokyo"),
+        (" tokyo\n", "Asia/Tokyo"),
+        ("東京", "Asia/Tokyo"),
+        ("Osaka", "Asia/Tokyo"),
+        ("NEW  YORK", "America/New_York"),
+        ("倫敦", "Europe/London"),
+        ("Buenos Aires", "America/Argentina/Buenos_Aires"),
+        ("UTC", "UTC"),
+    ],
+)
+def test_a_place_has_its_zone(place: str, zone: str) -> None:
+    assert find_zone(place) == zone
+
+
+@pytest.mark.parametrize("place", ["", "Atlantis", "posix/Asia/Tokyo", "../Asia/Tokyo"])
+def test_an_unknown_place_has_no_zone(place: str) -> None:
+    assert find_zone(place) is None
+
+
+def test_every_place_of_the_table_is_normalized_and_has_a_zone() -> None:
+    assert [place for place in ZONES_BY_PLACE if normalize_name(place) != place] == []
+    assert set(ZONES_BY_PLACE.values()) - available_timezones() == set()
+
+
+def test_near_names_are_suggested() -> None:
+    assert find_similar_places("Toyko")[0] == "Tokyo"
+    assert len(find_similar_places("Toyko")) <= 3
+    assert find_similar_places("xyzzy") == []
+
+
+def test_gmt_offsets_are_not_read_with_the_posix_sign() -> None:
+    # POSIX turns the sign around: Etc/GMT+9 is nine hours behind
+    assert find_zone("gmt+9") != "Etc/GMT+9"
+    assert find_zone("Etc/GMT+9") == "Etc/GMT+9"

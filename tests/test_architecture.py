@@ -1,0 +1,103 @@
+"""Packages import only what is below them, modules have no import cycles, one-shot calls import little."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "rkllm_chat"
+LEVELS = (  # from the lowest; packages of one level do not import each other
+    {"core"},
+    {"calls"},
+    {"config", "storage", "prompt"},
+    {"mcp_client", "backends"},
+    {"chat"},
+    {"mcp_servers", "tui"},
+    {"cli"},
+    {"__main__"},
+)
+LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+    if "template" not in path.parts
+}
+ONE_SHOT_PACKAGES = {"calls", "cli", "config", "core", "mcp_client"}
+HEAVY = {
+    "mcp",
+    "mcp_types",
+    "pydantic",
+    "httpx2",
+    "prompt_toolkit",
+    "rich",
+    "jinja2",
+    "llama_cpp",
+    "asyncio",
+    "pathlib",
+}
+
+
+def imported_modules(name: str, path: Path) -> Iterator[str]:
+    """Every module of the product that a module imports anywhere, also late or for types alone."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*parents, *filter(None, [node.module])])
+            for alias in node.names:
+                yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in MODULES else base
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+IMPORTS = {name: {one for one in imported_modules(name, path) if one in MODULES} for name, path in MODULES.items()}
+
+
+def package_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_packages_import_only_what_is_below_them() -> None:
+    upward = [
+        f"{name} imports {other}"
+        for name, others in IMPORTS.items()
+        for other in others
+        if package_of(name) and package_of(other) not in ("", package_of(name))
+        if LEVEL_OF[package_of(other)] >= LEVEL_OF[package_of(name)]
+    ]
+    assert upward == []
+
+
+def test_modules_have_no_import_cycles() -> None:
+    TopologicalSorter({name: others - {name} for name, others in IMPORTS.items()}).prepare()
+
+
+def test_a_tool_call_imports_only_light_modules(tmp_path: Path) -> None:
+    """Runs `call-tool` with a server that answers at once; `-X importtime` lists what was imported."""
+    server = (
+        "import json, sys\nNAMED = {'name': 's', 'version': '1'}\n"
+        "for line in sys.stdin:\n"
+        "    message = json.loads(line)\n"
+        "    version = message.get('params', {}).get('protocolVersion')\n"
+        "    info = {'protocolVersion': version, 'capabilities': {'tools': {}}, 'serverInfo': NAMED}\n"
+        "    tools = {'tools': [{'name': 'say', 'inputSchema': {'type': 'object'}}]}\n"
+        "    results = {'initialize': info, 'tools/list': tools, 'tools/call': {'content': []}}\n"
+        "    if message.get('method') in results:\n"
+        "        reply = {'jsonrpc': '2.0', 'id': message['id'], 'result': results[message['method']]}\n"
+        "        print(json.dumps(reply), flush=True)\n"
+    )
+    (tmp_path / "server.py").write_text(server, encoding="utf-8")
+    command = [sys.executable, "-X", "importtime", "-m", "rkllm_chat", "call-tool", "--tool", "say", "--stdio"]
+    done = subprocess.run(
+        [*command, f"{sys.executable} server.py"], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    imported = set(re.findall(r"\| +([\w.]+)$", done.stderr, flags=re.MULTILINE))
+    assert {name.split(".")[0] for name in imported} & HEAVY == set()
+    assert {package_of(name) for name in imported if name.startswith("rkllm_chat.")} <= ONE_SHOT_PACKAGES | {"__main__"}

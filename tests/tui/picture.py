@@ -1,0 +1,54 @@
+"""The screen of an emulator as a picture, with its colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from io import StringIO
+from itertools import groupby
+from typing import Any
+
+import pyte
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+HEX = re.compile(r"[0-9a-f]{6}")
+FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+NAMES = {"brown": "yellow", "default": None}
+
+
+def draw(emulator: pyte.Screen, clean: Callable[[str], str], title: str) -> str:
+    """Return the screen as SVG; `clean` replaces in a line what differs from run to run."""
+    console = Console(record=True, file=StringIO(), width=emulator.columns, force_terminal=True, legacy_windows=False)
+    last = max(row for row in range(emulator.lines) if emulator.display[row].strip())
+    for row in range(last + 1):
+        console.print(read_row(emulator, row, clean), no_wrap=True, crop=True, highlight=False)
+    drawn = console.export_svg(title=title, unique_id="screen")
+    return FONT.sub("", drawn)  # it would be loaded from the network
+
+
+def read_row(emulator: pyte.Screen, row: int, clean: Callable[[str], str]) -> Text:
+    """Return a line with its styles; one that `clean` changes gets the style of its first character."""
+    cells = [emulator.buffer[row][column] for column in range(emulator.columns)]
+    plain = "".join(cell.data for cell in cells).rstrip()
+    if clean(plain) != plain:
+        return Text(clean(plain), style=style_of(cells[0]))
+    line = Text()
+    for style, group in groupby(cells, style_of):
+        line.append("".join(cell.data for cell in group), style)
+    return line
+
+
+def style_of(cell: Any) -> Style:
+    """Return the style of a cell; the emulator shows dim text as a colour."""
+    colors = [NAMES.get(color, color) for color in (cell.fg, cell.bg)]
+    front, back = (f"#{color}" if color and HEX.fullmatch(color) else color for color in colors)
+    front = front.replace("bright", "bright_") if front else front
+    return Style(color=front, bgcolor=back, bold=cell.bold, italic=cell.italics, underline=cell.underscore)
+
+
+def texts_of(picture: str) -> list[str]:
+    """Return the texts of a picture; trailing blanks differ between releases of the libraries."""
+    texts = (text.replace("&#160;", " ").rstrip() for text in re.findall(r"<text[^>]*>([^<]*)</text>", picture))
+    return [text for text in texts if text]

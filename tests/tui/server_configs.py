@@ -1,0 +1,39 @@
+"""Configuration files with the servers of the terminal tests; each function returns the option that selects one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+HARBOUR = "--config harbour.toml"
+
+
+def write_servers(folder: Path, file: str, commands: Mapping[str, list[str]], connect_s: int = 30) -> str:
+    """Write one entry per server; test modules can be imported by each."""
+    entries = [
+        f"[[servers]]\nname = {json.dumps(name)}\ncommand = {json.dumps(command)}\nargs = {json.dumps(arguments)}\n"
+        f"connect_s = {connect_s}\nenv = {{ PYTHONPATH = {json.dumps(str(TESTS))} }}\n"
+        for name, (command, *arguments) in commands.items()
+    ]
+    (folder / file).write_text("".join(entries), encoding="utf-8")
+    return f"--config {file}"
+
+
+def write_harbour(folder: Path) -> str:
+    """Configure the server of `harbour.py`: tools, resources, prompts and a form."""
+    return write_servers(folder, "harbour.toml", {"harbour": [sys.executable, str(TESTS / "tui" / "harbour.py")]})
+
+
+def write_chaos(folder: Path, **modes: str) -> str:
+    """Configure servers of `mcp_client.chaos`, each in its mode, which log what happens to them in the folder."""
+    commands = {
+        name: [
+            *(sys.executable, "-m", "mcp_client.chaos", mode),
+            *("--log", f"{folder / name}.jsonl", "--state", f"{folder / name}.lives"),
+        ]
+        for name, mode in modes.items()
+    }
+    return write_servers(folder, "chaos.toml", commands)

@@ -1,0 +1,73 @@
+"""What the user sees of a call before approving it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rkllm_chat.core import i18n as language
+from rkllm_chat.core.messages import Tool
+from rkllm_chat.tui.approval_prompt import describe_call
+
+WORDS = language.load("en")
+FOLDER = Path("/home/mara/notes")
+
+
+def describe(tool: Tool, **arguments: Any) -> list[str]:
+    return describe_call(tool, arguments, WORDS, FOLDER)
+
+
+def test_a_call_is_shown_in_full() -> None:
+    text = "one\ntwo"
+    assert describe(Tool("save", server="disk"), path="a.txt", text=text, tags=["x", "日本"]) == [
+        "disk wants to run save",
+        '  path = "a.txt"',
+        "  text = ",
+        "    one",
+        "    two",
+        '  tags = ["x", "日本"]',
+        "  ! the server does not mark it as read-only",
+    ]
+
+
+@pytest.mark.parametrize("name", ["delete_file", "removeUser", "Overwrite"])
+def test_a_name_that_suggests_deletion_is_flagged_even_if_read_only(name: str) -> None:
+    flag = "  ! its name suggests that it deletes or overwrites data"
+    assert describe(Tool(name, server="disk", read_only=True)) == [f"disk wants to run {name}", flag]
+    assert flag in describe(Tool(name, server="disk"))
+    assert describe(Tool("list_files", server="disk", read_only=True)) == ["disk wants to run list_files"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "~/.ssh/id_rsa", "~", "..", "sub/../../x", "/home/mara/notes-of-others/x"]
+)
+def test_a_path_outside_the_folder_is_flagged(path: str) -> None:
+    lines = describe(Tool("read", server="disk", read_only=True), files=[{"path": path}])
+    assert lines[-1] == f"  ! {path} is outside this folder"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a.txt", "sub/a.txt", "sub/../a.txt", "/home/mara/notes/a.txt", "/home/mara/notes"),
+        *("1/2", "https://example.org/../x", "and/or", "", "a\n/etc/passwd", "~3 hours", "..."),
+    ],
+)
+def test_a_path_inside_the_folder_and_other_text_are_not_flagged(text: str) -> None:
+    assert not any("outside" in line for line in describe(Tool("read", server="disk", read_only=True), text=text))
+
+
+def test_hidden_characters_are_shown_in_every_part_of_a_call() -> None:
+    """Also in names: `act` and `act` followed by a variation selector look the same."""
+    tool = Tool("act\ufe0f", server="disk\u200b", read_only=True)
+    lines = describe(tool, **{"path\u2060": "/tmp/❤️", "text": "a\U000e0041\nb\u202e"})
+    assert lines == [
+        r"disk\u200b wants to run act\ufe0f",
+        r'  path\u2060 = "/tmp/❤\ufe0f"',
+        "  text = ",
+        r"    a\U000e0041",
+        r"    b\u202e",
+        r"  ! /tmp/❤\ufe0f is outside this folder",
+    ]

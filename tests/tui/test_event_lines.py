@@ -1,0 +1,90 @@
+"""The lines that `EventPrinter` writes for events."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+
+from rkllm_chat.core import i18n as language
+from rkllm_chat.core.events import (
+    CallFound,
+    CallsDetected,
+    CallUnreadable,
+    Event,
+    Notice,
+    Table,
+    Text,
+    Thought,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnEnded,
+)
+from rkllm_chat.core.messages import Status, ToolCall, ToolResult
+from rkllm_chat.tui.event_lines import EventPrinter
+
+CALL = ToolCall("get_time", {"place": "Tokyo"})
+
+
+def shown(*events: Event, color: bool = False) -> str:
+    """Return what is written for events, with both streams on one terminal."""
+    screen = StringIO()
+    printer = EventPrinter(screen, screen, language.load(), color)
+    for event in events:
+        printer.show(event)
+    printer.end_line()
+    return screen.getvalue()
+
+
+def finished(status: Status, text: str) -> ToolFinished:
+    return ToolFinished(ToolResult("board", "get_time", {}, status, text))
+
+
+def test_a_turn_with_a_tool() -> None:
+    before = (Text("Let me "), Text("see.\n\n"), CallFound(CALL), CallsDetected(1))
+    running = (ToolStarted("board", "get_time", CALL), ToolProgress("board", "get_time", 1, 3, "looking"))
+    after = (finished("completed", "noon"), Text("\n"), Text("It is"), Text(" noon.\n"), TurnEnded("answered"))
+    assert shown(*before, *running, *after) == (
+        "◆ Let me see.\n"
+        "[MCP: Detected 1 tool call]\n"
+        "[MCP: Calling tool 'get_time']\n"
+        "[MCP: Tool 'get_time': 1/3 looking]\n"
+        "[MCP: Tool 'get_time' completed]\n"
+        "◆ It is noon.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (CallsDetected(2), "[MCP: Detected 2 tool calls]"),
+        (CallUnreadable("bad_json", "No brace.", "[TOOL_CALL]"), "[MCP: A tool call could not be parsed: No brace.]"),
+        (finished("failed", "no such place"), "[MCP: Tool 'get_time' failed: no such place]"),
+        (finished("declined", "not allowed"), "[MCP: Tool 'get_time' declined: not allowed]"),
+        (finished("stopped", ""), "[MCP: Tool 'get_time' stopped]"),
+        (ToolProgress("b", "get_time", 5, None, ""), "[MCP: Tool 'get_time': 5 ]"),
+        (Notice("two\nlines\tand \x1b[2J"), "two lines and \\x1b[2J"),
+        (Notice("x" * 1000), "x" * 300 + "…"),
+        (TurnEnded("length"), "[The answer was cut off: it reached its token limit]"),
+    ],
+)
+def test_each_kind_of_line(event: Event, line: str) -> None:
+    assert shown(event) == f"{line}\n"
+
+
+def test_thoughts_and_side_lines_are_dim_where_colours_are_wanted() -> None:
+    events: list[Event] = [Thought("\nHm.\n"), Text("\n\nYes."), TurnEnded("answered"), Notice("x")]
+    assert shown(*events) == "Hm.\n◆ Yes.\nx\n"
+    assert shown(*events, color=True) == "\x1b[2mHm.\x1b[0m\n◆ Yes.\n\x1b[2mx\x1b[0m\n"
+
+
+def test_white_space_is_kept_inside_an_answer_only() -> None:
+    assert shown(Text("a\n"), Text("\n"), Text("  b "), TurnEnded("answered")) == "◆ a\n\n  b\n"
+    assert shown(Text(" \n"), Text("\n"), TurnEnded("answered")) == ""
+
+
+def test_columns_line_up_with_wide_characters() -> None:
+    assert shown(Table(("city", "time"), (("東京", "noon"), ("Berlin", "night")))) == (
+        "city    time\n東京    noon\nBerlin  night\n"
+    )

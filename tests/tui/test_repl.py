@@ -1,0 +1,166 @@
+"""The chat on a real pseudo terminal: start and end, servers, configuration and questions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stage import Screen, call_text
+
+from .server_configs import HARBOUR, write_chaos, write_servers
+
+OpenScreen = Callable[..., Screen]
+OpenChat = Callable[..., Screen]
+
+
+@pytest.mark.model
+def test_the_small_model_answers_with_a_tool(open_chat: OpenChat) -> None:
+    screen = open_chat()
+    screen.wait_for("Model: tiny-tools.gguf (2048 tokens of context).")
+    started = ("Servers: board.", "Server 'board' is connected")  # on a busy machine the server starts after the chat
+    screen.wait_until(lambda: any(text in line for line in screen.lines() for text in started), "the server")
+    screen.enter("What is 12 times 7?", "[MCP: Tool 'calculate' completed]", "◆ ", "84", "tok/s")
+    screen.type("/quit\r")
+    assert screen.wait_for_end() == 0
+
+
+def test_ctrl_c_clears_a_line_hints_and_then_leaves(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "Hello.")
+    screen.say("never sent", "never sent")
+    screen.type("\x03")
+    screen.wait_for_prompt()
+    screen.say("\x03", "Press Ctrl+C again to quit.")
+    screen.wait_for_prompt()
+    screen.type("\x03")
+    assert screen.wait_for_end() == 0
+
+
+@pytest.mark.parametrize(("answer", "line"), [("y", "completed]"), ("\r", "declined: ")], ids=["yes", "Enter"])
+def test_a_call_runs_only_when_it_was_approved(answer: str, line: str, open_chat: OpenChat, harbour: Path) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "So it is.")
+    screen.type("tide?\r")
+    screen.wait_for_end_of_line("stop:")
+    screen.say(answer, f"[MCP: Tool 'write_log' {line}", "So it is.")
+    assert (harbour / "called").exists() == (answer == "y")
+
+
+def test_the_chat_opens_without_a_server_that_fails(open_chat: OpenChat, folder: Path) -> None:
+    write_servers(folder, "mcp_config.toml", {"gone": ["no-such-command"]})
+    screen = open_chat("", "Hello.")
+    screen.wait_for("Server 'gone' is unavailable")
+    screen.enter("hi", "◆ Hello.")
+
+
+@pytest.mark.slow
+def test_neither_prompt_nor_message_waits_for_a_server_that_hangs_at_its_start(
+    open_chat: OpenChat, folder: Path
+) -> None:
+    options = write_servers(folder, "stuck.toml", {"stuck": ["sleep", "600"]}, connect_s=60)
+    screen = open_chat(options, "Hello.")
+    screen.enter("hello", "[MCP: Server 'stuck' is still starting]", "◆ Hello.")
+    screen.enter("/mcp", "stuck  starting")
+    screen.leave()
+
+
+def test_waiting_for_the_first_server_can_be_stopped(
+    open_screen: OpenScreen, script: Callable[..., str], folder: Path
+) -> None:
+    write_servers(folder, "mcp_config.toml", {"hung": ["sleep", "60"]}, connect_s=50)
+    screen = open_screen("--model", script("Hello."))
+    screen.wait_for_prompt()
+    screen.say("hi\r", "Still loading")
+    screen.say("\x03", "[Stopped]")
+    screen.wait_for_prompt()
+    screen.leave()
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "code"),
+    [
+        ('[chat]\nmodel = "missing.gguf"\n', "missing.gguf: No such file or directory.", 5),
+        ('[chat]\nmodle = "x"\n', 'mcp_config.toml: unknown key "chat.modle". Did you mean "model"?', 3),
+    ],
+    ids=["missing model", "unknown key"],
+)
+def test_a_chat_that_cannot_start_ends_with_the_reason(
+    config: str, error: str, code: int, open_screen: OpenScreen, folder: Path
+) -> None:
+    (folder / "mcp_config.toml").write_text(config, encoding="utf-8")
+    screen = open_screen()
+    screen.wait_for(error)
+    assert screen.wait_for_end() == code
+    assert "Traceback" not in "\n".join(screen.lines())
+
+
+def test_the_input_history_is_kept_across_sessions(open_chat: OpenChat, environment: dict[str, str]) -> None:
+    first = open_chat("--no-servers", "Hello.")
+    first.enter("remember me", "◆ Hello.")
+    first.leave()
+    second = open_chat("--no-servers", "Hello.")
+    second.say("\x1b[A", "> remember me")
+    history = Path(environment["HOME"]) / ".local/state/rkllm-chat/history"
+    assert history.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_server_asks_its_user_in_the_middle_of_a_call(open_chat: OpenChat) -> None:
+    replies = (call_text("book", boat="Anna"), "Booked.", call_text("book", boat="Berta"), "Then not.")
+    screen = open_chat(f"{HARBOUR} --allow book", *replies)
+    screen.say("a berth for the Anna\r", "[MCP: Server 'harbour' asks: How long is it?]", "Answer it? [y/N]")
+    screen.say("y", "metres (from bow to stern):")
+    screen.say("long\r", 'must be a whole number, not "long"')
+    screen.say("300\r", "at most 200, not 300")
+    screen.say("12\r", "side [port, starboard], optional: port")
+    screen.say("\r", "note, optional:")
+    screen.enter("", "[MCP: Tool 'book' completed]", "◆ Booked.")
+    screen.enter("/history 1", '"content": {"metres": 12, "side": "port"}')
+    screen.type("and one for the Berta\r")
+    screen.wait_for_end_of_line("[y/N]")
+    screen.type("y")
+    screen.wait_for_end_of_line("bow to stern):")
+    screen.say("\x1b", "◆ Then not.")
+    screen.wait_for_prompt()
+    screen.enter("/history 2", '"action": "cancel"')
+
+
+def test_a_tool_that_cannot_be_called_is_shown_with_the_reason(open_chat: OpenChat, folder: Path) -> None:
+    screen = open_chat(write_chaos(folder, chaos="old-task-no-tasks"), "Hello.")
+    screen.enter(
+        "/mcp", "chaos  open  2 tools, MCP 2025-11-25", "'act' of server 'chaos' is hidden: it can only run as a task"
+    )
+
+
+def test_a_warning_of_a_server_is_shown(open_chat: OpenChat, folder: Path) -> None:
+    screen = open_chat(write_chaos(folder, chaos="logs") + " --allow act", call_text("act"), "Done.")
+    lines = screen.enter("act", "◆ Done.")
+    assert any(line.startswith("[MCP: Server 'chaos', warning: ") and "a line of warning" in line for line in lines)
+    assert not any("a line of notice" in line for line in lines)
+
+
+def test_a_server_is_added_switched_off_and_on_and_removed(open_chat: OpenChat, folder: Path) -> None:
+    config = folder / "mcp_config.toml"
+    screen = open_chat("", "Hello.")
+    screen.enter(
+        f"/mcp add harbour -- {sys.executable} {Path(__file__).with_name('harbour.py')}", "harbour  open  5 tools"
+    )
+    screen.enter("/mcp disable harbour", "harbour  off")
+    screen.enter("/mcp enable harbour")
+    screen.enter("/tools harbour", "5 of 16 tools are on")
+    assert 'name = "harbour"' in config.read_text(encoding="utf-8")
+    screen.enter("/mcp remove harbour", "Server 'harbour' was removed from mcp_config.toml.")
+    assert "harbour" not in config.read_text(encoding="utf-8")
+    screen.enter("/mcp remove board", "by hand")
+
+
+def test_the_configuration_is_read_again(open_chat: OpenChat, harbour: Path) -> None:
+    config = harbour / "harbour.toml"
+    changed = config.read_text(encoding="utf-8").replace("harbour", "port", 1)
+    screen = open_chat(HARBOUR, "Hello.", "Hello again.")
+    config.write_text(f"{changed}[chat", encoding="utf-8")
+    screen.enter("hi", "The configuration has changed; /mcp reload", "◆ Hello.")
+    screen.enter("/mcp reload", "not valid TOML")
+    config.write_text(changed, encoding="utf-8")
+    screen.enter("/mcp reload", "started or stopped: harbour, port", "port  open  5 tools")

@@ -1,0 +1,199 @@
+"""The keys and the drawing of the screen of the real program on a real pseudo terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.completion import DummyCompleter
+from prompt_toolkit.history import InMemoryHistory
+
+from rkllm_chat.tui.input_line import InputLine
+from stage import Screen, call_text
+
+from .server_configs import HARBOUR
+
+OpenChat = Callable[..., Screen]
+CTRL_C, ESC = "\x03", "\x1b"
+WAITING = f"{HARBOUR} --allow wait"
+
+
+def test_a_line_typed_while_a_tool_runs_is_sent_after_the_turn(open_chat: OpenChat, harbour: Path) -> None:
+    screen = open_chat(WAITING, call_text("wait"), "It is high.", "Bye.")
+    screen.say("tide?\r", "wait ", "███░░░░░░░ 3/10 rising")
+    screen.say("and then leave\r", "next: and then leave")
+    (harbour / "go").touch()
+    screen.wait_for("◆ Bye.")
+    lines = screen.wait_for_prompt()
+    shown = [line for line in lines[lines.index("> tide?") : -2] if not line.startswith("[")]
+    assert shown == ["> tide?", "◆ It is high.", "> and then leave", "◆ Bye."]
+
+
+def test_stopping_a_tool_cancels_it_and_restores_what_was_typed(open_chat: OpenChat, harbour: Path) -> None:
+    screen = open_chat(WAITING, call_text("wait"), call_text("wait"), "It is high.")
+    screen.say("tide?\r", "rising")
+    screen.say("queued\rhalf a line", "half a line")
+    screen.say(CTRL_C, "[Stopped]", "> queued")
+    assert screen.lines()[-3:-1] == ["> queued", "  half a line"]
+    screen.type(CTRL_C)
+    screen.wait_for_prompt()
+    (harbour / "go").touch()
+    screen.say("again\r", "[MCP: Tool 'wait' completed]", "◆ It is high.")
+    assert (harbour / "cancelled").exists()
+
+
+@pytest.mark.usefixtures("harbour")
+def test_keys_typed_before_a_question_do_not_answer_it(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, call_text("wait"))
+    screen.say("tide?\ryes anyway", "Run it?")
+    screen.say(CTRL_C, "[MCP: Tool 'wait' stopped]", "> yes anyway")
+    assert not any("Tool 'wait' completed" in line for line in screen.lines())
+
+
+def test_a_message_may_have_several_lines(open_chat: OpenChat) -> None:
+    """With Ctrl+J, Alt+Enter, a backslash, or pasted."""
+    screen = open_chat("--no-servers", "Read 1.", "Read 2.", "Read 3.", "Read 4.")
+    for number, between in enumerate(("\n", "\x1b\r", "\\\r"), 1):
+        screen.enter(f"one{between}two", f"◆ Read {number}.")
+    lines = screen.enter("\x1b[200~one\rtwo\x1b[201~", "◆ Read 4.")
+    answers = [f"◆ Read {number}." for number in range(1, 5)]
+    assert lines[3:-2] == [line for answer in answers for line in ("> one", "  two", answer)]
+
+
+def test_a_line_is_edited_and_found_again(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "One.", "Two.")
+    screen.say("first line\nsecond line\x1b[A\x1b[Hthe \x1b[F,", "the first line,")
+    screen.enter("", "◆ One.")
+    screen.say("\x12seco", "I-search backward: seco")
+    lines = screen.enter("\r", "◆ Two.")
+    assert [lines.count(line) for line in ("> the first line,", "  second line")] == [2, 2]
+
+
+def test_the_line_can_be_written_in_an_editor(open_chat: OpenChat, folder: Path) -> None:
+    editor = folder / "editor"
+    editor.write_text(f'#!{sys.executable}\nimport sys\nopen(sys.argv[1], "a").write(" and more")\n', encoding="utf-8")
+    editor.chmod(0o755)
+    screen = open_chat("--no-servers", "Read.", EDITOR=str(editor))
+    screen.say("some", "> some")
+    screen.say("\x18\x05", "> some and more")
+    screen.say("\r", "◆ Read.")
+
+
+def test_lines_typed_before_the_screen_is_drawn_are_sent(
+    open_screen: Callable[..., Screen], script: Callable[..., str]
+) -> None:
+    screen = open_screen("--model", script("First.", "Second."), "--no-servers")
+    screen.wait_until_hushed()
+    screen.say("one\rtwo\r", "◆ Second.")
+    shown = [line for line in screen.lines() if line[:1] in ">◆"]
+    assert shown[:4] == ["> one", "◆ First.", "> two", "◆ Second."]
+
+
+def test_a_shell_command_gets_its_own_ctrl_c(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "Hello.")
+    screen.type("!echo from the $((1 + 1))nd shell; exec sleep 60\r")
+    screen.wait_until(lambda: "from the 2nd shell" in screen.lines(), "what the command says")
+    screen.type(CTRL_C)
+    screen.wait_for_prompt()
+    lines = screen.enter("hi", "◆ Hello.")
+    assert not any("Press Ctrl+C once more" in line for line in lines)
+    assert "^C" in lines  # and the next line begins at its start
+
+
+def test_the_chat_works_at_an_unknown_size_and_after_a_resize(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "Well met in any room.", size=(0, 0))
+    screen.say("hi\r", "room.")
+    screen.resize(40, 8)
+    screen.say("there", "> there")
+    screen.type(CTRL_C)
+    screen.wait_for_prompt()
+    screen.leave()
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"NO_COLOR": "1"},
+        pytest.param({"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}, marks=pytest.mark.slow),
+    ],
+    ids=["no colour", "no UTF-8"],
+)
+def test_the_chat_works_without_colours_or_utf_8(variables: dict[str, str], open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "Plain **words**.", **variables)
+    screen.enter("hi", "words")
+    screen.leave()
+    assert (b"\x1b[1m" in screen.bytes) == ("NO_COLOR" not in variables)
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_dumb_terminal_shows_lines_and_ctrl_c_stops_an_answer(open_chat: OpenChat) -> None:
+    replies = (call_text("write_log", text="x"), "It is **so**.", {"text": "Once upon", "wait": True})
+    screen = open_chat(HARBOUR, *replies, TERM="dumb")
+    screen.type("write\r")
+    screen.wait_for_end_of_line("stop:")
+    screen.say("y\r", "[MCP: Tool 'write_log' completed]", "◆ It is **so**.")
+    screen.say("a story\r", "◆ Once upon")
+    screen.say(CTRL_C, "[Stopped]")
+    screen.enter("/mcp", "harbour.toml")
+    screen.leave()
+
+
+@pytest.mark.parametrize("key", [CTRL_C, ESC], ids=["Ctrl+C", "Esc"])
+def test_a_key_closes_an_open_menu_only(key: str, open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "Hello.")
+    screen.say("/und", "removes the last turn")
+    screen.type(key)
+    screen.wait_until(lambda: not any("removes the last" in line for line in screen.lines()), "a closed menu")
+    assert any(line.startswith("> /und") for line in screen.lines()) == (key == ESC)
+    screen.say("\x15hi\r" if key == ESC else "hi\r", "◆ Hello.")
+
+
+@pytest.mark.model
+def test_the_prefill_of_a_long_prompt_can_be_stopped(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers --context 8192")
+    screen.say(f"\x1b[200~{'word ' * 2200}\x1b[201~", "word word")
+    screen.say("\r", "prefill ")
+    screen.say(CTRL_C, "[Stopped]")
+    screen.wait_for_prompt()
+    screen.enter("/clear", "The conversation was cleared.")
+    screen.say("Hello!\r", "◆ ")
+
+
+def test_a_stopped_answer_can_be_copied(open_chat: OpenChat, folder: Path) -> None:
+    screen = open_chat("--no-servers", {"text": "Once upon a time", "wait": True}, "The end.")
+    screen.say("a story\r", "◆ Once upon a time")
+    screen.say(CTRL_C, "[Stopped]")
+    screen.wait_for_prompt()
+    screen.enter("/copy", "16 characters were copied to the clipboard")
+    screen.enter("and then?", "◆ The end.")
+    assert list(folder.iterdir()) == [folder / "replies.json"]
+
+
+def test_on_a_dumb_terminal_an_edited_message_is_the_draft_of_the_next_line(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "One.", "Two.", "Three.", TERM="dumb")
+    screen.say("first\r", "One.")
+    screen.say("/edit\r", "> [first]")
+    screen.say("\r", "Two.")
+    screen.say("/edit\r", "> [first]")
+    screen.say("another\r", "Three.")
+    screen.say("/edit\r", "> [another]")
+
+
+def test_a_cancelled_question_blocks_no_other() -> None:
+    async def ask() -> tuple[str | None, str | None, object]:
+        line = InputLine(InMemoryHistory(), DummyCompleter(), lambda: None)
+        first, second = (asyncio.ensure_future(line.ask_line(name)) for name in ("first", "second"))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait([second])
+        answers = []
+        third = asyncio.ensure_future(line.ask_line("third"))
+        for answer, question in (("one", first), ("three", third)):
+            line.answer(answer)
+            answers.append(await asyncio.wait_for(question, 5))
+        return answers[0], answers[1], line.question
+
+    assert asyncio.run(ask()) == ("one", "three", None)

@@ -1,0 +1,343 @@
+"""Slash commands at a terminal: usage errors, completion, and each family of commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rkllm_chat.tui.slash_commands import COMMANDS
+from stage import Screen, call_text
+
+from .server_configs import HARBOUR, write_harbour
+
+OpenChat = Callable[..., Screen]
+PASTE, PASTED = "\x1b[200~", "\x1b[201~"
+SENT = "◆ So be it."
+
+
+@pytest.fixture(scope="module")
+def screen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Screen]:
+    """One chat for all tests that change nothing: the harbour server, and a model that always gives the same reply."""
+    folder = tmp_path_factory.mktemp("slash")
+    options = write_harbour(folder).split()
+    (folder / "replies.json").write_text(json.dumps(["So be it."] * 100), encoding="utf-8")
+    (folder / "notes").mkdir()
+    (folder / "notes" / "rope.txt").write_text("Buy rope.", encoding="utf-8")
+    environment = {**os.environ, "HOME": str(folder), "LANG": "C.UTF-8", "TERM": "xterm"}
+    environment.pop("NO_COLOR", None)
+    arguments = ["--model", "replies.json", *options, "--context", "1000000"]
+    started = Screen(arguments, environment, folder, size=(100, 40))
+    started.wait_for("lists the commands")
+    yield started
+    started.close()
+
+
+def clear(screen: Screen) -> None:
+    screen.wait_for_prompt()
+    screen.type("\x0c")
+    screen.wait_until(lambda: screen.lines()[:1] == [">"], "a cleared screen")
+
+
+@pytest.fixture
+def fresh(screen: Screen) -> Screen:
+    """The shared chat with an empty screen and an empty line."""
+    clear(screen)
+    return screen
+
+
+# A line, and words of its error.
+BAD_LINES = {
+    "/": 'Unknown command "/"',
+    "//": 'Unknown command "//"',
+    "/unknown": 'Unknown command "/unknown"',
+    "/toosl": "Did you mean /tools?",
+    '/prompt letter captain="Anna': "No closing quotation",
+    "/prompt letter boat=Anna": 'no argument "boat". Its arguments: captain, harbour',
+    "/prompt letter Anna": '"Anna" is not of the form name=value',
+    "/prompt letter captain=A captain=B": '"captain" occurs twice',
+    "/prompt": "prompt is missing",
+    "/prompt nosuch": 'no prompt "nosuch". Available prompts: harbour__letter',
+    "/call get_tide harbour=A harbour=B": '"harbour" occurs twice',
+    "/call get_tide harbour": '"harbour" is not of the form name=value',
+    "/call get_tide": '"harbour" is required',
+    '/call get_tide {"harbour"': "not valid JSON",
+    "/call get_tied": "Did you mean get_tide?",
+    "/resource": "is missing",
+    "/resource nosuch.txt": "nosuch.txt is not a file",
+    "/resource file:///etc/passwd": "No server lists file:///etc/passwd",
+    "look at @http://127.0.0.1/x please": "Not sent: No server lists http://127.0.0.1/x",
+    "/mcp restart nosuch": 'no server "nosuch". Configured servers: harbour',
+    "/mcp restart": "server is missing",
+    "/mcp add": "incomplete",
+    "/mcp add harbour -- true": 'server "harbour" already exists',
+    "/mcp schema nosuch": 'no tool "nosuch"',
+    "/mcp frobnicate": 'Unknown action "frobnicate"',
+    "/permissions allow": "required",
+    "/permissions forget nosuch": 'no rule "nosuch"',
+    "/history": "No tool has been called yet",
+    "/context cash": 'Unknown argument "cash"',
+    "/tools 3-99": "no tool 3-99; the tools are numbered 1 to 7",
+    "/tools tide": "Did you mean get_tide?",
+    "/language tlh": 'Unknown language "tlh". Available languages: en, ja, zh',
+    "/thinking loudly": 'Unknown setting "loudly"',
+    "/help nosuch": 'Unknown command "nosuch"',
+}
+
+
+def test_a_bad_line_gets_an_error_that_names_the_fault(screen: Screen) -> None:
+    for line, error in BAD_LINES.items():
+        clear(screen)
+        screen.enter(line, error)
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        *((line, "/help [COMMAND]: lists the commands") for line in ("/HELP help", "  /help help", "／help help")),
+        ("//etc is what?", SENT),
+    ],
+)
+def test_a_slash_of_any_width_begins_a_command_and_two_begin_a_message(line: str, shown: str, fresh: Screen) -> None:
+    fresh.enter(line, shown)
+
+
+def test_help_explains_each_command_with_an_example(screen: Screen) -> None:
+    for name in {command.names[0] for command in COMMANDS.values()}:
+        clear(screen)
+        screen.enter(f"/help {name[1:]}", f"For example: {name}")
+
+
+def test_a_rule_for_many_tools_is_set_only_by_a_typed_word(fresh: Screen) -> None:
+    for pattern in ("*", "???????__wait"):
+        clear(fresh)
+        fresh.type(f"/permissions allow {pattern}\r")
+        fresh.wait_for_end_of_line("to confirm:")
+        fresh.enter("y", "to confirm: y")
+        assert not any("allowed  " in line for line in fresh.enter("/permissions", "default  ask"))
+    fresh.type("/permissions allow harbour__w*\r")
+    fresh.wait_for_end_of_line("to confirm:")
+    fresh.enter("yes", "allowed  harbour__w*")
+    clear(fresh)
+    assert not any("allowed  " in line for line in fresh.enter("/permissions forget harbour__w*", "default  ask"))
+    fresh.enter("/permissions deny write_log", "denied   write_log")
+    fresh.enter("/permissions forget write_log")
+
+
+def test_a_command_in_pasted_text_is_text(fresh: Screen) -> None:
+    fresh.say(f"{PASTE}one\r/exit\rtwo{PASTED}", "  two")
+    assert fresh.lines()[:3] == ["> one", "  /exit", "  two"]
+    fresh.say("\r", SENT)
+
+
+def test_sequences_in_pasted_text_are_shown_and_do_nothing(fresh: Screen) -> None:
+    before = len(fresh.bytes)
+    fresh.say(f"{PASTE}a\x1b]0;owned\x07b\x1b[2Jc{PASTED}\r", SENT)
+    assert "> a\\x1b]0;owned\\x07b\\x1b[2Jc" in fresh.lines()
+    assert b"\x1b]0;owned" not in fresh.bytes[before:] and b"\x1b[2J" not in fresh.bytes[before:]
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [("x" * 200_000, "200001 characters in total"), ("line\n" * 10_000, "10001 lines, 50001 characters in total")],
+    ids=["one line", "many lines"],
+)
+def test_a_long_line_is_sent_and_shown_shortened(text: str, note: str, fresh: Screen) -> None:
+    data = f"{PASTE}{text}{PASTED}x".encode()
+    while data:
+        data = data[os.write(fresh.terminal, data[:2048]) :]
+        fresh.read_some(0)
+    fresh.type("\r")
+    fresh.wait_for(note, 30)
+    fresh.wait_for(SENT, 30)
+
+
+@pytest.mark.parametrize("text", ["   ", "\u200b\u2060 \ufeff", "\n\n"], ids=["blanks", "hidden", "newlines"])
+def test_a_line_without_visible_characters_is_not_sent(text: str, fresh: Screen) -> None:
+    fresh.type(f"{PASTE}{text}{PASTED}\r")
+    fresh.say("/help help\r" if not text.strip() else "\x03/help help\r", "For example: /help tools")
+    assert not any(SENT in line for line in fresh.lines())
+
+
+def test_bytes_that_are_not_utf_8_become_question_marks(fresh: Screen) -> None:
+    os.write(fresh.terminal, b"a\xff\xfeb\xe2\x82c\r")
+    fresh.wait_for(SENT)
+    assert any(line.startswith("> a") and line.endswith("c") and "\ufffd" in line for line in fresh.lines())
+
+
+def test_ctrl_d_in_a_message_of_several_lines_deletes(fresh: Screen) -> None:
+    fresh.say("one\n", "> one")
+    fresh.say("\x04\x04two\x01\x04\r", SENT)
+    assert fresh.lines()[:2] == ["> one", "  wo"]
+
+
+MENU = {
+    "command": ("/prm", "/permissions"),
+    "description of a command": ("/und", "removes the last turn"),
+    "words of a command": ("/mcp re", "restart"),
+    "servers": ("/mcp restart har", "harbour"),
+    "tools": ("/mcp schema tid", "get_tide"),
+    "arguments of a tool": ("/call get_tide ha", "harbour="),
+    "prompts": ("/prompt le", "letter"),
+    "arguments of a prompt": ("/prompt letter ca", "captain="),
+    "values from the server": ("/prompt letter harbour=Hus", "harbour=Husum"),
+    "resources": ("/resource harbour://l", "harbour://log"),
+    "folders": ("see @no", "notes/"),
+    "files": ("see @notes/r", "notes/rope.txt"),
+    "resource in a message": ("see @harbour://l", "harbour://log"),
+    "value of a template": ("see @harbour://berth/1", "harbour://berth/12"),
+    "states": ("/thinking sh", "show"),
+}
+
+
+@pytest.mark.parametrize(("typed", "completion"), MENU.values(), ids=MENU)
+def test_a_line_is_completed(typed: str, completion: str, fresh: Screen) -> None:
+    fresh.type(typed)
+    fresh.wait_until(lambda: any(completion in line for line in fresh.lines()[1:-1]), f"{completion!r} in the menu")
+    fresh.type("\t")
+    if completion.startswith(("/", "removes")):
+        fresh.wait_until(lambda: "".join(fresh.lines()[:1]).startswith("> /"), "a command in the line")
+    else:
+        fresh.wait_until(lambda: "".join(fresh.lines()[:1]).endswith(completion), f"{completion!r} in the line")
+    fresh.type("\x03")
+
+
+def test_a_turn_is_removed_retried_and_copied(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "First.", "Second.", "Third.", size=(80, 40))
+    screen.enter("/retry", "no message yet")
+    screen.enter("/copy", "no answer yet")
+    screen.enter("tell me", "◆ First.")
+    screen.enter("/retry", "◆ Second.")
+    screen.enter("/copy", "7 characters were copied to the clipboard")
+    screen.enter("/undo", "Removed: tell me")
+    screen.enter("/system You are a pirate.", "from the next message on")
+    screen.type("/system\r")
+    screen.wait_until(lambda: "You are a pirate." in screen.lines(), "the system text")
+    screen.enter("ahoy", "◆ Third.")
+    usage = [line.split()[-2:] for line in screen.enter("/usage", "generated tokens ")[-6:-2]]
+    assert usage == [["replies", "3"], ["17", "47%"], ["tokens", "19"], ["tokens", "6"]]
+    screen.enter("/clear", "cleared", "ctx 0 /")
+    screen.type("/exit now\r")
+    assert screen.wait_for_end() == 0
+
+
+def test_older_messages_are_summarized_unless_that_is_stopped(open_chat: OpenChat) -> None:
+    silent = {"text": "The Anna is 12", "wait": True}
+    screen = open_chat("--no-servers", "Twelve metres.", "Nine.", silent, "The Anna has 12 metres.", size=(80, 40))
+    screen.enter("/compact", "nothing to summarize")
+    screen.enter("how long is the Anna?", "◆ Twelve")
+    screen.enter("and the Berta?", "◆ Nine")
+    lines = screen.enter("/compact preview", "assistant: Twelve metres.")
+    assert lines[-5].startswith("2 messages (")
+    screen.say("/compact\r", "… 1")
+    screen.say("\x03", "[Stopped]")
+    assert screen.enter("/context", "next message")[-5].startswith("tool results  ")
+    screen.enter("/compact", "2 messages were summarized: the prompt now has 27 tokens", "◆ The Anna has 12 metres.")
+
+
+def test_a_model_that_cannot_be_opened_replaces_none(open_chat: OpenChat, folder: Path) -> None:
+    (folder / "models").mkdir()
+    (folder / "models" / "second.gguf").write_text("This is no model.", encoding="utf-8")
+    screen = open_chat("--no-servers", "One.", "Still one.")
+    screen.enter("/model", "Model: scripted (4096", "models/second.gguf")
+    screen.enter("/model second", "models/second.gguf: not a GGUF file")
+    screen.enter("/model nosuch.gguf", "nosuch.gguf: No such file")
+    screen.enter("hi", "◆ One.")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_server_is_shown_restarted_and_explained(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, "Nothing.", size=(90, 60))
+    screen.enter("/mcp", "harbour  open  5 tools, MCP 2025-06-18  harbour.toml")
+    screen.enter("/mcp disable harbour", "harbour  off")
+    screen.enter("/mcp restart harbour", "is disabled")
+    screen.enter("/mcp log harbour", "no log")
+    lines = screen.enter("/mcp enable harbour")
+    assert sum(line.startswith("harbour  open  5 tools") for line in lines) == 2  # at the beginning, and again
+    lines = screen.enter("/mcp schema get_tide", '"type": "object"')
+    assert "Tide height at a harbour." in lines
+    screen.enter("/mcp reload", "reloaded. Servers started or stopped: -")
+    screen.enter("/mcp log harbour", "harbour: open for all")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_prompt_asks_for_what_is_missing_and_is_sent_when_confirmed(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, "Dear Anna, the tide is high.")
+    screen.enter("/prompts", "harbour  letter  captain= harbour= [tone=]  A letter to a captain")
+    screen.say("/prompt letter captain=Anna\r", "harbour:")
+    screen.say("Hu", "Hull", "Husum")
+    screen.say("sum", "harbour: Husum")
+    screen.say("\r\r", "user: Write a friendly letter to Anna at Husum.", "Send it?")
+    screen.say("y", "◆ Dear Anna")
+    screen.wait_for_prompt()
+    screen.say("/prompt letter captain=Anna harbour=Hull\r", "at Hull.")
+    screen.type("n")
+    screen.wait_for_end_of_line("[y/N] n")
+    assert sum("◆" in line for line in screen.wait_for_prompt()) == 1
+
+
+@pytest.mark.usefixtures("harbour")
+def test_resources_and_files_go_with_the_next_message(open_chat: OpenChat, folder: Path) -> None:
+    (folder / "notes.txt").write_text("Buy rope.\n", encoding="utf-8")
+    screen = open_chat(HARBOUR, "All quiet.", "It is free.")
+    screen.enter(
+        "/resources", "harbour  harbour://log             What happened", "harbour://berth/{number}  One berth"
+    )
+    screen.enter("/resource harbour://log", "Fetched resource: harbour://log] text/plain, 40 bytes", "next message")
+    screen.enter("what happened?", "◆ All quiet.")
+    screen.enter("is @harbour://berth/7 free, and what do @notes.txt say?", "◆ It is free.")
+    screen.wait_for("Fetched resource: harbour://berth/7] text/plain, 16 bytes")
+    screen.wait_for("[Attached: notes.txt] 10 bytes")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_tools_are_listed_with_their_cost_and_switched_on_and_off(open_chat: OpenChat) -> None:
+    def on(screen: Screen) -> list[str]:
+        rows = [line.split() for line in screen.lines()]
+        return [row[0] for row in rows if row[0].isdecimal() and row[1] == "x"][-7:]
+
+    screen = open_chat(HARBOUR, "Nothing.", size=(90, 11))
+    screen.enter("/tools", "7 of 7 tools are on; they cost 134 tokens")
+    assert on(screen) == list("1234567")
+    screen.enter("/tools off 2-3,wait", "4 of 7 tools are on")
+    assert on(screen) == list("1457")
+    screen.enter("/tools none", "0 of 7 tools are on; they cost 0 tokens")
+    screen.enter("/tools harbour", "5 of 7 tools")
+    assert on(screen) == list("34567")
+
+
+def test_a_tool_is_called_manually(fresh: Screen) -> None:
+    lines = fresh.enter("/call get_tide harbour=Hull", "2.4 metres and rising.")
+    assert """[MCP: Calling tool 'get_tide'] harbour="Hull\"""" in lines
+    fresh.enter('/call get_tide {"harbour": "Husum"}', "The tide at Husum")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_result_that_is_too_long_for_the_model_is_shown_whole(open_chat: OpenChat) -> None:
+    calls = (call_text("read_year", year=2026), call_text("more", handle="r1", search="storm"))
+    screen = open_chat(f"{HARBOUR} --context 1024 --allow read_year", *calls, "One storm, on day 217.", size=(80, 400))
+    screen.enter("How was the year?", "◆ One storm, on day 217.")
+    lines = screen.enter("/history", "2  more ", "match: 1 of 365")
+    assert 'There is no tool call "3"' in "\n".join(screen.enter("/history 3", "from 1 to 2"))
+    assert any(line.startswith("1  read_year  year=2026 ") for line in lines)
+    page = screen.enter("/history 2", "Lines of r1 that match: 1 of 365")[-6:-2]
+    assert page[1:] == [f"{line}: 2026, day {line}: {'storm' if line == 217 else 'calm'}" for line in (216, 217, 218)]
+    lines = screen.enter("/history 1", "2026, day 365: calm")
+    assert lines[-367:-2] == [f"2026, day {day}: {'storm' if day == 217 else 'calm'}" for day in range(1, 366)]
+
+
+def test_thoughts_are_one_line_or_shown_whole(open_chat: OpenChat) -> None:
+    silent = {"text": "<think>Hm, let me see", "wait": True}
+    hello, again = "<think>He greets me.\nNothing else.</think>Hello!", "<think>Again?\nOnce more.</think>Hello again!"
+    screen = open_chat("--no-servers", hello, again, silent)
+    thought, answer = screen.enter("hi", "◆ Hello!")[-4:-2]
+    assert re.fullmatch(r"\[Thought for .* s, 27 characters\]", thought) and answer == "◆ Hello!"
+    screen.enter("/thinking show", "Thinking: show")
+    assert screen.enter("hi", "◆ Hello again!")[-5:-2] == ["Again?", "Once more.", "◆ Hello again!"]
+    screen.enter("/thinking hide", "Thinking: hide")
+    screen.say("once more\r", "14 characters")
+    screen.say("\x1b", "[Thought for", "[Stopped]")
