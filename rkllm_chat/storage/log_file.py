@@ -30,6 +30,7 @@ import fcntl
 import json
 import logging
 import os
+import time
 import traceback
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -41,6 +42,7 @@ from ..core.redact import Redactor, truncate_at_word
 
 MAX_BYTES = 4 << 20
 MAX_ROTATED_FILES = 3
+_MAX_LOCK_WAIT_S = 0.1
 _MAX_TEXT_LENGTH = 1 << 16
 
 
@@ -61,7 +63,7 @@ class LogFile(logging.Handler):
     def __init__(self, path: Path, secrets: Redactor, *, bodies: bool = False) -> None:
         super().__init__()
         self._path, self._secrets, self._bodies = path, secrets, bodies
-        self._has_partial_line = self._has_failed = False
+        self._has_failed = False
         self._file = self._open()
         self._unreported_error = ""
         self._on_error: Callable[[str], None] | None = None
@@ -98,17 +100,42 @@ class LogFile(logging.Handler):
             self.set_error_callback(self._on_error)
 
     def _write(self, line: bytes) -> None:
-        """Write a line by one system call, so that lines of programs that share the file do not interleave."""
+        """Append a line under the lock of the file, after ending a line that a full disk left unfinished."""
         if self._file < 0:
             return
         self._reopen_if_replaced()
-        data = b"\n" + line if self._has_partial_line else line
-        written = os.write(self._file, data)
-        self._has_partial_line = written < len(data)
-        if self._has_partial_line:
-            raise OSError(f"only {written} of {len(data)} bytes could be written")
-        if os.fstat(self._file).st_size >= MAX_BYTES:
-            self._rotate()
+        self._lock()
+        try:
+            size = os.fstat(self._file).st_size
+            if size and os.pread(self._file, 1, size - 1) != b"\n":
+                line = b"\n" + line
+            written = os.write(self._file, line)
+            if written < len(line):
+                raise OSError(f"only {written} of {len(line)} bytes could be written")
+            if size + written >= MAX_BYTES:
+                self._rotate()
+        finally:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _lock(self) -> None:
+        """Wait for the programs that share the file; after _MAX_LOCK_WAIT_S, continue without the lock.
+
+        A stopped program may hold the lock, and some file systems have none. Without it, an empty line may come
+        between two lines, but none is lost.
+        """
+        deadline = time.monotonic() + _MAX_LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(0.001)
+            except OSError:
+                return
+            else:
+                return
 
     def _reopen_if_replaced(self) -> None:
         """Reopen the path if another program rotated or deleted the file."""
@@ -123,18 +150,10 @@ class LogFile(logging.Handler):
             self._file = reopened
 
     def _open(self) -> int:
-        """Open or create the file; remember whether a full disk left an unfinished line at its end."""
-        file = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        size = os.fstat(file).st_size
-        self._has_partial_line = size > 0 and os.pread(file, 1, size - 1) != b"\n"
-        return file
+        return open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
 
     def _rotate(self) -> None:
-        """Rotate the files; of the programs that share the file, only the one that gets the lock does."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return
+        """Rotate the files, unless another program has just done so."""
         if self._path.lstat().st_ino == os.fstat(self._file).st_ino:
             names = [
                 self._path,
