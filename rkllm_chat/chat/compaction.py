@@ -15,8 +15,9 @@ from ..core.events import Event, Notice, Reading, Sentence, Text, Usage
 from ..core.messages import Message
 from ..prompt.budget import truncate_middle
 from ..prompt.compose import render_result
+from ..prompt.tool_ranking import extract_terms
 from .context import build_prompt, count_tokens, make_reply_scanner, native_tools_of
-from .conversation import Conversation
+from .conversation import Compaction, Conversation
 
 _RETAINED_FRACTION = 1 / 4
 _SUMMARY_FRACTION = 1 / 8
@@ -68,9 +69,46 @@ async def compact(chat: Conversation, messages: int) -> AsyncGenerator[Event, No
         Message("user", chat.prompt_words("compact.summary", text=summary)),
         Message("assistant", chat.prompt_words("compact.yes")),
     ]
+    if problem := _find_problem(chat, older, replacement, summary):
+        yield Notice(chat.words(problem))
+        yield Text(summary)
+        return
     chat.history[start : start + messages] = replacement
+    last_question = next(message for message in reversed(chat.history) if message.role == "user")
+    chat.compactions.append(Compaction(tuple(older), replacement[0], last_question))
     yield Notice(chat.words("compact.done", messages=messages, before=before, after=count_tokens(chat)))
     yield Text(summary)
+
+
+def _find_problem(chat: Conversation, older: Sequence[Message], replacement: Sequence[Message], summary: str) -> str:
+    """Return the key of the sentence that says why a summary cannot replace the older messages; "" if it can.
+
+    It must be shorter than they are, and share a word with one that is not the same text: a small model may answer the
+    request like one of the questions, "I have no tool for that.".
+    """
+    if chat.backend.count_tokens(replacement) >= chat.backend.count_tokens(older):
+        return "compact.longer"
+    terms = set(extract_terms(summary))
+    texts = (message.text for message in older if message.text.strip() != summary)
+    return "" if any(not terms.isdisjoint(extract_terms(text)) for text in texts) else "compact.unrelated"
+
+
+def restore_compacted(chat: Conversation) -> int | None:
+    """Undo the last compaction if nothing was said since, or if only its summary is left to undo.
+
+    Returns:
+        The number of messages that returned; None if there is no such compaction.
+    """
+    last_question = next((message for message in reversed(chat.history) if message.role == "user"), None)
+    compaction = chat.compactions[-1] if chat.compactions else None
+    if compaction is None or (
+        last_question is not compaction.last_question and last_question is not compaction.summary
+    ):
+        return None
+    start = next(i for i, message in enumerate(chat.history) if message is compaction.summary)
+    chat.history[start : start + 2] = compaction.older
+    chat.compactions.pop()
+    return len(compaction.older)
 
 
 def _summary_prompt(chat: Conversation, older: Sequence[Message], max_tokens: int) -> list[Message]:

@@ -53,6 +53,21 @@ def select_call_format(backend: Backend, settings: Settings) -> str:
     return backend.family.preferred_format if settings.tool_format == AUTO else settings.tool_format
 
 
+@dataclass(frozen=True)
+class Compaction:
+    """A replacement of older messages by a summary.
+
+    Attributes:
+        older: The messages that were replaced.
+        summary: The user message that holds the summary; an assistant message follows it.
+        last_question: The last user message of the history at that time.
+    """
+
+    older: tuple[Message, ...]
+    summary: Message
+    last_question: Message
+
+
 @dataclass
 class Conversation:
     """A conversation with its backend, tools and settings.
@@ -79,6 +94,7 @@ class Conversation:
         starts_calls_early: Calls that need no approval may start while the reply is generated.
         tool_selection: Cached selection of tools for the prompt.
         tool_usage: Usage counts of tools.
+        compactions: Compactions that can be undone, oldest first.
     """
 
     backend: Backend
@@ -99,6 +115,7 @@ class Conversation:
     starts_calls_early: bool = True
     tool_selection: ToolSelection = field(default_factory=ToolSelection)
     tool_usage: ToolUsage = field(default_factory=ToolUsage)
+    compactions: list[Compaction] = field(default_factory=list[Compaction])
 
     def __post_init__(self) -> None:
         self.restore(self.history)
@@ -108,6 +125,7 @@ class Conversation:
         self.history = History(history, self._record)
         self.first_shown, self.retained_count = first_shown, retained_count
         self.last_handle_number = find_last_handle_number(history)
+        self.compactions.clear()
         self.prompt_log.note_restored()
 
     def drop_turns(self, dropped: ContextTrimmed) -> None:

@@ -156,6 +156,7 @@ async def wind(**_: Any) -> str:
 
 
 Step = tuple[str, str, list[str]]
+SUMMARY = "Sum: long, high, tide."  # of any conversation below that is long enough to be summarized
 LINES = ["how high?", "and now?", "{}", "やあ", "long " * 60, "the tide?", "wind or tide?"]
 REPLIES = [
     ["It is."],
@@ -196,7 +197,7 @@ class Recorder:
         backend, chat = backend_of(self.app.chat), self.app.chat
         shown = chat.first_shown, chat.retained_count
         start = backend.played
-        backend.replies[start:] = [ScriptedReply(text) for text in (["Sum."] if act == "/compact" else replies)]
+        backend.replies[start:] = [ScriptedReply(text) for text in ([SUMMARY] if act == "/compact" else replies)]
         self.since |= {ACTS[act]} if act in ACTS else set()
         try:
             await self._act(act, line)
@@ -261,14 +262,14 @@ def test_each_prompt_extends_the_last_or_what_was_done_is_named(steps: list[Step
         before = text
 
 
-SAY = ("say", "how high?", ["It is."])
+SAY = ("say", "how high?", ["It is " + "very " * 20 + "high."])
 NAMED = [
     ("/system Be brief.", "system", '"You are a helpful assistant." -> "Be brief."'),
     ("/language ja", "language", "「You are a helpful assistant.」→「あなたは"),
     ("/tools off tide", "tools", '"- Does tide: {"name": "tide", "arguments": {}}" -> "- Does wind: {'),
     ("/undo", "undone", '"how high?" -> "and now?"'),
     ("/retry", "retried", '"[TOOL_CALL]" -> ""'),
-    ("/compact", "compacted", '"how high?" -> "Summary of our talk so far: Sum."'),
+    ("/compact", "compacted", f'"how high?" -> "Summary of our talk so far: {SUMMARY}"'),
     ("/clear", "talk", '"how high?" -> "and now?"'),
     ("/thinking on", "model", ""),
     ("other order", None, ""),

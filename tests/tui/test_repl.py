@@ -148,7 +148,7 @@ def test_a_server_is_added_switched_off_and_on_and_removed(open_chat: OpenChat, 
     )
     screen.enter("/mcp disable harbour", "harbour  off")
     screen.enter("/mcp enable harbour")
-    screen.enter("/tools harbour", "5 of 16 tools are on")
+    screen.enter("/tools only harbour", "5 of 16 tools are on")
     assert 'name = "harbour"' in config.read_text(encoding="utf-8")
     screen.enter("/mcp remove harbour", "Server 'harbour' was removed from mcp_config.toml.")
     assert "harbour" not in config.read_text(encoding="utf-8")

@@ -73,6 +73,17 @@ BAD_LINES = {
     "look at @http://127.0.0.1/x please": "Not sent: No server lists http://127.0.0.1/x",
     "/mcp restart nosuch": 'no server "nosuch". Configured servers: harbour',
     "/mcp restart": "server is missing",
+    "/mcp review nosuch": 'no server "nosuch". Configured servers: harbour',
+    "/undo foo": '"foo" is not a number of turns',
+    "/undo 0": '"0" is not a number of turns',
+    "/compact previw": 'Unknown argument "previw". Write /compact or /compact preview',
+    "/clear foo": "/clear takes no argument",
+    "/copy 3": "/copy takes no argument",
+    "/usage foo": "/usage takes no argument",
+    "/export pdf": "Unknown export format pdf. Available formats: ",
+    "/export -": "Unknown export format -.",
+    "/permissions allow get_tied": 'no tool "get_tied". Did you mean get_tide?',
+    "/permissions deny nosuch__tool": 'no tool "nosuch__tool"',
     "/mcp add": "incomplete",
     "/mcp add harbour -- true": 'server "harbour" already exists',
     "/mcp schema nosuch": 'no tool "nosuch"',
@@ -81,6 +92,7 @@ BAD_LINES = {
     "/permissions forget nosuch": 'no rule "nosuch"',
     "/history": "No tool has been called yet",
     "/context cash": 'Unknown argument "cash"',
+    "/tools off": "/tools off needs the tools",
     "/tools 3-99": "no tool 3-99; the tools are numbered 1 to 7",
     "/tools tide": "Did you mean get_tide?",
     "/language tlh": 'Unknown language "tlh". Available languages: en, ja, zh',
@@ -221,22 +233,30 @@ def test_a_turn_is_removed_retried_and_copied(open_chat: OpenChat) -> None:
     usage = [line.split()[-2:] for line in screen.enter("/usage", "generated tokens ")[-6:-2]]
     assert usage == [["replies", "3"], ["17", "47%"], ["tokens", "19"], ["tokens", "6"]]
     screen.enter("/clear", "cleared", "ctx 0 /")
-    screen.type("/exit now\r")
+    screen.enter("/exit now", "/quit takes no argument")
+    screen.type("/exit\r")
     assert screen.wait_for_end() == 0
 
 
 def test_older_messages_are_summarized_unless_that_is_stopped(open_chat: OpenChat) -> None:
     silent = {"text": "The Anna is 12", "wait": True}
-    screen = open_chat("--no-servers", "Twelve metres.", "Nine.", silent, "The Anna has 12 metres.", size=(80, 40))
+    long = "Twelve metres" + ", from bow to stern" * 6
+    replies = (long, "Nine.", silent, "The Anna has 12 metres.", "Ten.")
+    screen = open_chat("--no-servers", *replies, size=(80, 60))
     screen.enter("/compact", "nothing to summarize")
     screen.enter("how long is the Anna?", "◆ Twelve")
     screen.enter("and the Berta?", "◆ Nine")
-    lines = screen.enter("/compact preview", "assistant: Twelve metres.")
-    assert lines[-5].startswith("2 messages (")
+    lines = screen.enter("/compact preview", "assistant: Twelve metres")
+    assert any(line.startswith("2 messages (") for line in lines[-7:])
     screen.say("/compact\r", "… 1")
     screen.say("\x03", "[Stopped]")
     assert screen.enter("/context", "next message")[-5].startswith("tool results  ")
     screen.enter("/compact", "2 messages were summarized: the prompt now has 27 tokens", "◆ The Anna has 12 metres.")
+    screen.enter("and the Carla?", "◆ Ten.")
+    screen.enter("/undo 9", "number from 1 to 3")
+    screen.enter("/undo 2", "Removed: and the Carla?", "The summary was undone; 2 messages are back.")
+    assert any("how long is the Anna?" in line for line in screen.enter("/undo 2", "Removed: how long is the Anna?"))
+    screen.enter("/undo", "no message yet")
 
 
 def test_a_model_that_cannot_be_opened_replaces_none(open_chat: OpenChat, folder: Path) -> None:
@@ -306,8 +326,12 @@ def test_tools_are_listed_with_their_cost_and_switched_on_and_off(open_chat: Ope
     screen.enter("/tools off 2-3,wait", "4 of 7 tools are on")
     assert on(screen) == list("1457")
     screen.enter("/tools none", "0 of 7 tools are on; they cost 0 tokens")
-    screen.enter("/tools harbour", "5 of 7 tools")
+    screen.enter("/tools only harbour", "5 of 7 tools")
     assert on(screen) == list("34567")
+    clear(screen)
+    lines = screen.enter("/tools get_tide wait", "5 of 7 tools are on")
+    rows = [line.split()[:2] for line in lines if line.split()[0].isdecimal()]
+    assert rows == [["4", "x"], ["6", "x"], ["5", "of"]], "they are listed, and nothing is switched"
 
 
 def test_a_tool_is_called_manually(fresh: Screen) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from ...chat.app import App
-from ...chat.compaction import compact, find_older_messages, write_transcript
+from ...chat.compaction import compact, find_older_messages, restore_compacted, write_transcript
 from ...chat.context import count_tokens
 from ...chat.cost_estimate import estimate_cost
 from ...chat.prefix_changes import PromptSent, find_cache_miss
@@ -69,10 +69,20 @@ def shorten_line(text: str) -> str:
     return line if len(line) <= _MAX_LINE_LENGTH else line[:_MAX_LINE_LENGTH] + "…"
 
 
-@command("/undo")
-async def undo_turn(app: App, _argument: str) -> EventStream:
-    """Remove the last turn; the prefix before it stays in the engine's cache."""
-    yield Notice(app.words("history.undone", text=shorten_line(remove_last_turn(app))))
+@command("/undo", usage="[NUMBER]")
+async def undo_turns(app: App, argument: str) -> EventStream:
+    """Remove the last turn, or several; the prefix before them stays in the engine's cache.
+
+    A summary of older turns counts as one turn: the messages that it replaced return.
+    """
+    turns = sum(message.role == "user" for message in app.chat.history)
+    if argument and not (argument.isdecimal() and 1 <= int(argument) <= max(turns, 1)):
+        raise UsageError(f'"{argument}" is not a number of turns.', f"Write a number from 1 to {max(turns, 1)}.")
+    for _ in range(int(argument or 1)):
+        if (messages := restore_compacted(app.chat)) is not None:
+            yield Notice(app.words("compact.undone", messages=messages))
+        else:
+            yield Notice(app.words("history.undone", text=shorten_line(remove_last_turn(app))))
 
 
 @command("/retry")
@@ -97,6 +107,8 @@ def remove_last_turn(app: App) -> str:
     last = next((i for i in reversed(range(len(history))) if history[i].role == "user"), None)
     if last is None:
         raise UsageError("The conversation has no message yet.")
+    if any(history[last] is compaction.summary for compaction in app.chat.compactions):
+        raise UsageError("Only the summary of older turns is left.", "/undo restores the turns that it replaced.")
     text = history[last].text
     del history[last:]
     if last <= app.chat.first_shown:  # dropped messages may fit again
@@ -252,6 +264,8 @@ async def _suggest_compact(_app: App, _typed: str) -> Sequence[str]:
 @command("/compact", usage="[preview]", suggest=_suggest_compact)
 async def compact_history(app: App, argument: str) -> EventStream:
     """Replace the older messages by a summary; the history is unchanged if that fails."""
+    if argument not in ("", "preview"):
+        raise UsageError(f'Unknown argument "{argument}".', "Write /compact or /compact preview.")
     older = find_older_messages(app.chat)
     if not older:
         yield Notice(app.words("compact.nothing"))

@@ -53,11 +53,15 @@ def _find_model(app: App, name: str) -> str:
     return str(matches[0]) if len(matches) == 1 and not Path(name).exists() else name
 
 
-@command("/system", usage="[TEXT]")
+@command("/system", usage="[TEXT | reset]")
 async def choose_system(app: App, argument: str) -> EventStream:
-    """Show or replace the system prompt; replacing it requires a new prefill of the whole prompt."""
+    """Show or replace the system prompt, or use that of the configuration again.
+
+    Replacing it requires a new prefill of the whole prompt.
+    """
     if argument:
-        app.chat.settings = replace(app.chat.settings, system=argument)
+        system = app.settings.system if argument == "reset" else argument
+        app.chat.settings = replace(app.chat.settings, system=system)
         yield Notice(app.words("model.system_changed"))
     else:
         yield Page(app.chat.settings.system or app.chat.prompt_words("prompt.system"))

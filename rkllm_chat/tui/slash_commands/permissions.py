@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...calls.tool_names import shown_names
+from ...calls.tool_names import shown_names, similar_names
 from ...chat.app import App
 from ...config.policy import matches_patterns
 from ...config.project_trust import TrustStore
 from ...core.errors import UsageError
 from ...core.events import Table
+from ...core.messages import SEPARATOR
 from .registry import EventStream, command
 
 _WILDCARDS = frozenset("*?[")
@@ -57,6 +58,8 @@ def change_rule(app: App, action: str, pattern: str) -> None:
     if action not in ("allow", "deny", "forget") or not pattern:
         what = "An action (allow, deny or forget) and a pattern are required."
         raise UsageError(what, "For example: /permissions allow board__*")
+    if action != "forget":
+        _check_pattern(app, pattern)
     allow, deny = (tuple(one for one in rules if one != pattern) for rules in (policy.allow, policy.deny))
     if action == "forget" and (allow, deny) == (policy.allow, policy.deny):
         raise UsageError(f'There is no rule "{pattern}".', "/permissions lists the rules.")
@@ -67,6 +70,19 @@ def change_rule(app: App, action: str, pattern: str) -> None:
     )
     app.chat.settings = replace(app.chat.settings, policy=policy)
     store_rule(app.server_approval.trust_store, action, pattern)
+
+
+def _check_pattern(app: App, pattern: str) -> None:
+    """Raise UsageError for the name of a tool that no server has; a server that is not open may have it."""
+    tools = app.toolbox.toolbox.tools
+    if _WILDCARDS & set(pattern) or any(matches_patterns(tool, (pattern,)) for tool in tools):
+        return
+    server, separator, _ = pattern.partition(SEPARATOR)
+    is_open = any(tool.server == server for tool in tools)
+    if separator and not is_open and any(one.name == server for one in app.settings.servers):
+        return
+    near = ", ".join(similar_names(pattern, tools))
+    raise UsageError(f'There is no tool "{pattern}".', f"Did you mean {near}?" if near else "/tools lists the tools.")
 
 
 def store_rule(trust_store: TrustStore, action: str, pattern: str) -> None:

@@ -5,11 +5,12 @@ Commands yield events, as turns do, and print nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from ...chat.app import App
+from ...core.errors import UsageError
 from ...core.events import Event, Notice
 
 EventStream = AsyncGenerator[Event, None]
@@ -70,10 +71,22 @@ def escape_message(text: str) -> str:
 
 
 def run(app: App, line: str) -> EventStream:
-    """Return the events of a command line; an unknown name yields a notice."""
+    """Return the events of a command line; an unknown name yields a notice.
+
+    Raises:
+        UsageError: The command takes no argument, and there is one.
+    """
     name, _, argument = line.strip().partition(" ")
     entry = find(name)
+    if entry and argument and not entry.usage:
+        raise UsageError(f"{entry.names[0]} takes no argument.", f"Write {entry.names[0]} alone.")
     return entry.run(app, argument.strip()) if entry else report_unknown(app, name)
+
+
+def suggest_nearest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a hint that names the known word closest to `word`, or `otherwise` if none is close."""
+    closest = get_close_matches(word.lower(), known, 1, MIN_SIMILARITY)
+    return f"Did you mean {closest[0]}?" if closest else otherwise
 
 
 def leaves(line: str) -> bool:

@@ -212,6 +212,14 @@ async def _show_log(app: App, name: str) -> EventStream:
     yield Page(f"{_shorten_home(connection.log_file)}\n{text}")
 
 
+async def _review_tools(app: App, name: str) -> EventStream:
+    """Show the changed tools of all servers, or of one, and ask whether to accept them."""
+    if name:
+        _find_server(app, name)
+    async for event in review_tools(app, name):
+        yield event
+
+
 def _shorten_home(path: Path) -> str:
     """Return a path with the home folder written as `~`."""
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
@@ -239,5 +247,5 @@ _ACTIONS: dict[str, Callable[[App, str], EventStream]] = {
     "schema": _show_schema,
     "log": _show_log,
     "auth": manage_login,
-    "review": review_tools,
+    "review": _review_tools,
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...chat.app import App
 from ...chat.sessions import SessionSummary, list_sessions
 from ...chat.turn import Turn
-from ...core.errors import ChatError
+from ...core.errors import ChatError, UsageError
 from ...core.events import Event, Notice, Table
 from ...storage.export import EXPORTS, export_conversation
 from ...storage.session_records import HistoryEdited
@@ -86,11 +86,11 @@ async def export_session(app: App, argument: str) -> AsyncGenerator[Event, None]
     """
     words, messages = app.words, app.sessions.redacted_entries
     format_name, path = _choose_export(argument, app.sessions.name or "talk")
-    if not messages:
-        yield Notice(words("commands.nothing_said"))
-        return
     if format_name not in EXPORTS:
         yield Notice(words("commands.no_form", form=format_name, forms=", ".join(EXPORTS)))
+        return
+    if not messages:
+        yield Notice(words("commands.nothing_said"))
         return
     text = export_conversation(format_name, app.sessions.name or "talk", messages, words)
     try:
@@ -111,7 +111,7 @@ def _write_new(path: Path, data: bytes) -> None:
 def _choose_export(argument: str, name: str) -> tuple[str, Path]:
     """Return the format and the path that the argument selects; each has a default."""
     first, _, rest = argument.partition(" ")
-    if first in EXPORTS or (first and "." not in first and rest):
+    if first in EXPORTS or (first and not {".", "/"} & set(first)):
         return first, Path(rest.strip() or f"{name}.{first}").expanduser()
     path = Path(argument or f"{name}.md").expanduser()
     return path.suffix.removeprefix(".") or "md", path
@@ -128,6 +128,8 @@ async def start_session(app: App, _argument: str) -> AsyncGenerator[Event, None]
 @command("/replay", usage="[all]", suggest=_suggest_all)
 async def replay_steps(app: App, argument: str) -> AsyncGenerator[Event, None]:
     """Run the next recorded step of the replayed session, or all remaining ones."""
+    if argument not in ("", "all"):
+        raise UsageError(f'Unknown argument "{argument}".', "Write /replay or /replay all.")
     if app.replay is None:
         yield Notice(app.words("commands.no_replay"))
         return

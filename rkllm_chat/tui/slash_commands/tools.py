@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing
 from typing import Any
 
@@ -25,16 +25,22 @@ from ...prompt.tool_listing import first_line, render_tool
 from ..status_line import format_seconds
 from .registry import EventStream, command
 
+_MODES = ("on", "off", "only")
+
 
 async def _suggest_tools(app: App, _typed: str) -> Sequence[str]:
     """Return completions for /tools."""
     connections = app.servers.connections if app.servers else ()
-    return ["on", "off", "all", "none", "forget", *connections, *shown_names(app.toolbox.toolbox.tools)]
+    return [*_MODES, "all", "none", "forget", *connections, *shown_names(app.toolbox.toolbox.tools)]
 
 
-@command("/tools", usage="[[on|off] all|none|1,3,5-8|SERVER|TOOL ... | forget]", suggest=_suggest_tools)
+@command(
+    "/tools",
+    usage="[SERVER|TOOL ... | on|off|only SERVER|TOOL|1,5-8 ... | all | none | forget]",
+    suggest=_suggest_tools,
+)
 async def show_tools(app: App, argument: str) -> EventStream:
-    """List the tools with their cost; with words, select which ones are on."""
+    """List the tools with their cost, all of them or those that are named, or select which ones are on."""
     if argument == "forget":
         yield Notice(_reset_usage_counts(app))
         return
@@ -42,8 +48,7 @@ async def show_tools(app: App, argument: str) -> EventStream:
     if not tools:
         yield Notice(app.words("commands.no_tools"))
         return
-    if argument:
-        _enable_tools(app, tools, argument.replace(",", " ").split())
+    listed = set(tools) if not argument else _select_tools(app, tools, argument.replace(",", " ").split())
     signature_tokens = {
         name: count_text_in_prompt(app.chat, render_tool(name, tool, FORMATS[app.chat.call_format]))
         for name, tool in tools.items()
@@ -60,6 +65,7 @@ async def show_tools(app: App, argument: str) -> EventStream:
             first_line(tool.description),
         )
         for number, (name, tool) in enumerate(tools.items(), 1)
+        if name in listed
     ]
     columns = next(iter(costs.values()))
     head = tuple(app.words(f"tools.{key}") for key in ("number", "on", "server", "name", *columns, "about"))
@@ -117,13 +123,25 @@ def _reset_usage_counts(app: App) -> str:
         raise ConfigError(f"The usage counts of the tools cannot be reset: {explain_open_error(error)}.") from None
 
 
-def _enable_tools(app: App, tools: Mapping[str, Tool], words: list[str]) -> None:
-    """Enable or disable tools by words. Raises UsageError for a word that matches none."""
-    everything = {tool.full_name for tool in tools.values()}
-    mode = words.pop(0) if words[0] in ("on", "off") else ""
+def _select_tools(app: App, tools: Mapping[str, Tool], words: list[str]) -> Set[str]:
+    """Enable or disable tools by words; names alone change nothing.
+
+    Returns:
+        The displayed names of the tools to list.
+
+    Raises:
+        UsageError: A word matches no tool, or none follows `on`, `off` or `only`.
+    """
+    mode = words.pop(0) if words[0] in _MODES else ""
+    if mode and not words:
+        raise UsageError(f"/tools {mode} needs the tools.", f"For example: /tools {mode} {next(iter(tools))}")
     selected = {tool.full_name for word in words for tool in match_tools(tools, word)}
+    if not mode and not all(word in ("all", "none") or word[0].isdecimal() for word in words):
+        return {name for name, tool in tools.items() if tool.full_name in selected}
+    everything = {tool.full_name for tool in tools.values()}
     off = app.toolbox.disabled & everything
     app.toolbox.disabled = {"on": off - selected, "off": off | selected}.get(mode, everything - selected)
+    return tools.keys()
 
 
 def match_tools(tools: Mapping[str, Tool], word: str) -> list[Tool]:
