@@ -391,6 +391,7 @@ _MAX_ANNOUNCED = 5
 _CHANGE_KEYS = {
     ChangeKind.OPENED: "servers.open",
     ChangeKind.GONE: "servers.gone",
+    ChangeKind.FAILED: "servers.failed",
     ChangeKind.QUARANTINED: "servers.held",
 }
 
@@ -441,17 +442,17 @@ class _ServerEvents:
         self.notify(self._words("servers.log", server=server, level=level, text=text))
 
     def _announce(self, change: ServerChange) -> None:
-        """Announce quarantined tools, and servers that open late, exit, or return."""
+        """Announce quarantined tools, and servers that open or fail late, exit, or return."""
         is_late = time.monotonic() - self._started_at > SERVER_START_WAIT_S
         is_news = change.kind is ChangeKind.QUARANTINED
         if change.kind is ChangeKind.GONE:
             self._unopened.add(change.server)
             is_news = is_late
-        elif change.kind is ChangeKind.OPENED and change.server in self._unopened:
+        elif change.kind in (ChangeKind.OPENED, ChangeKind.FAILED) and change.server in self._unopened:
             self._unopened.discard(change.server)
             is_news = is_late
         if is_news:
-            self.notify(self._words(_CHANGE_KEYS[change.kind], server=change.server))
+            self.notify(self._words(_CHANGE_KEYS[change.kind], server=change.server, error=change.error))
 
 
 def _make_handlers(

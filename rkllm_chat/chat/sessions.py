@@ -114,8 +114,7 @@ class SessionManager:
         """Resume a session and report its state to the user.
 
         Args:
-            wanted: Session id, or "newest" for the newest session of the current directory, else of all; "" does
-                nothing.
+            wanted: Session id, or "newest" for the newest session of the current directory; "" does nothing.
 
         Raises:
             ChatError: There is no such session, or the directory cannot be trusted.
@@ -228,17 +227,16 @@ def _describe_damage(contents: SessionContents, words: Words) -> list[str]:
 
 
 def _find_newest(directory: SessionDirectory, folder: str) -> str:
-    """Return the most recently written session of a directory, else of all; "" if there is none.
+    """Return the most recently written session of a directory; "" if there is none.
 
     Raises:
         ConfigError: The directory of sessions cannot be trusted.
     """
-    ids = directory.list_ids()
-    for name in ids[:_MAX_SEARCHED]:
+    for name in directory.list_ids()[:_MAX_SEARCHED]:
         setup = rebuild_conversation(_read_entries(directory, name, _SETUP_PREFIX)).setup
         if setup and setup.folder == folder:
             return name
-    return ids[0] if ids else ""
+    return ""
 
 
 def list_sessions(directory: SessionDirectory, search: str, limit: int) -> list[SessionSummary]:

@@ -20,6 +20,8 @@ from .settings import ServerConfig, Settings, read_toml
 from .trust_rules import Origin
 
 DEFAULT_CONFIG_PATH = Path("mcp_config.toml")
+BOARD_ENTRY = '[[servers]]\nname = "board"\ncommand = "rkllm-chat"\nargs = ["serve", "board"]\ntrust = "trusted"\n'
+"""Entry of the board server that ships, which is used without an entry only if no file defines a server."""
 _TABLE_HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 

@@ -43,6 +43,8 @@ class ChangeKind(Enum):
 
     OPENED = "opened"
     GONE = "gone"
+    FAILED = "failed"
+    """It could not be started."""
     UNSANDBOXED = "unsandboxed"
     """It runs without a sandbox because there can be none."""
     TOOLS = "tools"
@@ -67,6 +69,7 @@ class ServerChange:
         left_out: Tools that cannot be used, with the reason, a key of the language table "hidden".
         list_fault: Why its list of tools is unusable, or "".
         listed_tools: Number of tools that it lists.
+        error: Why it could not be started, for FAILED.
     """
 
     server: str
@@ -75,6 +78,7 @@ class ServerChange:
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     list_fault: str = ""
     listed_tools: int = 0
+    error: str = ""
 
 
 @dataclass(frozen=True)

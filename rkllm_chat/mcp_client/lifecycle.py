@@ -233,6 +233,8 @@ class ServerLifecycle(AdvertisedTools):
                 self._machine.undo_legacy(first_error)
         if not self.is_ready:
             self._machine.mark_start_failed(time.monotonic())
+            if self.error and not self._closing.is_set():
+                self.handlers.on_change(ServerChange(self.config.name, ChangeKind.FAILED, error=str(self.error)))
 
     async def _run_owner(self) -> None:
         """Run the owner task until the server is open or has failed."""

@@ -20,6 +20,7 @@ from ..chat.app import App, Frontend, SettingsSource, open_app
 from ..chat.attachments import send_message
 from ..chat.model_loading import make_loading_event
 from ..chat.server_approval import ServerApproval
+from ..chat.transcript import iter_last_turns
 from ..config.settings import Settings
 from ..core import i18n as language
 from ..core.errors import ChatError
@@ -31,6 +32,25 @@ from ..core.version import __version__
 from . import slash_commands as commands
 from .completion import LineCompleter
 from .status_source import StatusSource
+
+
+class _GuardedFileHistory(FileHistory):
+    """Input history in a file; a line that cannot be written stays in memory, and the first failure is reported.
+
+    Attributes:
+        on_error: Called with the reason of the first failure.
+    """
+
+    on_error: Callable[[str], object] | None = None
+
+    def store_string(self, string: str) -> None:
+        """Append a line to the file."""
+        try:
+            super().store_string(string)
+        except OSError as error:
+            if self.on_error:
+                self.on_error(f"{os.fsdecode(self.filename)}: {explain_open_error(error)}")
+            self.on_error = None
 
 
 class Face(Frontend, Protocol):
@@ -98,6 +118,8 @@ async def run_chat(
                 face.show(Notice(words("repl.exposed", path=path, entry=key)))
             if trouble:
                 face.show(Notice(words("repl.no_history", trouble=trouble)))
+            elif isinstance(history, _GuardedFileHistory):
+                history.on_error = lambda reason: face.show(Notice(words("repl.no_history", trouble=reason)))
             face.show(make_loading_event(settings, state))
             for path, name in settings.ignored:
                 face.show(Notice(words("trust.ignored", file=path, name=name)))
@@ -113,6 +135,8 @@ async def run_chat(
                     await face.run_command(line[1:])
                 elif await show_stream(partial(_run_line, ready, line, words), words, face, status_source):
                     break
+            if ready.done() and not ready.exception() and (name := ready.result().sessions.name):
+                face.show(Notice(words("sessions.resume_with", name=name)))
         if ready.done():
             ready.result()
         ready.cancel()
@@ -143,6 +167,8 @@ async def _announce(
         face.close_input()
         raise
     status_source.app, app.source = app, source
+    for event in iter_last_turns(app.chat):
+        face.show(event)
     for line in welcome_lines(app):
         face.show(Notice(line))
     app.prefiller.start()
@@ -155,7 +181,7 @@ async def cancel_opening(opening: asyncio.Future[App]) -> None:
     await asyncio.wait([opening])
 
 
-def _open_history(state: Path) -> tuple[FileHistory | InMemoryHistory, str]:
+def _open_history(state: Path) -> tuple[_GuardedFileHistory | InMemoryHistory, str]:
     """Open the input history.
 
     Returns:
@@ -167,7 +193,7 @@ def _open_history(state: Path) -> tuple[FileHistory | InMemoryHistory, str]:
         os.close(open_private(path))
     except OSError as error:
         return InMemoryHistory(), f"{path}: {explain_open_error(error)}"
-    return FileHistory(str(path)), ""
+    return _GuardedFileHistory(str(path)), ""
 
 
 def welcome_lines(app: App) -> list[str]:

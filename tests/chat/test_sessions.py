@@ -54,7 +54,8 @@ def test_one_turn_for_a_script_leaves_no_session(program: Run, script: Script, s
 def test_a_script_continues_the_newest_session(program: Run, script: Script, shelf: SessionDirectory) -> None:
     model = ("--model", script("Hello."), *ALONE)
     first = program("-p", "one", "--continue", *model, "--output-format", "json")
-    assert json.loads(first.stdout)["result"]["notices"] == ["There is no saved session yet; a new one was started."]
+    (notice,) = json.loads(first.stdout)["result"]["notices"]
+    assert notice.startswith("This folder has no saved session; a new one was started.")
     second = program("-p", "two", "--continue", *model)
     (name,) = shelf.list_ids()
     assert f"Session {name} was resumed (turns so far: 1). Last message: one" in second.stderr
@@ -66,21 +67,23 @@ def test_a_script_continues_the_newest_session(program: Run, script: Script, she
         assert f'There is no session "{other}". Similar: {name}' in done.stderr
 
 
-def test_the_newest_session_of_this_folder_comes_before_one_of_another(
+def test_a_session_of_another_folder_is_not_continued(
     script: Script, shelf: SessionDirectory, environment: dict[str, str], tmp_path: Path
 ) -> None:
     here, other = tmp_path / "work", tmp_path / "other"
     other.mkdir()
     command = [*PROGRAM, "--continue", "--model", str(here / script("Hello.")), *ALONE, "-p"]
-    for line, folder in (("here", here), ("there", other)):  # no session of the other folder: it resumes the newest
-        assert run([*command, line], env=environment, cwd=folder).returncode == 0
+    assert run([*command, "here"], env=environment, cwd=here).returncode == 0
     (first,) = shelf.list_ids()
-    assert texts(shelf, first) == ["here", "Hello.", "there", "Hello."]
+    assert b"no saved session" in run([*command, "there"], env=environment, cwd=other).stderr
+    assert texts(shelf, first) == ["here", "Hello."]
+    (second,) = {*shelf.list_ids()} - {first}
+    (shelf.path / f"{second}.jsonl").unlink()
     moved = (shelf.path / f"{first}.jsonl").read_text("utf-8").replace(str(here), str(other))
     (shelf.path / "250101-0000.jsonl").write_text(moved, "utf-8")
     assert run([*command, "again"], env=environment, cwd=other).returncode == 0
     assert texts(shelf, "250101-0000")[-2:] == ["again", "Hello."]
-    assert len(texts(shelf, first)) == 4
+    assert len(texts(shelf, first)) == 2
 
 
 def test_the_conversation_before_a_kill_is_restored(open_chat: OpenChat, shelf: SessionDirectory) -> None:
@@ -91,10 +94,13 @@ def test_the_conversation_before_a_kill_is_restored(open_chat: OpenChat, shelf: 
     os.kill(screen.process.pid, signal.SIGKILL)
     assert screen.wait_for_end() == -signal.SIGKILL
     assert texts(shelf) == ["hi", "Hello.", "a story"]
-    again = open_chat("--no-servers --continue", *replies)
+    again = open_chat("--no-servers --continue", "Hello again.")
     again.wait_for("was resumed (turns so far: 2). Last message: a story")
-    again.enter("hi again", "◆ Hello.")
-    assert texts(shelf) == ["hi", "Hello.", "a story", "…", "hi again", "Hello."]
+    lines = again.enter("hi again", "◆ Hello again.")
+    assert lines[lines.index("> hi") :][:4] == ["> hi", "◆ Hello.", "> a story", "◆ …"]
+    assert texts(shelf) == ["hi", "Hello.", "a story", "…", "hi again", "Hello again."]
+    again.leave()
+    again.wait_for(f"rkllm-chat --resume {shelf.list_ids()[0]}")
 
 
 def test_a_partial_answer_is_kept(open_chat: OpenChat, shelf: SessionDirectory) -> None:
@@ -276,7 +282,7 @@ def test_the_edits_of_commands_are_kept_by_a_resume(open_chat: OpenChat, shelf: 
         screen.enter(line, text)
     screen.leave()
     again, notices = make_chat(["Four."]), list[str]()
-    SessionManager(shelf, again, notices.append).open("newest")
+    SessionManager(shelf, again, notices.append).open(shelf.list_ids()[0])
     summary = ["Summary of our talk so far: The first in short.", "I remember."]
     assert [message.text for message in again.history] == [*summary, "second", "Two again."]
     assert any("turns so far: 2" in line for line in notices)

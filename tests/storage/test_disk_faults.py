@@ -126,6 +126,20 @@ def test_the_chat_follows_no_link_and_shows_a_notice(
         assert list(target.iterdir()) == [] if target.is_dir() else target.read_text("utf-8") == "theirs\n"
 
 
+def test_a_line_that_the_input_history_cannot_keep_is_sent(
+    open_screen: OpenScreen, script: Script, state: Path
+) -> None:
+    screen = open_screen("--model", script("One.", "Two."), "--no-servers", size=(200, 40))
+    screen.wait_for_prompt()
+    (state / "history").unlink()
+    (state / "history").mkdir()
+    screen.enter("first", "◆ One.")
+    lines = screen.enter("second", "◆ Two.")
+    assert sum("The input history is not available" in line for line in lines) == 1
+    screen.type("\x1b[A")
+    screen.wait_until(lambda: "> second" in screen.lines()[-3:], "the line from memory")
+
+
 @pytest.mark.slow
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
     acting: Path, open_screen: OpenScreen, environment: dict[str, str]

@@ -65,6 +65,20 @@ def test_neither_prompt_nor_message_waits_for_a_server_that_hangs_at_its_start(
     screen.leave()
 
 
+@pytest.mark.slow
+def test_a_server_that_fails_after_the_first_prompt_is_reported_with_its_reason(
+    open_chat: OpenChat, folder: Path
+) -> None:
+    (folder / "go").touch()
+    command = ["sh", "-c", "while [ -e go ]; do sleep 0.1; done; echo no disk >&2; exit 7"]
+    options = write_servers(folder, "late.toml", {"late": command}, connect_s=60)
+    screen = open_chat(options, "Hello.", size=(100, 40))
+    screen.wait_for("[MCP: Server 'late' is still starting]")
+    (folder / "go").unlink()
+    screen.wait_for("[MCP: Server 'late' could not be started: ")
+    screen.wait_for("/mcp restart late tries again]")
+
+
 def test_waiting_for_the_first_server_can_be_stopped(
     open_screen: OpenScreen, script: Callable[..., str], folder: Path
 ) -> None:
@@ -143,16 +157,19 @@ def test_a_warning_of_a_server_is_shown(open_chat: OpenChat, folder: Path) -> No
 def test_a_server_is_added_switched_off_and_on_and_removed(open_chat: OpenChat, folder: Path) -> None:
     config = folder / "mcp_config.toml"
     screen = open_chat("", "Hello.")
+    screen.enter("/mcp remove board", "by hand")
     screen.enter(
         f"/mcp add harbour -- {sys.executable} {Path(__file__).with_name('harbour.py')}", "harbour  open  5 tools"
     )
     screen.enter("/mcp disable harbour", "harbour  off")
     screen.enter("/mcp enable harbour")
-    screen.enter("/tools only harbour", "5 of 16 tools are on")
+    lines = screen.enter("/tools only harbour", "5 of 16 tools are on")
+    assert not any("configuration has changed" in line for line in lines), "the chat knows its own edit"
     assert 'name = "harbour"' in config.read_text(encoding="utf-8")
+    screen.enter("/mcp reload", "board    open", "harbour  open")
     screen.enter("/mcp remove harbour", "Server 'harbour' was removed from mcp_config.toml.")
     assert "harbour" not in config.read_text(encoding="utf-8")
-    screen.enter("/mcp remove board", "by hand")
+    screen.enter("/mcp remove board", "Server 'board' was removed from mcp_config.toml.")
 
 
 def test_the_configuration_is_read_again(open_chat: OpenChat, harbour: Path) -> None:

@@ -14,6 +14,7 @@ from ...calls.tool_names import find_tools, shown_names
 from ...chat.app import App
 from ...config import editor as configfile
 from ...config.files import find_origin
+from ...config.loader import BOARD_SERVER
 from ...config.settings import ServerConfig
 from ...core.errors import ServerNotFoundError, UsageError
 from ...core.events import Notice, Page, Table
@@ -147,14 +148,23 @@ async def add_server(app: App, rest: str) -> EventStream:
     if any(existing.name == server.name for existing in app.settings.servers):
         raise UsageError(f'A server "{server.name}" already exists.', "Choose another name.")
     entry = configfile.render_entry(server)
+    if BOARD_SERVER in app.settings.servers:
+        entry = f"{configfile.BOARD_ENTRY}\n{entry}"
     configfile.append_entry(configfile.plan_addition(entry, server.name))
     yield Notice(app.words("servers.added", server=server.name, path=configfile.DEFAULT_CONFIG_PATH))
     path = str(configfile.DEFAULT_CONFIG_PATH)
     server = replace(server, source=path, origin=find_origin(path, os.environ))
     app.server_approval.accept_server(server)
+    _acknowledge_edit(app)
     await app.apply_servers((*app.settings.servers, server))
     async for event in _list_servers(app, ""):
         yield event
+
+
+def _acknowledge_edit(app: App) -> None:
+    """Keep an edit of ours from being reported as a change of the configuration."""
+    if app.source:
+        app.source.has_changed()
 
 
 def _parse_server(text: str) -> ServerConfig:
@@ -177,6 +187,7 @@ async def remove_server(app: App, name: str) -> EventStream:
     """Stop a server and delete it from the configuration that defines it."""
     server = _find_server(app, name)
     configfile.remove_server(name, Path(server.source))
+    _acknowledge_edit(app)
     await app.apply_servers(tuple(other for other in app.settings.servers if other.name != name))
     yield Notice(app.words("servers.removed", server=name, path=server.source))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ...chat.app import App
 from ...chat.sessions import SessionSummary, list_sessions
+from ...chat.transcript import iter_last_turns
 from ...chat.turn import Turn
 from ...core.errors import ChatError, UsageError
 from ...core.events import Event, Notice, Table
@@ -74,6 +75,8 @@ async def resume_session(app: App, argument: str) -> AsyncGenerator[Event, None]
         else:
             for line in app.sessions.resume(name):
                 yield Notice(line)
+            for event in iter_last_turns(app.chat):
+                yield event
     except ChatError as error:
         yield Notice(str(error))
 
