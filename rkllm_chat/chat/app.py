@@ -468,7 +468,7 @@ def _make_handlers(
     return ClientHandlers(
         sample=Sampler(find_backend, settings, words, frontend.confirm),
         elicit=Elicitation(frontend, words),
-        roots=(Path.cwd(),),
+        default_root=Path.cwd(),
         on_log=events.on_log,
         on_change=events.on_change,
         log_in=login,

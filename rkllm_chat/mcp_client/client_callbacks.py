@@ -19,6 +19,7 @@ from mcp_types import (
 )
 from pydantic import FileUrl
 
+from ..config.settings import ServerConfig
 from ..config.value_checks import LOG_LEVELS
 from ..core.errors import ProtocolError
 from ..core.sanitize import sanitize_line
@@ -37,7 +38,7 @@ class ClientCallbacks:
     """The client callbacks for one server; requests without a handler are not offered (`client_arguments`).
 
     Args:
-        server: The server's name.
+        config: The server.
         handlers: The front end's handlers.
         on_change: Called with what changed.
         reporters: Calls in progress by progress token; their deadlines pause while a question is answered.
@@ -46,13 +47,14 @@ class ClientCallbacks:
 
     def __init__(
         self,
-        server: str,
+        config: ServerConfig,
         handlers: ClientHandlers,
         on_change: OnChange,
         reporters: Mapping[str, ProgressReporter],
         write_log: Callable[[str], None],
     ) -> None:
-        self._server, self._handlers, self._on_change = server, handlers, on_change
+        self._server, self._handlers, self._on_change = config.name, handlers, on_change
+        self._roots = handlers.find_roots(config)
         self._reporters, self._write_log = reporters, write_log
         self._log_rate = RateLimit(_MAX_LOGS_PER_SECOND, 1.0)
         self._open_questions = 0
@@ -64,7 +66,7 @@ class ClientCallbacks:
             arguments |= {"sampling_callback": self.sample, "sampling_capabilities": SamplingCapability()}
         if self._handlers.elicit:
             arguments["elicitation_callback"] = self.elicit
-        if self._handlers.roots:
+        if self._roots:
             arguments["list_roots_callback"] = self.list_roots
         return arguments
 
@@ -82,9 +84,7 @@ class ClientCallbacks:
 
     async def list_roots(self, _context: Any) -> ListRootsResult:
         """Answer a roots request."""
-        return ListRootsResult(
-            roots=[Root(uri=FileUrl(path.as_uri()), name=path.name) for path in self._handlers.roots]
-        )
+        return ListRootsResult(roots=[Root(uri=FileUrl(path.as_uri()), name=path.name) for path in self._roots])
 
     async def handle_log(self, params: Any) -> None:
         """Write a log message to the server's log file; warnings and above also go to the front end."""

@@ -6,6 +6,7 @@ A capability is declared only if there is a handler for it (MCP 2025-11-25, life
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -88,7 +89,7 @@ class ClientHandlers:
     Attributes:
         sample: Answers a sampling request with the conversation's model; None means declined.
         elicit: Fills in a form or shows a URL.
-        roots: Folders that a server may learn.
+        roots: Folders to announce to every server as MCP roots.
         on_log: Called with server, level ("warning" and above) and text.
         on_change: Called with each change at a server.
         log_in: Called with server, URL to visit and reason. Returns the address where the visit ended, or "" to cancel.
@@ -99,6 +100,7 @@ class ClientHandlers:
         login_lock: Lock that keeps one login open at a time.
         check_start: Called with a server before each start; raises ConfigError if the user has not accepted it as it is
             now. What a link leads to may have changed since the last start.
+        default_root: Without `roots`, the folder to announce to a program on this machine whose arguments name none.
     """
 
     sample: SampleHandler | None = None
@@ -112,3 +114,16 @@ class ClientHandlers:
     secrets: Redactor = field(default_factory=Redactor, compare=False)
     login_lock: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False)
     check_start: Callable[[ServerConfig], None] = ignore
+    default_root: Path | None = None
+
+    def find_roots(self, server: ServerConfig) -> tuple[Path, ...]:
+        """Return the folders to announce to a server as MCP roots.
+
+        Servers such as `server-filesystem` replace the folders of their arguments by the roots, so these folders are
+        announced.
+        """
+        if self.roots or self.default_root is None or not server.command:
+            return self.roots
+        base = Path(server.cwd).expanduser().absolute()
+        named = (os.path.normpath(base / argument) for argument in server.args)
+        return tuple(Path(path) for path in named if os.path.isdir(path)) or (self.default_root,)  # noqa: PTH112  # long names raise nothing

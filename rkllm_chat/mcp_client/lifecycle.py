@@ -364,14 +364,15 @@ class ServerLifecycle(AdvertisedTools):
 
     def _open_transport(self) -> RecordingTransport:
         self._transport = make_transport(self.config, self.log_file)
-        self._transport.login, self._transport.roots = self.login, tuple(map(str, self.handlers.roots))
+        self._transport.login = self.login
+        self._transport.roots = tuple(map(str, self.handlers.find_roots(self.config)))
         self._transport.secrets = self.handlers.secrets
         return RecordingTransport(self._transport)
 
     def _make_client(self, recorder: RecordingTransport | None) -> Client:
         is_legacy = self._machine.is_legacy or (self._transport is not None and self._transport.mode == "legacy")
         callbacks = ClientCallbacks(
-            self.config.name, self.handlers, self.on_unsolicited_change, self._reporters, self._write_log
+            self.config, self.handlers, self.on_unsolicited_change, self._reporters, self._write_log
         )
         return Client(
             recorder or self._source,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from rkllm_chat.mcp_client.toolbox import Toolbox
+from stage import Screen
 
 from .servers import WAIT_S, Face, call, npm, pypi, read_data, with_box
 
@@ -58,6 +60,24 @@ def test_the_roots_of_the_client_replace_the_folders_it_was_started_with(folder:
     assert with_box(config, tmp_path, None, ask) == before
     told = with_box(config, tmp_path, Face(roots=(tmp_path / "root",)), ask_soon)
     assert told == f"Allowed directories:\n{tmp_path / 'root'}"
+
+
+@pytest.mark.slow
+def test_the_chat_lets_it_write_the_folder_of_its_arguments(
+    folder: Path, tmp_path: Path, script: Callable[..., str], open_screen: Callable[..., Screen]
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    server = npm("filesystem", str(files))
+    (folder / "own.toml").write_text(
+        f"[[servers]]\nname = 'files'\ncommand = 'node'\nargs = {json.dumps(server.args)}\n", encoding="utf-8"
+    )
+    screen = open_screen("--model", script("Yes."), "--config", "own.toml", size=(200, 40))
+    screen.wait_for("1/1 servers", WAIT_S)
+    screen.wait_for_prompt()
+    screen.enter("/call list_allowed_directories", f"{files}")
+    screen.enter(f"/call write_file path={files}/note.txt content=hello", "Successfully wrote to")
+    assert (files / "note.txt").read_text(encoding="utf-8") == "hello"
 
 
 def test_what_is_remembered_is_there_in_the_next_session_and_as_a_resource(tmp_path: Path) -> None:
