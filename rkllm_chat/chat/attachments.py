@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from ..mcp_client.toolbox import Toolbox
     from .app import App
 
-_MENTION = re.compile(r"(?<!\S)@(\S+)")
+_MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
+_FILE_NAME = re.compile(r".*(?:[/\\]|\.[A-Za-z]\w{0,7}$)")
+"""A mention that is meant as a file: a path, or a name with a suffix."""
 _ESCAPED_MENTION = re.compile(r"(?<!\S)@(?=@\S)")
 URI_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 _MAX_FILE_BYTES = 4 << 20
@@ -44,7 +46,14 @@ async def send_message(app: App, line: str) -> AsyncGenerator[Event, None]:
     attached, app.attachments = [*app.attachments, *fetched], []
     for attachment in fetched:
         yield Notice(describe_attachment(app, attachment))
-    text = _append_attachments(app, _ESCAPED_MENTION.sub("", line), attached)
+    for name in _find_missing_files(line):
+        yield Notice(app.words("attach.missing", name=name))
+    shown = _truncate_attachments(app, attached)
+    for attachment, shortened in zip(attached, shown, strict=True):
+        if shortened != attachment.text:
+            size = len(shortened.encode("utf-8", errors="replace"))
+            yield Notice(app.words("attach.shortened", name=attachment.name, kept=size, size=attachment.size))
+    text = _append_attachments(app, _ESCAPED_MENTION.sub("", line), attached, shown)
     async with aclosing(Turn(app.chat).run(text)) as turn:
         async for event in turn:
             yield event
@@ -62,7 +71,8 @@ def expand_message(app: App, line: str) -> str | None:
         URI_PATTERN.fullmatch(name) or not _is_small(name) or _find_question(name)[0] for name in names
     ):
         return None
-    return _append_attachments(app, line, [*app.attachments, *map(_read_file, names)])
+    attached = [*app.attachments, *map(_read_file, names)]
+    return _append_attachments(app, line, attached, _truncate_attachments(app, attached))
 
 
 def _is_small(name: str) -> bool:
@@ -72,24 +82,32 @@ def _is_small(name: str) -> bool:
         return False
 
 
-def _append_attachments(app: App, line: str, attached: Sequence[Attachment]) -> str:
-    """Append the attachments to a line, truncated to their budget."""
+def _truncate_attachments(app: App, attached: Sequence[Attachment]) -> list[str]:
+    """Return the texts of the attachments, truncated to their common budget."""
     if not attached:
-        return line
-    truncated = compute_result_budget(app.chat, Usage()).truncate_results(
-        [Message("tool", attachment.text) for attachment in attached], 0
-    )
-    fenced = (_fence(app, attachment, message.text) for attachment, message in zip(attached, truncated, strict=True))
-    return "\n\n".join([line, *fenced])
+        return []
+    texts = [Message("tool", attachment.text) for attachment in attached]
+    return [message.text for message in compute_result_budget(app.chat, Usage()).truncate_results(texts, 0)]
+
+
+def _append_attachments(app: App, line: str, attached: Sequence[Attachment], texts: Sequence[str]) -> str:
+    """Append the texts of the attachments to a line."""
+    return "\n\n".join([line, *(_fence(app, one, text) for one, text in zip(attached, texts, strict=True))])
 
 
 def find_mentions(line: str) -> list[str]:
-    """Return the URIs and existing paths that a line mentions after @.
+    """Return the URIs and existing paths that a line mentions after @; a path with blanks is quoted.
 
     >>> find_mentions("mail me@example.org about @board://status, please")
     ['board://status']
     """
     return list(dict.fromkeys(filter(None, map(_read_mention, _MENTION.finditer(line)))))
+
+
+def _find_missing_files(line: str) -> list[str]:
+    """Return the mentions that look like files, and are none."""
+    missing = (_name_of(match) for match in _MENTION.finditer(line) if not _read_mention(match))
+    return [name for name in dict.fromkeys(missing) if _FILE_NAME.fullmatch(name) and not name.startswith("@")]
 
 
 def escape_mentions(text: str, is_escaped: Callable[[int], bool]) -> str:
@@ -101,11 +119,16 @@ def escape_mentions(text: str, is_escaped: Callable[[int], bool]) -> str:
 
 def _read_mention(match: re.Match[str]) -> str:
     """Return the URI or the existing path of a mention, else ""."""
-    name = match[1].rstrip(_TRAILING)
+    name = _name_of(match)
     try:
         return name if URI_PATTERN.fullmatch(name) or Path(name).expanduser().exists() else ""
     except (OSError, RuntimeError, ValueError):  # a name that is too long, an unknown user, a NUL
         return ""
+
+
+def _name_of(match: re.Match[str]) -> str:
+    """Return what a mention names, without its quotes or the punctuation that follows it."""
+    return match["quoted"] or match["plain"].rstrip(_TRAILING)
 
 
 def _find_question(name: str) -> tuple[str, str]:

@@ -143,7 +143,7 @@ def test_a_session_is_exported_and_continued_in_the_form_that_it_was_written_in(
     log.close()
     chat = make_chat([])  # of a model that is of no family
     sessions = SessionManager(shelf, chat, print)
-    sessions.open("newest")
+    sessions.open(shelf.list_ids()[0])
     sessions.close()
     assert [message.role for message in chat.history] == ["user", "assistant", *["tool"] * len(row.calls)]
 

@@ -13,6 +13,7 @@ from rkllm_chat.chat.attachments import send_message
 from rkllm_chat.chat.context import count_tokens
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.settings import Generation
+from rkllm_chat.core.events import Event, Notice
 from rkllm_chat.core.messages import Message
 from stage import collect
 
@@ -57,3 +58,36 @@ def test_a_short_attachment_leaves_its_share_to_a_long_one(folder: Path) -> None
     beside, _ = send_attachments(folder, 0, big=200_000, short=100)
     assert beside["short"] == 100
     assert beside["big"] > 0.9 * alone["big"]
+
+
+def send(folder: Path, line: str) -> tuple[list[Event], str]:
+    """Return the events of a message, and the prompt that the model got; "" for none."""
+
+    async def play() -> tuple[list[Event], str]:
+        async with open_scripted_app(folder, ["Yes."], context_tokens=WINDOW) as app:
+            events = await collect(send_message(app, line))
+            return events, backend_of(app.chat).prompts[-1][-1].text if backend_of(app.chat).prompts else ""
+
+    return asyncio.run(play())
+
+
+def notices(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+def test_a_name_with_blanks_is_quoted_and_a_file_that_is_missing_is_named(folder: Path) -> None:
+    (folder / "to buy.txt").write_text("rope", encoding="utf-8")
+    events, prompt = send(folder, 'See @"to buy.txt", @nosuch.txt and ask @anna or mail@husum.example.')
+    assert "rope" in prompt and "[Attached: to buy.txt] 4 bytes" in notices(events)
+    assert [line for line in notices(events) if "no file" in line] == [
+        "There is no file nosuch.txt; the text was sent as it is."
+    ]
+
+
+def test_a_file_that_is_shortened_is_reported_with_its_sizes(folder: Path) -> None:
+    (folder / "big").write_text("x" * 100_000, encoding="utf-8")
+    events, prompt = send(folder, "@big")
+    (line,) = (line for line in notices(events) if "shortened" in line)
+    kept = int(line.split()[-6])
+    assert line.startswith("big was shortened from 100000 to") and 1000 < kept < 100_000
+    assert abs(prompt.count("x") - kept) < 200
