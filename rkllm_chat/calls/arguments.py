@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core.errors import ValidationError
 from .schema.coerce import coerce
-from .schema.resolve import BudgetedSchema, BudgetExceededError, expand_schema, properties_of, spend_steps
+from .schema.resolve import BudgetedSchema, BudgetExceededError, Node, properties_of, spend_steps
 from .schema.validate import is_valid, iter_errors
 from .schema.wording import Violation, describe_type
 
@@ -57,7 +57,7 @@ def validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) 
     original = dict(arguments)
     try:
         root = BudgetedSchema(schema, MAX_STEPS)
-        coerced, coercions = coerce(original, root, root)
+        coerced, coercions = coerce(original, Node(root))
         valid = ValidatedArguments(coerced, coercions) if isinstance(coerced, dict) else ValidatedArguments(original)
         violation = _find_violation(valid.arguments, root)
         message = _shorten(_write_message(violation, valid.arguments, root)) if violation else ""
@@ -88,7 +88,7 @@ def _write_message(violation: Violation, arguments: Mapping[str, Any], schema: M
     """Write one sentence: the argument, what was expected, what was given."""
     path, message = violation.path, violation.message
     subject = f'Argument "{".".join(map(str, path))}"' if path else "The arguments"
-    declared = properties_of(expand_schema(schema, schema)) if len(path) == 1 else {}
+    declared = properties_of(Node(schema).merged()) if len(path) == 1 else {}
     if violation.kind == "required" and path[0] in declared:
         return f"{subject} {message}{_describe_missing(str(path[0]), declared, arguments, schema)}."
     if violation.kind == "additionalProperties" and declared and not violation.suggestion:
@@ -104,7 +104,7 @@ def _describe_missing(
     """Describe a missing argument and the unknown one that may have been meant for it."""
     unknown = [other for other in arguments if other not in declared and len(other) <= _MAX_NAME_LENGTH]
     similar = get_close_matches(name, unknown, n=1)
-    expected = describe_type(declared[name], schema)
+    expected = describe_type(Node(declared[name], schema))
     return f" ({expected})" + (f', and "{similar[0]}" is not known' if similar else "")
 
 

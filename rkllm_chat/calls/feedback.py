@@ -17,18 +17,8 @@ from ..core.messages import Tool
 from .arguments import MAX_STEPS
 from .formats import Format
 from .schema.coerce import coerce
-from .schema.resolve import (
-    BudgetedSchema,
-    BudgetExceededError,
-    enum_values,
-    expand_schema,
-    item_schema,
-    list_variants,
-    properties_of,
-    required_of,
-    type_of,
-)
-from .schema.validate import is_valid
+from .schema.resolve import BudgetedSchema, BudgetExceededError, Node
+from .schema.validate import allows
 from .tool_names import find_tools, shown_name
 
 _MAX_COPIED_LENGTH = 80
@@ -97,42 +87,33 @@ def build_example_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[st
 
     Given values stay if they are short and valid. Empty if the schema takes too many steps to read.
     """
-    root = BudgetedSchema(tool.schema, MAX_STEPS)
     try:
-        variant = list_variants(root, root)[0]
-        known, required = properties_of(variant), required_of(variant)
-        names = [name for name in known if name in required or name in arguments][:_MAX_ARGUMENTS]
-        return {name: _choose_example(known[name], arguments.get(name), root) for name in names}
+        variant = Node(BudgetedSchema(tool.schema, MAX_STEPS)).variants()[0]
+        names = [name for name in variant.properties if name in variant.required or name in arguments][:_MAX_ARGUMENTS]
+        return {name: _choose_example(variant.part(variant.properties[name]), arguments.get(name)) for name in names}
     except (BudgetExceededError, RecursionError):
         return {}
 
 
-def _choose_example(schema: Any, original: Any, root: BudgetedSchema) -> Any:
-    value, _ = coerce(original, schema, root)
+def _choose_example(node: Node, original: Any) -> Any:
+    value, _ = coerce(original, node)
     is_short = value is not None and len(json.dumps(value)) <= _MAX_COPIED_LENGTH
-    return value if is_short and is_valid(value, schema, root) else _build_example(schema, root)
+    return value if is_short and allows(node, value) else _build_example(node)
 
 
-def _build_example(schema: Any, root: BudgetedSchema, depth: int = 0) -> Any:
+def _build_example(node: Node, depth: int = 0) -> Any:
     """Return an example value for a schema: its own example or default, else a placeholder of its type."""
-    merged = expand_schema(schema, root)
-    examples = merged.get("examples")
-    offered = [
-        *(examples if isinstance(examples, list) else ()),
-        *([merged["default"]] if "default" in merged else ()),
-    ]
-    if valid := [value for value in offered if value is not None and is_valid(value, schema, root)]:
-        return valid[0]
-    variant = list_variants(schema, root)[0]
-    if choices := enum_values(variant):
-        return choices[0]
-    match type_of(variant):
+    for value in node.examples():
+        if value is not None and allows(node, value):
+            return value
+    variant = node.variants()[0]
+    if variant.enum:
+        return variant.enum[0]
+    match variant.type:
         case "array":
-            return [_build_example(item_schema(variant, 0), root, depth + 1)] if depth < _MAX_DEPTH else []
+            return [_build_example(variant.item(0), depth + 1)] if depth < _MAX_DEPTH else []
         case "object":
-            known = properties_of(variant) if depth < _MAX_DEPTH else {}
-            return {
-                name: _build_example(known[name], root, depth + 1) for name in required_of(variant) if name in known
-            }
+            known = {name: variant.properties[name] for name in variant.required if name in variant.properties}
+            return {name: _build_example(variant.part(known[name]), depth + 1) for name in known if depth < _MAX_DEPTH}
         case kind:
             return {"integer": 1, "number": 1, "boolean": True, "null": None}.get(kind, "...")

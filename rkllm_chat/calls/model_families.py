@@ -16,7 +16,7 @@ from ..core.messages import Tool
 from .arguments import MAX_STEPS
 from .formats import FORMATS, Format, select_formats
 from .scanner import Scanner
-from .schema.resolve import BudgetedSchema, BudgetExceededError, list_variants, properties_of
+from .schema.resolve import BudgetedSchema, BudgetExceededError, Node
 from .tool_names import find_tools
 
 AUTO = "auto"
@@ -261,8 +261,8 @@ def make_scanner(
 
     def parameters_of(name: str) -> set[str]:
         try:
-            schemas = [BudgetedSchema(tool.schema, MAX_STEPS) for tool in find_tools(name, tools)]
-            return {key for schema in schemas for one in list_variants(schema, schema) for key in properties_of(one)}
+            roots = [Node(BudgetedSchema(tool.schema, MAX_STEPS)) for tool in find_tools(name, tools)]
+            return {key for root in roots for key in root.property_names()}
         except (BudgetExceededError, RecursionError):
             return set()
 

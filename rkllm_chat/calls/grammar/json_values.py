@@ -18,15 +18,7 @@ from typing import Any
 
 from ..arguments import remove_patterns
 from ..json_repair import RESERVED_WORDS
-from ..schema.resolve import (
-    BudgetedSchema,
-    enum_values,
-    item_schema,
-    list_variants,
-    properties_of,
-    required_of,
-    type_of,
-)
+from ..schema.resolve import BudgetedSchema, Node, Variant
 from ..schema.validate import is_valid
 from .gbnf import NO_MATCH, SPACE, GrammarRules, any_of, literal, none_of, one_literal_of, one_of, repeat
 from .number_ranges import Bound, integers, numbers
@@ -34,6 +26,7 @@ from .text_values import TextStyle, write_text
 
 _MAX_FREE_DEPTH = 8
 _MAX_STEPS = 20_000
+_ANY = Variant({}, {})
 _SEPARATOR = f'"," {SPACE}'
 _GEMMA_QUOTE = "<escape>"
 _HEX = "[0-9a-fA-F]"
@@ -67,7 +60,7 @@ class JsonStyle:
     def write_arguments(self, rules: GrammarRules, schema: Mapping[str, Any]) -> str | None:
         """Return the expression of a tool's arguments as an object; None if no arguments are valid."""
         values = JsonRules(rules, schema, self)
-        return one_of(values.object(variant) for variant in values.argument_variants())
+        return one_of(map(values.object, values.argument_variants()))
 
 
 def write_json(value: Any) -> str:
@@ -104,74 +97,75 @@ class JsonRules:
 
     def __init__(self, rules: GrammarRules, schema: Mapping[str, Any], style: JsonStyle) -> None:
         self.rules = rules
-        self.root = BudgetedSchema(remove_patterns(schema), _MAX_STEPS)
+        self.root = Node(BudgetedSchema(remove_patterns(schema), _MAX_STEPS))
         self.style = style
         self._named: dict[str, str | None] = {}
 
-    def write_value(self, schema: Any) -> str | None:
+    def write_value(self, node: Node) -> str | None:
         """Return the expression of a value; a recursive schema becomes a recursive rule."""
-        key = json.dumps(schema)
+        key = json.dumps(node.schema)
         if key not in self._named:
             name = self._named[key] = self.rules.reserve()
-            body = one_of(self.variant(variant) for variant in list_variants(schema, self.root))
+            body = one_of(map(self.variant, node.variants()))
             self.rules.define(name, body or NO_MATCH)
             self._named[key] = name if body else None
         return self._named[key]
 
-    def argument_variants(self) -> list[dict[str, Any]]:
+    def argument_variants(self) -> list[Variant]:
         """Return the variants of the tool's arguments; a tool that declares no arguments takes none."""
-        variants = list_variants(self.root, self.root)
-        return [{"properties": {}, **variant} for variant in variants if type_of(variant) in ("object", "")]
+        variants = [variant for variant in self.root.variants() if variant.type in ("object", "")]
+        return [Variant({"properties": {}, **variant.schema}, variant.root) for variant in variants]
 
-    def variant(self, variant: Mapping[str, Any]) -> str | None:
+    def variant(self, variant: Variant) -> str | None:
         """Return the expression of a variant: a schema without unions and with at most one type."""
         choices = self.allowed_values(variant)
         if choices is not None:
             return one_literal_of(dict.fromkeys(map(self.style.write, choices), "")) if choices else None
-        return _WRITERS[type_of(variant)](self, variant)
+        return _WRITERS[variant.type](self, variant)
 
-    def allowed_values(self, variant: Mapping[str, Any]) -> list[Any] | None:
+    def allowed_values(self, variant: Variant) -> list[Any] | None:
         """Return the enumerated values that satisfy the other keywords; None if no values are enumerated."""
-        word = "const" if "const" in variant else "enum"
-        others = {key: value for key, value in variant.items() if key != word}
-        named = enum_values(variant)
-        return None if named is None else [choice for choice in named if is_valid(choice, others, self.root)]
+        if variant.enum is None:
+            return None
+        word = "const" if "const" in variant.schema else "enum"
+        others = {key: value for key, value in variant.schema.items() if key != word}
+        return [choice for choice in variant.enum if is_valid(choice, others, variant.root)]
 
-    def text(self, variant: Mapping[str, Any]) -> str:
+    def text(self, variant: Variant) -> str:
         """Return the expression of a string."""
         text = write_text(self.rules, self.style.text, *size_limits(variant, "Length"))
         return self.rules.add(f"{literal(self.style.opening)} {text}")
 
-    def integer(self, variant: Mapping[str, Any]) -> str | None:
+    def integer(self, variant: Variant) -> str | None:
         """Return the expression of an integer within its bounds."""
         expression = integers(_lower(variant), _upper(variant))
         return expression and self.rules.add(expression)
 
-    def number(self, variant: Mapping[str, Any]) -> str | None:
+    def number(self, variant: Variant) -> str | None:
         """Return the expression of a number within its bounds."""
         expression = numbers(_lower(variant), _upper(variant))
         return expression and self.rules.add(expression)
 
-    def boolean(self, _leaf: Mapping[str, Any]) -> str:
+    def boolean(self, _leaf: Variant) -> str:
         """Return the expression of true and false."""
         return self.rules.add('"true" | "false"')
 
-    def null(self, _leaf: Mapping[str, Any]) -> str:
+    def null(self, _leaf: Variant) -> str:
         """Return the expression of null."""
         return '"null"'
 
-    def array(self, variant: Mapping[str, Any]) -> str | None:
+    def array(self, variant: Variant) -> str | None:
         """Return the expression of a list."""
         least, most = size_limits(variant, "Items")
         items = self._items(variant, 0, least, most)
         return None if items is None else f'"[" {SPACE} {items} {SPACE} "]"'
 
-    def _items(self, variant: Mapping[str, Any], index: int, least: int, most: int | None) -> str | None:
+    def _items(self, variant: Variant, index: int, least: int, most: int | None) -> str | None:
         """Return the expression of the items from `index` on, starting with the comma if there is one."""
         nothing = None if index < least else ""
         if most is not None and index >= most:
             return nothing
-        item = self.write_value(item_schema(variant, index))
+        item = self.write_value(variant.item(index))
         if item is None:
             return nothing
         comma = f"{_SEPARATOR} " if index else ""
@@ -183,21 +177,21 @@ class JsonRules:
             return nothing
         return f"{comma}{item} {following}" if nothing is None else f"({comma}{item} {following})?"
 
-    def object(self, variant: Mapping[str, Any]) -> str | None:
+    def object(self, variant: Variant) -> str | None:
         """Return the expression of an object."""
         members = self._members(variant)
         return None if members is None else f'"{{" {SPACE} {members} {SPACE} "}}"'
 
-    def _members(self, variant: Mapping[str, Any]) -> str | None:
+    def _members(self, variant: Variant) -> str | None:
         """Return the expression of the members, in the schema's order."""
         additional = self.undeclared_member(variant)
         if not (schemas := declared_members(variant)):
             return self._free_members(additional, *size_limits(variant, "Properties"))
         started = f"({_SEPARATOR} {additional})*" if additional else ""
         first: str | None = f"({additional} {started})?" if additional else ""
-        required = required_of(variant)
+        required = variant.required
         for name, schema in reversed(schemas.items()):
-            value = self.write_value(schema)
+            value = self.write_value(variant.part(schema))
             if value is None and name in required:
                 return None
             if value is None:
@@ -215,9 +209,9 @@ class JsonRules:
         more = repeat(self.rules, f"{_SEPARATOR} {additional}", max(least - 1, 0), None if most is None else most - 1)
         return f"{additional} {more}" if least else f"({additional} {more})?"
 
-    def undeclared_member(self, variant: Mapping[str, Any]) -> str | None:
+    def undeclared_member(self, variant: Variant) -> str | None:
         """Return the expression of a member with an undeclared name; None if the schema does not ask for any."""
-        value = self.write_value(undeclared_schema(variant))
+        value = self.write_value(variant.part(undeclared_schema(variant)))
         return value and self.rules.add(f'{self._undeclared_name(declared_members(variant))} ":" {SPACE} {value}')
 
     def _undeclared_name(self, declared: Iterable[str] = ()) -> str:
@@ -226,12 +220,12 @@ class JsonRules:
             word = self.rules.add("[A-Za-z0-9_]")
             return name_except(["", *declared, *RESERVED_WORDS], word, allowed=f"{ascii_letters}_")
         if not declared:
-            return self.text({})
+            return self.text(_ANY)
         plain = self.rules.add(none_of(style.text.special))
         name = name_except(declared, plain, style.text.special)
         return f"{literal(style.opening)} {name} {literal(style.text.closing)}"
 
-    def anything(self, _leaf: Mapping[str, Any]) -> str:
+    def anything(self, _leaf: Variant) -> str:
         """Return the expression of any value, nested at most `_DEEPEST_FREE` levels."""
         return self.free_value(_MAX_FREE_DEPTH)
 
@@ -240,7 +234,7 @@ class JsonRules:
 
         A small model could open brackets without end.
         """
-        plain = f'{self.text({})} | {self.number({})} | "true" | "false" | "null"'
+        plain = f'{self.text(_ANY)} | {self.number(_ANY)} | "true" | "false" | "null"'
         if not depth:
             return self.rules.add(plain)
         inner = self.free_value(depth - 1)
@@ -250,7 +244,7 @@ class JsonRules:
         return self.rules.add(f"{plain} | {listed} | {named}")
 
 
-_WRITERS: dict[str, Callable[[JsonRules, Mapping[str, Any]], str | None]] = {
+_WRITERS: dict[str, Callable[[JsonRules, Variant], str | None]] = {
     "string": JsonRules.text,
     "integer": JsonRules.integer,
     "number": JsonRules.number,
@@ -262,27 +256,25 @@ _WRITERS: dict[str, Callable[[JsonRules, Mapping[str, Any]], str | None]] = {
 }
 
 
-def declared_members(variant: Mapping[str, Any]) -> dict[str, Any]:
+def declared_members(variant: Variant) -> dict[str, Any]:
     """Return the declared members of an object, and those that are required without being declared."""
-    additional = variant.get("additionalProperties", True)
-    return {
-        **properties_of(variant),
-        **{name: additional for name in required_of(variant) if name not in properties_of(variant)},
-    }
+    additional = variant.schema.get("additionalProperties", True)
+    return {**variant.properties, **{name: additional for name in variant.required if name not in variant.properties}}
 
 
-def undeclared_schema(variant: Mapping[str, Any]) -> Any:
+def undeclared_schema(variant: Variant) -> Any:
     """Return the schema of undeclared members; False if none are allowed, or none are asked for."""
-    return variant.get("additionalProperties", not declared_members(variant) and "properties" not in variant)
+    asked_for = not declared_members(variant) and "properties" not in variant.schema
+    return variant.schema.get("additionalProperties", asked_for)
 
 
-def _first_items(variant: Mapping[str, Any]) -> list[Any]:
+def _first_items(variant: Variant) -> list[Any]:
     """Return the items with a schema of their own."""
-    first = variant["items"] if isinstance(variant.get("items"), list) else variant.get("prefixItems")
+    first = variant.get("items") if isinstance(variant.get("items"), list) else variant.get("prefixItems")
     return first if isinstance(first, list) else []
 
 
-def size_limits(variant: Mapping[str, Any], what: str) -> tuple[int, int | None]:
+def size_limits(variant: Variant, what: str) -> tuple[int, int | None]:
     """Return the minimum and the maximum of `what` ("Length", "Items", "Properties"); None for no maximum."""
     least, most = (_whole_of(variant.get(word + what)) for word in ("min", "max"))
     return least or 0, most
@@ -299,19 +291,19 @@ def _number_of(value: Any) -> Decimal | None:
     return Decimal(repr(value)) if isinstance(value, int) or isfinite(value) else None
 
 
-def _lower(variant: Mapping[str, Any]) -> Bound | None:
+def _lower(variant: Variant) -> Bound | None:
     """Return the larger of the lower bounds."""
     bounds = _bounds(variant, "minimum", "exclusiveMinimum")
     return max(bounds, key=lambda bound: (bound.value, bound.is_open), default=None)
 
 
-def _upper(variant: Mapping[str, Any]) -> Bound | None:
+def _upper(variant: Variant) -> Bound | None:
     """Return the smaller of the upper bounds."""
     bounds = _bounds(variant, "maximum", "exclusiveMaximum")
     return min(bounds, key=lambda bound: (bound.value, not bound.is_open), default=None)
 
 
-def _bounds(variant: Mapping[str, Any], closed: str, opened: str) -> list[Bound]:
+def _bounds(variant: Variant, closed: str, opened: str) -> list[Bound]:
     inclusive, exclusive = _number_of(variant.get(closed)), _number_of(variant.get(opened))
     is_open = variant.get(opened) is True  # until draft 4
     return [

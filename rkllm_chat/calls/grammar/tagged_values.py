@@ -14,7 +14,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from ..formats.tag_syntax import VALUE_ENDS, WRONG_ENDS
-from ..schema.resolve import enum_values, list_variants, required_of, type_of
+from ..schema.resolve import Node, Variant
 from .gbnf import GAP, GrammarRules, literal, none_of, one_literal_of, one_of, repeat, spaced
 from .json_values import (
     ESCAPE,
@@ -85,17 +85,17 @@ class ArgumentTags:
         excluded = ends if self.is_raw else (*ends, _CDATA)
         return TextStyle(self.closing, controls=True, excluded=excluded, leads=tuple(leads))
 
-    def _members(self, values: JsonRules, variant: Mapping[str, Any]) -> str | None:
+    def _members(self, values: JsonRules, variant: Variant) -> str | None:
         parts: list[str] = []
         schemas = declared_members(variant)
         for name, schema in schemas.items():
-            value = self._value(values, schema) if self._can_carry(name) else None
-            if value is None and name in required_of(variant):
+            value = self._value(values, variant.part(schema)) if self._can_carry(name) else None
+            if value is None and name in variant.required:
                 return None
             if value is not None:
                 member = f"{self._opening(literal(self.write_name(name)))} {value} {GAP}"
-                parts.append(member if name in required_of(variant) else f"({member})?")
-        additional = self._value(values, undeclared_schema(variant))
+                parts.append(member if name in variant.required else f"({member})?")
+        additional = self._value(values, variant.part(undeclared_schema(variant)))
         if additional is not None:
             plain = values.rules.add(none_of(_NAME_MARKS))
             name = values.rules.add(name_except(["", *schemas], plain, _NAME_MARKS))
@@ -112,10 +112,10 @@ class ArgumentTags:
         """Tell whether the name of an argument is read back as it is written."""
         return not self.is_raw or (name.strip().strip("\"'") == name and not {*name} & {*"<>"})
 
-    def _value(self, values: JsonRules, schema: Any) -> str | None:
+    def _value(self, values: JsonRules, node: Node) -> str | None:
         """Return the expression of a value with its end tag; any text, if the schema allows any text."""
-        variants = list_variants(schema, values.root)
-        if any(_takes_any_text(variant) for variant in variants):
+        variants = node.variants()
+        if any(map(_takes_any_text, variants)):
             text = write_text(values.rules, self._free_text)
             return text if self.is_raw else f"({text} | {self._cdata(values.rules)})"
         return one_of(self._variant(values, variant) for variant in variants)
@@ -123,11 +123,11 @@ class ArgumentTags:
     def _cdata(self, rules: GrammarRules) -> str:
         return f"{literal(_CDATA)} {write_text(rules, _END_CDATA)} {literal(self.closing)}"
 
-    def _variant(self, values: JsonRules, variant: Mapping[str, Any]) -> str | None:
+    def _variant(self, values: JsonRules, variant: Variant) -> str | None:
         choices = values.allowed_values(variant)
         if choices is not None:
             return self._one_of(values, choices)
-        if type_of(variant) == "string":
+        if variant.type == "string":
             return self._limited_text(values.rules, *size_limits(variant, "Length"))
         expression = values.variant(variant)
         return expression and self._beside_or_on_lines(values.rules.add(expression))
@@ -173,12 +173,9 @@ class ArgumentTags:
         )
 
 
-def _takes_any_text(variant: Mapping[str, Any]) -> bool:
-    return (
-        type_of(variant) in ("string", "")
-        and enum_values(variant) is None
-        and size_limits(variant, "Length") == (0, None)
-    )
+def _takes_any_text(variant: Variant) -> bool:
+    is_text = variant.type in ("string", "") and variant.enum is None
+    return is_text and size_limits(variant, "Length") == (0, None)
 
 
 def _write_escaped(value: Any) -> str:

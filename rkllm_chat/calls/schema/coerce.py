@@ -1,147 +1,190 @@
-"""Coerce values to the types of a JSON Schema where that is lossless.
+"""Coerce values to the types of a JSON Schema: JSON values where that is lossless, and texts of a command line.
 
 A valid value stays as it is, so a text stays a text whatever it looks like. Of several variants, the first that the
-value can be converted to is taken. Where a schema does not restrict a value, it stays: whether a text is the text of a
-list or was meant as text cannot be known. Invalid values are not rejected here but in `arguments.py`.
+value can be converted to is taken. Where a schema does not restrict a JSON value, it stays: whether a text is the text
+of a list or was meant as text cannot be known. Invalid values are not rejected here but in `arguments.py`.
+
+One-shot commands import this module, so it does not import `typing`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from enum import Enum, auto
 from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Any
 
 from ...core.strict_json import parse_strict_json
-from ..python_parser import parse_literal
-from .resolve import (
-    additional_schema,
-    enum_values,
-    item_schema,
-    json_equal,
-    list_variants,
-    properties_of,
-    required_of,
-    type_of,
-)
-from .validate import TYPE_PREDICATES, is_number, is_valid
+from .resolve import Node, Variant, json_equal
+from .validate import TYPE_PREDICATES, allows, is_number
+from .wording import describe_type, quote_value
 
+TYPE_CHECKING = False  # importing typing costs 2 ms
 if TYPE_CHECKING:
+    from typing import Any
+
     from .wording import ValuePath
 
+    Coerced = tuple[Any, tuple[str, ...]]
+    """A value, and what was changed in it: "a.0.b: text to integer"."""
+
+# Patterns are compiled at their first use: compiling all of them takes half the time of a one-shot call.
+_INTEGER = r"[+-]?[0-9]+"
+_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _MAX_EXACT_FLOAT = 2**53
 """Each larger float represents more than one whole number."""
 
-Coerced = tuple[Any, tuple[str, ...]]
-"""A value, and what was changed in it: "a.0.b: text to integer"."""
+
+class _Strictness(Enum):
+    """How a value is read."""
+
+    MODEL = auto()
+    """A JSON value, in which texts may stand for other values, as JSON or Python."""
+    TYPED = auto()
+    """A text that a user typed where no text is accepted: `+5`, `TRUE`."""
+    EXACT = auto()
+    """A text that may stay one: any other type must be written as JSON writes it, so `007` is not the number 7."""
 
 
-def coerce(value: Any, schema: Any, root: Mapping[str, Any], path: ValuePath = ()) -> Coerced:
-    """Convert a value to the type that a schema expects, if that is lossless; else as near to it as possible.
+_MODEL, _TYPED, _EXACT = _Strictness
+
+
+def coerce(value: Any, node: Node, path: ValuePath = ()) -> Coerced:
+    """Convert a JSON value to the type that a schema expects, if that is lossless; else as near to it as possible.
 
     Args:
         value: A JSON value.
-        schema: The schema of the value.
-        root: The document that references resolve against.
+        node: The schema of the value.
         path: Path of the value, for the notes.
 
     Raises:
         BudgetExceededError: The step budget of a `BudgetedSchema` root is spent.
         RecursionError: The schema is nested too deep.
     """
-    if not isinstance(schema, Mapping):
+    if not isinstance(node.schema, Mapping):
         return value, ()
-    if is_valid(value, schema, root):
-        return _floats_to_integers(value, schema, root, path) if _contains_whole_float(value) else (value, ())
-    variants = list_variants(schema, root)
+    if allows(node, value):
+        return _floats_to_integers(value, node, path) if _contains_whole_float(value) else (value, ())
+    return _convert_by_variants(value, node, node.variants(), _MODEL, path) or (value, ())
+
+
+def parse_text(text: str, node: Node) -> Any:
+    """Convert a text of a command line to a value of the schema.
+
+    A text that looks like a JSON list or object is tried as one before it is tried as a string. The returned value may
+    violate other constraints, such as a maximum or an enum.
+
+    Raises:
+        ValueError: The text has none of the accepted types; the message completes a sentence that begins with the flag.
+    """
+    variants = node.variants()
+    is_text = any(variant.type == "string" and variant.enum is None for variant in variants)
+    if text[:1] in ("[", "{"):
+        variants.sort(key=lambda variant: variant.type not in ("array", "object"))
+    if converted := _convert_by_variants(text, node, variants, _EXACT if is_text else _TYPED, ()):
+        return converted[0]
+    raise ValueError(f"must be {describe_type(node)}, not {quote_value(text)}{_explain_json_error(text, variants)}")
+
+
+def _explain_json_error(text: str, variants: list[Variant]) -> str:
+    """Return why a text is not the list or object that the schema requires."""
+    types = {variant.type for variant in variants} & {"array", "object"}
+    if types and text.lstrip()[:1] in ("[", "{"):
+        try:
+            parse_strict_json(text)
+        except ValueError as error:
+            return f" ({error})"
+    return " (it is written as JSON)" if types == {"object"} else ""
+
+
+def _convert_by_variants(
+    value: Any, node: Node, variants: list[Variant], how: _Strictness, path: ValuePath
+) -> Coerced | None:
+    """Return the first conversion that is valid, else the first one; None if there is none."""
     nearest: Coerced | None = None
-    for read in (_convert, _wrap_in_list):
-        for candidate in chain.from_iterable(read(value, variant, root, path) for variant in variants):
-            if is_valid(candidate[0], schema, root):
+    for convert in (_convert, _wrap_in_list):
+        for candidate in chain.from_iterable(convert(value, variant, how, path) for variant in variants):
+            if allows(node, candidate[0]):
                 return candidate
             nearest = nearest or candidate
-    return nearest or (value, ())
+    return nearest
 
 
-def _convert(value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], path: ValuePath) -> Iterator[Coerced]:
-    """Yield conversions of the value to one variant."""
-    type_name, choices = type_of(variant), enum_values(variant)
-    if choices is not None:
-        matching = _choose(value, choices)
-        yield from ((choice, _note(path, value, choice)) for choice in matching)
-        if matching:
-            return
-    if not type_name or TYPE_PREDICATES[type_name](value):
-        yield _coerce_inside(value, variant, root, path)
+def _convert(value: Any, variant: Variant, how: _Strictness, path: ValuePath) -> Iterator[Coerced]:
+    """Yield conversions of the value to one variant, the best first."""
+    yield from ((choice, _note(path, value, choice)) for choice in _choose(value, variant, how))
+    if how is _MODEL and (not variant.type or TYPE_PREDICATES[variant.type](value)):
+        yield _coerce_inside(value, variant, path)
         return
-    for converted in _CONVERSIONS[type_name](value):
-        inner, notes = _coerce_inside(converted, variant, root, path)
+    for converted in _CONVERSIONS[variant.type](value, how):
+        inner, notes = _coerce_inside(converted, variant, path) if how is _MODEL else (converted, ())
         yield inner, (*_note(path, value, converted), *notes)
 
 
-def _wrap_in_list(
-    value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], path: ValuePath
-) -> Iterator[Coerced]:
+def _choose(value: Any, variant: Variant, how: _Strictness) -> Iterator[Any]:
+    """Yield the choice whose JSON text this is, or that is the JSON text of this; from a command line, also this."""
+    if variant.enum is None:
+        return
+    forms = list(_parse(_strip(value, how)) if isinstance(value, str) else _to_text(value, how))
+    for form in forms if how is _MODEL else [value, *forms]:
+        yield from (choice for choice in variant.enum if json_equal(choice, form))
+    if how is not _MODEL and not variant.type:
+        yield from (form for form in forms if not isinstance(form, str))
+
+
+def _wrap_in_list(value: Any, variant: Variant, how: _Strictness, path: ValuePath) -> Iterator[Coerced]:
     """Yield the value as the only entry of a list.
 
-    Only if the list declares its items and the value is a valid one; never for a text that begins like a list or an
-    object.
+    A JSON value only if the list declares its items and the value is a valid one; never a text that begins like a list
+    or an object.
     """
-    items = item_schema(variant, 0)
-    is_broken = isinstance(value, str) and value.lstrip()[:1] in ("[", "{")
-    if type_of(variant) != "array" or not items or value is None or isinstance(value, list) or is_broken:
+    if variant.type != "array":
         return
-    entry, notes = coerce(value, items, root, (*path, 0))
-    if is_valid(entry, items, root):
-        yield [entry], (f"{_format_path(path)}: {_type_word(value)} into list", *notes)
+    item = variant.item(0)
+    is_broken = isinstance(value, str) and value.lstrip()[:1] in ("[", "{")
+    if how is _TYPED:
+        yield [parse_text(value, item)], ()
+    elif how is _MODEL and item.schema and value is not None and not isinstance(value, list) and not is_broken:
+        entry, notes = coerce(value, item, (*path, 0))
+        if allows(item, entry):
+            yield [entry], (f"{_format_path(path)}: {_type_word(value)} into list", *notes)
 
 
-def _coerce_inside(value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], path: ValuePath) -> Coerced:
+def _coerce_inside(value: Any, variant: Variant, path: ValuePath) -> Coerced:
     if isinstance(value, dict):
-        return _coerce_members(value, variant, root, path)
+        return _coerce_members(value, variant, path)
     if not isinstance(value, list):
         return value, ()
-    items = [coerce(item, item_schema(variant, index), root, (*path, index)) for index, item in enumerate(value)]
+    items = [coerce(item, variant.item(index), (*path, index)) for index, item in enumerate(value)]
     return [item for item, _ in items], tuple(one for _, notes in items for one in notes)
 
 
-def _coerce_members(
-    value: dict[str, Any], variant: Mapping[str, Any], root: Mapping[str, Any], path: ValuePath
-) -> Coerced:
+def _coerce_members(value: dict[str, Any], variant: Variant, path: ValuePath) -> Coerced:
     """Coerce the members of an object.
 
     For an optional member, a null that is not valid, and an empty text where none can be, are left out.
     """
-    known, required = properties_of(variant), required_of(variant)
+    known, required = variant.properties, variant.required
     members: dict[str, Any] = {}
     notes: list[str] = []
     for name, item in value.items():
-        child = known[name] if name in known else additional_schema(variant, name, True, root)
-        if name not in required and _is_blank(item) and not _may_be_text(item, child, root):
+        child = variant.part(known[name] if name in known else variant.additional(name))
+        is_blank = isinstance(item, str) and not item.strip()
+        if name not in required and is_blank and not ({"string", ""} & {*child.types()} or allows(child, item)):
             notes.append(f"{_format_path((*path, name))}: empty text left out")
-            continue
-        if name not in required and item is None and not is_valid(None, child, root):
+        elif name not in required and item is None and not allows(child, None):
             notes.append(f"{_format_path((*path, name))}: null left out")
-            continue
-        members[name], more = coerce(item, child, root, (*path, name))
-        notes += more
+        else:
+            members[name], more = coerce(item, child, (*path, name))
+            notes += more
     return members, tuple(notes)
 
 
-def _is_blank(value: Any) -> bool:
-    return isinstance(value, str) and not value.strip()
-
-
-def _may_be_text(value: str, schema: Any, root: Mapping[str, Any]) -> bool:
-    types = {type_of(variant) for variant in list_variants(schema, root)}
-    return bool(types & {"string", ""}) or is_valid(value, schema, root)
-
-
-def _choose(value: Any, choices: list[Any]) -> list[Any]:
-    """Return the choice whose JSON text this is, or that is the JSON text of this."""
-    texts = list(_parse(value.strip())) if isinstance(value, str) else list(_to_text(value))
-    return [choice for choice in choices for text in texts if json_equal(choice, text)][:1]
+def _strip(value: Any, how: _Strictness) -> str:
+    """Return a text as it is read; "" for any other value."""
+    return "" if not isinstance(value, str) else value.strip() if how is _MODEL else value
 
 
 def _parse(text: str) -> Iterator[Any]:
@@ -151,53 +194,76 @@ def _parse(text: str) -> Iterator[Any]:
         return
 
 
-def _to_text(value: Any) -> Iterator[str]:
-    if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
+def _to_text(value: Any, _how: _Strictness) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         yield json.dumps(value)
 
 
-def _to_integer(value: Any) -> Iterator[int]:
-    for number in _to_number(value):
+def _to_integer(value: Any, how: _Strictness) -> Iterator[int]:
+    for number in _to_number(value, how):
         if isinstance(number, int):
             yield number
-        elif number.is_integer() and abs(number) <= _MAX_EXACT_FLOAT:
+        elif how is _MODEL and number.is_integer() and abs(number) <= _MAX_EXACT_FLOAT:
             yield int(number)
 
 
-def _to_number(value: Any) -> Iterator[int | float]:
-    if isinstance(value, str):
-        yield from (number for number in _parse(value.strip()) if is_number(number))
+def _to_number(value: Any, how: _Strictness) -> Iterator[int | float]:
+    text = _strip(value, how)
+    if how is _MODEL:
+        yield from filter(is_number, _parse(text))
+        return
+    is_whole = re.fullmatch(_INTEGER, text)
+    if is_whole or re.fullmatch(_NUMBER, text):
+        try:
+            number = int(text) if is_whole else float(text)
+        except ValueError:  # more than 4300 digits
+            return
+        if (is_whole or isfinite(number)) and (how is _TYPED or repr(number) == text):
+            yield number
 
 
-def _to_boolean(value: Any) -> Iterator[bool]:
-    word = value.strip().lower() if isinstance(value, str) else ""
+def _to_boolean(value: Any, how: _Strictness) -> Iterator[bool]:
+    word = _strip(value, how) if how is _EXACT else _strip(value, how).lower()
     if word in ("true", "false"):
         yield word == "true"
 
 
-def _to_null(value: Any) -> Iterator[None]:
-    if isinstance(value, str) and value.strip() in ("null", "None"):
+def _to_null(value: Any, how: _Strictness) -> Iterator[None]:
+    if _strip(value, how) in {_MODEL: ("null", "None"), _TYPED: ("null",), _EXACT: ()}[how]:
         yield None
 
 
-def _to_list(value: Any) -> Iterator[list[Any]]:
-    yield from (candidate for candidate in _read_container(value) if isinstance(candidate, list))
+def _to_list(value: Any, how: _Strictness) -> Iterator[list[Any]]:
+    yield from (candidate for candidate in _to_container(value, how) if isinstance(candidate, list))
 
 
-def _to_object(value: Any) -> Iterator[dict[str, Any]]:
-    yield from (candidate for candidate in _read_container(value) if isinstance(candidate, dict))
+def _to_object(value: Any, how: _Strictness) -> Iterator[dict[str, Any]]:
+    yield from (candidate for candidate in _to_container(value, how) if isinstance(candidate, dict))
 
 
-def _read_container(value: Any) -> Iterator[Any]:
-    """Yield what a text is as JSON, else as a Python literal."""
-    text = value.strip() if isinstance(value, str) else ""
-    if text[:1] in ("[", "{"):
-        for parse in (parse_strict_json, parse_literal):
+def _to_container(value: Any, how: _Strictness) -> Iterator[Any]:
+    """Yield what a text is as JSON; in a JSON value, else as a Python literal."""
+    text = _strip(value, how)
+    if text.lstrip()[:1] not in ("[", "{"):
+        return
+    try:
+        yield parse_strict_json(text)
+    except ValueError:
+        if how is _MODEL:
+            from ..python_parser import parse_literal
+
             try:
-                yield parse(text)
+                yield parse_literal(text)
             except ValueError:
-                continue
-            return
+                return
+
+
+def _to_anything(value: Any, how: _Strictness) -> Iterator[Any]:
+    """Yield the JSON value of a text, then the text. A number stays text, because it may be a postal code."""
+    yield from (form for form in _parse(_strip(value, how)) if not is_number(form))
+    yield value
 
 
 _CONVERSIONS = {
@@ -208,6 +274,7 @@ _CONVERSIONS = {
     "null": _to_null,
     "array": _to_list,
     "object": _to_object,
+    "": _to_anything,
 }
 
 
@@ -218,20 +285,18 @@ def _contains_whole_float(value: Any) -> bool:
     return isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT_FLOAT
 
 
-def _floats_to_integers(value: Any, schema: Any, root: Mapping[str, Any], path: ValuePath) -> Coerced:
+def _floats_to_integers(value: Any, node: Node, path: ValuePath) -> Coerced:
     """Replace 3.0 by 3 in a valid value where the schema expects whole numbers.
 
     In JSON Schema both are the same number, but many servers reject the float.
     """
-    variants = list_variants(schema, root)
-    types = {type_of(variant) for variant in variants}
+    variants = node.variants()
     if isinstance(value, list | dict):
-        return _coerce_inside(value, variants[0], root, path) if len(variants) == 1 else (value, ())
-    is_whole = _contains_whole_float(value) and types & _NUMERIC_TYPES == {"integer"}
+        return _coerce_inside(value, variants[0], path) if len(variants) == 1 else (value, ())
+    is_whole = {variant.type for variant in variants} & {"integer", "number", ""} == {"integer"}
     return (int(value), _note(path, value, int(value))) if is_whole else (value, ())
 
 
-_NUMERIC_TYPES = {"integer", "number", ""}
 _TYPE_WORDS = {bool: "boolean", int: "integer", float: "number", str: "text", list: "list", dict: "object"}
 
 

@@ -144,12 +144,6 @@ def types_of(schema: Mapping[str, Any]) -> list[str]:
     return [*words, "null"] if words and schema.get("nullable") is True and "null" not in words else words
 
 
-def list_variants(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the variants of a value, in the schema's order: schemas without unions and with at most one type each."""
-    unions = _split_unions(expand_schema(schema, root), root)
-    return list(islice((variant for one in unions for variant in _split_types(one)), _MAX_VARIANTS))
-
-
 def _split_unions(schema: dict[str, Any], root: Mapping[str, Any], depth: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the schema once for each branch of its unions, combined with the keywords beside the union."""
     union = next((word for word in UNIONS if isinstance(schema.get(word), list) and schema[word]), None)
@@ -172,33 +166,11 @@ def _split_types(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {key: value for key, value in schema.items() if key != "type"}
 
 
-def type_of(variant: Mapping[str, Any]) -> str:
-    """Return the type of a variant; "" if it may be anything."""
-    name = variant.get("type", "")
-    return name if name in _TYPES else ""
-
-
-def all_types(schema: Any, root: Mapping[str, Any]) -> list[str]:
-    """Return the types of all variants."""
-    return list(dict.fromkeys(type_of(variant) for variant in list_variants(schema, root)))
-
-
 def enum_values(variant: Mapping[str, Any]) -> list[Any] | None:
     """Return the values that a variant enumerates (`enum`, `const`); None if it enumerates none."""
     if "const" in variant:
         return [variant["const"]]
     return variant["enum"] if isinstance(variant.get("enum"), list) else None
-
-
-def all_enum_values(schema: Any, root: Mapping[str, Any]) -> list[Any]:
-    """Return the values that a schema enumerates, in all variants and, for a list, in its items."""
-    distinct: list[Any] = []
-    for variant in list_variants(schema, root):
-        values = enum_values(variant)
-        if values is None and type_of(variant) == "array" and isinstance(variant.get("items"), Mapping):
-            values = [value for item in list_variants(variant["items"], root) for value in enum_values(item) or ()]
-        distinct += [value for value in values or () if not any(json_equal(value, known) for known in distinct)]
-    return distinct
 
 
 def json_equal(one: Any, other: Any) -> bool:
@@ -210,46 +182,6 @@ def json_equal(one: Any, other: Any) -> bool:
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(json_equal(value, other[key]) for key, value in one.items())
     return bool(one == other)
-
-
-def property_names(schema: Any, root: Mapping[str, Any]) -> list[str]:
-    """Return the property names in all variants of a schema, in its order."""
-    variants = list_variants(schema, root)
-    return list(dict.fromkeys(name for variant in variants for name in properties_of(variant)))
-
-
-def member_schema(schema: Any, name: str, root: Mapping[str, Any], is_open: bool = True) -> Any:
-    """Return the schema of one property; None if the object does not allow that name.
-
-    A property of several variants may be what any of them allows.
-
-    Args:
-        schema: The schema of the object.
-        name: The property.
-        root: The document that references resolve against.
-        is_open: Whether an object that declares nothing about its names allows any.
-    """
-    members: list[Any] = []
-    for variant in list_variants(schema, root):
-        if type_of(variant) not in ("object", ""):
-            continue
-        member = properties_of(variant).get(name)
-        member = additional_schema(variant, name, is_open, root) if member is None else member
-        if member is not None and member is not False and member not in members:
-            members.append(member)
-    return {"anyOf": members} if len(members) > 1 else next(iter(members), None)
-
-
-def additional_schema(variant: Mapping[str, Any], name: str, is_open: bool, root: Mapping[str, Any]) -> Any:
-    """Return the schema of an undeclared property; None if the object does not allow that name."""
-    patterns = variant.get("patternProperties")
-    for pattern, schema in patterns.items() if isinstance(patterns, Mapping) else ():
-        if matches_pattern(pattern, name, root):
-            return schema
-    if "additionalProperties" not in variant and "properties" not in variant and not patterns and is_open:
-        return {}
-    additional = variant.get("additionalProperties")
-    return {} if additional is True else additional if isinstance(additional, Mapping) else None
 
 
 def matches_pattern(pattern: Any, text: str, root: Any) -> bool:
@@ -293,18 +225,133 @@ def item_schema(variant: Mapping[str, Any], index: int) -> Any:
     return {} if items is None or items is True else items
 
 
-def expected_at(path: Iterable[str | int], root: Any) -> Any:
-    """Return what a schema expects at a path in a value, for an error message.
+class Node:
+    """A part of a schema with the document that its references resolve against.
 
-    Returns:
-        The enumerated values, else the types; the declared names, if the path names an unknown property.
+    Attributes:
+        schema: The part; anything but an object says nothing, and False allows no value.
+        root: The document; a `BudgetedSchema` limits the steps of every method.
     """
-    current: Any = root
-    for part in path:
-        variants = list_variants(current, root)
-        inner = item_schema(variants[0], part) if isinstance(part, int) else member_schema(current, part, root)
-        if inner is None:
-            return property_names(current, root)
-        current = inner
-    expected = all_enum_values(current, root) or all_types(current, root)
-    return expected[0] if len(expected) == 1 else expected
+
+    __slots__ = ("root", "schema")
+
+    def __init__(self, schema: Any, root: Any = None) -> None:
+        self.schema = schema
+        self.root: Mapping[str, Any] = schema if root is None else root
+
+    def part(self, schema: Any) -> Node:
+        """Return the node of another part of the document."""
+        return Node(schema, self.root)
+
+    def merged(self) -> dict[str, Any]:
+        """Return the schema with its `$ref` resolved and its `allOf` merged into it."""
+        return expand_schema(self.schema, self.root)
+
+    def variants(self) -> list[Variant]:
+        """Return the variants of a value, in the schema's order."""
+        unions = _split_unions(self.merged(), self.root)
+        variants = (Variant(variant, self.root) for one in unions for variant in _split_types(one))
+        return list(islice(variants, _MAX_VARIANTS))
+
+    def types(self) -> list[str]:
+        """Return the types of all variants."""
+        return list(dict.fromkeys(variant.type for variant in self.variants()))
+
+    def choices(self) -> list[Any]:
+        """Return the values that the schema enumerates, in all variants and, for a list, in its items."""
+        distinct: list[Any] = []
+        for variant in self.variants():
+            values = variant.enum
+            if values is None and variant.type == "array" and isinstance(variant.get("items"), Mapping):
+                values = [value for item in variant.part(variant.get("items")).variants() for value in item.enum or ()]
+            distinct += [value for value in values or () if not any(json_equal(value, known) for known in distinct)]
+        return distinct
+
+    def examples(self) -> list[Any]:
+        """Return the values that the schema gives as examples, then its default."""
+        merged = self.merged()
+        examples = merged.get("examples")
+        offered = [merged["default"]] if "default" in merged else []
+        return [*examples, *offered] if isinstance(examples, list) else offered
+
+    def property_names(self) -> list[str]:
+        """Return the property names in all variants."""
+        return list(dict.fromkeys(name for variant in self.variants() for name in variant.properties))
+
+    def member(self, name: str, is_open: bool = True) -> Node | None:
+        """Return what any variant of the object allows for a property; None if no variant allows the name.
+
+        Args:
+            name: The property.
+            is_open: Whether an object that declares nothing about its names allows any.
+        """
+        members: list[Any] = []
+        for variant in self.variants():
+            if variant.type in ("object", ""):
+                member = variant.properties.get(name)
+                member = variant.additional(name, is_open) if member is None else member
+                if member is not None and member is not False and member not in members:
+                    members.append(member)
+        return self.part({"anyOf": members} if len(members) > 1 else members[0]) if members else None
+
+    def expected_at(self, path: Iterable[str | int]) -> Any:
+        """Return what is expected at a path in a value, for an error message.
+
+        Returns:
+            The enumerated values, else the types; the declared names, if the path names an unknown property.
+        """
+        node: Node = self
+        for part in path:
+            inner = node.variants()[0].item(part) if isinstance(part, int) else node.member(part)
+            if inner is None:
+                return node.property_names()
+            node = inner
+        expected = node.choices() or node.types()
+        return expected[0] if len(expected) == 1 else expected
+
+
+class Variant(Node):
+    """One way a value may be: without references, `allOf` and unions, of at most one type.
+
+    Attributes:
+        schema: Its keywords.
+        type: The type; "" if it may be anything.
+        enum: The enumerated values (`enum`, `const`); None if none are enumerated.
+    """
+
+    __slots__ = ("enum", "type")
+
+    def __init__(self, schema: Mapping[str, Any], root: Any) -> None:
+        super().__init__(schema, root)
+        name = schema.get("type", "")
+        self.type: str = name if name in _TYPES else ""
+        self.enum = enum_values(schema)
+
+    def get(self, keyword: str) -> Any:
+        """Return the value of a keyword, or None."""
+        return self.schema.get(keyword)
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The schemas of the declared properties."""
+        return properties_of(self.schema)
+
+    @property
+    def required(self) -> list[str]:
+        """The names of the required properties."""
+        return required_of(self.schema)
+
+    def item(self, index: int) -> Node:
+        """Return what the item at `index` of a list may be."""
+        return self.part(item_schema(self.schema, index))
+
+    def additional(self, name: str, is_open: bool = True) -> Any:
+        """Return the schema of an undeclared property; None if the object does not allow that name."""
+        patterns = self.get("patternProperties")
+        for pattern, schema in patterns.items() if isinstance(patterns, Mapping) else ():
+            if matches_pattern(pattern, name, self.root):
+                return schema
+        if "additionalProperties" not in self.schema and "properties" not in self.schema and not patterns and is_open:
+            return {}
+        additional = self.get("additionalProperties")
+        return {} if additional is True else additional if isinstance(additional, Mapping) else None

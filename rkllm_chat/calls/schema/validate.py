@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from .resolve import Node
     from .wording import ValuePath
 
     Check = Callable[[Any, Mapping[str, Any], "_Scope"], Iterator[Violation]]
@@ -95,6 +96,11 @@ def _iter_errors(value: Any, schema: Any, scope: _Scope) -> Iterator[Violation]:
 def is_valid(value: Any, schema: Any, root: Any) -> bool:
     """Tell whether a value is valid; arguments as for `iter_errors`."""
     return _is_valid(value, schema, _Scope(root))
+
+
+def allows(node: Node, value: Any) -> bool:
+    """Tell whether a node's schema allows a value."""
+    return is_valid(value, node.schema, node.root)
 
 
 def _is_valid(value: Any, schema: Any, scope: _Scope) -> bool:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from .resolve import enum_values, list_variants, type_of
+from .resolve import Node
 
 TYPE_CHECKING = False  # importing typing costs 2 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
+
+    from .resolve import Variant
 
     ValuePath = tuple[str | int, ...]
 
@@ -41,20 +43,17 @@ TYPE_DESCRIPTIONS = {
 }
 
 
-def describe_type(schema: Any, root: Mapping[str, Any]) -> str:
+def describe_type(node: Node) -> str:
     """Describe what a value may be: "a whole number, or null"."""
-    return _join(_describe_variant(variant, root) for variant in list_variants(schema, root))
+    return _join(map(_describe_variant, node.variants()))
 
 
-def _describe_variant(variant: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -> str:
-    choices = enum_values(variant)
-    if choices is not None:
-        return describe_choices(choices)
-    type_name = type_of(variant)
-    if type_name == "array" and isinstance(variant.get("items"), Mapping) and depth < _MAX_ITEM_DEPTH:
-        items = _join(_describe_variant(item, root, depth + 1) for item in list_variants(variant["items"], root))
-        return f"a list of ({items})"
-    return TYPE_DESCRIPTIONS[type_name]
+def _describe_variant(variant: Variant, depth: int = 0) -> str:
+    if variant.enum is not None:
+        return describe_choices(variant.enum)
+    if variant.type == "array" and isinstance(items := variant.get("items"), Mapping) and depth < _MAX_ITEM_DEPTH:
+        return f"a list of ({_join(_describe_variant(item, depth + 1) for item in variant.part(items).variants())})"
+    return TYPE_DESCRIPTIONS[variant.type]
 
 
 def _join(descriptions: Iterable[str]) -> str:
@@ -143,7 +142,11 @@ def _describe_wrong_choice(violation: Violation) -> str:
 
 
 def _describe_wrong_variant(violation: Violation) -> str:
-    return _must_be(describe_type(violation.expected, violation.root), violation)
+    return _must_be(_describe_expected(violation), violation)
+
+
+def _describe_expected(violation: Violation) -> str:
+    return describe_type(Node(violation.expected, violation.root))
 
 
 def _ask_suggestion(violation: Violation) -> str:
@@ -167,9 +170,7 @@ def _size(relation: str, unit: str, units: str) -> Callable[[Violation], str]:
 
 def _contains(relation: str) -> Callable[[Violation], str]:
     """Return the writer for a list that contains too few or too many entries of a kind."""
-    return lambda violation: (
-        f"has {violation.value} entries that are {describe_type(violation.expected, violation.root)}: too {relation}"
-    )
+    return lambda violation: f"has {violation.value} entries that are {_describe_expected(violation)}: too {relation}"
 
 
 _MESSAGES: dict[str, Callable[[Violation], str]] = {
@@ -203,6 +204,6 @@ _MESSAGES: dict[str, Callable[[Violation], str]] = {
         f"matches {violation.expected} of the alternatives of its schema, but must match exactly one"
     ),
     "other": lambda violation: f"is not valid: {violation.expected}",
-    "not": lambda violation: f"must not be {describe_type(violation.expected, violation.root)}",
+    "not": lambda violation: f"must not be {_describe_expected(violation)}",
 }
 """Kind of violation -> its writer."""

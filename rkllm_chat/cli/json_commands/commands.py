@@ -104,7 +104,7 @@ def _check_call(opened: ServerSession, invocation: Invocation, name: str, argume
 
 def _mismatch_error(name: str, violations: list[Violation], arguments: dict[str, Any], schema: Any) -> ValidationError:
     """Build the error of invalid arguments; its details describe the first violation."""
-    from ...calls.schema.resolve import expected_at
+    from ...calls.schema.resolve import Node
 
     sentences = [f'"{".".join(map(str, one.path))}" {one.message}' if one.path else one.message for one in violations]
     path = violations[0].path
@@ -118,7 +118,7 @@ def _mismatch_error(name: str, violations: list[Violation], arguments: dict[str,
         f'The arguments do not match the schema of the tool "{name}": {"; ".join(sentences)}.',
         "The tool was not called. Correct the arguments, or send them unchecked with --no-check.",
         path=".".join(map(str, path)),
-        expected=expected_at(path, schema),
+        expected=Node(schema).expected_at(path),
         got=got,
     )
 

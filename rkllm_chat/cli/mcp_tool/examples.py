@@ -10,18 +10,10 @@ from collections.abc import Iterator, Mapping
 from shlex import quote
 from typing import Any
 
-from ...calls.schema.resolve import (
-    enum_values,
-    expand_schema,
-    item_schema,
-    list_variants,
-    member_schema,
-    required_of,
-    type_of,
-)
-from ...calls.schema.validate import is_valid
+from ...calls.schema.resolve import Node, Variant
+from ...calls.schema.validate import allows
 from ...core.errors import ChatError
-from .flags import Flag, format_flag, merge_arguments, parse_words
+from .flags import Flag, format_flag, merge_arguments, node_at, parse_words
 
 _MAX_DEPTH = 6
 _FORMAT_SAMPLES = {
@@ -59,49 +51,43 @@ _TEXT_SAMPLES = (
 
 def make_example(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the required arguments with values that validate against the schema, or None if none were found."""
-    for value in _candidates(schema, schema, 0):
-        if isinstance(value, dict) and is_valid(value, schema, schema):
-            return value
-    return None
+    root = Node(schema)
+    return next((value for value in _candidates(root, 0) if isinstance(value, dict) and allows(root, value)), None)
 
 
-def _candidates(schema: Any, root: Mapping[str, Any], depth: int) -> Iterator[Any]:
+def _candidates(node: Node, depth: int) -> Iterator[Any]:
     """Yield candidate values for a schema, the most likely first."""
-    merged = expand_schema(schema, root)
-    examples = merged.get("examples")
-    yield from examples if isinstance(examples, list) else ()
-    if "default" in merged:
-        yield merged["default"]
-    for variant in list_variants(schema, root) if depth < _MAX_DEPTH else ():
-        yield from enum_values(variant) or _candidates_by_type(variant, root, depth)
+    yield from node.examples()
+    for variant in node.variants() if depth < _MAX_DEPTH else ():
+        yield from variant.enum or _candidates_by_type(variant, depth)
 
 
-def _candidates_by_type(variant: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Iterator[Any]:
+def _candidates_by_type(variant: Variant, depth: int) -> Iterator[Any]:
     """Yield candidate values for one variant of a schema, by its type."""
-    type_name = type_of(variant)
-    if type_name in ("string", ""):
-        yield from _candidate_strings(variant)
-    elif type_name in ("integer", "number"):
-        yield from _candidate_numbers(variant)
-    elif type_name == "boolean":
-        yield True
-    elif type_name == "null":
-        yield None
-    elif type_name == "array":
-        min_items = variant.get("minItems")
-        count = min_items if isinstance(min_items, int) else 0
-        yield [_first_valid(item_schema(variant, index), root, depth) for index in range(min(max(count, 1), 20))]
-        yield []
-    else:
-        yield {name: _first_valid(member_schema(variant, name, root), root, depth) for name in required_of(variant)}
+    match variant.type:
+        case "string" | "":
+            yield from _candidate_strings(variant)
+        case "integer" | "number":
+            yield from _candidate_numbers(variant)
+        case "boolean":
+            yield True
+        case "null":
+            yield None
+        case "array":
+            min_items = variant.get("minItems")
+            count = min(max(min_items, 1), 20) if isinstance(min_items, int) else 1
+            yield [_first_valid(variant.item(index), depth) for index in range(count)]
+            yield []
+        case _:
+            yield {name: _first_valid(node_at((name,), variant), depth) for name in variant.required}
 
 
-def _first_valid(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
+def _first_valid(node: Node, depth: int) -> Any:
     """Return the first candidate that validates, or None."""
-    return next((value for value in _candidates(schema, root, depth + 1) if is_valid(value, schema, root)), None)
+    return next((value for value in _candidates(node, depth + 1) if allows(node, value)), None)
 
 
-def _candidate_strings(variant: Mapping[str, Any]) -> Iterator[str]:
+def _candidate_strings(variant: Variant) -> Iterator[str]:
     """Yield candidate strings, adjusted to the length limits."""
     format_name = variant.get("format")
     yield from (
@@ -113,7 +99,7 @@ def _candidate_strings(variant: Mapping[str, Any]) -> Iterator[str]:
         yield text.ljust(min(min_length or 0, 1000), "a")[:max_length]
 
 
-def _candidate_numbers(variant: Mapping[str, Any]) -> Iterator[Any]:
+def _candidate_numbers(variant: Variant) -> Iterator[Any]:
     """Yield candidate numbers, including the limits of the schema."""
     yield from (1, 0)
     limits = [

@@ -15,26 +15,19 @@ from __future__ import annotations
 
 import re
 
-from ...calls.schema.resolve import (
-    all_types,
-    enum_values,
-    item_schema,
-    list_variants,
-    member_schema,
-    property_names,
-    type_of,
-)
-from ...calls.schema.validate import is_valid, iter_errors
+from ...calls.schema.coerce import parse_text
+from ...calls.schema.resolve import Node
+from ...calls.schema.validate import allows, iter_errors
 from ...calls.schema.wording import quote_value
 from ...core.errors import UsageError, ValidationError
 from ...core.strict_json import parse_strict_json
-from .parse_text import convert_text
 
 TYPE_CHECKING = False  # importing typing costs 2 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from ...calls.schema.resolve import Variant
     from ...calls.schema.wording import ValuePath
 
     Own = Mapping[str, bool | None]
@@ -88,38 +81,39 @@ def parse_words(words: Sequence[str], schema: Mapping[str, Any], own: Own) -> tu
     Raises:
         UsageError: A word is no flag, or a value is missing.
     """
+    root = Node(schema)
     flags: list[Flag] = []
     options: dict[str, str] = {}
     remaining = list(words)[::-1]
     while remaining and (word := remaining.pop()) != "--":
         name, _, text = word[2:].partition("=")
         flag = (
-            find_property(word[2:], schema, str) or find_property(word[2:], schema, to_kebab_case)
+            find_property(word[2:], root, str) or find_property(word[2:], root, to_kebab_case)
             if word.startswith("--")
             else None
         )
         if flag:
-            flags.append(flag if flag.operator else _take_value(flag, schema, remaining))
+            flags.append(flag if flag.operator else _take_value(flag, root, remaining))
         elif word == "-h" or (word.startswith("--") and name in own):
             _take_own_option("help" if word == "-h" else name, text, "=" in word, own, options, remaining)
-        elif undeclared := _locate_undeclared(word, schema, own):
-            flags.append(undeclared if undeclared.operator else _take_value(undeclared, schema, remaining))
+        elif undeclared := _locate_undeclared(word, root, own):
+            flags.append(undeclared if undeclared.operator else _take_value(undeclared, root, remaining))
     if remaining:
         raise UsageError(f'"{remaining[-1]}" is an unexpected word.', "Write arguments as --name VALUE.")
     return flags, options
 
 
-def find_property(body: str, schema: Mapping[str, Any], spell: Callable[[str], str]) -> Flag | None:
+def find_property(body: str, root: Node, spell: Callable[[str], str]) -> Flag | None:
     """Find the property that a flag names; `--no-x` sets a boolean `x` to false.
 
     Args:
         body: The word without its leading dashes.
-        schema: The tool's input schema.
+        root: The tool's input schema.
         spell: Maps a property name to its spelling as a flag.
     """
-    found = match_property(body, schema, schema, spell)
-    negated = match_property(body[3:], schema, schema, spell) if not found and body.startswith("no-") else None
-    if negated and not negated.operator and may_be_boolean(schema_at(negated.path, schema), schema):
+    found = _match_property(body, root, spell)
+    negated = _match_property(body[3:], root, spell) if not found and body.startswith("no-") else None
+    if negated and not negated.operator and may_be_boolean(node_at(negated.path, root)):
         return negated.with_value(":=", "false")
     return found
 
@@ -129,59 +123,59 @@ def to_kebab_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).replace("_", "-").lower()
 
 
-def match_property(body: str, schema: Any, root: Mapping[str, Any], spell: Callable[[str], str]) -> Flag | None:
+def _match_property(body: str, node: Node, spell: Callable[[str], str]) -> Flag | None:
     """Find the longest property that `body` begins with, together with the value or nested property after it."""
-    names = [name for name in property_names(schema, root) if body.startswith(spell(name))]
+    names = [name for name in node.property_names() if body.startswith(spell(name))]
     for name in sorted(names, key=lambda name: len(spell(name)), reverse=True):
-        flag = parse_tail(name, body[len(spell(name)) :], member_schema(schema, name, root), root, spell)
+        flag = _parse_tail(name, body[len(spell(name)) :], node.member(name), spell)
         if flag:
             return flag
     return None
 
 
-def parse_tail(name: str, tail: str, child: Any, root: Mapping[str, Any], spell: Callable[[str], str]) -> Flag | None:
+def _parse_tail(name: str, tail: str, child: Node | None, spell: Callable[[str], str]) -> Flag | None:
     """Parse what follows a property name: an operator with a value, a nested property, or nothing."""
     for operator in _OPERATORS:
         if tail.startswith(operator):
             return Flag((name,), operator, tail[len(operator) :])
     if tail.startswith("."):
-        inner = match_property(tail[1:], child, root, spell) or _walk_undeclared(tail[1:], child, root)
+        child = child or Node({})
+        inner = _match_property(tail[1:], child, spell) or _walk_undeclared(tail[1:], child)
         return Flag((name, *inner.path), inner.operator, inner.text) if inner else None
     return None if tail else Flag((name,))
 
 
-def _walk_undeclared(body: str, schema: Any, root: Mapping[str, Any], is_free: bool = True) -> Flag | None:
+def _walk_undeclared(body: str, node: Node, is_free: bool = True) -> Flag | None:
     """Find a property that the schema does not name but allows.
 
     The name ends at the operator, or at a dot if its value may be an object.
 
     Args:
         body: The rest of the flag.
-        schema: The schema of the object.
-        root: The tool's input schema.
+        node: The object.
         is_free: Whether an object without `additionalProperties` allows further properties.
     """
-    known = property_names(schema, root)
+    known = node.property_names()
     key = re.split(_NAME_END, body, maxsplit=1)[0]
     for name in (key.partition(".")[0], key):
-        child = member_schema(schema, name, root, is_free) if name not in ("", *known) else None
-        if child is not None and (name == key or "object" in all_types(child, root)):
+        child = node.member(name, is_free) if name not in ("", *known) else None
+        if child is not None and (name == key or "object" in child.types()):
             _reject_misspelled(name, known)
-            return parse_tail(name, body[len(name) :], child, root, str)
+            return _parse_tail(name, body[len(name) :], child, str)
     return None
 
 
-def _locate_undeclared(word: str, schema: Mapping[str, Any], own: Own) -> Flag:
+def _locate_undeclared(word: str, root: Node, own: Own) -> Flag:
     """Find the undeclared but allowed property of a flag. Raises UsageError with the closest known flag."""
     if not word.startswith("--"):
         raise UsageError(f'"{word}" is an unexpected word.', "Write arguments as --name VALUE.")
-    found = _walk_undeclared(word[2:], schema, schema, is_free=False)
+    found = _walk_undeclared(word[2:], root, is_free=False)
     if found:
         return found
     from difflib import get_close_matches
 
     name = re.split(_NAME_END, word[2:], maxsplit=1)[0]
-    known = _known_flags(schema)
+    known = [".".join(path) for path, _ in list_properties(root)]
     matches = [
         flag for spelled in (name, to_kebab_case(name)) for flag in get_close_matches(spelled, [*known, *own], n=1)
     ][:1]
@@ -201,44 +195,40 @@ def _reject_misspelled(name: str, known: Sequence[str]) -> None:
         raise UsageError(f'The tool declares no property "{name}".', hint, closest=matches)
 
 
-def _known_flags(schema: Mapping[str, Any]) -> list[str]:
-    """Return the flags of all properties and of the properties one level inside them."""
-    flags: list[str] = []
-    for name in property_names(schema, schema):
-        inner = property_names(member_schema(schema, name, schema), schema)
-        flags += [name, *(f"{name}.{key}" for key in inner)]
-    return flags
+def list_properties(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Yield all properties and the properties one level inside them, each with its path and what it may be."""
+    for name in root.property_names():
+        node = node_at((name,), root)
+        yield (name,), node
+        yield from (((name, inner), node_at((inner,), node)) for inner in node.property_names())
 
 
-def schema_at(path: tuple[str, ...], schema: Mapping[str, Any]) -> Any:
-    """Return the schema of a path."""
-    current: Any = schema
+def node_at(path: tuple[str, ...], root: Node) -> Node:
+    """Return what the value of a path may be; anything, where the schema has nothing about it."""
     for name in path:
-        current = member_schema(current, name, schema)
-    return current
+        root = root.member(name) or root.part(None)
+    return root
 
 
-def may_be_boolean(schema: Any, root: Mapping[str, Any]) -> bool:
+def may_be_boolean(node: Node) -> bool:
     """Return whether a schema accepts booleans."""
-    return any(is_boolean(variant) for variant in list_variants(schema, root))
+    return any(map(is_boolean, node.variants()))
 
 
-def is_boolean(variant: Mapping[str, Any]) -> bool:
+def is_boolean(variant: Variant) -> bool:
     """Return whether a variant of a schema accepts booleans only."""
-    choices = enum_values(variant)
-    return all(isinstance(choice, bool) for choice in choices) if choices else type_of(variant) == "boolean"
+    return all(isinstance(choice, bool) for choice in variant.enum) if variant.enum else variant.type == "boolean"
 
 
-def _take_value(flag: Flag, schema: Mapping[str, Any], remaining: list[str]) -> Flag:
+def _take_value(flag: Flag, root: Node, remaining: list[str]) -> Flag:
     """Complete a flag with the next word as its value.
 
     A boolean flag needs no value and takes the next word only if that is `true`, `false` or `null`.
     """
-    value_schema = schema_at(flag.path, schema)
-    variants = list_variants(value_schema, schema)
+    variants = node_at(flag.path, root).variants()
     has_next = bool(remaining) and not re.fullmatch(_FLAG_LIKE, remaining[-1])
-    if may_be_boolean(value_schema, schema):
-        only_boolean = all(is_boolean(variant) or type_of(variant) == "null" for variant in variants)
+    if any(map(is_boolean, variants)):
+        only_boolean = all(is_boolean(variant) or variant.type == "null" for variant in variants)
         if (
             not has_next
             or remaining[-1] == "--"
@@ -285,12 +275,13 @@ def merge_arguments(flags: Sequence[Flag], schema: Mapping[str, Any], base: Mapp
         UsageError: A flag contradicts another one.
         ValidationError: Texts cannot be converted to their types; all of them are listed.
     """
-    expanded = [_expand_entry(flag, schema) for flag in flags]
+    root = Node(schema)
+    expanded = [_expand_entry(flag, root) for flag in flags]
     arguments = dict(base)
     errors: list[str] = []
     for path in dict.fromkeys(flag.path for flag in sorted(expanded, key=lambda flag: len(flag.path))):
         try:
-            value = _read_value([flag for flag in expanded if flag.path == path], schema)
+            value = _read_value([flag for flag in expanded if flag.path == path], node_at(path, root))
         except ValueError as error:
             errors.append(f"{format_flag(path)} {error}.")
         else:
@@ -299,61 +290,59 @@ def merge_arguments(flags: Sequence[Flag], schema: Mapping[str, Any], base: Mapp
     return arguments
 
 
-def _expand_entry(flag: Flag, schema: Mapping[str, Any]) -> Flag:
+def _expand_entry(flag: Flag, root: Node) -> Flag:
     """Convert `--x k=v` to `--x.k=v` where x is an object and not a string."""
-    value_schema = schema_at(flag.path, schema)
-    types = all_types(value_schema, schema)
+    node = node_at(flag.path, root)
+    types = {*node.types()}
     name, separator, text = flag.text.partition("=")
-    is_entry = separator and "object" in types and not {"string", "array", ""} & set(types) and flag.text[:1] != "{"
+    is_entry = separator and "object" in types and not {"string", "array", ""} & types and flag.text[:1] != "{"
     if flag.operator != "=" or not is_entry:
         return flag
-    if member_schema(value_schema, name, schema) is None:
-        known = property_names(value_schema, schema)
+    if node.member(name) is None:
+        known = node.property_names()
         raise UsageError(
             f'{flag.spelling} has no property "{name}".', f"Its properties: {', '.join(known)}." if known else ""
         )
     return Flag((*flag.path, name), "=", text)
 
 
-def _read_value(group: Sequence[Flag], schema: Mapping[str, Any]) -> Any:
+def _read_value(group: Sequence[Flag], node: Node) -> Any:
     """Convert the flags of one path to its value; repeated flags form a list.
 
     Raises:
         ValueError: The text does not fit; the message completes a sentence that begins with the flag.
     """
-    value_schema = schema_at(group[0].path, schema)
-    lists = [variant for variant in list_variants(value_schema, schema) if type_of(variant) == "array"]
     if len(group) == 1:
-        return _read_one(group[0], value_schema, schema)
+        return _parse_json(group[0].text) if group[0].operator == ":=" else parse_text(group[0].text, node)
+    lists = [variant for variant in node.variants() if variant.type == "array"]
     if not lists:
         raise UsageError(f"{group[0].spelling} is given {len(group)} times but takes one value.")
     elements: list[Any] = []
     for flag in group:
-        elements += _read_elements(flag, item_schema(lists[0], len(elements)), schema)
+        elements += _read_elements(flag, lists[0].item(len(elements)))
     return elements
 
 
-def _read_elements(flag: Flag, item: Any, root: Mapping[str, Any]) -> list[Any]:
+def _read_elements(flag: Flag, item: Node) -> list[Any]:
     """Convert one of several values of a list: an element, or several as a JSON list."""
-    if flag.operator == ":=" or flag.text[:1] == "[":
+    is_json = flag.operator == ":="
+    if is_json or flag.text[:1] == "[":
         try:
-            value = parse_strict_json(flag.text)
-        except ValueError as error:
-            if flag.operator == ":=":
-                raise ValueError(f"is not valid JSON ({error})") from None
+            value = _parse_json(flag.text)
+        except ValueError:
+            if is_json:
+                raise
         else:
-            is_list = isinstance(value, list) and all(is_valid(entry, item, root) for entry in value)
-            if is_list or flag.operator == ":=":
+            is_list = isinstance(value, list) and all(allows(item, entry) for entry in value)
+            if is_list or is_json:
                 return value if is_list else [value]
-    return [convert_text(flag.text, item, root)]
+    return [parse_text(flag.text, item)]
 
 
-def _read_one(flag: Flag, schema: Any, root: Mapping[str, Any]) -> Any:
-    """Convert the value of a flag that is given once."""
-    if flag.operator != ":=":
-        return convert_text(flag.text, schema, root)
+def _parse_json(text: str) -> Any:
+    """Parse the value of a flag with `:=`. Raises ValueError whose message follows the flag."""
     try:
-        return parse_strict_json(flag.text)
+        return parse_strict_json(text)
     except ValueError as error:
         raise ValueError(f"is not valid JSON ({error})") from None
 

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any
 
-from ...calls.schema.resolve import (
-    all_enum_values,
-    enum_values,
-    list_variants,
-    member_schema,
-    property_names,
-    required_of,
-    type_of,
-)
-from ...calls.schema.resolve import expand_schema as merge_schema
+from ...calls.schema.resolve import Node, Variant, required_of
 from ...calls.schema.wording import describe_type, format_value
 from ...core.sanitize import sanitize_for_terminal, sanitize_line
 from .examples import format_as_flags, make_example, quote_command
-from .flags import format_flag, is_boolean
+from .flags import format_flag, is_boolean, list_properties
 
 _COLUMN_WIDTH = 28
 _PLACEHOLDERS = {
@@ -61,8 +52,13 @@ def format_tool_help(name: str, tool: Mapping[str, Any], own: Mapping[str, Any])
         own: Options of `mcp-tool` that are recognized after the tool's name.
     """
     schema = _schema_of(tool)
-    rows = [row for name in property_names(schema, schema) for row in _flag_rows(name, schema)]
-    hidden = [name for name in property_names(schema, schema) if name in own]
+    root = Node(schema)
+    required = {(name,) for name in required_of(root.merged())}
+    rows = [
+        (f"{'  ' * (len(path) - 1)}{_flag_usage(path, node)}", _describe_argument(node, path in required))
+        for path, node in list_properties(root)
+    ]
+    hidden = [name for name in root.property_names() if name in own]
     options = (
         f"Options of mcp-tool come before the tool's name; after it, --{hidden[0]} is a flag of the tool."
         if hidden
@@ -99,70 +95,51 @@ def _show_examples(name: str, schema: Mapping[str, Any]) -> str:
     return "\n".join(["Example:", *(f"  {line}" for line in lines)])
 
 
-def _flag_rows(name: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the help rows of one argument and of the properties inside it."""
-    property_schema = member_schema(schema, name, schema)
-    required = name in required_of(merge_schema(schema, schema))
-    yield _flag_usage((name,), property_schema, schema), _describe_argument(property_schema, schema, required)
-    for inner in property_names(property_schema, schema):
-        inner_schema = member_schema(property_schema, inner, schema)
-        yield f"  {_flag_usage((name, inner), inner_schema, schema)}", _describe_argument(inner_schema, schema, False)
-
-
-def _flag_usage(path: tuple[str, ...], schema: Any, root: Mapping[str, Any]) -> str:
+def _flag_usage(path: tuple[str, ...], node: Node) -> str:
     """Return the flag of a path with a placeholder for its value."""
-    variants = list_variants(schema, root)
+    variants = node.variants()
     flag = quote_command(format_flag(path)) if format_flag(path).isprintable() else sanitize_line(format_flag(path))
-    if all(is_boolean(variant) or type_of(variant) == "null" for variant in variants) and any(
-        map(is_boolean, variants)
-    ):
+    given = [variant for variant in variants if variant.type != "null"]
+    if any(map(is_boolean, variants)) and all(map(is_boolean, given)):
         return f"{flag}, {flag.replace('--', '--no-', 1)}"
-    placeholders = list(
-        dict.fromkeys(_placeholder(variant, root) for variant in variants if type_of(variant) != "null")
-    )
-    return f"{flag} {'|'.join(placeholders) or 'null'}"
+    return f"{flag} {'|'.join(dict.fromkeys(map(_placeholder, given))) or 'null'}"
 
 
-def _placeholder(variant: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+def _placeholder(variant: Variant) -> str:
     """Return the placeholder for the value of a variant of a schema."""
-    choices = enum_values(variant)
-    if choices is not None:
-        alternatives = "|".join(sanitize_line(format_value(choice)) for choice in choices)
+    if variant.enum is not None:
+        alternatives = "|".join(sanitize_line(format_value(choice)) for choice in variant.enum)
         return alternatives if len(alternatives) < 40 else "CHOICE"
-    if type_of(variant) == "array":
-        items = dict.fromkeys(_placeholder(item, root) for item in list_variants(variant.get("items"), root))
+    if variant.type == "array":
+        items = dict.fromkeys(map(_placeholder, variant.part(variant.get("items")).variants()))
         return f"{'|'.join(items)} ..."
-    if type_of(variant) == "object" and not property_names(variant, root):
+    if variant.type == "object" and not variant.property_names():
         return "NAME=VALUE ..."
-    return _PLACEHOLDERS.get(type_of(variant), "true|false")
+    return _PLACEHOLDERS.get(variant.type, "true|false")
 
 
-def _describe_argument(schema: Any, root: Mapping[str, Any], required: bool) -> str:
+def _describe_argument(node: Node, required: bool) -> str:
     """Describe an argument: the server's description, then the constraints of its schema."""
-    merged = merge_schema(schema, root)
-    variants = list_variants(schema, root)
+    merged, variants = node.merged(), node.variants()
     constraints = ["required"] if required else []
-    if len(all_enum_values(schema, root)) and "CHOICE" in _flag_usage(("x",), schema, root):
-        constraints.append(describe_type(schema, root))
+    if node.choices() and "CHOICE" in _flag_usage(("x",), node):
+        constraints.append(describe_type(node))
     constraints += [
-        text.format(format_value(variant[keyword]))
+        text.format(format_value(variant.get(keyword)))
         for variant in variants
         for keyword, text in _CONSTRAINTS.items()
         if _has_plain_value(variant, keyword)
     ]
-    if any(type_of(variant) == "null" for variant in variants) and len(variants) > 1:
+    if any(variant.type == "null" for variant in variants) and len(variants) > 1:
         constraints.append("or null")
     if "default" in merged:
         constraints.append(f"default {json.dumps(merged['default'], ensure_ascii=False)}")
     description = sanitize_line(str(merged.get("description") or merged.get("title") or ""))
-    return " ".join(
-        part
-        for part in (description, f"({sanitize_line(', '.join(dict.fromkeys(constraints)))})" if constraints else "")
-        if part
-    )
+    notes = f"({sanitize_line(', '.join(dict.fromkeys(constraints)))})" if constraints else ""
+    return " ".join(filter(None, (description, notes)))
 
 
-def _has_plain_value(variant: Mapping[str, Any], keyword: str) -> bool:
+def _has_plain_value(variant: Variant, keyword: str) -> bool:
     """Return whether a schema keyword has a value that the help can show."""
     return isinstance(variant.get(keyword), str | int | float) and not isinstance(variant.get(keyword), bool)
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...calls.schema.resolve import all_enum_values, member_schema, property_names
+from ...calls.schema.resolve import Node
 from ...calls.schema.wording import format_value
 from ...config.files import find_entries
 from ...core.errors import ChatError, UsageError
 from ..json_commands.commands import SEPARATORS
-from .flags import find_property, may_be_boolean, schema_at, to_kebab_case
+from .flags import find_property, list_properties, may_be_boolean, node_at, to_kebab_case
 from .options import OPTIONS, OUTPUT_FORMATS
 from .schema_cache import cache_path, load_tools
 
@@ -143,13 +143,12 @@ def _own_option_values(flag: str) -> Sequence[str] | None:
 
 def _flag_values(flag: str, schema: Mapping[str, Any]) -> Sequence[str] | None:
     """Return the values of a tool's flag; None if it needs none."""
-    match = find_property(flag[2:], schema, str) or find_property(flag[2:], schema, to_kebab_case)
+    root = Node(schema)
+    match = find_property(flag[2:], root, str) or find_property(flag[2:], root, to_kebab_case)
     if match is None or match.operator:
         return _own_option_values(flag)
-    value_schema = schema_at(match.path, schema)
-    if may_be_boolean(value_schema, schema):
-        return None
-    return [format_value(choice) for choice in all_enum_values(value_schema, schema)]
+    node = node_at(match.path, root)
+    return None if may_be_boolean(node) else list(map(format_value, node.choices()))
 
 
 def _initial_words(options: Options) -> Iterator[str]:
@@ -182,11 +181,10 @@ def _find_schema(target: str, options: Options) -> Mapping[str, Any] | None:
 
 def _flags_of(schema: Mapping[str, Any]) -> Iterator[str]:
     """Yield the flags of a tool, then the options of `mcp-tool` that are recognized after its name."""
-    for name in property_names(schema, schema):
-        child = member_schema(schema, name, schema)
-        yield f"--{name}"
-        yield from (f"--no-{name}",) if may_be_boolean(child, schema) else ()
-        yield from (f"--{name}.{inner}" for inner in property_names(child, schema))
+    for path, node in list_properties(Node(schema)):
+        yield f"--{'.'.join(path)}"
+        if len(path) == 1 and may_be_boolean(node):
+            yield f"--no-{path[0]}"
     yield from (f"--{name}" for name, (_, is_after_tool, _) in OPTIONS.items() if is_after_tool)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from fuzzing import examples
-from rkllm_chat.calls.schema.resolve import BudgetedSchema, BudgetExceededError, list_variants
+from rkllm_chat.calls.schema.resolve import BudgetedSchema, BudgetExceededError, Node
 from rkllm_chat.calls.schema.validate import is_valid, iter_errors
 
 NAMES = st.sampled_from(["a", "b", "cc"])
@@ -176,7 +176,7 @@ def test_null_fits_where_openapi_allows_it(schema: Any) -> None:
 def test_a_bounded_schema_is_read_and_validated_for_a_number_of_steps() -> None:
     schema = {"allOf": [{"$ref": "#"}] * 100, "items": {"type": "integer"}}
     with pytest.raises(BudgetExceededError):
-        list_variants(schema, BudgetedSchema(schema, 10_000))
+        Node(BudgetedSchema(schema, 10_000)).variants()
     numbers = {"items": {"type": "integer"}}
     assert is_valid([1] * 99, numbers, BudgetedSchema(numbers, 100))
     with pytest.raises(BudgetExceededError):
