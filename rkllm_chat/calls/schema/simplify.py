@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from .descriptions import extract_note
@@ -27,15 +29,8 @@ _MAX_COPY_LENGTH = 200
 _MANY_USES = 2
 
 _SUBSCHEMA = (
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "items",
-    "additionalItems",
-    "additionalProperties",
-    "propertyNames",
+    *("not", "if", "then", "else", "contains", "items"),
+    *("additionalItems", "additionalProperties", "propertyNames"),
 )
 _SUBSCHEMA_LIST = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
 _SUBSCHEMA_TABLE = ("properties", "patternProperties", "dependentSchemas", "dependencies")
@@ -193,20 +188,16 @@ def _circular_of(references: Mapping[str, set[str]]) -> set[str]:
     for one, others in references.items():
         for other in others:
             backwards.setdefault(other, set()).add(one)
-    ends = _peel(references, backwards)
-    return set(references) - ends - _peel(backwards, references)
+    return set(references) - _acyclic_of(references) - _acyclic_of(backwards)
 
 
-def _peel(references: Mapping[str, set[str]], backwards: Mapping[str, set[str]]) -> set[str]:
-    """Return all references that lead to no cycle: those without references, then those that lead only to them."""
-    open_edges = {one: len(others) for one, others in references.items()}
-    waiting = [one for one in backwards if not open_edges.get(one)]
+def _acyclic_of(references: Mapping[str, set[str]]) -> set[str]:
+    """Return all references that lead to no cycle."""
+    sorter = TopologicalSorter(references)
+    with suppress(CycleError):  # raised for the first cycle; what depends on no cycle is sorted nevertheless
+        sorter.prepare()
     acyclic: set[str] = set()
-    while waiting:
-        one = waiting.pop()
-        acyclic.add(one)
-        for other in backwards.get(one, ()):
-            open_edges[other] -= 1
-            if not open_edges[other]:
-                waiting.append(other)
+    while ready := sorter.get_ready():
+        acyclic.update(ready)
+        sorter.done(*ready)
     return acyclic
