@@ -1,20 +1,18 @@
 """Coerce the arguments of a call to its JSON Schema where that is lossless, then validate them.
 
-`schema/validate.py` decides, as it does for the commands: one validator with a step limit, which hostile schemas
-require. Tests compare it with `jsonschema`, which is used here only for the keywords that `validate.py` does not know.
+`schema/validate.py` decides, as it does for the commands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from typing import Any
 
 from ..core.errors import ValidationError
 from .schema.coerce import coerce
-from .schema.resolve import BudgetedSchema, BudgetExceededError, Node, properties_of, spend_steps
+from .schema.resolve import BudgetedSchema, BudgetExceededError, Node, properties_of
 from .schema.validate import is_valid, iter_errors
 from .schema.wording import Violation, describe_type
 
@@ -23,12 +21,6 @@ MAX_STEPS = 200_000
 _MAX_NAMES = 8
 _MAX_DEPTH = 64
 _MAX_NAME_LENGTH = 60
-_JSONSCHEMA_ONLY = {"unevaluatedProperties", "unevaluatedItems", "$dynamicRef"}
-"""Keywords that are left to jsonschema, unless one of `_NOT_COMBINED_WITH` is present.
-
-Of those, it would run patterns without a limit, and it does not know `nullable`.
-"""
-_NOT_COMBINED_WITH = {"pattern", "patternProperties", "nullable"}
 
 
 @dataclass(frozen=True)
@@ -75,7 +67,7 @@ def _find_violation(arguments: dict[str, Any], root: BudgetedSchema) -> Violatio
     if violations and root.has_untested_pattern:
         root.assumed_match = False
         return None if is_valid(arguments, root, root) else violations[0]
-    return violations[0] if violations else _find_with_jsonschema(arguments, root)
+    return violations[0] if violations else None
 
 
 def _rank(violation: Violation) -> int:
@@ -114,62 +106,6 @@ def _shorten(sentence: str) -> str:
     if len(line) <= MAX_MESSAGE_LENGTH:
         return line
     return f"{line[: MAX_MESSAGE_LENGTH // 2]}…{line[1 - MAX_MESSAGE_LENGTH // 2 :]}"
-
-
-def _find_with_jsonschema(arguments: dict[str, Any], root: BudgetedSchema) -> Violation | None:
-    """Return a violation of the keywords that `validate.py` does not know, found by jsonschema."""
-    keys = set(_keys_of(root))
-    if not keys & _JSONSCHEMA_ONLY or keys & _NOT_COMBINED_WITH:
-        return None
-    from jsonschema.exceptions import best_match
-    from referencing import Registry
-
-    validator_of, steps_of = _bounded_validator()
-    validator = validator_of(dict(root), registry=Registry(), format_checker=steps_of(root))
-    try:
-        error = best_match(validator.iter_errors(arguments))
-    except BudgetExceededError:
-        raise
-    except Exception:  # jsonschema raises a dozen kinds for a broken schema or an unknown $ref
-        return None
-    return Violation(tuple(error.absolute_path), "other", expected=error.message) if error else None
-
-
-def _keys_of(root: BudgetedSchema) -> Iterator[str]:
-    """Yield all keys in a schema at any depth."""
-    waiting: list[Any] = [root]
-    while waiting:
-        spend_steps(root)
-        value = waiting.pop()
-        if isinstance(value, Mapping):
-            yield from (key for key in value if isinstance(key, str))
-        if isinstance(value, Mapping | list):
-            waiting += value.values() if isinstance(value, Mapping) else value
-
-
-@cache
-def _bounded_validator() -> tuple[Any, Any]:
-    """Return a jsonschema validator class that counts steps, and the class of its counter.
-
-    The counter is a format checker because that is what jsonschema passes down to every check.
-    """
-    from jsonschema import Draft202012Validator, FormatChecker
-    from jsonschema.validators import extend
-
-    class Steps(FormatChecker):
-        def __init__(self, root: BudgetedSchema) -> None:
-            super().__init__(formats=())
-            self.root = root
-
-    def counted(check: Any) -> Any:
-        def count(validator: Any, wanted: Any, value: Any, schema: Any) -> Any:
-            spend_steps(validator.format_checker.root)
-            return check(validator, wanted, value, schema)
-
-        return count
-
-    checks = {word: counted(check) for word, check in Draft202012Validator.VALIDATORS.items()}
-    return extend(Draft202012Validator, checks), Steps  # type: ignore[no-untyped-call]  # so in jsonschema
 
 
 def remove_patterns(schema: Any, depth: int = 0) -> Any:

@@ -1,7 +1,7 @@
 """Validate a value against a JSON Schema.
 
-`jsonschema` does more, but importing it takes twice as long as a whole tool call (88 ms, measured), so one-shot
-commands use this module alone. It checks the assertions of JSON Schema 2020-12 except `unevaluated*`, `$dynamicRef`,
+`jsonschema` has no limit of steps, which hostile schemas require, and importing it takes twice as long as a whole tool
+call (88 ms, measured); tests compare the two. Checked are the assertions of JSON Schema 2020-12 except `$dynamicRef`,
 `format`, and references that leave the document, which are left to the server. A keyword with an invalid value is
 ignored.
 """
@@ -83,14 +83,21 @@ def _iter_errors(value: Any, schema: Any, scope: _Scope) -> Iterator[Violation]:
         return
     if value is None and schema.get("nullable") is True and "enum" not in schema:  # OpenAPI 3.0, beside $ref or allOf
         return
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")) and reference not in scope.via:
-        followed = _Scope(scope.root, scope.path, (*scope.via, reference))
-        yield from _iter_errors(value, follow_pointer(reference, scope.root), followed)
+    for target, followed in _follow(schema, scope):
+        yield from _iter_errors(value, target, followed)
     for keyword in schema:
         check = KEYWORD_CHECKS.get(keyword)
         if check:
             yield from check(value, schema, scope)
+    if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
+        yield from _check_unevaluated(value, schema, scope)
+
+
+def _follow(schema: Mapping[str, Any], scope: _Scope) -> Iterator[tuple[Any, _Scope]]:
+    """Yield the target of a reference into the document with its scope, unless it was followed already."""
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")) and reference not in scope.via:
+        yield follow_pointer(reference, scope.root), _Scope(scope.root, scope.path, (*scope.via, reference))
 
 
 def is_valid(value: Any, schema: Any, root: Any) -> bool:
@@ -318,6 +325,60 @@ def _check_not(value: Any, schema: Mapping[str, Any], scope: _Scope) -> Iterator
 def _check_if(value: Any, schema: Mapping[str, Any], scope: _Scope) -> Iterator[Violation]:
     branch = "then" if _is_valid(value, schema["if"], scope) else "else"
     yield from _iter_errors(value, schema.get(branch), scope)
+
+
+def _check_unevaluated(value: Any, schema: Mapping[str, Any], scope: _Scope) -> Iterator[Violation]:
+    """Check the members or items that no other keyword applies to, neither here nor in a branch that is valid."""
+    keyword = "unevaluatedItems" if isinstance(value, list) else "unevaluatedProperties"
+    if keyword not in schema or not isinstance(value, list | dict):
+        return
+    evaluated = _evaluated(value, {word: rest for word, rest in schema.items() if word != keyword}, scope)
+    for part, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if part in evaluated:
+            continue
+        if schema[keyword] is False and isinstance(part, str):
+            yield scope.inside(part).violation("additionalProperties", part, properties_of(schema))
+        else:
+            yield from _iter_errors(item, schema[keyword], scope.inside(part))
+
+
+def _evaluated(value: Any, schema: Any, scope: _Scope) -> set[str | int]:
+    """Return the names or indices in a valid value that keywords of the schema apply to."""
+    spend_steps(scope.root)
+    if not isinstance(schema, Mapping):
+        return set()
+    if isinstance(value, dict):
+        if "additionalProperties" in schema or "unevaluatedProperties" in schema:
+            return set(value)
+        patterns = _patterns_of(schema)
+        known = properties_of(schema)
+        found = {
+            name for name in value if name in known or any(matches_pattern(one, name, scope.root) for one in patterns)
+        }
+    else:
+        items, first = schema.get("items"), schema.get("prefixItems")
+        if isinstance(items, list):  # until draft 2019-09
+            first, items = items, schema.get("additionalItems")
+        if items is not None or "unevaluatedItems" in schema:
+            return set(range(len(value)))
+        found = set(range(len(first) if isinstance(first, list) else 0))
+        if "contains" in schema:
+            found |= {index for index, item in enumerate(value) if _is_valid(item, schema["contains"], scope)}
+    for branch, inner in (*_follow(schema, scope), *((branch, scope) for branch in _branches_of(value, schema, scope))):
+        if _is_valid(value, branch, inner):
+            found |= _evaluated(value, branch, inner)
+    return found
+
+
+def _branches_of(value: Any, schema: Mapping[str, Any], scope: _Scope) -> Iterator[Any]:
+    """Yield the subschemas that may apply to the same value."""
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        yield from schema[keyword] if isinstance(schema.get(keyword), list) else ()
+    if "if" in schema:
+        yield schema["if"]
+        yield schema.get("then" if _is_valid(value, schema["if"], scope) else "else")
+    dependent = schema.get("dependentSchemas")
+    yield from (one for name, one in dependent.items() if name in value) if isinstance(dependent, Mapping) else ()
 
 
 KEYWORD_CHECKS: dict[str, Check] = {

@@ -203,7 +203,6 @@ _MESSAGES: dict[str, Callable[[Violation], str]] = {
     "several": lambda violation: (
         f"matches {violation.expected} of the alternatives of its schema, but must match exactly one"
     ),
-    "other": lambda violation: f"is not valid: {violation.expected}",
     "not": lambda violation: f"must not be {_describe_expected(violation)}",
 }
 """Kind of violation -> its writer."""

@@ -53,6 +53,8 @@ def keywords(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         "minContains": COUNTS,
         "properties": table,
         "additionalProperties": inner,
+        "unevaluatedProperties": inner,
+        "unevaluatedItems": inner,
         "patternProperties": st.dictionaries(PATTERNS, inner, max_size=2),
         "propertyNames": inner,
         "required": st.lists(NAMES, max_size=2, unique=True),
