@@ -19,7 +19,6 @@ from .schema.wording import Violation, describe_type
 MAX_MESSAGE_LENGTH = 200
 MAX_STEPS = 200_000
 _MAX_NAMES = 8
-_MAX_DEPTH = 64
 _MAX_NAME_LENGTH = 60
 
 
@@ -106,19 +105,3 @@ def _shorten(sentence: str) -> str:
     if len(line) <= MAX_MESSAGE_LENGTH:
         return line
     return f"{line[: MAX_MESSAGE_LENGTH // 2]}…{line[1 - MAX_MESSAGE_LENGTH // 2 :]}"
-
-
-def remove_patterns(schema: Any, depth: int = 0) -> Any:
-    """Return the schema without regular expressions.
-
-    A hostile pattern can run forever, and the server validates its own anyway. `additionalProperties` is removed
-    together with `patternProperties`, because it depends on them.
-    """
-    if depth > _MAX_DEPTH:
-        return {}
-    if isinstance(schema, Mapping):
-        remaining = {key: value for key, value in schema.items() if not (key == "pattern" and isinstance(value, str))}
-        if remaining.pop("patternProperties", None):
-            remaining.pop("additionalProperties", None)
-        return {key: remove_patterns(value, depth + 1) for key, value in remaining.items()}
-    return [remove_patterns(item, depth + 1) for item in schema] if isinstance(schema, list) else schema

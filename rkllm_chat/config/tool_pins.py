@@ -113,7 +113,7 @@ def extract_pinned_fields(entry: Mapping[str, Any]) -> Told:
     if isinstance(pinned["description"], str):
         pinned["description"] = truncate_description(pinned["description"])
     if pinned["outputSchema"]:
-        from ..calls.arguments import remove_patterns
+        from ..calls.schema.resolve import remove_patterns
 
         pinned["outputSchema"] = remove_patterns(pinned["outputSchema"])
     hints = entry.get("annotations")

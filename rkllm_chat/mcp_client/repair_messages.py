@@ -19,7 +19,7 @@ from mcp_types.version import (
 )
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ..calls.arguments import remove_patterns
+from ..calls.schema.resolve import remove_patterns
 from ..config.tool_pins import truncate_description
 from .answer_rules import MAX_TOOLS, find_tool_fault
 

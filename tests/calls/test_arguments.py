@@ -27,7 +27,8 @@ from calls.schema.test_coerce import (
 )
 from calls.schema.test_validate import KINDS, LEAVES, SCHEMAS, VALUES
 from fuzzing import examples
-from rkllm_chat.calls.arguments import MAX_MESSAGE_LENGTH, ValidatedArguments, remove_patterns, validate_arguments
+from rkllm_chat.calls.arguments import MAX_MESSAGE_LENGTH, ValidatedArguments, validate_arguments
+from rkllm_chat.calls.schema.resolve import remove_patterns
 from rkllm_chat.core.errors import ValidationError
 
 HANG_S = 20

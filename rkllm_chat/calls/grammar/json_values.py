@@ -16,9 +16,8 @@ from math import isfinite
 from string import ascii_letters
 from typing import Any
 
-from ..arguments import remove_patterns
 from ..json_repair import RESERVED_WORDS
-from ..schema.resolve import BudgetedSchema, Node, Variant
+from ..schema.resolve import BudgetedSchema, Node, Variant, remove_patterns
 from ..schema.validate import is_valid
 from .gbnf import NO_MATCH, SPACE, GrammarRules, any_of, literal, none_of, one_literal_of, one_of, repeat
 from .number_ranges import Bound, integers, numbers

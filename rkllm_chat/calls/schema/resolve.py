@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MAX_REFERENCES = 32
 _MAX_ATTEMPTS, _ATTEMPTS_PER_STEP = 10_000_000, 100
 _MAX_DEPTH = 8
+_MAX_NESTING = 64
 _MAX_VARIANTS = 64
 UNIONS = ("anyOf", "oneOf")
 TYPE_KEYWORDS = {
@@ -213,6 +214,22 @@ def _estimate_attempts(pattern: str, text: str) -> int:
     variable_parts = len(re.findall(r"[*+?{|]", plain))
     attempts: int = max(len(text), 2) ** (min(variable_parts, 24) + 1)
     return attempts
+
+
+def remove_patterns(schema: Any, depth: int = 0) -> Any:
+    """Return the schema without regular expressions.
+
+    A hostile pattern can run forever, and the server validates its own anyway. `additionalProperties` is removed
+    together with `patternProperties`, because it depends on them.
+    """
+    if depth > _MAX_NESTING:
+        return {}
+    if isinstance(schema, Mapping):
+        remaining = {key: value for key, value in schema.items() if not (key == "pattern" and isinstance(value, str))}
+        if remaining.pop("patternProperties", None):
+            remaining.pop("additionalProperties", None)
+        return {key: remove_patterns(value, depth + 1) for key, value in remaining.items()}
+    return [remove_patterns(item, depth + 1) for item in schema] if isinstance(schema, list) else schema
 
 
 def item_schema(variant: Mapping[str, Any], index: int) -> Any:

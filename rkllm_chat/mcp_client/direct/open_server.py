@@ -221,7 +221,7 @@ class ServerSession:
         schema = self._known.get(name, {}).get("outputSchema")
         if not isinstance(schema, dict) or result.get("isError"):
             return
-        from ...calls.arguments import remove_patterns
+        from ...calls.schema.resolve import remove_patterns
         from ...calls.schema.validate import iter_errors
 
         if (structured := result.get("structuredContent")) is None:
