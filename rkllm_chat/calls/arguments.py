@@ -51,7 +51,7 @@ def validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) 
         coerced, coercions = coerce(original, Node(root))
         valid = ValidatedArguments(coerced, coercions) if isinstance(coerced, dict) else ValidatedArguments(original)
         violation = _find_violation(valid.arguments, root)
-        message = _shorten(_write_message(violation, valid.arguments, root)) if violation else ""
+        message = _truncate_middle(_write_message(violation, valid.arguments, root)) if violation else ""
     except (BudgetExceededError, RecursionError):
         return ValidatedArguments(original)
     if violation:
@@ -99,7 +99,7 @@ def _describe_missing(
     return f" ({expected})" + (f', and "{similar[0]}" is not known' if similar else "")
 
 
-def _shorten(sentence: str) -> str:
+def _truncate_middle(sentence: str) -> str:
     """Truncate a sentence in the middle, on one line: the given value is at its end."""
     line = " ".join(sentence.split())
     if len(line) <= MAX_MESSAGE_LENGTH:

@@ -17,7 +17,7 @@ from string import ascii_letters
 from typing import Any
 
 from ..json_repair import RESERVED_WORDS
-from ..schema.resolve import BudgetedSchema, Node, Variant, remove_patterns
+from ..schema.resolve import BudgetedSchema, Node, Variant, items_of, remove_patterns
 from ..schema.validate import is_valid
 from .gbnf import NO_MATCH, SPACE, GrammarRules, any_of, literal, none_of, one_literal_of, one_of, repeat
 from .number_ranges import Bound, integers, numbers
@@ -168,7 +168,7 @@ class JsonRules:
         if item is None:
             return nothing
         comma = f"{_SEPARATOR} " if index else ""
-        if index >= len(_first_items(variant)) and index:
+        if index >= len(items_of(variant.schema)[0]) and index:
             more = None if most is None else most - index
             return repeat(self.rules, f"{comma}{item}", max(least - index, 0), more)
         following = self._items(variant, index + 1, least, most)
@@ -265,12 +265,6 @@ def undeclared_schema(variant: Variant) -> Any:
     """Return the schema of undeclared members; False if none are allowed, or none are asked for."""
     asked_for = not declared_members(variant) and "properties" not in variant.schema
     return variant.schema.get("additionalProperties", asked_for)
-
-
-def _first_items(variant: Variant) -> list[Any]:
-    """Return the items with a schema of their own."""
-    first = variant.get("items") if isinstance(variant.get("items"), list) else variant.get("prefixItems")
-    return first if isinstance(first, list) else []
 
 
 def size_limits(variant: Variant, what: str) -> tuple[int, int | None]:

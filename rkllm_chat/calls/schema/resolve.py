@@ -232,14 +232,18 @@ def remove_patterns(schema: Any, depth: int = 0) -> Any:
     return [remove_patterns(item, depth + 1) for item in schema] if isinstance(schema, list) else schema
 
 
-def item_schema(variant: Mapping[str, Any], index: int) -> Any:
-    """Return the schema of the item at `index` of a list."""
-    items, first = variant.get("items"), variant.get("prefixItems")
+def items_of(schema: Mapping[str, Any]) -> tuple[list[Any], Any]:
+    """Return the schemas of the first items of a list, and the schema of the others; None if it has none."""
+    items, first = schema.get("items"), schema.get("prefixItems")
     if isinstance(items, list):  # until draft 2019-09
-        first, items = items, variant.get("additionalItems")
-    if isinstance(first, list) and index < len(first):
-        return first[index]
-    return {} if items is None or items is True else items
+        first, items = items, schema.get("additionalItems")
+    return (first if isinstance(first, list) else []), items
+
+
+def item_schema(schema: Mapping[str, Any], index: int) -> Any:
+    """Return the schema of the item at `index` of a list."""
+    first, others = items_of(schema)
+    return first[index] if index < len(first) else {} if others is None or others is True else others
 
 
 class Node:

@@ -18,6 +18,7 @@ from .resolve import (
     BudgetedSchema,
     BudgetExceededError,
     enum_values,
+    items_of,
     json_equal,
     properties_of,
     required_of,
@@ -165,10 +166,8 @@ class SignatureWriter:
 
     def array(self, schema: Mapping[str, Any], depth: int) -> str:
         """Write a list: its items and their number."""
-        items, prefix = schema.get("items"), schema.get("prefixItems")
-        if isinstance(items, list):  # until draft 2019-09
-            prefix, items = items, schema.get("additionalItems")
-        notations = [self.write_type(one, depth + 1) for one in prefix] if isinstance(prefix, list) else []
+        first, items = items_of(schema)
+        notations = [self.write_type(one, depth + 1) for one in first]
         if notations and items is False:
             schema = {"maxItems": len(notations), **schema}
         further = (

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from .resolve import (
     follow_pointer,
     item_schema,
+    items_of,
     json_equal,
     matches_pattern,
     properties_of,
@@ -356,12 +357,10 @@ def _evaluated(value: Any, schema: Any, scope: _Scope) -> set[str | int]:
             name for name in value if name in known or any(matches_pattern(one, name, scope.root) for one in patterns)
         }
     else:
-        items, first = schema.get("items"), schema.get("prefixItems")
-        if isinstance(items, list):  # until draft 2019-09
-            first, items = items, schema.get("additionalItems")
+        first, items = items_of(schema)
         if items is not None or "unevaluatedItems" in schema:
             return set(range(len(value)))
-        found = set(range(len(first) if isinstance(first, list) else 0))
+        found = set(range(len(first)))
         if "contains" in schema:
             found |= {index for index, item in enumerate(value) if _is_valid(item, schema["contains"], scope)}
     for branch, inner in (*_follow(schema, scope), *((branch, scope) for branch in _branches_of(value, schema, scope))):

@@ -77,7 +77,12 @@ def format_value(value: Any) -> str:
 def quote_value(value: Any) -> str:
     """Write a value as JSON, truncated."""
     text = f'"{value}"' if isinstance(value, str) else format_value(value)
-    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"
+    return truncate(text, _MAX_VALUE_LENGTH)
+
+
+def truncate(text: str, max_length: int) -> str:
+    """Truncate a text to `max_length` characters, an ellipsis among them."""
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 class Violation:

@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from ...calls.schema.resolve import Node, Variant, required_of
-from ...calls.schema.wording import describe_type, format_value
+from ...calls.schema.wording import describe_type, format_value, truncate
 from ...core.sanitize import sanitize_for_terminal, sanitize_line
 from .examples import format_as_flags, make_example, quote_command
 from .flags import format_flag, is_boolean, list_properties
@@ -165,7 +165,7 @@ def format_server_tools(name: str, tools: Sequence[Mapping[str, Any]]) -> list[s
     terminal_width = max(60, min(120, get_terminal_size().columns))
     column = min(max((len(name) for name in names), default=0), 40)
     return [
-        _shorten(f"  {left:<{column}}  {right}".rstrip(), terminal_width)
+        truncate(f"  {left:<{column}}  {right}".rstrip(), terminal_width)
         for left, right in zip(names, descriptions, strict=True)
     ]
 
@@ -173,8 +173,3 @@ def format_server_tools(name: str, tools: Sequence[Mapping[str, Any]]) -> list[s
 def _first_line(text: str) -> str:
     """Return the first line of a description."""
     return sanitize_line(text.strip().partition("\n")[0])
-
-
-def _shorten(line: str, width: int) -> str:
-    """Cut a line to a width."""
-    return line if len(line) <= width else f"{line[: width - 1]}…"
