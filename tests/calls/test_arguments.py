@@ -174,6 +174,9 @@ def nest(word: str, depth: int) -> dict[str, Any]:
 NODE = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/node"}}] * 2}
 LOOP = {"allOf": [{"$ref": "#/$defs/loop"}] * 100}
 DYNAMIC = {"$dynamicAnchor": "n", "anyOf": [{"type": "array", "items": {"$dynamicRef": "#n"}}] * 3}
+UNEVALUATED: dict[str, Any] = {}
+for _ in range(20):
+    UNEVALUATED = {"unevaluatedProperties": False, "anyOf": [UNEVALUATED] * 3}
 DEEP_VALUE: Any = "leaf"
 for _ in range(40):
     DEEP_VALUE = [DEEP_VALUE]
@@ -186,6 +189,7 @@ HOSTILE: dict[str, tuple[Any, Any]] = {
     "additionalProperties": (nest("additionalProperties", 10_000), {"x": {"x": "5"}}),
     "branches": ({"$defs": {"node": NODE}, "properties": {"x": {"$ref": "#/$defs/node"}}}, DEEP_VALUE),
     "loop": ({"$defs": {"loop": LOOP}, "properties": {"x": {"$ref": "#/$defs/loop"}}}, "5"),
+    "unevaluated": ({"properties": {"x": UNEVALUATED}}, {"a": 1}),
     "dynamic": ({"properties": {"x": DYNAMIC}}, DEEP_VALUE),
     "patterns": (
         {"properties": {"x": {"allOf": [{"uniqueItems": True, "contains": {"pattern": "a*b*c*d"}}] * 1000}}},
@@ -198,7 +202,7 @@ HOSTILE: dict[str, tuple[Any, Any]] = {
 }
 
 
-DEAR = ("branches", "dynamic", "patterns")
+DEAR = ("branches", "dynamic", "patterns", "unevaluated")
 
 
 @pytest.mark.parametrize(

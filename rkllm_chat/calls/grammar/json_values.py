@@ -2,8 +2,8 @@
 
 Every value that the grammar allows is valid, except for what a grammar of this size cannot express: `pattern`,
 `format`, `multipleOf`, `uniqueItems`, `contains`, `not`, conditions, the "exactly one" of `oneOf`, counts and patterns
-of names, `allOf` beyond what `resolve.join` merges, and an undeclared name that occurs twice. Undeclared names are
-written where the schema asks for them: by `additionalProperties`, or by declaring none.
+of names, `unevaluated*`, `allOf` beyond what `resolve.combine_schemas` merges, and an undeclared name that occurs
+twice. Undeclared names are written where the schema asks for them: by `additionalProperties`, or by declaring none.
 """
 
 from __future__ import annotations

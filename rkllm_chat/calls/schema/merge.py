@@ -1,7 +1,7 @@
 """Merge two JSON Schemas that both apply into one that allows exactly the same values, where there is one.
 
-Unlike `resolve.join`, which always merges, nothing may be lost here: what cannot be merged stays under `allOf`. A
-schema is a dict, or False, which allows nothing; True is written {}.
+Unlike `resolve.combine_schemas`, which always merges, nothing may be lost here: what cannot be merged stays under
+`allOf`. A schema is a dict, or False, which allows nothing; True is written {}.
 """
 
 from __future__ import annotations

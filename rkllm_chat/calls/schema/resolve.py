@@ -1,4 +1,4 @@
-"""Resolve JSON Schemas and list the variants of a value, for descriptions, flags and coercion.
+"""Resolve JSON Schemas: `Node` is a part of one, and its variants are what descriptions, flags and grammars read.
 
 Values are validated in `validate.py`. Schemas come from servers, so none is trusted: a dangling or circular
 reference, a keyword of the wrong type, or a boolean in place of an object yields a schema that says less. Nothing is

@@ -83,13 +83,9 @@ class SignatureWriter:
         described = resolve_ref(schema, self.root).get("description") if isinstance(schema, Mapping) else None
         note_text = sanitize_line(extract_note(described, [name, notation, *self.known], _MAX_NOTE_LENGTH))
         first = self.first_parameters.setdefault(note_text, name)
-        return (
-            notation
-            if not note_text
-            else f"{notation} ({note_text})"
-            if first == name
-            else f"{notation} (as {format_json(first)})"
-        )
+        if not note_text:
+            return notation
+        return f"{notation} ({note_text if first == name else f'as {format_json(first)}'})"
 
     def write_type(self, schema: Any, depth: int = 0, is_optional: bool = False) -> str:
         """Write any subschema.
@@ -192,10 +188,9 @@ class SignatureWriter:
         """Write an object: its members and the constraints on names."""
         required, declared = required_of(schema), properties_of(schema)
         members = [
-            f"{format_json(name)}: {self.member(name, child, False, depth + 1)}"
-            if name in required
-            else f"{format_json(name)}?: {self.member(name, child, True, depth + 1)}"
+            f"{format_json(name)}{mark}: {self.member(name, child, bool(mark), depth + 1)}"
             for name, child in declared.items()
+            for mark in ("" if name in required else "?",)
         ]
         members += [f"{format_json(name)}: any" for name in required if name not in declared]
         patterns = schema.get("patternProperties")

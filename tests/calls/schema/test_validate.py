@@ -111,6 +111,8 @@ def test_a_value_is_faulty_exactly_when_jsonschema_says_so(schema: Any, one: Any
         ({"properties": {"a": {"type": "string"}}}, {"a": None}, "type", ("a",), "text, not null"),
         ({"required": ["a"]}, {}, "required", ("a",), "required"),
         (CLOSED, {"Hu": 1}, "additionalProperties", ("Hu",), '"hue"'),
+        ({"anyOf": [CLOSED, {}], "unevaluatedProperties": False}, {"b": 1}, "additionalProperties", ("b",), "unknown"),
+        ({"prefixItems": [{}], "unevaluatedItems": False}, [1, 2], "false", (1,), "not be given"),
         ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, "propertyNames", (), '"ab", which must have at most 1'),
         ({"anyOf": [{"type": "integer"}, {"enum": ["auto"]}]}, "x", "anyOf", (), 'a whole number, or auto, not "x"'),
         ({"oneOf": [{"type": "integer"}, {"type": "null"}]}, "x", "oneOf", (), 'a whole number, or null, not "x"'),
