@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..calls.arguments import validate_arguments
-from ..calls.schema.coerce import coerce
-from ..calls.schema.resolve import Node
 from ..core.errors import ValidationError
 from ..core.i18n import Words
 from ..core.sanitize import escape_line_visibly, escape_visibly, normalize_for_search
@@ -209,9 +207,7 @@ def _parse_answer(name: str, answer: str, field: Mapping[str, Any]) -> Any:
     if field.get("type") == "array":
         value: Any = [choices.get(part.strip().lower(), part.strip()) for part in answer.split(",") if part.strip()]
     elif field.get("type") == "boolean":
-        value = {"y": True, "yes": True, "n": False, "no": False}.get(
-            answer.lower(), coerce(answer, Node(field, {}))[0]
-        )
+        value = {"y": True, "yes": True, "n": False, "no": False}.get(answer.lower(), answer)
     else:
         value = choices.get(answer.lower(), answer)
     schema = {"type": "object", "properties": {name: dict(field)}, "required": [name]}
