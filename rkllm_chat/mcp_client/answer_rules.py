@@ -15,11 +15,14 @@
 
 from __future__ import annotations
 
+from ..core.retry_after import parse_retry_after
+
 TYPE_CHECKING = False  # importing typing costs 2 ms
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+_MAX_RETRY_WAIT_S = 10.0
 MAX_TOOLS = 1000
 """Tools of a server that are used in a conversation; that there are more is said."""
 TOO_DEEP = "[nested too deeply]"
@@ -79,6 +82,12 @@ def hint_for_status(status: int) -> str:
     if 300 <= status < 400:
         return "Check the URL; redirects to another server are not followed."
     return "Check the URL and what the server requires."
+
+
+def retry_wait_s(status: int, retry_after: str) -> float:
+    """Return how long to wait before a request is repeated, from its Retry-After; 0 not to repeat it."""
+    wait_s = parse_retry_after(retry_after) if status == 429 else None
+    return wait_s if wait_s is not None and wait_s <= _MAX_RETRY_WAIT_S else 0.0
 
 
 class EventParser:

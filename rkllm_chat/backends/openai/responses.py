@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from ...core.errors import CONTEXT_FULL_HINT, AuthError, ChatError, GenerationError
 from ...core.redact import REDACTED
+from ...core.retry_after import parse_retry_after
 
 _MAX_MESSAGE_LENGTH = 300
 _MAX_LISTED_MODELS = 20
@@ -215,7 +214,7 @@ def to_error(service: ServiceIdentity, status: int, headers: Mapping[str, str], 
         )
     if status in (429, 503):
         return BusyError(
-            f"{service.url} is busy (HTTP {status}){detail}.", _parse_retry_after(headers.get("retry-after", ""))
+            f"{service.url} is busy (HTTP {status}){detail}.", parse_retry_after(headers.get("retry-after", ""))
         )
     if status in (502, 504):
         return UnreachableError(f"{service.url} is unavailable (HTTP {status}){detail}.", "Try it again later.")
@@ -257,12 +256,3 @@ def _key_hint(service: ServiceIdentity) -> str:
     if service.api_key:
         return f"Check the key in {service.key_env}."
     return 'Put your key into an environment variable and set [openai] key_env = "NAME".'
-
-
-def _parse_retry_after(text: str) -> float | None:
-    """Return the seconds in a Retry-After header (RFC 9110, 10.2.3), a number or a date; None if it is neither."""
-    try:
-        wait_s = float(text) if text.strip().isdecimal() else parsedate_to_datetime(text).timestamp() - time.time()
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return max(0.0, wait_s)

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 from ...config.files import has_logins
 from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, ProtocolError
 from ...core.sanitize import sanitize_line
-from ..answer_rules import EventParser, hint_for_status
+from ..answer_rules import EventParser, hint_for_status, retry_wait_s
 from ..transports.addresses import (
     LOOKUP_TIMEOUT_S,
     Address,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 10.0
 _DELETE_S = 1.0
-_MAX_RETRY_WAIT_S = 10.0
 CHUNK_BYTES = 1 << 16
 URL_SAFE_CHARACTERS = "%/:?@!$&'()*+,;=~-._"
 _REJECTING_STATUSES = (400, 404, 405, 406, 410, 415, 501)
@@ -287,7 +286,7 @@ class HttpChannel:
             raise SessionLostError
         if not self._has_answered and (status < 400 or (status in _REJECTING_STATUSES and not self._server.transport)):
             raise UnsupportedByDirectClient
-        if status == 429 and not self._has_waited and (wait_s := _retry_after_s(response)):
+        if not self._has_waited and (wait_s := retry_wait_s(status, response.headers.get("retry-after", ""))):
             self._has_waited = True
             _left_s(self._end - wait_s)
             time.sleep(wait_s)
@@ -383,12 +382,6 @@ def _is_readable(connection: socket.socket | TimedSocket) -> bool:
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
     return bool(waiting.poll(0))
-
-
-def _retry_after_s(response: HTTPResponse) -> float:
-    """Return the seconds of Retry-After if at most 10, else 0."""
-    value = response.headers.get("retry-after", "")
-    return float(value) if value.isdecimal() and float(value) <= _MAX_RETRY_WAIT_S else 0.0
 
 
 def _resolve(host: str, port: int | None, limit_s: float) -> list[Address]:

@@ -7,7 +7,6 @@ decoding. Of JSON-RPC it only distinguishes requests from other messages.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from mcp_types import INTERNAL_ERROR
 
 from ...config.settings import ServerConfig
 from ...core.errors import ChatError
+from ..answer_rules import retry_wait_s
 from ..error_messages import LOGIN_REFUSED, SESSION_LOST
 from .addresses import check_peer, is_loopback
 
@@ -33,7 +33,6 @@ _CONNECT_S = 10.0
 _WRITE_S = 30.0
 _SPARE_S = 10.0
 _DELETE_S = 1.0
-_MAX_RETRY_WAIT_S = 10.0
 _ACCEPT_S = 10.0
 MAX_STREAMS, _STREAMS_S = 10, 10.0
 _UNUSABLE = "The response is unusable: {}"
@@ -106,7 +105,7 @@ class ServerHttpClient(httpx2.AsyncClient):
                 return await self._send_with_token(request, options)
         try:
             response = await self._send_with_token(request, options)
-            if wait_s := _retry_after_s(response):
+            if wait_s := retry_wait_s(response.status_code, response.headers.get("retry-after", "")):
                 await anyio.sleep(wait_s)
                 response = await self._send_with_token(request, options)
             return response
@@ -224,13 +223,6 @@ def _read_request_id(request: httpx2.Request) -> int | str | None:
     except ValueError:
         return None
     return message.get("id") if "method" in message else None
-
-
-def _retry_after_s(response: httpx2.Response) -> float:
-    """Return the seconds of Retry-After of a 429 response if at most 10, else 0."""
-    value = response.headers.get("retry-after", "")
-    wait_s = float(value) if value.isdecimal() else math.inf
-    return wait_s if response.status_code == 429 and wait_s <= _MAX_RETRY_WAIT_S else 0.0
 
 
 def _error_response(request: httpx2.Request, message: str, data: str | None = None) -> httpx2.Response:

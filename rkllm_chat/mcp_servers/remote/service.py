@@ -19,6 +19,7 @@ import httpx2
 from ...config.settings import ServerConfig
 from ...core.errors import ChatError
 from ...core.redact import REDACTED
+from ...core.retry_after import parse_retry_after
 from ...mcp_client.transports.addresses import check_url, is_loopback
 from ...mcp_client.transports.http_body import DecodedBody, UnreadableBodyError
 from ...mcp_client.transports.tls import get_tls_context
@@ -193,10 +194,9 @@ class Service:
 
 def _retry_wait_s(response: httpx2.Response, retry: int) -> float:
     """Return the seconds to wait before a retry: Retry-After, else 1, 2, 4, ..."""
-    retry_after = response.headers.get("retry-after", "").strip()
-    if not retry_after:
-        return float(2**retry)
-    return float(retry_after) if retry_after.isdecimal() else math.inf
+    header = response.headers.get("retry-after", "").strip()
+    wait_s = parse_retry_after(header) if header else float(2**retry)
+    return math.inf if wait_s is None else wait_s
 
 
 def _read_content(message: Mapping[str, Any]) -> str:
