@@ -206,7 +206,7 @@ def open_npu(
         family: str = "G",
         generation: Generation = GREEDY,
         context: int = 2048,
-        thinking: str = "auto",
+        thinking: config.Thinking = "auto",
         **options: Any,
     ) -> RkllmBackend:
         for name in [name for name in options if name.isupper()]:

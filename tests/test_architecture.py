@@ -28,19 +28,27 @@ MODULES = {
     for path in PACKAGE.rglob("*.py")
     if "template" not in path.parts
 }
-ONE_SHOT_PACKAGES = {"calls", "cli", "config", "core", "mcp_client"}
-HEAVY = {
-    "mcp",
-    "mcp_types",
-    "pydantic",
-    "httpx2",
-    "prompt_toolkit",
-    "rich",
-    "jinja2",
-    "llama_cpp",
-    "asyncio",
-    "pathlib",
+ONE_SHOT_PACKAGES = {  # of which `call-tool` may import modules
+    *("calls", "calls.schema", "cli", "cli.json_commands", "config", "core"),
+    *("mcp_client", "mcp_client.direct", "mcp_client.process", "mcp_client.transports"),
 }
+ONE_SHOT_MODULES = (  # of the standard library that `call-tool` may import, with all that these import
+    *(
+        "__future__",
+        "ast",
+        "collections",
+        "contextlib",
+        "dataclasses",
+        "difflib",
+        "enum",
+        "errno",
+        "functools",
+        "ipaddress",
+        "json",
+    ),
+    *("math", "os", "re", "runpy", "select", "shlex", "signal", "stat", "struct", "time", "types", "typing"),
+    *("urllib.parse", "encodings.ascii", "encodings.utf_8_sig"),
+)
 
 
 def imported_modules(name: str, path: Path) -> Iterator[str]:
@@ -78,26 +86,37 @@ def test_modules_have_no_import_cycles() -> None:
     TopologicalSorter({name: others - {name} for name, others in IMPORTS.items()}).prepare()
 
 
-def test_a_tool_call_imports_only_light_modules(tmp_path: Path) -> None:
-    """Runs `call-tool` with a server that answers at once; `-X importtime` lists what was imported."""
+def list_imported(*arguments: str, cwd: Path) -> set[str]:
+    """The modules that a Python program imports."""
+    command = [sys.executable, "-X", "importtime", *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout
+    return set(re.findall(r"\| +([\w.]+)$", done.stderr, flags=re.MULTILINE))
+
+
+def test_a_tool_call_imports_only_allowed_modules(tmp_path: Path) -> None:
+    """Runs `call-tool` with a server that answers at once, and whose tool has an output schema as the SDK writes."""
     server = (
         "import json, sys\nNAMED = {'name': 's', 'version': '1'}\n"
+        "OUTPUT = {'type': 'object', 'properties': {'result': {'type': 'string'}}, 'required': ['result']}\n"
         "for line in sys.stdin:\n"
         "    message = json.loads(line)\n"
         "    version = message.get('params', {}).get('protocolVersion')\n"
         "    info = {'protocolVersion': version, 'capabilities': {'tools': {}}, 'serverInfo': NAMED}\n"
-        "    tools = {'tools': [{'name': 'say', 'inputSchema': {'type': 'object'}}]}\n"
-        "    results = {'initialize': info, 'tools/list': tools, 'tools/call': {'content': []}}\n"
+        "    tools = {'tools': [{'name': 'say', 'inputSchema': {'type': 'object'}, 'outputSchema': OUTPUT}]}\n"
+        "    said = {'content': [], 'structuredContent': {'result': 'x'}}\n"
+        "    results = {'initialize': info, 'tools/list': tools, 'tools/call': said}\n"
         "    if message.get('method') in results:\n"
         "        reply = {'jsonrpc': '2.0', 'id': message['id'], 'result': results[message['method']]}\n"
         "        print(json.dumps(reply), flush=True)\n"
     )
     (tmp_path / "server.py").write_text(server, encoding="utf-8")
-    command = [sys.executable, "-X", "importtime", "-m", "rkllm_chat", "call-tool", "--tool", "say", "--stdio"]
-    done = subprocess.run(
-        [*command, f"{sys.executable} server.py"], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    imported = set(re.findall(r"\| +([\w.]+)$", done.stderr, flags=re.MULTILINE))
-    assert {name.split(".")[0] for name in imported} & HEAVY == set()
-    assert {package_of(name) for name in imported if name.startswith("rkllm_chat.")} <= ONE_SHOT_PACKAGES | {"__main__"}
+    call = ("-m", "rkllm_chat", "call-tool", "--tool", "say", "--stdio", f"{sys.executable} server.py")
+    imported = list_imported(*call, cwd=tmp_path)
+    ours = {name for name in imported if name.partition(".")[0] == "rkllm_chat"} - {"rkllm_chat"}
+    allowed = list_imported("-c", f"import {', '.join(ONE_SHOT_MODULES)}", cwd=tmp_path)
+    packages = {
+        name.partition(".")[2] if MODULES[name].name == "__init__.py" else name.rpartition(".")[0].partition(".")[2]
+        for name in ours
+    }
+    assert (imported - ours - allowed - {"rkllm_chat"}, packages - ONE_SHOT_PACKAGES) == (set(), set())

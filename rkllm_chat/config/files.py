@@ -1,31 +1,26 @@
-"""Paths of configuration and state files, and a fast reader of the server entries in them.
+"""Paths of configuration and state files, and the servers that the configuration files define.
 
-One-shot commands use this module: only server entries are validated, and only the requested server has its variables
-expanded. `loader` reads the same files completely for the chat.
+One-shot commands use this module alone: only the requested server has its variables expanded. `loader` reads the same
+files completely for the chat.
 """
 
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
+from collections.abc import Mapping
 
 from ..core.errors import ConfigError, ServerNotFoundError
-from .server_entries import (
-    SERVER_DEFAULTS,
-    merge_entry,
-    read_json_entries,
-    read_toml_entries,
+from .servers import (
+    BOARD_SERVER,
+    ServerConfig,
+    merge_servers,
+    read_json_servers,
+    read_toml_servers,
     read_toml_tables,
+    restrict_trust,
 )
-from .trust_rules import Decision, Origin, decide
-from .value_checks import MAX_FILE_BYTES, check_size, expand_variables
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from .settings import ServerConfig
+from .trust_rules import Origin
+from .value_checks import MAX_FILE_BYTES, check_size
 
 _HOME_FILES = (".mcp.json", ".config/rkllm-chat/config.toml")
 _FOLDER_FILES = (".claude/mcp.json", "mcp.json", "mcp_servers.json", "mcp_config.toml")
@@ -34,40 +29,30 @@ TRUST_VARIABLE = "RKLLM_CHAT_TRUST_PROJECT"
 """If set, project files of every directory are treated as the user's own; for dedicated build machines."""
 LOGINS_FOLDER = "logins"
 """Name of the directory with stored OAuth logins, inside the state directory."""
-BOARD_ENTRY: dict[str, Any] = {
-    "name": "board",
-    "command": "rkllm-chat",
-    "args": ("serve", "board"),
-    "trust": "trusted",
-    "source": "built in",
-    "origin": Origin.BUILT_IN,
-}
-"""The board server that ships, used if no file defines a server."""
 
 
-class ServerEntries:
-    """Server entries of the configuration files.
+class FoundServers:
+    """Servers of the configuration files, as these define them: variables are not expanded.
 
     Attributes:
         searched: Paths that were looked for.
-        entries: Entry and its place in the file, by server name.
+        servers: The servers by name.
     """
 
-    def __init__(self, searched: list[str]) -> None:
-        self.searched = searched
-        self.entries: dict[str, tuple[dict[str, Any], str]] = {}
+    def __init__(self, searched: list[str], servers: Mapping[str, ServerConfig]) -> None:
+        self.searched, self.servers = searched, servers
 
-    def get(self, name: str) -> tuple[dict[str, Any], str]:
-        """Return an entry and its place in the file.
+    def get(self, name: str) -> ServerConfig:
+        """Return a server.
 
         Raises:
             ServerNotFoundError: No file defines the server; the error lists similar names.
         """
-        if name in self.entries:
-            return self.entries[name]
+        if name in self.servers:
+            return self.servers[name]
         from difflib import get_close_matches
 
-        names = list(self.entries)
+        names = list(self.servers)
         similar = get_close_matches(name, names, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(similar)}?" if similar else f"Known servers: {', '.join(names)}."
         raise ServerNotFoundError(
@@ -75,8 +60,8 @@ class ServerEntries:
         )
 
 
-def find_entries(named: str = "", environment: Mapping[str, str] = os.environ) -> ServerEntries:
-    """Read the server entries of all configuration files, or of the given one.
+def find_servers(named: str = "", environment: Mapping[str, str] = os.environ) -> FoundServers:
+    """Read the servers of all configuration files, or of the given one; without any, the board server that ships.
 
     Args:
         named: Path of the only file to read; "" reads RKLLM_CHAT_CONFIG or all default places.
@@ -85,21 +70,42 @@ def find_entries(named: str = "", environment: Mapping[str, str] = os.environ) -
     Raises:
         ConfigError: A file is unreadable or invalid.
     """
-    single_file = named or environment.get(CONFIG_VARIABLE, "")
-    paths = [os.path.expanduser(single_file)] if single_file else list_config_paths(environment)
-    server_entries = ServerEntries(paths)
-    for path in paths:
-        if single_file or os.path.isfile(path):
-            for table, place in _read_entries(path):
-                table = _mark_origin(table, find_origin(path, environment, is_named=bool(single_file)))
-                base_entry = server_entries.entries.pop(table["name"], None)
-                server_entries.entries[table["name"]] = (
-                    merge_entry(table, base_entry[0] if base_entry else None),
-                    place,
-                )
-    if not server_entries.entries:
-        server_entries.entries["board"] = (BOARD_ENTRY, "")
-    return server_entries
+    servers: dict[str, ServerConfig] = {}
+    for path, origin in find_config_files(named, environment):
+        servers = merge_servers([restrict_trust(server)[0] for server in read_servers(path, origin)], servers)
+    single_file = find_single_file(named, environment)
+    searched = [single_file] if single_file else list_config_paths(environment)
+    return FoundServers(searched, servers or {BOARD_SERVER.name: BOARD_SERVER})
+
+
+def read_servers(path: str, origin: Origin) -> list[ServerConfig]:
+    """Read the servers of one file.
+
+    Raises:
+        ConfigError: The file is unreadable or invalid.
+    """
+    text = read_text(path)
+    if path.endswith(".json"):
+        return read_json_servers(text, path, origin)
+    return read_toml_servers(read_toml_tables(text, path), path, origin)
+
+
+def find_config_files(named: str = "", environment: Mapping[str, str] = os.environ) -> list[tuple[str, Origin]]:
+    """Return the configuration files that are read, farthest first, and whose they are.
+
+    Args:
+        named: Path of the only file; "" uses RKLLM_CHAT_CONFIG, or all default places that have a file.
+        environment: Environment variables.
+    """
+    if single_file := find_single_file(named, environment):
+        return [(single_file, Origin.COMMAND_LINE)]
+    paths = list_config_paths(environment)
+    return [(path, find_origin(path, environment)) for path in paths if os.path.isfile(path)]
+
+
+def find_single_file(named: str, environment: Mapping[str, str]) -> str:
+    """Return the only configuration file, from an option or RKLLM_CHAT_CONFIG; "" if all default places are read."""
+    return os.path.expanduser(named or environment.get(CONFIG_VARIABLE, ""))
 
 
 def list_config_paths(environment: Mapping[str, str]) -> list[str]:
@@ -108,33 +114,16 @@ def list_config_paths(environment: Mapping[str, str]) -> list[str]:
     return [*(os.path.join(home, name) for name in _HOME_FILES), *_FOLDER_FILES]
 
 
-def find_origin(path: str, environment: Mapping[str, str], is_named: bool = False) -> Origin:
-    """Return the origin of a configuration file's values.
+def find_origin(path: str, environment: Mapping[str, str]) -> Origin:
+    """Return the origin of the values in a configuration file.
 
     Args:
         path: Path as in `list_config_paths`.
         environment: Environment variables.
-        is_named: The user named the file by `--config` or RKLLM_CHAT_CONFIG.
     """
-    if is_named:
-        return Origin.COMMAND_LINE
     if path in _FOLDER_FILES:
         return Origin.PROJECT if environment.get(TRUST_VARIABLE, "") in ("", "0") else Origin.USER
     return Origin.OTHER_PROGRAM if path.endswith(_HOME_FILES[0]) else Origin.USER
-
-
-def _mark_origin(table: dict[str, Any], origin: Origin) -> dict[str, Any]:
-    """Store the origin of an entry and remove a claim to be trusted that this origin may not make."""
-    trust = table.get("trust", "ask")
-    reduced = {"trust": "ask"} if decide(origin, "servers", "trust", trust, "ask") is Decision.REFUSED else {}
-    return {**table, **reduced, "origin": origin}
-
-
-def _read_entries(path: str) -> list[tuple[dict[str, Any], str]]:
-    text = read_text(path)
-    if path.endswith(".json"):
-        return read_json_entries(text, path)
-    return read_toml_entries(read_toml_tables(text, path), path)
 
 
 def read_text(path: str) -> str:
@@ -180,50 +169,7 @@ def find_exposed_secrets(path: str) -> list[str]:
         return []
     from .secrets import find_literal_secrets
 
-    return find_literal_secrets((place, entry) for entry, place in _read_entries(path))
-
-
-def make_server(
-    table: Mapping[str, Any], place: str, environment: Mapping[str, str] | None = os.environ
-) -> ServerConfig:
-    """Fill in the defaults of an entry and expand its variables, unless it is a project's (see `expand_server`).
-
-    Args:
-        table: The entry.
-        place: Its place in the file.
-        environment: Values of the variables; None leaves the references as they are.
-
-    Returns:
-        An object with the fields of ServerConfig; the class itself would import dataclasses.
-    """
-    source = table["source"]
-    values = environment if table.get("origin") is not Origin.PROJECT else None
-    made: Any = SimpleNamespace(**{**SERVER_DEFAULTS, **expand_variables(dict(table), values, source, place)})
-    made.source = source
-    server: ServerConfig = made
-    return server
-
-
-def expand_server(server: ServerConfig, environment: Mapping[str, str] = os.environ) -> ServerConfig:
-    """Expand the variables of a project's server, once the user has accepted it; others are expanded when read.
-
-    Raises:
-        ConfigError: A variable without default is not set, or the values do not fit together.
-    """
-    if server.origin is not Origin.PROJECT:
-        return server
-    place = f'server "{server.name}"'
-    oauth: Any = server.oauth
-    table = {**vars(server), "oauth": oauth if isinstance(oauth, dict) else vars(oauth)}
-    values: Any = expand_variables(table, environment, server.source, place)
-    if isinstance(server, SimpleNamespace):
-        expanded: Any = SimpleNamespace(**values)
-    else:
-        from .settings import make_server as make_config
-
-        expanded = make_config(values, place)
-    accepted: ServerConfig = expanded
-    return accepted
+    return find_literal_secrets(read_servers(path, Origin.USER))
 
 
 def find_state_folder(environment: Mapping[str, str] = os.environ) -> str:

@@ -14,12 +14,9 @@ from pathlib import Path
 
 from ..core.errors import ChatError
 from . import files
-from .project_trust import is_board
-from .settings import ServerConfig, Settings, merge_settings, read_json, read_toml
+from .servers import BOARD_SERVER, restrict_trust
+from .settings import Settings, merge_settings, read_json, read_toml
 from .trust_rules import MODEL_SUFFIXES, Decision, Origin, decide
-
-BOARD_SERVER = ServerConfig(**files.BOARD_ENTRY)
-"""The board server that ships, used if no file defines a server."""
 
 
 def load_settings(named: str = "", environment: Mapping[str, str] = os.environ) -> Settings:
@@ -30,31 +27,21 @@ def load_settings(named: str = "", environment: Mapping[str, str] = os.environ) 
     Raises:
         ConfigError: A file is missing, unreadable or invalid.
     """
-    single_file = named or environment.get(files.CONFIG_VARIABLE, "")
-    if single_file:
-        settings = read_settings(Path(single_file).expanduser(), environment, Origin.COMMAND_LINE)
-    else:
-        settings = Settings()
-        for path in list_config_paths(environment):
-            if path.is_file():
-                override = read_settings(path, environment, files.find_origin(str(path), environment))
-                settings = merge_settings(override=_restrict(override, settings, str(path)), base=settings)
+    settings = Settings()
+    for path, origin in files.find_config_files(named, environment):
+        override = read_settings(Path(path), environment, origin)
+        settings = merge_settings(override=_restrict(override, settings, path), base=settings)
     return settings if settings.servers else replace(settings, servers=(BOARD_SERVER,))
 
 
 def _restrict(override: Settings, base: Settings, path: str) -> Settings:
     """Remove from the settings of one file what RULES refuses to its origin; the rest is merged into `base`."""
-    servers, ignored = [], []
-    for server in override.servers:
-        decision = decide(server.origin, "servers", "trust", server.trust, "ask")
-        if decision is Decision.REFUSED and not is_board(server):
-            ignored.append(f'servers "{server.name}" trust')
-            server = replace(server, trust="ask")
-        servers.append(server)
+    checked = [restrict_trust(server) for server in override.servers]
+    ignored = [f'servers "{server.name}" trust' for server, is_restricted in checked if is_restricted]
     refused = [key for key in override.origins if _decide(override, base, key) is Decision.REFUSED]
     origins = {key: origin for key, origin in override.origins.items() if key not in refused}
     ignored_keys = tuple((path, key) for key in (*ignored, *refused))
-    return replace(override, servers=tuple(servers), origins=origins, ignored=ignored_keys)
+    return replace(override, servers=tuple(server for server, _ in checked), origins=origins, ignored=ignored_keys)
 
 
 def _decide(override: Settings, base: Settings, key: str) -> Decision:
@@ -81,9 +68,8 @@ def list_config_paths(environment: Mapping[str, str]) -> list[Path]:
 
 def read_modification_times(named: str = "", environment: Mapping[str, str] = os.environ) -> dict[str, int]:
     """Return the files that `load_settings` reads with their modification times in nanoseconds."""
-    single_file = named or environment.get("RKLLM_CHAT_CONFIG", "")
-    paths = [Path(single_file).expanduser()] if single_file else list_config_paths(environment)
-    return {str(path): path.stat().st_mtime_ns for path in paths if path.is_file()}
+    paths = [path for path, _ in files.find_config_files(named, environment) if Path(path).is_file()]
+    return {path: Path(path).stat().st_mtime_ns for path in paths}
 
 
 def read_settings(path: Path, environment: Mapping[str, str], origin: Origin = Origin.USER) -> Settings:

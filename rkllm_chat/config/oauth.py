@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import urlsplit
 
-SECRET_KEYS = ("client_secret", "assertion")
 _GRANTS: dict[str, tuple[str, ...]] = {
     "authorization_code": (),
     "client_credentials": ("client_id",),

@@ -4,7 +4,7 @@ The author of a directory is untrusted, so a server that its files define starts
 (`mcp_client.acceptance` describes what is accepted). The record is a keyed hash of the values that it is started with,
 and what its process may access. Records are files of mode 0600 in a directory of mode 0700, and links are not followed.
 
-One-shot commands import this module before they start a server, so it imports little. It never asks the user.
+It never asks the user.
 """
 
 from __future__ import annotations
@@ -12,28 +12,24 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any, BinaryIO
 
 from ..core.errors import ConfigError
 from ..core.programs import PROGRAM_NAME, find_program
 from .files import TRUST_VARIABLE
-from .server_entries import SERVER_DEFAULTS
+from .servers import ServerConfig, is_board
 from .trust_rules import Origin
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, BinaryIO
-
-    from .settings import ServerConfig
 
 _DIRECTORY_NAME = "trust"
 """Name of the directory of records inside the state directory."""
 _IGNORED_FIELDS = (
-    *("env", "headers", "oauth", "cwd", "source", "origin", "replaces", "trust", "enabled"),
+    *("env", "headers", "oauth", "cwd", "source", "origin", "replaces", "place", "trust", "enabled"),
     *("tools_allow", "tools_deny", "timeout_s", "connect_s", "ping_s", "idle_s", "log_level"),
 )
 """Fields that may change without invalidating the acceptance; of env, headers and oauth the names are compared."""
+_DEFAULTS = ServerConfig(name="")
 # Environment variables that decide which code programs load. Their values are shown to the user: none is a secret.
 _LOADER_VARIABLES = frozenset(
     (
@@ -56,19 +52,6 @@ _MAX_FILE_BYTES = 16 << 20
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def is_board(server: ServerConfig) -> bool:
-    """Return whether this is the board server that ships, limited to the current directory; it needs no approval."""
-    if server.command != PROGRAM_NAME or server.url or server.env or server.cwd:
-        return False
-    match tuple(server.args):
-        case ("serve", "board"):
-            return True
-        case ("serve", "board", "--folder", folder):
-            here, there = (os.path.realpath(os.path.expanduser(one)) for one in (".", folder))
-            return "${" not in folder and os.path.commonpath([here, there]) == here
-    return False
 
 
 def is_project(server: ServerConfig) -> bool:
@@ -113,13 +96,12 @@ def list_start_values(server: ServerConfig) -> dict[str, Any]:
 
 def _list_plain_values(server: ServerConfig) -> dict[str, Any]:
     values = {key: value for key, value in vars(server).items() if key not in _IGNORED_FIELDS}
-    return {key: value for key, value in values.items() if value != SERVER_DEFAULTS.get(key)}
+    return {key: value for key, value in values.items() if value != getattr(_DEFAULTS, key)}
 
 
 def _list_oauth(server: ServerConfig) -> dict[str, str]:
-    """Return the OAuth settings that are not defaults, from a table or parsed."""
-    oauth = vars(server.oauth) if not isinstance(server.oauth, dict) else server.oauth
-    return {key: value for key, value in oauth.items() if value and (key, value) != ("grant", "authorization_code")}
+    """Return the OAuth settings that are not defaults."""
+    return {key: value for key, value in vars(server.oauth).items() if value != getattr(_DEFAULTS.oauth, key)}
 
 
 def describe_start(server: ServerConfig) -> dict[str, Any]:

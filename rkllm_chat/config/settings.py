@@ -6,20 +6,37 @@ sources: the nearer one wins; a server defined in both is taken from the nearer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal
 
-from ..core.errors import ConfigError
-from . import server_entries as entries
-from .oauth import OAuth, find_oauth_error
 from .policy import Policy
-from .server_entries import read_json_entries, read_toml_entries, read_toml_tables
-from .trust_rules import Origin, inherits
-from .value_checks import check_values, expand_variables, find_variables
+from .servers import (
+    ServerConfig,
+    merge_servers,
+    prepare_server,
+    read_json_servers,
+    read_toml_servers,
+    read_toml_tables,
+)
+from .trust_rules import Origin
+from .value_checks import decode_table, expand_variables, find_variables
 
-if TYPE_CHECKING:
-    from .value_checks import LogLevel
+__all__ = [
+    "CHAT_KEYS",
+    "SETTINGS_TABLES",
+    "Generation",
+    "Openai",
+    "Rkllm",
+    "ServerConfig",
+    "Settings",
+    "Thinking",
+    "merge_settings",
+    "read_json",
+    "read_toml",
+]
+
+Thinking = Literal["auto", "on", "off"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +86,7 @@ class Rkllm:
     library: str = ""
     layout: str = ""
     template: str = "auto"
-    history: str = "auto"
+    history: Literal["auto", "client", "runtime"] = "auto"
     native_tools: bool = False
     prompt_cache: bool = False
     base_domain_id: int = 0
@@ -96,73 +113,11 @@ class Openai:
 
     model: str = ""
     key_env: str = ""
-    api: str = "auto"
+    api: Literal["auto", "completions", "chat"] = "auto"
     template: str = "auto"
     native_tools: bool = False
     first_s: float = 600.0
     timeout_s: float = 120.0
-
-
-@dataclass(frozen=True)
-class ServerConfig:
-    """Configuration of one MCP server: a command to start, or a URL.
-
-    Fields that may hold secrets are excluded from `repr`.
-
-    Attributes:
-        name: Name of the server.
-        command: Program to start; exclusive with `url`.
-        args: Arguments of the program.
-        env: Environment variables of the program.
-        cwd: Working directory of the program.
-        url: URL of the server.
-        headers: HTTP headers.
-        allow_insecure: Send headers to another machine without TLS.
-        oauth: OAuth settings.
-        transport: Name of the transport; "" selects it by the URL.
-        timeout_s: Timeout of one call.
-        connect_s: Timeout of the start.
-        ping_s: Interval of health checks while the server is unused; 0 disables them.
-        idle_s: Idle time after which the server is closed until it is needed again; 0 keeps it open.
-        log_level: Minimum level of log messages that the server sends.
-        enabled: The server is used.
-        trust: "trusted" honours the server's tool annotations; "ask" does not; "off" disables the server.
-        sandbox: "auto" uses a sandbox where available, except for servers that ship with the program.
-        write: Paths writable in the sandbox; None derives them from `args` and `env`.
-        network: Network access in the sandbox; None grants it only to package runners.
-        tools_allow: Names of the tools to use; empty means all.
-        tools_deny: Names of the tools to leave out.
-        source: File that defines the server.
-        origin: Whose file that is. A project's server needs the user's acceptance, and its variables are not expanded
-            before (`files.expand_server`).
-        replaces: The file of the user's own server of the same name that a project's server replaces.
-    """
-
-    name: str
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    cwd: str = ""
-    url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    allow_insecure: bool = False
-    oauth: OAuth = field(default_factory=OAuth)
-    transport: str = ""
-    timeout_s: float = 60.0
-    connect_s: float = 30.0
-    ping_s: float = 30.0
-    idle_s: float = 0.0
-    log_level: LogLevel = "warning"
-    enabled: bool = True
-    trust: str = "ask"
-    sandbox: str = "auto"
-    write: tuple[str, ...] | None = None
-    network: bool | None = None
-    tools_allow: tuple[str, ...] = ()
-    tools_deny: tuple[str, ...] = ()
-    source: str = ""
-    origin: Origin = Origin.USER
-    replaces: str = ""
 
 
 @dataclass(frozen=True)
@@ -211,7 +166,7 @@ class Settings:
     context_tokens: int = 0
     tools_share: float = 0.25
     few_tools: bool = False
-    thinking: str = "auto"
+    thinking: Thinking = "auto"
     prompt_language: str = "auto"
     generation: Generation = field(default_factory=Generation)
     rkllm: Rkllm = field(default_factory=Rkllm)
@@ -247,23 +202,23 @@ def read_toml(text: str, source: str, environment: Mapping[str, str], origin: Or
         ConfigError: The text is invalid or a referenced variable is not set.
     """
     raw = read_toml_tables(text, source)
-    tables = expand_variables(raw, _values_for(origin, environment), source, "")
-    chat = _validate_table(Settings, _join_urls(tables.get("chat", {})), source, "chat", CHAT_KEYS)
-    sections = {
-        name: _validate_table(kind, tables.get(name, {}), source, name) for name, kind in SETTINGS_TABLES.items()
-    }
-    servers = tuple(
-        make_server({**table, "origin": origin}, place) for table, place in read_toml_entries(tables, source)
-    )
+    own = {name: table for name, table in raw.items() if name != "servers"}
+    tables = expand_variables(own, environment if origin is not Origin.PROJECT else None, source, "")
+    chat = decode_table(Settings, _join_urls(tables.get("chat", {})), source, "chat", CHAT_KEYS)
+    sections = {name: decode_table(kind, tables.get(name, {}), source, name) for name, kind in SETTINGS_TABLES.items()}
     written = [*chat, *(f"{name}.{key}" for name, table in sections.items() for key in table)]
-    variables = find_variables(raw.get("servers") if origin is Origin.PROJECT else raw, environment)
     parts: dict[str, Any] = {name: kind(**sections[name]) for name, kind in SETTINGS_TABLES.items()}
-    return Settings(**chat, **parts, servers=servers, variables=variables, origins=dict.fromkeys(written, origin))
+    settings = Settings(**chat, **parts, origins=dict.fromkeys(written, origin))
+    if origin is not Origin.PROJECT:
+        settings = replace(settings, variables=find_variables(own, environment))
+    return _add_servers(settings, read_toml_servers(raw, source, origin), environment)
 
 
-def _values_for(origin: Origin, environment: Mapping[str, str]) -> Mapping[str, str] | None:
-    """Return the values that references in a file of this origin are replaced by; None for a project's file."""
-    return environment if origin is not Origin.PROJECT else None
+def _add_servers(settings: Settings, servers: list[ServerConfig], environment: Mapping[str, str]) -> Settings:
+    """Return the settings of a file with its servers, and with the variables that these reference."""
+    variables = {**settings.variables, **find_variables([asdict(server) for server in servers], environment)}
+    expanded = tuple(prepare_server(server, environment) for server in servers)
+    return replace(settings, servers=expanded, variables=variables)
 
 
 def _join_urls(chat: Any) -> Any:
@@ -278,55 +233,12 @@ def read_json(text: str, source: str, environment: Mapping[str, str], origin: Or
 
     Arguments and errors are those of `read_toml`.
     """
-    server_tables = read_json_entries(text, source)
-    values = _values_for(origin, environment)
-    servers = tuple(
-        make_server({**expand_variables(table, values, source, place), "origin": origin}, place)
-        for table, place in server_tables
-    )
-    return Settings(servers=servers, variables=find_variables(server_tables, environment))
-
-
-def make_server(table: Mapping[str, Any], place: str) -> ServerConfig:
-    """Build a ServerConfig from a validated and expanded entry.
-
-    Raises:
-        ConfigError: The `oauth` table is inconsistent.
-    """
-    source = table["source"]
-    oauth = OAuth(**_validate_table(OAuth, table.get("oauth", {}), source, f"{place}.oauth"))
-    server = ServerConfig(**{**table, "oauth": oauth})
-    is_complete = "${" not in f"{server.url}{table.get('oauth')}"  # else this runs again when it is expanded
-    if is_complete and (error := find_oauth_error(oauth, server.url, server.headers)):
-        raise ConfigError(f"{source}: {place}.oauth{error[0]}.", error[1], path=source)
-    return server
-
-
-def _validate_table(
-    kind: type[Settings | Generation | Rkllm | Openai | Policy | OAuth],
-    table: Any,
-    source: str,
-    place: str,
-    known: Iterable[str] = (),
-) -> dict[str, Any]:
-    """Select the keys of a table that class `kind` has, with validated types and ranges."""
-    types = {entry.name: str(entry.type) for entry in fields(kind)}
-    values = entries.select_keys(types, table, source, place, known)
-    check_values(values, source, place)
-    return values
+    return _add_servers(Settings(), read_json_servers(text, source, origin), environment)
 
 
 def merge_settings(override: Settings, base: Settings) -> Settings:
     """Merge two settings: values written in `override` win; servers are joined by name; deny patterns accumulate."""
-    servers = {server.name: server for server in base.servers}
-    for server in override.servers:
-        base_server = servers.pop(server.name, None)
-        if base_server and not inherits(server.origin, base_server.origin):
-            server = replace(server, replaces=base_server.source)
-        elif base_server:
-            env, headers = {**base_server.env, **server.env}, {**base_server.headers, **server.headers}
-            server = replace(server, env=env, headers=headers, replaces=base_server.replaces)
-        servers[server.name] = server
+    servers = merge_servers(override.servers, {server.name: server for server in base.servers})
     written = {key.rpartition(".")[::2] for key in override.origins}
 
     def written_in(part: Any, place: str) -> dict[str, Any]:

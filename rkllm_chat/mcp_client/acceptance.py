@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 
-from ..config.files import expand_server
 from ..config.project_trust import (
     find_command_path,
     is_loader_variable,
@@ -20,6 +19,7 @@ from ..config.project_trust import (
     needs_acceptance,
     refusal_error,
 )
+from ..config.servers import expand_server
 from ..core.errors import ChatError, ConfigError
 from ..core.programs import PROGRAM_NAME
 from ..core.redact import MIN_NAMED_LENGTH, SECRET_NAME, contains_key, redact_keys

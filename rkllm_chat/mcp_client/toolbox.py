@@ -30,7 +30,7 @@ from mcp_types import (
 from typing_extensions import Self
 
 from ..config.project_trust import TrustStore, is_enabled
-from ..config.settings import ServerConfig
+from ..config.servers import ServerConfig, Trust
 from ..config.tool_pins import ToolPins
 from ..core.errors import ChatError, ServerNotFoundError, ToolNotFoundError
 from ..core.messages import Status, Tool, ToolResult
@@ -82,7 +82,7 @@ class Toolbox:
         cls,
         servers: Mapping[str, Any],
         handlers: ClientHandlers | None = None,
-        trust: str = "ask",
+        trust: Trust = "ask",
         timeout_s: float = 60.0,
     ) -> Toolbox:
         """Create a toolbox of in-process `MCPServer` objects, for tests and embedding programs."""

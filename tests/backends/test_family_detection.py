@@ -40,7 +40,7 @@ def open_model(compiled: Compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     backends: list[Backend] = []
 
-    def open_one(path: Path, thinking: str = "auto", **options: Any) -> Backend:
+    def open_one(path: Path, thinking: config.Thinking = "auto", **options: Any) -> Backend:
         npu = config.Rkllm(library=str(compiled("F")) if path.suffix == ".rkllm" else "", **options)
         backends.append(open_backend(Settings(model=str(path), rkllm=npu, thinking=thinking, context_tokens=2048)))
         return backends[-1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rkllm_chat.config.loader import BOARD_SERVER
+from rkllm_chat.config.servers import BOARD_SERVER
 from stage import PROGRAM, Screen
 
 pytestmark = pytest.mark.model

@@ -17,8 +17,8 @@ from rkllm_chat.calls.grammar import CallGrammar
 from rkllm_chat.calls.model_families import UNKNOWN
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.turn import Turn
-from rkllm_chat.config.loader import BOARD_SERVER
 from rkllm_chat.config.policy import Policy
+from rkllm_chat.config.servers import BOARD_SERVER
 from rkllm_chat.config.settings import Generation, ServerConfig, Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import Text, TurnEnded, Usage

@@ -30,7 +30,8 @@ from rkllm_chat.backends.base import ModelStream, StoppableStream, StreamItem
 from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.turn import Turn
-from rkllm_chat.config.settings import ServerConfig, Settings
+from rkllm_chat.config.servers import SandboxMode, ServerConfig
+from rkllm_chat.config.settings import Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Tool, ToolResult
@@ -243,7 +244,7 @@ async def open_sdk(folder: Path) -> AsyncIterator[Call]:
 
 
 @asynccontextmanager
-async def open_probe(folder: Path, mode: str) -> AsyncIterator[Call]:
+async def open_probe(folder: Path, mode: SandboxMode) -> AsyncIterator[Call]:
     server = ServerConfig("probe", command=sys.executable, args=("-I", "-S", str(PROBE)), sandbox=mode)
     async with Toolbox([server], folder) as box:
         assert box.tools, box.failures

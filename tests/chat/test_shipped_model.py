@@ -26,8 +26,8 @@ from rkllm_chat.chat.prefix_changes import find_cache_miss
 from rkllm_chat.chat.sessions import describe_setup
 from rkllm_chat.chat.tool_selection import select_catalogue
 from rkllm_chat.chat.turn import Turn
-from rkllm_chat.config.loader import BOARD_SERVER
 from rkllm_chat.config.policy import Policy
+from rkllm_chat.config.servers import BOARD_SERVER
 from rkllm_chat.config.settings import Generation, ServerConfig, Settings, read_toml
 from rkllm_chat.core.events import (
     CallFound,

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rkllm_chat.config.files import find_state_folder
-from rkllm_chat.config.loader import BOARD_SERVER, load_settings, read_settings, state_folder
+from rkllm_chat.config.loader import load_settings, read_settings, state_folder
+from rkllm_chat.config.servers import BOARD_SERVER
 from rkllm_chat.config.settings import Settings
 from rkllm_chat.core.errors import ConfigError
 

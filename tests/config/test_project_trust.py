@@ -15,7 +15,8 @@ import pytest
 import fork_server
 from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.loader import load_settings
-from rkllm_chat.config.project_trust import TrustStore, describe_start, is_board, is_loader_variable
+from rkllm_chat.config.project_trust import TrustStore, describe_start, is_loader_variable
+from rkllm_chat.config.servers import is_board
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.config.trust_rules import Origin
 from rkllm_chat.core.errors import ConfigError

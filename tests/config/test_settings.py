@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from rkllm_chat.config.policy import Policy
-from rkllm_chat.config.server_entries import MAX_SERVERS, SERVER_DEFAULTS, SERVER_TYPES
+from rkllm_chat.config.servers import MAX_SERVERS
 from rkllm_chat.config.settings import Generation, ServerConfig, Settings, merge_settings, read_json, read_toml
 from rkllm_chat.core.errors import ConfigError
 
@@ -318,13 +317,3 @@ def test_keys_of_other_programs_in_a_json_file_are_ignored() -> None:
 def test_a_path_with_a_blank_is_a_command_with_empty_args() -> None:
     text = '[[servers]]\nname = "a"\ncommand = "/opt/my server"\nargs = []'
     assert from_toml(text).servers[0].command == "/opt/my server"
-
-
-def test_types_and_defaults_of_an_entry_are_those_of_server_config() -> None:
-    types = {
-        entry.name: str(entry.type)
-        for entry in fields(ServerConfig)
-        if entry.name not in ("source", "origin", "replaces")
-    }
-    assert types == SERVER_TYPES
-    assert {**vars(ServerConfig("")), "oauth": {}} == SERVER_DEFAULTS

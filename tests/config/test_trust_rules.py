@@ -15,7 +15,7 @@ import pytest
 from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.loader import load_settings
 from rkllm_chat.config.project_trust import needs_acceptance
-from rkllm_chat.config.server_entries import SERVER_TYPES
+from rkllm_chat.config.servers import SERVER_KEYS
 from rkllm_chat.config.settings import CHAT_KEYS, SETTINGS_TABLES, ServerConfig, Settings
 from rkllm_chat.config.trust_rules import RULES, Decision, Origin, decide
 from rkllm_chat.mcp_client.acceptance import review_start
@@ -149,7 +149,7 @@ def test_every_key_has_a_rule() -> None:
     assert {table: set(keys) for table, keys in RULES.items()} == {
         **known,
         "chat": set(CHAT_KEYS),
-        "servers": set(SERVER_TYPES),
+        "servers": set(SERVER_KEYS),
     }
     assert {table: set(keys) for table, keys in VALUES.items()} | {"servers": set(SERVER_VALUES)} == {
         table: set(keys) for table, keys in RULES.items()

@@ -12,6 +12,7 @@ import pytest
 from mcp.server.mcpserver import Elicit, MCPServer, Resolve
 from pydantic import BaseModel
 
+from rkllm_chat.config.servers import Trust
 from rkllm_chat.core.errors import ChatError, ServerNotFoundError, ToolNotFoundError
 from rkllm_chat.core.messages import ToolResult
 from rkllm_chat.mcp_client.toolbox import Toolbox
@@ -51,7 +52,7 @@ def make_harbour() -> MCPServer:
     return server
 
 
-def with_harbour(then: Callable[[Toolbox], Awaitable[T]], trust: str = "ask") -> T:
+def with_harbour(then: Callable[[Toolbox], Awaitable[T]], trust: Trust = "ask") -> T:
     async def go() -> T:
         async with Toolbox.from_servers({"harbour": make_harbour()}, trust=trust) as box:
             return await then(box)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rkllm_chat.config.settings import ServerConfig
+from rkllm_chat.config.servers import SandboxMode, ServerConfig
 from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from shell import Shell
@@ -97,7 +97,7 @@ def test_a_server_of_the_chat_has_it_too_and_stays(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     server = ServerConfig("probe", command=sys.executable, args=(str(PROBE),))
 
-    async def ask_twice(sandbox: str) -> list[str]:
+    async def ask_twice(sandbox: SandboxMode) -> list[str]:
         async with Toolbox([replace(server, sandbox=sandbox)], tmp_path / "logs") as box:
             assert box.is_connected("probe"), box.failures
             probes = {"probes": [["session"]]}

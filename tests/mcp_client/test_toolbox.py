@@ -10,7 +10,7 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 
-from rkllm_chat.config.loader import BOARD_SERVER
+from rkllm_chat.config.servers import BOARD_SERVER
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.mcp_client.toolbox import Toolbox
 

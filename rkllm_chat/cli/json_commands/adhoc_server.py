@@ -1,23 +1,22 @@
-"""Build a server entry from the command line alone: `--url` or `--stdio`, with `--header` and `--env`."""
+"""Build a server from the command line alone: `--url` or `--stdio`, with `--header` and `--env`."""
 
 from __future__ import annotations
 
 import shlex
 
-from ...config.server_entries import check_entry
+from ...config.servers import ServerConfig, decode_server
+from ...config.trust_rules import Origin
 from ...core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .options import Options
 
 _SOURCE = "command line"
 
 
-def make_entry(options: Options) -> dict[str, Any]:
-    """Build the server entry from the options.
+def make_server(options: Options) -> ServerConfig:
+    """Build the server from the options.
 
     `${VAR}` references are expanded later, as in a configuration file. Headers are sent to plain http URLs
     too: a user who writes both on one command line intends it.
@@ -28,7 +27,7 @@ def make_entry(options: Options) -> dict[str, Any]:
     if options.url is not None:
         headers = dict(_split_pair(pair, ":", "--header") for pair in options.header)
         entry = {"name": "url", "url": options.url, "headers": headers, "allow_insecure": True}
-        return check_entry(entry, _SOURCE, _SOURCE)
+        return decode_server(entry, _SOURCE, _SOURCE, Origin.COMMAND_LINE)
     try:
         command_words = shlex.split(options.stdio)
     except ValueError as error:
@@ -36,9 +35,8 @@ def make_entry(options: Options) -> dict[str, Any]:
     if not command_words:
         raise UsageError("--stdio is empty.", 'Write the command: --stdio "npx some-server".')
     env = dict(_split_pair(pair, "=", "--env") for pair in options.env)
-    return check_entry(
-        {"name": "stdio", "command": command_words[0], "args": command_words[1:], "env": env}, _SOURCE, _SOURCE
-    )
+    entry = {"name": "stdio", "command": command_words[0], "args": command_words[1:], "env": env}
+    return decode_server(entry, _SOURCE, _SOURCE, Origin.COMMAND_LINE)
 
 
 def _split_pair(pair: str, mark: str, option: str) -> tuple[str, str]:

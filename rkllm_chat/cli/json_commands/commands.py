@@ -6,9 +6,11 @@ and describe its options in `options.py`.
 
 from __future__ import annotations
 
-from ...config.files import ServerEntries, find_entries, find_state_folder, make_server
-from ...config.project_trust import TrustStore
-from ...config.trust_rules import Origin
+from dataclasses import replace
+
+from ...config.files import FoundServers, find_servers, find_state_folder
+from ...config.project_trust import TrustStore, is_enabled
+from ...config.servers import prepare_server as expand_variables
 from ...core.errors import ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
 from ...mcp_client.acceptance import check_start
 
@@ -141,45 +143,43 @@ def make_tool_error(opened: ServerSession, name: str, result: dict[str, Any]) ->
 
 def list_servers(options: Options, _invocation: Invocation) -> Any:
     """Return the configured servers without starting any."""
-    found = find_entries(options.config or "")
-    return [_describe_server(entry) for entry, _ in found.entries.values()]
+    found = find_servers(options.config or "")
+    return [_describe_server(server) for server in found.servers.values()]
 
 
-def _describe_server(entry: dict[str, Any]) -> dict[str, Any]:
-    """Summarize a server entry without values that may be secret.
+def _describe_server(server: ServerConfig) -> dict[str, Any]:
+    """Summarize a server without values that may be secret.
 
     Variables are not expanded; of `env` and `headers` only the names are included.
     """
     from urllib.parse import urlsplit
 
-    url = entry.get("url", "")
+    url = server.url
     parts = urlsplit(url)
-    transport = entry.get("transport") or (
-        "stdio" if "command" in entry else "websocket" if url[:2] == "ws" else "http"
-    )
+    transport = server.transport or ("stdio" if server.command else "websocket" if url[:2] == "ws" else "http")
     description = {
-        "name": entry["name"],
+        "name": server.name,
         "transport": transport,
-        "command": entry.get("command"),
+        "command": server.command or None,
         "url": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if url else None,
-        "env": sorted(entry.get("env", ())) or None,
-        "headers": sorted(entry.get("headers", ())) or None,
-        "sandbox": entry.get("sandbox", "auto") if "command" in entry else None,
-        "write": entry.get("write"),
-        "network": entry.get("network"),
-        "sandbox_missing": _find_missing_sandbox(entry),
-        "enabled": entry.get("enabled", True),
-        "source": entry["source"],
+        "env": sorted(server.env) or None,
+        "headers": sorted(server.headers) or None,
+        "sandbox": server.sandbox if server.command else None,
+        "write": server.write,
+        "network": server.network,
+        "sandbox_missing": _find_missing_sandbox(server),
+        "enabled": server.enabled,
+        "source": server.source,
     }
     return {key: value for key, value in description.items() if value is not None}
 
 
-def _find_missing_sandbox(entry: dict[str, Any]) -> str | None:
+def _find_missing_sandbox(server: ServerConfig) -> str | None:
     """Return why a server that wants a sandbox would have none; None if it has one. bubblewrap is not run."""
     from ...core.programs import find_program
     from ...mcp_client.process.launch import wants_sandbox
 
-    if "command" not in entry or not wants_sandbox(make_server(entry, "", None)) or find_program("bwrap", None):
+    if not server.command or not wants_sandbox(server) or find_program("bwrap", None):
         return None
     return "bubblewrap is not installed"
 
@@ -277,12 +277,12 @@ def _find_server_and_name(
         raise UsageError(
             f"{options.command}: no {what} is named.", f"Name it with --{what}, or as SERVER.{what.upper()}."
         )
-    found = find_entries(options.config or "")
+    found = find_servers(options.config or "")
     server, name = split_target(target, found)
     return prepare_server(found, server, options, invocation), name
 
 
-def split_target(target: str, found: ServerEntries) -> tuple[str, str]:
+def split_target(target: str, found: FoundServers) -> tuple[str, str]:
     """Split a SERVER.TOOL word into the names of the server and the tool.
 
     The longest configured server name followed by a separator wins; otherwise the first separator splits the word.
@@ -290,7 +290,7 @@ def split_target(target: str, found: ServerEntries) -> tuple[str, str]:
     Raises:
         UsageError: The word has no separator.
     """
-    for server in sorted(found.entries, key=len, reverse=True):
+    for server in sorted(found.servers, key=len, reverse=True):
         for candidate in SEPARATORS:
             if target.startswith(server + candidate) and target != server + candidate:
                 return server, target[len(server + candidate) :]
@@ -309,34 +309,31 @@ def _find_server(options: Options, invocation: Invocation) -> ServerConfig:
         UsageError: No server is selected.
     """
     if options.url is not None or options.stdio is not None:
-        from .adhoc_server import make_entry
+        from .adhoc_server import make_server
 
-        found = ServerEntries([])
-        found.entries["adhoc"] = ({**make_entry(options), "origin": Origin.COMMAND_LINE}, "command line")
-        return prepare_server(found, "adhoc", options, invocation)
-    found = find_entries(options.config or "")
+        return prepare_server(FoundServers([], {"adhoc": make_server(options)}), "adhoc", options, invocation)
+    found = find_servers(options.config or "")
     if options.server is None:
-        names = list(found.entries)
+        names = list(found.servers)
         hint = f"Pass --server NAME; configured servers: {', '.join(names)}."
         raise UsageError(f"{options.command}: no server is selected.", hint, available=names, searched=found.searched)
     return prepare_server(found, options.server, options, invocation)
 
 
-def prepare_server(found: ServerEntries, name: str, options: Options, invocation: Invocation) -> ServerConfig:
+def prepare_server(found: FoundServers, name: str, options: Options, invocation: Invocation) -> ServerConfig:
     """Create the configuration of a server and check that it may be started.
 
     Raises:
         UsageError: The server is disabled.
         ChatError: It is unknown, invalid or not trusted yet.
     """
-    entry, origin = found.get(name)
-    server = make_server(entry, origin)
-    invocation.select_server(server, entry)
-    if not server.enabled or server.trust == "off":
+    written = found.get(name)
+    server = expand_variables(written)
+    invocation.select_server(server, written)
+    if not is_enabled(server):
         raise UsageError(f'The server "{name}" is disabled in {server.source}.', "Enable it there.", server=name)
     server = check_start(TrustStore(find_state_folder()), server)
-    invocation.select_server(server, entry)
+    invocation.select_server(server, written)
     if options.timeout is not None:
-        limits: Any = server
-        limits.timeout_s = limits.connect_s = options.timeout
+        server = replace(server, timeout_s=options.timeout, connect_s=options.timeout)
     return server

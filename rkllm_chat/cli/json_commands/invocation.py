@@ -13,7 +13,7 @@ from ...core.errors import ChatError, TimeLimitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Any
 
     from ...config.settings import ServerConfig
@@ -38,7 +38,7 @@ class Invocation:
         command: Name of the command, once it is known.
         phase: Current step ("arguments", "start", "list", "call", ...), reported in errors.
         opened: The open server, once it is started.
-        selected_server: The selected server and the entry that it was made from.
+        selected_server: The selected server, and as its file defines it.
         keep_s: Seconds that the server keeps running for the next command; None to end it.
         limits: The limit of a message, if an option sets it.
         wants_meta: Whether the document includes `meta()`.
@@ -49,7 +49,7 @@ class Invocation:
         self.command = ""
         self.phase = "arguments"
         self.opened: ServerSession | None = None
-        self.selected_server: tuple[ServerConfig, Mapping[str, Any]] | None = None
+        self.selected_server: tuple[ServerConfig, ServerConfig] | None = None
         self.keep_s: float | None = None
         self.limits: dict[str, int] = {}
         self.wants_meta = self.is_verbose = False
@@ -65,9 +65,9 @@ class Invocation:
 
         return make_redactor(*self.selected_server, os.environ)
 
-    def select_server(self, server: ServerConfig, entry: Mapping[str, Any]) -> None:
-        """Use a server, made from a configuration entry, for the rest of the run."""
-        self.selected_server = server, entry
+    def select_server(self, server: ServerConfig, written: ServerConfig) -> None:
+        """Use a server for the rest of the run; `written` is the server as its file defines it."""
+        self.selected_server = server, written
 
     def open(self, server: ServerConfig) -> ServerSession:
         """Start or connect to the server.

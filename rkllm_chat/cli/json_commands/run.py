@@ -30,12 +30,13 @@ def run(arguments: Sequence[str]) -> int:
         document = _interrupted_document(stop.name, invocation)
     except KeyboardInterrupt:
         document = _interrupted_document("SIGINT", invocation)
-    from ...core.sanitize import sanitize_for_terminal
     from .envelope import write_document
 
     write_error = write_document(_add_notices(document, invocation))
     if (opened := invocation.opened) is not None:
         if invocation.is_verbose and (stderr_text := opened.session.stderr_tail):
+            from ...core.sanitize import sanitize_for_terminal
+
             sys.stderr.write(f"{sanitize_for_terminal(invocation.secrets.redact_all(stderr_text))}\n")
             sys.stderr.flush()
         with suppress(Exception):  # the document is already written, so an error cannot be reported

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from ...config.files import BOARD_ENTRY, find_entries
+from ...config.files import find_servers
+from ...config.servers import BOARD_SERVER
 from ...core.errors import ConfigError, ToolNotFoundError, UsageError
 from ..json_commands.commands import SEPARATORS, make_tool_error, prepare_server, split_target
 from ..json_commands.invocation import limit_schema_time
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ...config.files import ServerEntries
+    from ...config.files import FoundServers
     from .invocation import ToolInvocation
     from .options import Options
 
@@ -48,7 +49,7 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: T
 
     invocation.phase = "list"
     tools = opened.list_tools()
-    invocation.listed_servers.append((found.get(server_name)[0], tools))
+    invocation.listed_servers.append((found.get(server_name), tools))
     invocation.phase = "arguments"
     opened.check_quarantine(name)
     tool = _find_tool(name, tools, server_name)
@@ -71,26 +72,26 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: T
     return format_result(invocation.secrets.redact_named(result), name, options)
 
 
-def find_configured(options: Options) -> ServerEntries:
+def find_configured(options: Options) -> FoundServers:
     """Return the configured servers.
 
     Raises:
         ConfigError: No configuration names a server; the built-in `board` server is for the chat only.
     """
-    found = find_entries(options.config or "")
-    if [entry for entry, _ in found.entries.values()] == [BOARD_ENTRY]:
+    found = find_servers(options.config or "")
+    if list(found.servers.values()) == [BOARD_SERVER]:
         message = f"No configuration file names a server. Searched: {', '.join(found.searched)}."
         hint = f"A minimal ./mcp.json: {MINIMAL_CONFIG}"
         raise ConfigError(message, hint, searched=found.searched, lines=[message, hint])
     return found
 
 
-def split_tool_name(target: str, found: ServerEntries) -> tuple[str, str]:
+def split_tool_name(target: str, found: FoundServers) -> tuple[str, str]:
     """Split a SERVER__TOOL word into server and tool. Raises UsageError."""
     if not any(mark in target for mark in SEPARATORS):
         hint = "Write SERVER__TOOL; mcp-tool --help lists them."
         raise UsageError(
-            f'"{target}" does not name a server and its tool.', hint, got=target, available=list(found.entries)
+            f'"{target}" does not name a server and its tool.', hint, got=target, available=list(found.servers)
         )
     return split_target(target, found)
 

@@ -8,7 +8,6 @@ from ..json_commands.invocation import Invocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from ...config.settings import ServerConfig
@@ -20,22 +19,22 @@ class ToolInvocation(Invocation):
 
     Attributes:
         other_sessions: Open servers besides `opened`, when all servers are listed.
-        selected_servers: Each selected server and its configuration entry, by name.
-        listed_servers: Configuration entry and tools of each server that was listed, for the completion cache.
+        selected_servers: Each selected server, and as its file defines it, by name.
+        listed_servers: Each server that was listed, as its file defines it, and its tools, for the completion cache.
         error_lines: Error messages for standard error, with secrets hidden.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.other_sessions: list[ServerSession] = []
-        self.listed_servers: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
-        self.selected_servers: dict[str, tuple[ServerConfig, Mapping[str, Any]]] = {}
+        self.listed_servers: list[tuple[ServerConfig, list[dict[str, Any]]]] = []
+        self.selected_servers: dict[str, tuple[ServerConfig, ServerConfig]] = {}
         self.error_lines: list[str] = []
 
-    def select_server(self, server: ServerConfig, entry: Mapping[str, Any]) -> None:
+    def select_server(self, server: ServerConfig, written: ServerConfig) -> None:
         """Use a server and remember its secrets."""
-        super().select_server(server, entry)
-        self.selected_servers[server.name] = server, entry
+        super().select_server(server, written)
+        self.selected_servers[server.name] = server, written
 
     def hide_secrets(self, value: Any, server: str | None) -> Any:
         """Hide the secrets of a server in a JSON value, or those of all servers if it is None or not selected."""

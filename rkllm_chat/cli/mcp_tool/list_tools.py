@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...config.files import ServerEntries
+    from ...config.files import FoundServers
     from ...config.settings import ServerConfig
     from ...mcp_client.direct.open_server import ServerSession
     from .invocation import ToolInvocation
@@ -46,25 +46,25 @@ def list_all_tools(options: Options, invocation: ToolInvocation) -> str:
         UsageError: No tool is named and `--help` is not given.
         ConfigError: No server is configured, and a document is requested.
     """
-    entries = None
+    found = None
     try:
-        entries = find_configured(options)
+        found = find_configured(options)
     except ChatError as error:
         if not options.help or options.output in ("json", "yaml"):
             raise
         config_message = "\n".join(error.details.get("lines", [str(error)]))
-    if entries is None:
+    if found is None:
         return f"{_show_usage()}\n\n{config_message}\n\n{_EXIT_CODES}"
     if not options.help:
         raise UsageError("No tool is named.", "mcp-tool --help lists the tools.")
-    queries = [_ServerQuery(name, options, invocation, entries) for name in entries.entries]
+    queries = [_ServerQuery(name, options, invocation, found) for name in found.servers]
     for query in queries:
         query.start()
     for query in queries:
         query.request_tools()
     for query in queries:
         query.wait()
-    invocation.listed_servers += [(entries.get(query.name)[0], query.tools) for query in queries if query.error is None]
+    invocation.listed_servers += [(found.get(query.name), query.tools) for query in queries if query.error is None]
     return _show_all(queries, options)
 
 
@@ -78,12 +78,12 @@ class _ServerQuery:
         error: Why the request failed, or None.
     """
 
-    def __init__(self, name: str, options: Options, invocation: ToolInvocation, entries: ServerEntries) -> None:
+    def __init__(self, name: str, options: Options, invocation: ToolInvocation, found: FoundServers) -> None:
         self.name = name
         self.tools: list[dict[str, Any]] = []
         self.left_out: dict[str, str] = {}
         self.error: ChatError | None = None
-        self._invocation, self._options, self._entries = invocation, options, entries
+        self._invocation, self._options, self._found = invocation, options, found
         self._server: ServerConfig | None = None
         self._opened: ServerSession | None = None
         self._thread: Thread | None = None
@@ -95,7 +95,7 @@ class _ServerQuery:
         this process.
         """
         try:
-            self._server = prepare_server(self._entries, self.name, self._options, self._invocation)
+            self._server = prepare_server(self._found, self.name, self._options, self._invocation)
             if self._server.command:
                 self._open(self._server)
         except ChatError as error:

@@ -41,10 +41,10 @@ def run(words: Sequence[str]) -> int:
     if write_error and not isinstance(write_error, BrokenPipeError):
         invocation.error_lines.append(describe_write_error(write_error))
     _write_stderr(invocation, options.verbose)
-    for entry, tools in invocation.listed_servers:
+    for server, tools in invocation.listed_servers:
         from .schema_cache import cache_path, save_tools
 
-        save_tools(cache_path(entry), tools)
+        save_tools(cache_path(server), tools)
     _close_all([opened for opened in (invocation.opened, *invocation.other_sessions) if opened])
     return code or (WRITE_ERROR_CODE if write_error else 0)
 

@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from ...config.settings import ServerConfig
+
 _MAX_CACHE_BYTES = 4 * 1024 * 1024
 _SECRET_KEYS = ("env", "headers")
 
 
-def cache_path(entry: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> str:
-    """Return the cache file of a server entry, below `$XDG_CACHE_HOME` or `~/.cache`."""
+def cache_path(server: ServerConfig, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the cache file of a server as its file defines it, below `$XDG_CACHE_HOME` or `~/.cache`."""
     from zlib import crc32
 
-    identity = {key: sorted(value) if key in _SECRET_KEYS else value for key, value in entry.items()}
+    identity = {key: sorted(value) if key in _SECRET_KEYS else value for key, value in vars(server).items()}
     base = environment.get("XDG_CACHE_HOME") or os.path.join(environment.get("HOME") or "/nonexistent", ".cache")
     checksum = crc32(json.dumps(identity, sort_keys=True, default=str).encode())
-    return os.path.join(base, "rkllm-chat", "tools", f"{entry['name']}-{checksum:08x}.json")
+    return os.path.join(base, "rkllm-chat", "tools", f"{server.name}-{checksum:08x}.json")
 
 
 def save_tools(path: str, tools: Sequence[Mapping[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...calls.schema.resolve import Node
 from ...calls.schema.wording import format_value
-from ...config.files import find_entries
+from ...config.files import find_servers
 from ...core.errors import ChatError, UsageError
 from ..json_commands.commands import SEPARATORS
 from .flags import find_property, list_properties, may_be_boolean, node_at, to_kebab_case
@@ -163,10 +163,10 @@ def _initial_words(options: Options) -> Iterator[str]:
 def _cached_tools(options: Options) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the configured servers with their cached tools; empty if the configuration cannot be read."""
     try:
-        entries = find_entries(options.config or "").entries
+        servers = find_servers(options.config or "").servers
     except ChatError:
         return []
-    return [(name, load_tools(cache_path(entry))) for name, (entry, _) in entries.items()]
+    return [(name, load_tools(cache_path(server))) for name, server in servers.items()]
 
 
 def _find_schema(target: str, options: Options) -> Mapping[str, Any] | None:

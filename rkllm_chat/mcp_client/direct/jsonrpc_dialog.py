@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ...core.errors import ProtocolError
 from ...core.redact import truncate_at_word
-from ...core.sanitize import sanitize_line
 from ...core.version import __version__
 from ..answer_rules import explain_wrong_id, is_same_id
 
@@ -146,6 +145,8 @@ class JsonRpcDialog:
 
     def _translate_error(self, error: dict[str, Any], method: str) -> ProtocolError:
         """Convert an error response."""
+        from ...core.sanitize import sanitize_line  # 5 ms, most of it for regular expressions
+
         code, message = (
             error.get("code"),
             sanitize_line(truncate_at_word(str(error.get("message", "")), MAX_MESSAGE_CHARS)),

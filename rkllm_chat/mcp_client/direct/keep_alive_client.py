@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _WELCOME_TIMEOUT_S = 0.5
 _START_TIMEOUT_S = 10.0
-_IRRELEVANT_SETTINGS = ("timeout_s", "connect_s", "source", "trust", "tools_allow", "tools_deny", "enabled")
+_IRRELEVANT_SETTINGS = ("timeout_s", "connect_s", "source", "place", "trust", "tools_allow", "tools_deny", "enabled")
 
 
 def connect_kept_server(server: ServerConfig, keep_s: float, max_bytes: int) -> _KeptServerChannel:

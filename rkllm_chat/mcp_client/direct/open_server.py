@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 
 from ...config.files import find_state_folder
+from ...config.oauth import OAuth
 from ...config.project_trust import TrustStore
 from ...config.tool_pins import ToolPins, extract_pinned_fields, quarantine_error
 from ...core.errors import ProtocolError, UsageError
@@ -94,7 +95,7 @@ def _select_session(server: ServerConfig, max_bytes: int) -> DirectSession:
         return DirectClient(server, StdioChannel(server.name, program, max_bytes), program.no_sandbox)
     from .client import DirectClient, UnsupportedByDirectClient
 
-    if server.url.startswith(("http:", "https:")) and server.transport in ("", "http") and not _has_oauth(server):
+    if server.url.startswith(("http:", "https:")) and server.transport in ("", "http") and server.oauth == OAuth():
         from .http_channel import HttpChannel
 
         try:
@@ -105,22 +106,10 @@ def _select_session(server: ServerConfig, max_bytes: int) -> DirectSession:
 
 
 def _open_with_sdk(server: ServerConfig) -> DirectSession:
-    """Return a session through the SDK. Entries of `config/files` are converted to a ServerConfig first."""
-    from ...config.settings import ServerConfig, make_server
+    """Return a session through the SDK."""
     from .sdk_session import SdkSession
 
-    return SdkSession(
-        server if isinstance(server, ServerConfig) else make_server(vars(server), f"server {server.name}")
-    )
-
-
-def _has_oauth(server: ServerConfig) -> bool:
-    """Tell whether the configuration has OAuth settings, as a table or parsed."""
-    oauth: Any = server.oauth
-    settings = (
-        oauth if isinstance(oauth, dict) else {key: value for key, value in vars(oauth).items() if key != "grant"}
-    )
-    return any(settings.values())
+    return SdkSession(server)
 
 
 class ServerSession:

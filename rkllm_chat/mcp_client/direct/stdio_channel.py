@@ -13,7 +13,6 @@ import time
 
 from ...core.errors import ConnectError, ProtocolError
 from ...core.redact import truncate_at_word, truncate_start
-from ...core.sanitize import sanitize_line
 from ..process.start import describe_exit
 from ..transports.framing import (
     MAX_DISCARDED_BYTES,
@@ -209,6 +208,8 @@ class StdioChannel:
         return self._stderr_tail.decode("utf-8", errors="replace").strip()
 
     def _quote_stderr(self) -> str:
+        from ...core.sanitize import sanitize_line
+
         lines = [truncate_at_word(sanitize_line(line), 300) for line in self.stderr_tail().splitlines() if line.strip()]
         return f" Its last output: {' / '.join(lines[-_SHOWN_LINES:])}" if lines else ""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...backends import BACKENDS
 from ...config.loader import load_settings
 from ...config.settings import Settings
-from ...config.value_checks import check_values
+from ...config.value_checks import check_ranges
 from ...core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
     written = {"max_tokens": options.max_tokens, "temperature": options.temperature}
     chat, written = ({key: value for key, value in one.items() if value is not None} for one in (chat, written))
     for table in (chat, written):
-        check_values(table, "the command line", "serve llm")
+        check_ranges(table, "the command line", "serve llm")
     settings = replace(settings, **chat, generation=replace(settings.generation, **written))
     if settings.backend not in ("auto", *BACKENDS):
         raise UsageError(f'There is no backend "{settings.backend}".', f"Use one of auto, {', '.join(BACKENDS)}.")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from ...calls.model_families import resolve_formats
 from ...chat.app import App
 from ...chat.model_loading import make_loading_event
 from ...config.loader import find_models
+from ...config.settings import Thinking
 from ...core import i18n as language
 from ...core.errors import UsageError
 from ...core.events import Notice, Page, Shown, Table
@@ -78,7 +80,7 @@ async def choose_thinking(app: App, argument: str) -> EventStream:
     if argument in ("show", "hide"):
         yield Shown(thoughts=argument == "show")
     elif argument in ("on", "off", "auto"):
-        await app.switch_model(replace(app.settings, thinking=argument))
+        await app.switch_model(replace(app.settings, thinking=cast("Thinking", argument)))
     elif argument:
         raise UsageError(f'Unknown setting "{argument}".', "Write show, hide, on, off or auto.")
     yield Notice(app.words("model.thinking", state=argument or app.settings.thinking))

@@ -15,7 +15,7 @@ from mcp_client.chaos_http import serving
 from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.openai.backend import OpenaiBackend
 from rkllm_chat.config.settings import Openai as Options
-from rkllm_chat.config.settings import Settings
+from rkllm_chat.config.settings import Settings, Thinking
 from stage import GREEDY
 
 
@@ -39,7 +39,7 @@ def open_remote(run: Callable[..., Any]) -> Iterator[Callable[..., OpenaiBackend
     backends: list[OpenaiBackend] = []
 
     def open_one(
-        *urls: str, context_tokens: int = CONTEXT_TOKENS, thinking: str = "auto", **options: Any
+        *urls: str, context_tokens: int = CONTEXT_TOKENS, thinking: Thinking = "auto", **options: Any
     ) -> OpenaiBackend:
         settings = Settings(
             model=" ".join(urls),

@@ -69,7 +69,8 @@ def test_an_error_line_hides_the_secrets_of_its_own_server(server: str | None, h
     """An error that names no server hides those of all."""
     invocation = ToolInvocation()
     for name in ("one", "two"):
-        invocation.select_server(ServerConfig(name, env={"TOKEN": f"s3cret-of-{name}"}), {})
+        configured = ServerConfig(name, env={"TOKEN": f"s3cret-of-{name}"})
+        invocation.select_server(configured, configured)
     error = ConnectError("Failed: s3cret-of-one, s3cret-of-two.", server=server)
     report_error(error, make_default_options(), invocation)
     shown = [REDACTED if name in hidden else f"s3cret-of-{name}" for name in ("one", "two")]

@@ -1,0 +1,313 @@
+"""Server entries of configuration files: TOML [[servers]] and JSON mcpServers, read once for all commands.
+
+A `ServerConfig` contains what its file says, until `prepare_server` expands its variables: the chat prepares all
+servers, a one-shot command only the one that it uses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+from ..core.errors import ConfigError
+from ..core.programs import PROGRAM_NAME
+from .oauth import OAuth, find_oauth_error, translate_keys
+from .trust_rules import Decision, Origin, decide, inherits
+from .value_checks import (
+    MAX_DEPTH,
+    LogLevel,
+    build_unique_object,
+    check_choices,
+    check_dotted_keys,
+    check_keys,
+    check_size,
+    decode_table,
+    decode_value,
+    expand_variables,
+    parse_document,
+)
+
+Trust = Literal["off", "ask", "trusted"]
+SandboxMode = Literal["auto", "on", "off"]
+MAX_SERVERS = 64
+_NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
+_ROOT_TABLES = ("chat", "generation", "rkllm", "openai", "policy", "servers")
+_JSON_KEYS = {"serverUrl": "url", "type": "transport", "httpUrl": "url"}
+"""Keys of other programs in mcpServers -> our keys."""
+_FOREIGN_TABLES = ("sandbox", "network")
+"""Keys under which other programs keep tables with another meaning; these are ignored."""
+_TRANSPORT_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """Configuration of one MCP server: a command to start, or a URL.
+
+    Fields that may hold secrets are excluded from `repr`.
+
+    Attributes:
+        name: Name of the server.
+        command: Program to start; exclusive with `url`.
+        args: Arguments of the program.
+        env: Environment variables of the program.
+        cwd: Working directory of the program.
+        url: URL of the server.
+        headers: HTTP headers.
+        allow_insecure: Send headers to another machine without TLS.
+        oauth: OAuth settings.
+        transport: Name of the transport; "" selects it by the URL.
+        timeout_s: Timeout of one call.
+        connect_s: Timeout of the start.
+        ping_s: Interval of health checks while the server is unused; 0 disables them.
+        idle_s: Idle time after which the server is closed until it is needed again; 0 keeps it open.
+        log_level: Minimum level of log messages that the server sends.
+        enabled: The server is used.
+        trust: "trusted" honours the server's tool annotations; "ask" does not; "off" disables the server.
+        sandbox: "auto" uses a sandbox where available, except for servers that ship with the program.
+        write: Paths writable in the sandbox; None derives them from `args` and `env`.
+        network: Network access in the sandbox; None grants it only to package runners.
+        tools_allow: Names of the tools to use; empty means all.
+        tools_deny: Names of the tools to leave out.
+        source: File that defines the server.
+        origin: Whose file that is. A project's server needs the user's acceptance, and its variables are not expanded
+            before (`expand_server`).
+        replaces: The file of the user's own server of the same name that a project's server replaces.
+        place: Place of the entry in its file, such as "servers[0]".
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    allow_insecure: bool = False
+    oauth: OAuth = field(default_factory=OAuth)
+    transport: str = ""
+    timeout_s: float = 60.0
+    connect_s: float = 30.0
+    ping_s: float = 30.0
+    idle_s: float = 0.0
+    log_level: LogLevel = "warning"
+    enabled: bool = True
+    trust: Trust = "ask"
+    sandbox: SandboxMode = "auto"
+    write: tuple[str, ...] | None = None
+    network: bool | None = None
+    tools_allow: tuple[str, ...] = ()
+    tools_deny: tuple[str, ...] = ()
+    source: str = ""
+    origin: Origin = Origin.USER
+    replaces: str = ""
+    place: str = field(default="", compare=False)
+
+
+_NOT_WRITTEN = ("source", "origin", "replaces", "place")
+SERVER_KEYS = tuple(entry.name for entry in fields(ServerConfig) if entry.name not in _NOT_WRITTEN)
+"""Keys of an entry."""
+BOARD_SERVER = ServerConfig(
+    "board",
+    command=PROGRAM_NAME,
+    args=("serve", "board"),
+    trust="trusted",
+    source="built in",
+    origin=Origin.BUILT_IN,
+)
+"""The board server that ships, used if no file defines a server."""
+
+
+def read_toml_tables(text: str, source: str) -> dict[str, Any]:
+    """Parse a TOML file; only the names of its tables are validated."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    check_size(text, source)
+    check_dotted_keys(text, source)
+    tables: dict[str, Any] = parse_document(tomllib.loads, "TOML", text, source)
+    check_keys(tables, _ROOT_TABLES, source, "")
+    return tables
+
+
+def read_toml_servers(tables: Mapping[str, Any], source: str, origin: Origin = Origin.USER) -> list[ServerConfig]:
+    """Decode the [[servers]] among the tables of a TOML file; variables are not expanded.
+
+    Raises:
+        ConfigError: An entry is invalid.
+    """
+    entries = tables.get("servers", [])
+    if not isinstance(entries, list):
+        raise ConfigError(f"{source}: servers must be written as [[servers]].", path=source)
+    return _check_names([decode_server(table, source, f"servers[{i}]", origin) for i, table in enumerate(entries)])
+
+
+def read_json_servers(text: str, source: str, origin: Origin = Origin.USER) -> list[ServerConfig]:
+    """Decode the servers of a JSON file with the root key mcpServers (Claude Desktop, Cursor and others).
+
+    Raises:
+        ConfigError: The text or an entry is invalid.
+    """
+    check_size(text, source)
+    root = parse_document(lambda text: json.loads(text, object_pairs_hook=build_unique_object), "JSON", text, source)
+    entries = root.get("mcpServers") if isinstance(root, dict) else None
+    if not isinstance(entries, dict):
+        raise ConfigError(f'{source}: no "mcpServers" object.', 'Try {"mcpServers": {"name": {"command": "..."}}}.')
+    tables = {name: _from_json_entry(name, table, source) for name, table in entries.items()}
+    return _check_names([decode_server(table, source, f"mcpServers.{name}", origin) for name, table in tables.items()])
+
+
+def _from_json_entry(name: str, table: Any, source: str) -> dict[str, Any]:
+    """Translate an mcpServers entry to our keys; unknown keys belong to other programs and are dropped."""
+    if not isinstance(table, dict):
+        raise ConfigError(f"{source}: mcpServers.{name} must be an object.", path=source)
+    table = {_JSON_KEYS.get(key, key): value for key, value in table.items()}
+    if "disabled" in table:
+        table["enabled"] = not decode_value(table["disabled"], bool, source, f"mcpServers.{name}.disabled")
+    if isinstance(oauth := table.get("oauth"), dict):
+        table["oauth"] = translate_keys(oauth)
+    for key in _FOREIGN_TABLES:
+        if isinstance(table.get(key), dict):
+            del table[key]
+    return {**{key: value for key, value in table.items() if key in SERVER_KEYS}, "name": name}
+
+
+def _check_names(servers: list[ServerConfig]) -> list[ServerConfig]:
+    """Return the servers of one file. Raises ConfigError for too many, or for two with one name."""
+    names = [server.name for server in servers]
+    if len(names) > MAX_SERVERS:
+        raise ConfigError(
+            f"{servers[0].source}: {len(names)} servers, at most {MAX_SERVERS} are read.", path=servers[0].source
+        )
+    for server in servers:
+        if names.count(server.name) > 1:
+            text = f'{server.source}: two servers have the name "{server.name}".'
+            raise ConfigError(text, path=server.source)
+    return servers
+
+
+def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.USER) -> ServerConfig:
+    """Decode one entry: its name, a command or a URL, and type and range of every value.
+
+    Args:
+        table: The entry.
+        source: Path of the file.
+        place: Place of the entry in it.
+        origin: Whose file it is.
+
+    Raises:
+        ConfigError: The entry is invalid.
+    """
+    if not isinstance(table, dict):
+        raise ConfigError(f"{source}: {place} must be a table.", path=source)
+    _check_depth(table, source, place)
+    values = decode_table(ServerConfig, table, source, place, SERVER_KEYS, is_expanded=False)
+    server = ServerConfig(**{"name": "", **values}, source=source, place=place, origin=origin)
+    name, url = server.name, server.url
+    if len(name) > 32 or not all(part and _NAME_CHARACTERS.issuperset(part) for part in name.split("_")):
+        hint = "Use at most 32 letters, digits, - and single _."
+        raise ConfigError(f'{source}: {place}.name "{name}" cannot be a server name.', hint, path=source)
+    server = _check_server(server)
+    if url and (unused := [key for key in ("sandbox", "write", "network") if key in table]):
+        hint = "The key is only valid for servers with a command."
+        raise ConfigError(f"{source}: {place}.{unused[0]} has no effect for a server with a URL.", hint, path=source)
+    if " " in server.command and "args" not in table:
+        hint = "Move the arguments to args; if the command is a path with a space, set args = []."
+        raise ConfigError(f'{source}: the command of server "{name}" contains spaces.', hint, path=source)
+    if unusable := [variable for variable in server.env if not variable or "=" in variable]:
+        text = f'{source}: {place}.env contains "{unusable[0]}", which cannot be the name of a variable.'
+        raise ConfigError(text, path=source)
+    return server
+
+
+def _check_server(server: ServerConfig) -> ServerConfig:
+    """Return the server with the usual name of its transport. Raises ConfigError unless it has a command or a URL."""
+    if bool(server.command.strip()) == bool(server.url):
+        problem = "needs a command or a url" if not server.url else "has both a command and a url; keep one"
+        raise ConfigError(f'{server.source}: server "{server.name}" {problem}.', path=server.source)
+    transport = _TRANSPORT_ALIASES.get(server.transport, server.transport)
+    return replace(server, transport=transport) if transport != server.transport else server
+
+
+def _check_depth(value: Any, source: str, place: str, depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        raise ConfigError(f"{source}: {place.partition('[')[0]} is nested too deep.", path=source)
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, source, place, depth + 1)
+
+
+def prepare_server(server: ServerConfig, environment: Mapping[str, str] = os.environ) -> ServerConfig:
+    """Expand the variables of a server that was just read, unless it is a project's (see `expand_server`).
+
+    Raises:
+        ConfigError: A variable without default is not set, or the values do not fit together.
+    """
+    return _expand(server, environment if server.origin is not Origin.PROJECT else None, server.place)
+
+
+def expand_server(server: ServerConfig, environment: Mapping[str, str] = os.environ) -> ServerConfig:
+    """Expand the variables of a project's server, once the user has accepted it; others were expanded when read.
+
+    Raises:
+        ConfigError: A variable without default is not set, or the values do not fit together.
+    """
+    is_project = server.origin is Origin.PROJECT
+    return _expand(server, environment, f'server "{server.name}"') if is_project else server
+
+
+def _expand(server: ServerConfig, values: Mapping[str, str] | None, place: str) -> ServerConfig:
+    """Expand the variables; with None, only check what does not depend on them."""
+    source = server.source
+    table = {key: getattr(server, key) for key in SERVER_KEYS}
+    expanded = expand_variables({**table, "oauth": vars(server.oauth)}, values, source, place)
+    server = replace(server, **{**expanded, "oauth": OAuth(**expanded["oauth"])})
+    if values is not None:
+        check_choices(expanded, ServerConfig, source, place)
+        server = _check_server(server)
+    is_complete = "${" not in f"{server.url}{expanded['oauth']}"  # else this runs again when it is expanded
+    if is_complete and (error := find_oauth_error(server.oauth, server.url, server.headers)):
+        raise ConfigError(f"{source}: {place}.oauth{error[0]}.", error[1], path=source)
+    return server
+
+
+def merge_servers(override: Iterable[ServerConfig], base: Mapping[str, ServerConfig]) -> dict[str, ServerConfig]:
+    """Return the servers of two sources by name: the nearer entry wins, with env and headers merged by key.
+
+    An entry of a project gets nothing of the user's own: it would take the values to a command or URL of its choice.
+    """
+    servers = dict(base)
+    for server in override:
+        replaced = servers.pop(server.name, None)
+        if replaced and not inherits(server.origin, replaced.origin):
+            server = replace(server, replaces=replaced.source)
+        elif replaced:
+            env, headers = {**replaced.env, **server.env}, {**replaced.headers, **server.headers}
+            server = replace(server, env=env, headers=headers, replaces=replaced.replaces)
+        servers[server.name] = server
+    return servers
+
+
+def is_board(server: ServerConfig) -> bool:
+    """Return whether this is the board server that ships, limited to the current directory; it needs no approval."""
+    if server.command != PROGRAM_NAME or server.url or server.env or server.cwd:
+        return False
+    match tuple(server.args):
+        case ("serve", "board"):
+            return True
+        case ("serve", "board", "--folder", folder):
+            here, there = (os.path.realpath(os.path.expanduser(one)) for one in (".", folder))
+            return "${" not in folder and os.path.commonpath([here, there]) == here
+    return False
+
+
+def restrict_trust(server: ServerConfig) -> tuple[ServerConfig, bool]:
+    """Return a server without a claim to be trusted that its origin may not make, and whether it made one."""
+    if decide(server.origin, "servers", "trust", server.trust, "ask") is not Decision.REFUSED or is_board(server):
+        return server, False
+    return replace(server, trust="ask"), True
