@@ -21,17 +21,13 @@ import signal
 import socket
 import struct
 import time
+from collections.abc import Iterator
+from typing import Any
 
+from ...config.servers import ServerConfig
 from ...core.errors import ChatError
 from ...core.redact import truncate_start
 from .posix_process import PosixProcess, list_inheritable_fds, start_program
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from ...config.settings import ServerConfig
 
 CHUNK_BYTES = 1 << 16
 _MAX_BUFFER_BYTES = 32 << 20
@@ -259,7 +255,7 @@ class _Daemon:
             self._client.settimeout(1.0)
             with contextlib.suppress(OSError):
                 self._client.sendall(
-                    self._to_client + serialize_control({"exit_code": program.exit_code(), "stderr": stderr})
+                    self._to_client + serialize_control({"exit_code": program.exit_code, "stderr": stderr})
                 )
             self._client.close()
         self._is_over = True

@@ -9,16 +9,15 @@ import socket
 class SocketPipes:
     """Both ends of a connection to the daemon, in place of a process's pipes."""
 
+    exit_code: int | None = None
+    """The daemon reports the exit code."""
+
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         self.stdout = connection.detach()
         self.stdin = os.dup(self.stdout)
         self.stderr = self.pidfd = -1
         self._is_open = True
-
-    def exit_code(self) -> int | None:
-        """Return None; the daemon reports the exit code."""
-        return None
 
     def sandbox_hint(self) -> str:
         """Return ""; the sandbox belongs to the daemon."""

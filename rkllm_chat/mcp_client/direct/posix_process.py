@@ -10,16 +10,13 @@ import os
 import select
 import signal
 import time
+from collections.abc import Iterator, Mapping, Sequence
 
+from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ..process.launch import plan_start
-from ..process.start import GUARD_SCRIPT, MARK_VARIABLE, decode_exit_code
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ...config.settings import ServerConfig
+from ..process.process_tree import ProcessTree
+from ..process.start import GUARD_SCRIPT, MARK_VARIABLE
 
 _GRACE_S = 1.0
 _POLL_S = 0.01
@@ -35,7 +32,7 @@ def start_program(server: ServerConfig) -> PosixProcess:
         raise ConnectError(reason, server=server.name, phase="start") from error
 
 
-class PosixProcess:
+class PosixProcess(ProcessTree):
     """A running command; it stays a zombie until `stop`.
 
     Raises ConnectError if the command does not exist, OSError if it cannot be started.
@@ -51,11 +48,10 @@ class PosixProcess:
 
     def __init__(self, server: ServerConfig) -> None:
         start = plan_start(server)
-        self.sandbox, self._is_sandboxed = start.sandbox, start.is_sandboxed
-        self._mark = f"{MARK_VARIABLE}={os.urandom(8).hex()}"
-        name, _, value = self._mark.partition("=")
+        self.sandbox = start.sandbox
+        name, value = MARK_VARIABLE, os.urandom(8).hex()
         environment = {**start.environment, name: value}
-        self._start_guard()
+        self._start_guard(f"{name}={value}")
         (child_stdin, self.stdin), (self.stdout, child_stdout), (self.stderr, child_stderr) = (
             os.pipe() for _ in range(3)
         )
@@ -65,20 +61,21 @@ class PosixProcess:
             join_new_keyring()
         try:
             with start.opened() as (command, files), _working_folder(start.folder):
-                self.pid = spawn(command, environment, (child_stdin, child_stdout, child_stderr), files)
+                pid = spawn(command, environment, (child_stdin, child_stdout, child_stderr), files)
         except OSError:
             self._end_guard()
             raise
         finally:
             for pipe in (child_stdin, child_stdout, child_stderr):
                 os.close(pipe)
+        super().__init__(pid, f"{name}={value}", start.is_sandboxed)
         for pipe in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(pipe, False)
         self.pidfd = os.pidfd_open(self.pid)
         os.write(self._guard_input, f"{self.pid}\n".encode())
         self._is_open, self._has_ended = True, False
 
-    def _start_guard(self) -> None:
+    def _start_guard(self, mark: str) -> None:
         """Start a shell that stops the server if this program is killed.
 
         It runs before the server. If this program is killed while it starts the server, the end of the guard's pipe is
@@ -86,18 +83,10 @@ class PosixProcess:
         """
         input_end, self._guard_input = os.pipe()
         null = os.open(os.devnull, os.O_RDWR)
-        command = ["/bin/sh", "-c", GUARD_SCRIPT, "guard", self._mark]
+        command = ["/bin/sh", "-c", GUARD_SCRIPT, "guard", mark]
         self._guard = spawn(command, {"PATH": "/usr/bin:/bin"}, (input_end, null, null))
         os.close(input_end)
         os.close(null)
-
-    def exit_code(self) -> int | None:
-        """Return the exit code, negative for a signal; None while the process runs."""
-        status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if status is None:
-            return None
-        code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-        return decode_exit_code(code) if self._is_sandboxed else code
 
     @property
     def no_sandbox(self) -> str:
@@ -110,9 +99,7 @@ class PosixProcess:
 
     def explain_denial(self, text: str) -> str:
         """Return which sandbox setting would allow what the server complains about, else ""."""
-        # bubblewrap's first process is outside the sandbox's network
-        inner = [pid for pid in self._list_running() if pid != self.pid]
-        return self.sandbox.explain_denial(inner, text) if self.sandbox else ""
+        return self.sandbox.explain_denial(self.list_enclosed(), text) if self.sandbox else ""
 
     def close_stdin(self) -> None:
         """Close the input pipe."""
@@ -128,10 +115,10 @@ class PosixProcess:
         self.close_stdin()
         if is_patient:
             _wait_readable(self.pidfd, _GRACE_S)
-            if self._send_signal(signal.SIGTERM):
-                self._send_signal(signal.SIGCONT)  # a stopped process receives no other signal
+            if self.send_signal(signal.SIGTERM):
+                self.send_signal(signal.SIGCONT)  # a stopped process receives no other signal
                 self._wait_for_all(_GRACE_S)
-        if self._send_signal(signal.SIGKILL):
+        if self.send_signal(signal.SIGKILL):
             _wait_readable(self.pidfd, _GRACE_S)
         os.waitpid(self.pid, os.WNOHANG)
         for pipe in (self.stdout, self.stderr, self.pidfd):
@@ -140,38 +127,13 @@ class PosixProcess:
 
     def _wait_for_all(self, limit_s: float) -> None:
         end = time.monotonic() + limit_s
-        while self._list_running() and time.monotonic() < end:
+        while self.list_running() and time.monotonic() < end:
             time.sleep(_POLL_S)
 
-    def _send_signal(self, number: int) -> bool:
-        """Signal all its running processes; return whether there were any.
-
-        Once there were none, later calls skip the search, which takes 1 ms.
-        """
-        if self._has_ended:
-            return False
-        # the sandbox would end with everything inside it
-        spares_sandbox = self._is_sandboxed and number != signal.SIGKILL
-        if not spares_sandbox:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, number)  # atomically, so that none escapes by forking
-        running = [pid for pid in self._list_running() if not spares_sandbox or pid != self.pid]
-        for pid in running:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        self._has_ended = not running
-        return bool(running)
-
-    def _list_running(self) -> list[int]:
-        """Return its running processes: of its group, or with its mark, which a daemon inherits in its environment."""
-        mark = self._mark.encode()
-        pids = []
-        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-            with contextlib.suppress(OSError):  # it has ended, or belongs to another user
-                state, _, group = read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:3]
-                if state != b"Z" and (int(group) == self.pid or mark in read_file(f"/proc/{pid}/environ")):
-                    pids.append(pid)
-        return pids
+    def send_signal(self, number: int) -> bool:
+        """Signal all running processes; once there were none, skip the search, which takes 1 ms."""
+        self._has_ended = self._has_ended or not super().send_signal(number)
+        return not self._has_ended
 
     def _end_guard(self) -> None:
         os.kill(self._guard, signal.SIGKILL)
@@ -230,9 +192,3 @@ def _wait_readable(file: int, limit_s: float) -> bool:
     waiting = select.poll()
     waiting.register(file, select.POLLIN)
     return bool(waiting.poll(limit_s * 1000))
-
-
-def read_file(path: str) -> bytes:
-    """Read a file unbuffered."""
-    with open(path, "rb", buffering=0) as file:
-        return file.read()

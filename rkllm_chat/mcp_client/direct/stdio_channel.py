@@ -10,6 +10,7 @@ import json
 import os
 import select
 import time
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConnectError, ProtocolError
 from ...core.redact import truncate_at_word, truncate_start
@@ -20,14 +21,12 @@ from ..transports.framing import (
     MB,
     IncompleteJsonError,
     LineSplitter,
+    looks_like_response,
     parse_values,
 )
 from .client import make_timeout_error
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .jsonrpc_dialog import JsonRpcDialog
     from .keep_alive_pipe import SocketPipes
     from .posix_process import PosixProcess
@@ -167,7 +166,7 @@ class StdioChannel:
             self._partial = text + b"\n" if len(text) < self._max_bytes else b""
         except ValueError as error:
             self._partial = b""
-            if text[:1] in (b"{", b"[") and b'"jsonrpc"' in text:
+            if looks_like_response(text):
                 raise self._unusable_error(str(error)) from None
 
     def _reject_line(self, _ends: bytes, size: int) -> None:
@@ -194,7 +193,7 @@ class StdioChannel:
 
     def _get_exit_code(self) -> int | None:
         """Return the exit code of the server; None while it runs."""
-        return self._program.exit_code()
+        return self._program.exit_code
 
     def explain_denial(self, text: str) -> str:
         """Return which sandbox setting would allow what the server complains about, else ""."""

@@ -8,14 +8,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from ..answer_rules import TOO_DEEP
-
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
 
 MB = 1 << 20
 MAX_MESSAGE_BYTES = 4 * MB
@@ -121,6 +117,12 @@ def parse_values(text: str) -> list[Any]:
         except ValueError:
             values = _parse_deep(text)
     return [replace_unrepresentable(value) for value in values] if _SURROGATE_ESCAPE.search(text) else values
+
+
+def looks_like_response(line: bytes) -> bool:
+    """Tell whether text that is not valid JSON was probably meant as a response, as opposed to log output."""
+    text = line.replace(b"\0", b"").lstrip()
+    return text[:1] in (b"{", b"[") and b'"jsonrpc"' in text
 
 
 def _parse_deep(text: str) -> list[Any]:

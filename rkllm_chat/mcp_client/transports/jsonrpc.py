@@ -67,12 +67,6 @@ def get_notification_key(message: JSONRPCNotification) -> NotificationKey:
     return (message.method, repr(token), repr(request_id), repr(uri))
 
 
-def looks_like_response(line: bytes) -> bool:
-    """Tell whether text that is not valid JSON was probably meant as a response, as opposed to log output."""
-    text = line.replace(b"\0", b"").lstrip()
-    return text[:1] in (b"{", b"[") and b'"jsonrpc"' in text
-
-
 def find_request_id(line: bytes, pending: Container[RequestId], default: RequestId | None) -> RequestId | None:
     """Return the pending request that a malformed response belongs to.
 

@@ -30,8 +30,8 @@ from mcp_types import (
 
 from ..answer_rules import explain_wrong_id, is_same_id
 from ..timing import RateLimit
-from .framing import MAX_MESSAGE_BYTES, MB, IncompleteJsonError, parse_values
-from .jsonrpc import NotificationKey, decode, encode, find_request_id, get_notification_key, looks_like_response
+from .framing import MAX_MESSAGE_BYTES, MB, IncompleteJsonError, looks_like_response, parse_values
+from .jsonrpc import NotificationKey, decode, encode, find_request_id, get_notification_key
 from .server_log import ServerLog
 
 UNUSABLE_RESPONSE_CODE = -32700

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mcp.shared.message import SessionMessage
 
-from ...config.settings import ServerConfig
+from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ..process.launch import find_command, find_working_folder, plan_start
 from ..process.process_group import ProcessGroup
@@ -73,9 +73,7 @@ class StdioTransport(Transport):
         """Return which sandbox setting would allow what the server complains about, else ""."""
         if self.sandbox is None or not self._is_started or self._stopped.is_set():
             return ""
-        outermost = self._process.pid  # bubblewrap's first process is outside the sandbox's network
-        inner = [pid for pid in self._process.list_running() if pid != outermost]
-        return self.sandbox.explain_denial(inner, text)
+        return self.sandbox.explain_denial(self._process.list_enclosed(), text)
 
     def _read_output(self) -> int:
         data = self._read(self._process.stdout, self._stop_soon)

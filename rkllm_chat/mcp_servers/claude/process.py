@@ -1,7 +1,7 @@
 """Run a command with input, output limits and a timeout, and end all its processes.
 
 On Linux children are found even after they left the process group, and they are ended even if this program is killed
-(`mcp_client/process/process_group.py`). On macOS only the group is ended, on Windows only the command.
+(`mcp_client/process/process_tree.py`). On macOS only the group is ended, on Windows only the command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
-from ...mcp_client.process.process_group import find_processes, signal_processes, start_guard
+from ...mcp_client.process.process_group import start_guard
+from ...mcp_client.process.process_tree import ProcessTree
 from ...mcp_client.process.start import MARK_VARIABLE
 
 MAX_OUTPUT_BYTES = 16 << 20
@@ -46,19 +47,21 @@ class CompletedCommand:
     is_truncated: bool
 
 
-class ProcessTree:
-    """The processes of one command, identified by their group and a marker in their environment."""
+class _GuardedProcesses:
+    """The processes of one command; on Linux they end even if this program is killed."""
 
     def __init__(self) -> None:
         self.mark = secrets.token_hex(8)
         self._marker = f"{MARK_VARIABLE}={self.mark}"
         self._guard = start_guard(self._marker) if _IS_LINUX else None
         self._process: Process | None = None
+        self._tree: ProcessTree | None = None
 
     def attach(self, process: Process) -> None:
         """Register the started process with the guard."""
         self._process = process
         if self._guard and self._guard.stdin:
+            self._tree = ProcessTree(process.pid, self._marker)
             self._guard.stdin.write(f"{process.pid}\n".encode())
 
     async def stop(self) -> None:
@@ -74,8 +77,8 @@ class ProcessTree:
         """Send a signal; return whether any process received it."""
         if self._process is None:
             return False
-        if _IS_LINUX:
-            return signal_processes(self._process.pid, self._marker.encode(), number)
+        if self._tree:
+            return self._tree.send_signal(number)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
                 self._process.terminate()
@@ -85,8 +88,8 @@ class ProcessTree:
         return False
 
     def _is_alive(self) -> bool:
-        if _IS_LINUX and self._process:
-            return bool(find_processes(self._process.pid, self._marker.encode()))
+        if self._tree:
+            return bool(self._tree.list_running())
         return self._process is not None and self._process.returncode is None
 
     def close(self) -> None:
@@ -106,7 +109,7 @@ async def run_command(
     Raises:
         OSError: The command cannot be started.
     """
-    processes = ProcessTree()
+    processes = _GuardedProcesses()
     output, errors = bytearray(), bytearray()
     truncated: list[bool] = []
     process: Process | None = None

@@ -1,0 +1,83 @@
+"""Find and signal a server's process with all its children.
+
+A child is recognized by its process group, or by a mark in its environment, which a daemon that left the group retains.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from .start import decode_exit_code
+
+
+class ProcessTree:
+    """A process that leads a group, and its children. It stays a zombie until it is waited for.
+
+    Args:
+        pid: Number of the process; in a sandbox, the sandbox's.
+        mark: The variable in the environment of all of them, as "NAME=value".
+        is_sandboxed: Whether the process is bubblewrap.
+    """
+
+    def __init__(self, pid: int, mark: str, is_sandboxed: bool = False) -> None:
+        self.pid = pid
+        self._mark, self._is_sandboxed = mark.encode(), is_sandboxed
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; None while the process runs."""
+        status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if status is None:
+            return None
+        code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+        return decode_exit_code(code) if self._is_sandboxed else code
+
+    def list_running(self) -> list[int]:
+        """Return the running processes; zombies do not count."""
+        return [pid for pid in list_pids() if self._contains(pid)]
+
+    def list_enclosed(self) -> list[int]:
+        """Return the running processes inside the sandbox: bubblewrap's first process is outside of its network."""
+        return [pid for pid in self.list_running() if pid != self.pid]
+
+    def _contains(self, pid: int) -> bool:
+        try:
+            state, _, group = read_stat(pid)[:3]
+            if state == "Z":
+                return False
+            return int(group) == self.pid or self._mark in _read_file(f"/proc/{pid}/environ")
+        except OSError:  # it has ended, or belongs to another user
+            return False
+
+    def send_signal(self, number: int) -> bool:
+        """Signal all running processes; return whether there were any.
+
+        The process of a sandbox only receives SIGKILL, because it would end with everything inside it.
+        """
+        if self._is_sandboxed and number != signal.SIGKILL:
+            running = self.list_enclosed()
+        else:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)  # atomically, so that none escapes by forking
+            running = self.list_running()
+        for pid in running:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        return bool(running)
+
+
+def list_pids() -> list[int]:
+    """Return the numbers of all processes."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def read_stat(pid: int) -> list[str]:
+    """Return a process's state, parent, group and so on (proc(5), after its name). Raises OSError if it has ended."""
+    return _read_file(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")[2].split()
+
+
+def _read_file(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
