@@ -7,17 +7,14 @@ annotations. The first contact pins the current tools (trust on first use).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.errors import ProtocolError
 from .project_trust import TrustStore, describe_start, hash_value, may_change_tools
+from .servers import ServerConfig
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, Literal
-
-    from .settings import ServerConfig
-
     Told = dict[str, Any]
     """Pinned fields of a tool, with the keys of a tools/list entry."""
     Held = Literal["changed", "new"]

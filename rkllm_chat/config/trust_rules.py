@@ -8,13 +8,11 @@ One-shot commands import this module before they start a server, so it imports n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from typing import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from .policy import Mode
 
     Condition = Callable[[Any, Any], bool]

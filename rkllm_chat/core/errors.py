@@ -22,9 +22,7 @@ The module neither prints nor formats: the front ends do.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from typing import Any, ClassVar
+from typing import Any, ClassVar
 
 
 class ChatError(Exception):

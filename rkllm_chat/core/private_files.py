@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # importing pathlib costs 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT

@@ -15,13 +15,11 @@ server starts, so it imports next to nothing and compiles its expressions on fir
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any, TypeVar
-
     from .errors import ChatError
 
     Value = TypeVar("Value")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 from math import isfinite
-
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
+from typing import Any, NoReturn
 
 MAX_NUMBER_DIGITS = 4000  # characters; Python writes no more than 4300 digits
 

@@ -15,12 +15,10 @@
 
 from __future__ import annotations
 
-from ..core.retry_after import parse_retry_after
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+from ..core.retry_after import parse_retry_after
 
 _MAX_RETRY_WAIT_S = 10.0
 MAX_TOOLS = 1000

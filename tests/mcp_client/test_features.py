@@ -90,7 +90,7 @@ def test_the_model_can_list_and_read_resources_by_two_tools_of_ours() -> None:
 
 
 @pytest.mark.parametrize(("trust", "trusted"), [("ask", False), ("trusted", True)])
-def test_our_tools_for_resources_are_trusted_as_far_as_their_servers(trust: str, trusted: bool) -> None:
+def test_our_tools_for_resources_are_trusted_as_far_as_their_servers(trust: Trust, trusted: bool) -> None:
     async def look(box: Toolbox) -> list[tuple[bool, bool]]:
         return [(tool.read_only, tool.trusted) for tool in box.tools if not tool.server]
 

@@ -9,10 +9,8 @@ interpreter (up to 0.4 s with the SDK, measured) is skipped.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
 NAMES = (
     "list-tools",

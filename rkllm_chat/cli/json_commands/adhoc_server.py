@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
 from ...config.servers import ServerConfig, decode_server
 from ...config.trust_rules import Origin
 from ...core.errors import UsageError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .options import Options
 

@@ -6,21 +6,19 @@ and describe its options in `options.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ...config.files import FoundServers, find_servers, find_state_folder
 from ...config.project_trust import TrustStore, is_enabled
+from ...config.servers import ServerConfig
 from ...config.servers import prepare_server as expand_variables
 from ...core.errors import ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
 from ...mcp_client.acceptance import check_start
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from ...calls.schema.wording import Violation
-    from ...config.settings import ServerConfig
     from ...mcp_client.direct.open_server import ServerSession
     from .invocation import Invocation
     from .options import Options

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from ...core.errors import ChatError
 
 HELP_KEY = "help"

@@ -6,12 +6,9 @@ It writes only into an empty folder and removes what it has written if it fails.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from ...core.errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _CONFIGURATION = """\
 {

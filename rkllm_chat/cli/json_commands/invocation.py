@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+from ...config.servers import ServerConfig
 from ...core.errors import ChatError, TimeLimitError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from ...config.settings import ServerConfig
     from ...core.redact import Redactor
     from ...mcp_client.direct.open_server import ServerSession
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from ...core.errors import UsageError
 from ...core.strict_json import parse_strict_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _MAX_INPUT_BYTES = 16 << 20
 _EXCERPT_CHARS = 20

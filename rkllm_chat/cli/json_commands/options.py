@@ -7,15 +7,13 @@ which suggests a correction.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import UsageError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     Options = Any
     """One attribute for each option, by its name; `command`; and `target`, the positional argument or ""."""
 

@@ -10,12 +10,9 @@ import os
 import re
 from base64 import b64decode
 from mimetypes import guess_extension
+from typing import Any
 
 from ...core.errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _DATA_KEYS = ("data", "blob")
 _MAX_FILE_NUMBER = 10_000

@@ -6,16 +6,13 @@ Signals, errors and a closed output pipe also end the server, after the document
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from ...core.errors import ChatError, InterruptedByUserError
 from ...core.standard_streams import open_missing_streams
 from .invocation import Invocation, StoppedBySignal, ignore_signals, listen_for_signals, make_internal_error
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ...config.servers import ServerConfig
 from ...core.errors import ProtocolError, TimeLimitError
 from .jsonrpc_dialog import STATELESS_VERSION, JsonRpcDialog, UnsupportedByDirectClient
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
-
-    from ...config.settings import ServerConfig
 
     class Channel(Protocol):
         """Carries messages; see `stdio_channel` and `http_channel`."""

@@ -12,10 +12,13 @@ import json
 import select
 import socket
 import time
+from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from ...config.files import has_logins
+from ...config.servers import ServerConfig
 from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, ProtocolError
 from ...core.sanitize import sanitize_line
 from ..answer_rules import EventParser, hint_for_status, retry_wait_s
@@ -35,12 +38,7 @@ from ..transports.framing import MAX_RESULT_BYTES, MB, parse_values
 from .client import SessionLostError, make_timeout_error
 from .jsonrpc_dialog import STATELESS_VERSION, UnsupportedByDirectClient
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from ...config.settings import ServerConfig
     from .jsonrpc_dialog import JsonRpcDialog
 
 _CONNECT_S = 10.0

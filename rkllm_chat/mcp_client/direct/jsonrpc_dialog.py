@@ -5,14 +5,12 @@ Source: the MCP specification, revisions 2024-11-05 to 2025-11-25 (lifecycle) an
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...core.errors import ProtocolError
 from ...core.redact import truncate_at_word
 from ...core.version import __version__
 from ..answer_rules import explain_wrong_id, is_same_id
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _NEWEST_VERSION = "2025-11-25"
 STATELESS_VERSION = "2026-07-28"

@@ -10,19 +10,15 @@ import socket
 import stat
 import tempfile
 import time
+from typing import Any
 
+from ...config.servers import ServerConfig
 from ...core.errors import ConnectError, UsageError
 from ..process.launch import make_environment
 from ..process.start import SANDBOX_VARIABLE
 from .keep_alive_daemon import fork_daemon, short_path
 from .keep_alive_pipe import SocketPipes
 from .stdio_channel import StdioChannel
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ...config.settings import ServerConfig
 
 _WELCOME_TIMEOUT_S = 0.5
 _START_TIMEOUT_S = 10.0

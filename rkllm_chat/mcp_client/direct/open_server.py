@@ -11,23 +11,21 @@ so print and flush before.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...config.files import find_state_folder
 from ...config.oauth import OAuth
 from ...config.project_trust import TrustStore
+from ...config.servers import ServerConfig
 from ...config.tool_pins import ToolPins, extract_pinned_fields, quarantine_error
 from ...core.errors import ProtocolError, UsageError
 from ..answer_rules import TOOL_FAULTS, explain_list_fault, find_tool_fault
 from ..transports.framing import MAX_RESULT_BYTES
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Protocol, TypeVar
-
     from typing_extensions import Self
 
-    from ...config.settings import ServerConfig
     from ...config.tool_pins import Held
 
     _T = TypeVar("_T")

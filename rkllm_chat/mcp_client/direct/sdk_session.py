@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ...config.files import LOGINS_FOLDER
 from ...config.loader import state_folder
-from ...config.settings import ServerConfig
+from ...config.servers import ServerConfig
 from ...core.errors import ChatError, ProtocolError
 from ..auth.login import Login
 from ..connection import Connection

@@ -6,17 +6,13 @@ One-shot commands import this first, so it imports little (measured: pathlib 3 m
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
+from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.programs import PROGRAM_NAME, find_program, is_installed
 from ...core.run_module import run_module
 from .start import SANDBOX_VARIABLE, StartPlan
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ...config.settings import ServerConfig
 
 _SANDBOXING_COMMANDS = ("docker", "podman", "bwrap", "firejail", "flatpak", "srt")
 _INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")

@@ -6,11 +6,8 @@ One-shot commands import this before they start a server, so it imports next to 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 SANDBOX_VARIABLE = "RKLLM_CHAT_SANDBOX"
 MARK_VARIABLE = "RKLLM_CHAT_SERVER"

@@ -8,11 +8,8 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
+from ...config.servers import ServerConfig
 from ...core.errors import ConfigError, ConnectError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ...config.settings import ServerConfig
 
 LOOKUP_TIMEOUT_S = 10.0
 MAX_URL_LENGTH = 2000

@@ -18,7 +18,7 @@ from mcp.shared.message import SessionMessage
 from typing_extensions import Self
 
 from ...config.secrets import make_redactor
-from ...config.settings import ServerConfig
+from ...config.servers import ServerConfig
 from .request_tracker import RequestTracker
 from .server_log import ServerLog
 

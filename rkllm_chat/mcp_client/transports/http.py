@@ -30,7 +30,7 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
-from ...config.settings import ServerConfig
+from ...config.servers import ServerConfig
 from ...core.errors import ChatError, ConnectError
 from ..timing import PausableDeadlines
 from .addresses import check_headers, is_public, redact_url, resolve_url

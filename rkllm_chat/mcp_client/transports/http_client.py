@@ -17,7 +17,7 @@ import anyio
 import httpx2
 from mcp_types import INTERNAL_ERROR
 
-from ...config.settings import ServerConfig
+from ...config.servers import ServerConfig
 from ...core.errors import ChatError
 from ..answer_rules import retry_wait_s
 from ..error_messages import LOGIN_REFUSED, SESSION_LOST

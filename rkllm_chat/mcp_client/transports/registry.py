@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...config.settings import ServerConfig
+from ...config.servers import ServerConfig
 from ...core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
-from ...config.settings import ServerConfig
+from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from .addresses import check_headers, check_peer, check_url, is_loopback, redact_url
 from .base import Transport
