@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
-from urllib.parse import urlsplit
 
 _GRANTS: dict[str, tuple[str, ...]] = {
     "authorization_code": (),
@@ -104,6 +103,8 @@ def _check_client(oauth: OAuth) -> tuple[str, str] | None:
 
 
 def _check_urls(oauth: OAuth) -> tuple[str, str] | None:
+    from urllib.parse import urlsplit  # 2 ms, which servers without OAuth need not spend
+
     try:
         issuer, redirect = urlsplit(oauth.issuer), urlsplit(oauth.redirect_uri)
         is_safe = issuer.scheme == "https" or (issuer.scheme == "http" and issuer.hostname in _LOOPBACK_HOSTS)

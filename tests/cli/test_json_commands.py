@@ -11,6 +11,8 @@ import pytest
 
 from mcp_client.chaos_http import open_site
 from mcp_client.chaos_sse import open_event_site
+from rkllm_chat.config.loader import load_settings
+from rkllm_chat.core.errors import ConfigError
 from shell import Shell
 
 # command line, part of the message, some of the details
@@ -249,3 +251,16 @@ def test_an_internal_error_is_a_document(shell: Shell) -> None:
     error = shell.error("list-tools", "--server", "chaos")
     assert error["type"] == "InternalError" and "import of select halted" in error["message"]
     assert error["details"]["where"].startswith("posix_process.py:")
+
+
+def test_a_variable_may_choose_a_setting_of_a_server(shell: Shell) -> None:
+    """The chat reads the same server; until its variable is expanded, a choice is not checked."""
+    shell.add_chaos()
+    shell.add("chaos", **shell.servers["chaos"], sandbox="${MODE:-off}")
+    assert [server["sandbox"] for server in shell.result("list-servers")] == ["${MODE:-off}"]
+    assert shell.result("call-tool", "chaos.echo", "--args", '{"text": "x"}')["content"]
+    shell.environment["MODE"] = "maybe"
+    error = shell.error("call-tool", "chaos.echo", "--args", '{"text": "x"}')
+    assert_error(error, "ConfigError", 'mcpServers.chaos.sandbox is "maybe"', {"path": "mcp.json"})
+    with pytest.raises(ConfigError, match='sandbox is "maybe"'):
+        load_settings(str(shell.folder / "mcp.json"), shell.environment)

@@ -14,7 +14,7 @@ from ...calls.tool_names import find_tools, shown_names
 from ...chat.app import App
 from ...config import editor as configfile
 from ...config.files import find_origin
-from ...config.loader import BOARD_SERVER
+from ...config.servers import BOARD_SERVER
 from ...config.settings import ServerConfig
 from ...core.errors import ServerNotFoundError, UsageError
 from ...core.events import Notice, Page, Table
