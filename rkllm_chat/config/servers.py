@@ -267,8 +267,8 @@ def _expand(server: ServerConfig, values: Mapping[str, str] | None, place: str) 
     table = {key: getattr(server, key) for key in SERVER_KEYS}
     expanded = expand_variables({**table, "oauth": vars(server.oauth)}, values, source, place)
     server = replace(server, **{**expanded, "oauth": OAuth(**expanded["oauth"])})
+    check_choices(expanded, ServerConfig, source, place)  # a project's file names no choice by a variable
     if values is not None:
-        check_choices(expanded, ServerConfig, source, place)
         server = _check_server(server)
     is_complete = "${" not in f"{server.url}{expanded['oauth']}"  # else this runs again when it is expanded
     if is_complete and (error := find_oauth_error(server.oauth, server.url, server.headers)):

@@ -268,6 +268,15 @@ def test_a_file_of_a_project_cannot_widen_the_policy(
         assert load_settings("mcp_config.toml", environment).ignored == ()
 
 
+@pytest.mark.parametrize("entry", ['trust = "${T:-trusted}"', 'sandbox = "${T:-off}"'])
+def test_a_file_of_a_project_hides_no_choice_behind_a_variable(stranger: Path, program: Run, entry: str) -> None:
+    write_config(stranger, entry)
+    key = entry.partition(" ")[0]
+    for command in (("-p", "hi"), ("call-tool", "harbour.get_tide"), ("doctor",)):
+        done = program(*command, code=None)
+        assert f"servers[0].{key} is " in done.stdout + done.stderr and "Allowed: " in done.stdout + done.stderr
+
+
 def test_an_ignored_setting_is_a_notice_of_the_turn(stranger: Path, program: Run, script: Script) -> None:
     write_config(stranger, policy='[policy]\napprove = "all"')
     model = script(call_text("get_tide"), "So.")
