@@ -21,6 +21,8 @@ STRAY = {
     "nul-bytes": b"\0\0\0\n\0\n",
     "binary-garbage": bytes(range(256)) * 64 + b"\n\xff\xfe\x00{\n",
 }
+# Modes that write bytes before the answer to a call: much JSON that is no message.
+MUCH = {"many-values": b"0 " * 500_000 + b"\n", "many-lines": b"[\n" + b"0,\n" * 200_000}
 # Modes that write bytes at the start only.
 BANNERS = {"stdout-banner": b"Starting the server on port 1234 ...\n", "bom": b"\xef\xbb\xbf"}
 # Modes that answer with a value as structured content, in JSON that no library would write.
@@ -52,7 +54,7 @@ def write_value(value: bytes) -> Spoil:
 
 for name, data in {**STRAY, **BANNERS}.items():
     mode("start", name)(write_stray(data))
-for name, data in STRAY.items():
+for name, data in {**STRAY, **MUCH}.items():
     mode("call", name)(write_stray(data))
 for name, data in VALUES.items():
     mode("call", name)(write_value(data))
@@ -117,6 +119,13 @@ def break_in_the_line(server: Server, message: Message) -> None:
         os._exit(7)
     time.sleep(server.delay_s)
     server.write(line[len(line) // 2 :])
+
+
+@mode("call", "message-flood")
+def send_for_ever(server: Server, _message: Message) -> None:
+    data = (dump(LOG_LINE) + b"\n") * 2000
+    while True:
+        server.write(data)
 
 
 @mode("call", "no-final-newline")

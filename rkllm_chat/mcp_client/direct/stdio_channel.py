@@ -10,6 +10,7 @@ import json
 import os
 import select
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConnectError, ProtocolError
@@ -21,6 +22,8 @@ from ..transports.framing import (
     MB,
     IncompleteJsonError,
     LineSplitter,
+    PartialJson,
+    begins_message,
     looks_like_response,
     parse_values,
 )
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 _READ_SIZE = 1 << 16
 _STDERR_TAIL_BYTES = 4096
 _SHOWN_LINES = 3
+_MAX_UNWRITTEN_BYTES = 1 << 20
 _EXIT_S = 0.1
 _DOUBT_S = 0.3
 
@@ -52,9 +56,10 @@ class StdioChannel:
     def __init__(self, name: str, program: PosixProcess | SocketPipes, max_bytes: int = MAX_RESULT_BYTES) -> None:
         self._name, self._program, self._max_bytes = name, program, max_bytes
         self._unwritten = bytearray()
-        self._values: list[Any] = []
+        self._values: deque[Any] = deque()
         self._lines = LineSplitter(self._receive_line, self._reject_line, max_bytes)
-        self._partial = b""
+        self._partial: PartialJson | None = None
+        self._unusable: ProtocolError | None = None
         self._stderr_tail = b""
         self._is_over = False
         self._poll = select.poll()
@@ -80,23 +85,41 @@ class StdioChannel:
             ConnectError: The server ended.
             ProtocolError: The response is unusable.
         """
+        self._unusable = None
         end = time.monotonic() + limit_s
-        while dialog.response is None:
-            if self._values:
-                if reply := dialog.receive(self._values.pop(0)):
-                    self.send(reply)
-                continue
-            if self._is_over:
-                self._report_end(phase)
-            left = min(end - time.monotonic(), _DOUBT_S if dialog.doubtful_response else limit_s)
-            if ready := self._poll.poll(max(0.0, left) * 1000):
+        doubt_end: float | None = None
+        while not self._receive_values(dialog):
+            has_doubt = dialog.doubtful_response or self._unusable
+            doubt_end = doubt_end if has_doubt and doubt_end else time.monotonic() + _DOUBT_S
+            left = (min(end, doubt_end) if has_doubt or self._partial else end) - time.monotonic()
+            if not self._is_over and (ready := self._poll.poll(max(0.0, left) * 1000)):
                 self._serve({file for file, _ in ready})
-            elif dialog.doubtful_response:
-                dialog.response = dialog.doubtful_response
-            else:
-                raise make_timeout_error(
-                    f'Server "{self._name}"', phase, limit_s, self._quote_stderr(), self._details(phase)
-                )
+                if left > 0 or self._receive_values(dialog):
+                    continue
+            self._settle(dialog, phase, limit_s, is_late=time.monotonic() >= end)
+
+    def _receive_values(self, dialog: JsonRpcDialog) -> bool:
+        """Pass on what was read, and tell whether `dialog` has its answer."""
+        while self._values and dialog.response is None:
+            reply = dialog.receive(self._values.popleft())
+            if reply and len(self._unwritten) < _MAX_UNWRITTEN_BYTES:
+                self.send(reply)
+        return dialog.response is not None
+
+    def _settle(self, dialog: JsonRpcDialog, phase: str, limit_s: float, is_late: bool) -> None:
+        """Decide what the answer is, after the time for a better one has passed or the server has ended."""
+        if self._partial and not self._is_over:
+            self._drop_partial()
+        if dialog.doubtful_response:
+            dialog.response = dialog.doubtful_response
+        elif self._unusable:
+            raise self._unusable
+        elif self._is_over:
+            self._report_end(phase)
+        elif is_late:
+            raise make_timeout_error(
+                f'Server "{self._name}"', phase, limit_s, self._quote_stderr(), self._details(phase)
+            )
 
     def _serve(self, ready: set[int]) -> None:
         """Read and write what is ready; the session is over once there is nothing left to read."""
@@ -156,18 +179,38 @@ class StdioChannel:
 
     def _receive_line(self, line: bytes) -> None:
         """Process a line of output: a message, part of a multi-line message, or other text."""
-        text = self._partial + line.strip().removeprefix(b"\xef\xbb\xbf")
-        if not text:
+        if self._partial and not begins_message(line):
+            self._continue_partial(self._partial, line.rstrip())
+            return
+        if self._partial:
+            self._drop_partial()
+        if not (text := line.strip().removeprefix(b"\xef\xbb\xbf")):
             return
         try:
             self._values += parse_values(text.decode("utf-8", errors="replace"))
-            self._partial = b""
         except IncompleteJsonError:
-            self._partial = text + b"\n" if len(text) < self._max_bytes else b""
+            self._partial = PartialJson(text, self._max_bytes)
         except ValueError as error:
-            self._partial = b""
-            if looks_like_response(text):
-                raise self._unusable_error(str(error)) from None
+            self._suspect(text, str(error))
+
+    def _continue_partial(self, partial: PartialJson, line: bytes) -> None:
+        try:
+            values = partial.add(line)
+        except ValueError:
+            self._drop_partial()
+            return
+        if values is not None:
+            self._partial = None
+            self._values += values
+
+    def _drop_partial(self) -> None:
+        text, self._partial = self._partial.text if self._partial else b"", None
+        self._suspect(text, "it is incomplete")
+
+    def _suspect(self, text: bytes, reason: str) -> None:
+        """Remember what was probably meant as a response; it is reported unless a usable one arrives soon."""
+        if looks_like_response(text):
+            self._unusable = self._unusable_error(reason)
 
     def _reject_line(self, _ends: bytes, size: int) -> None:
         raise self._unusable_error(f"result too large ({size / MB:.0f} MB), limit {self._max_bytes // MB} MB")

@@ -19,11 +19,16 @@ MAX_RESULT_BYTES = 64 * MB
 """Limit for one-shot commands, which can write a result to files; a model could not read as much."""
 MAX_DISCARDED_BYTES = 128 * MB
 MAX_DEPTH = 100
+_MAX_VALUES = 1000
+"""JSON values on one line; a line with more is not a message."""
+_MAX_LINES = 100_000
+_MAX_CLOSING_BRACKETS = 3
 TAIL_BYTES = 256
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKET_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_SPACE = re.compile(r"\s*")
 _LIST_KEYS = ("tools", "resources", "resourceTemplates", "prompts")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -93,8 +98,8 @@ def parse_values(text: str) -> list[Any]:
     """Parse the JSON values on one line, normally one.
 
     Raises:
-        CutShortError: The text ends inside a value.
-        ValueError: The text is not JSON, is nested too deeply, or has a number that is too long.
+        IncompleteJsonError: The text ends inside a value.
+        ValueError: The text is not JSON, is nested too deeply, has a number that is too long, or too many values.
     """
     values: list[Any] = []
     end = 0
@@ -102,7 +107,9 @@ def parse_values(text: str) -> list[Any]:
         while end < len(text):
             value, end = _DECODER.raw_decode(text, end)
             values.append(value)
-            end = len(text) - len(text[end:].lstrip())
+            end = _skip_space(text, end)
+            if len(values) > _MAX_VALUES:
+                raise ValueError
     except json.JSONDecodeError as error:
         if error.pos >= len(text) or _is_unterminated_string(text, error.pos):
             raise IncompleteJsonError("it is incomplete") from None
@@ -110,7 +117,8 @@ def parse_values(text: str) -> list[Any]:
     except RecursionError:
         values = _parse_deep(text)
     except ValueError:  # Python parses no number of more than 4300 digits
-        raise ValueError("it contains a number that is too long") from None
+        reason = "it has too many values" if len(values) > _MAX_VALUES else "it contains a number that is too long"
+        raise ValueError(reason) from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
         try:
             check_depth(values)
@@ -123,6 +131,54 @@ def looks_like_response(line: bytes) -> bool:
     """Tell whether text that is not valid JSON was probably meant as a response, as opposed to log output."""
     text = line.replace(b"\0", b"").lstrip()
     return text[:1] in (b"{", b"[") and b'"jsonrpc"' in text
+
+
+def _skip_space(text: str, start: int) -> int:
+    match = _SPACE.match(text, start)
+    return match.end() if match else start
+
+
+class PartialJson:
+    """JSON that does not end with its first line; the rest may be on the next lines.
+
+    The work is bounded: it is parsed at most three times, at a closing bracket in the first column.
+    """
+
+    def __init__(self, line: bytes, max_bytes: int) -> None:
+        self._lines, self._max_bytes = [line], max_bytes
+        self._size, self._closing_brackets = len(line), 0
+
+    @property
+    def text(self) -> bytes:
+        """What there is of it so far."""
+        return b"\n".join(self._lines)
+
+    def add(self, line: bytes) -> list[Any] | None:
+        """Add a line.
+
+        Returns:
+            The values, if the JSON is complete; None if more lines may follow.
+
+        Raises:
+            ValueError: It will not become JSON, or is too large.
+        """
+        self._lines.append(line)
+        self._size += len(line)
+        if line[:1] in (b"}", b"]"):
+            self._closing_brackets += 1
+            try:
+                return parse_values(self.text.decode("utf-8", errors="replace"))
+            except IncompleteJsonError:
+                if self._closing_brackets >= _MAX_CLOSING_BRACKETS:
+                    raise
+        elif self._size > self._max_bytes or len(self._lines) > _MAX_LINES:
+            raise IncompleteJsonError("it is incomplete")
+        return None
+
+
+def begins_message(line: bytes) -> bool:
+    """Tell whether a line is the beginning of a JSON-RPC message; it is no part of an earlier one then."""
+    return line.startswith(b"{") and b'"jsonrpc"' in line
 
 
 def _parse_deep(text: str) -> list[Any]:

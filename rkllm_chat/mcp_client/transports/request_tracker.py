@@ -30,7 +30,15 @@ from mcp_types import (
 
 from ..answer_rules import explain_wrong_id, is_same_id
 from ..timing import RateLimit
-from .framing import MAX_MESSAGE_BYTES, MB, IncompleteJsonError, looks_like_response, parse_values
+from .framing import (
+    MAX_MESSAGE_BYTES,
+    MB,
+    IncompleteJsonError,
+    PartialJson,
+    begins_message,
+    looks_like_response,
+    parse_values,
+)
 from .jsonrpc import NotificationKey, decode, encode, find_request_id, get_notification_key
 from .server_log import ServerLog
 
@@ -45,8 +53,6 @@ _MAX_UNANSWERED = 16
 _MAX_DELAYED = 64
 _MAX_ANSWERED = 1000
 """Ids of requests whose late or repeated responses are ignored."""
-MAX_BUFFERED_LINES = 100_000
-_MAX_CLOSING_BRACKETS = 3
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UNREADABLE_REQUEST_CODES = (-32700, -32600)
 """Codes with which a server reports a request whose id it could not read (JSON-RPC 2.0, 5.1)."""
@@ -82,8 +88,7 @@ class RequestTracker:
             RateLimit(_MAX_NOTIFICATIONS, _WINDOW_S),
             RateLimit(_MAX_REQUESTS, _WINDOW_S),
         )
-        self._buffer: list[bytes] = []
-        self._buffered_bytes = self._closing_brackets = 0
+        self._partial: PartialJson | None = None
         self._incomplete_timer: asyncio.TimerHandle | None = None
 
     def send(self, item: SessionMessage) -> None:
@@ -114,8 +119,8 @@ class RequestTracker:
 
     def receive_line(self, line: bytes) -> None:
         """Process a line or frame: a message, several, part of a multi-line message, or other text."""
-        if self._buffer:
-            self._continue_buffer(line.rstrip())
+        if self._partial:
+            self._continue_partial(self._partial, line.rstrip())
         elif line := line.strip().removeprefix(_BYTE_ORDER_MARK).lstrip():
             self._parse_line(line)
 
@@ -132,51 +137,35 @@ class RequestTracker:
         try:
             values = parse_values(line.decode("utf-8", errors="replace"))
         except IncompleteJsonError:
-            self._buffer_line(line)
+            self._partial = PartialJson(line, MAX_MESSAGE_BYTES)
+            self._incomplete_timer = asyncio.get_running_loop().call_later(_SUSPECT_S, self._drop_partial)
         except ValueError as error:
             self._suspect_line(line, str(error))
         else:
             self._receive_values(values)
 
-    def _buffer_line(self, line: bytes) -> None:
-        """Buffer JSON that does not end with its line; the rest may be on the next lines."""
-        self._buffer, self._buffered_bytes, self._closing_brackets = [line], len(line), 0
-        self._incomplete_timer = asyncio.get_running_loop().call_later(_SUSPECT_S, self._drop_buffer)
-
-    def _continue_buffer(self, line: bytes) -> None:
-        """Add a line to buffered JSON.
-
-        It may be complete at a bracket in the first column; a complete message on one line ends the attempt.
-        """
-        if line.startswith(b"{") and b'"jsonrpc"' in line:
-            self._drop_buffer()
+    def _continue_partial(self, partial: PartialJson, line: bytes) -> None:
+        """Add a line to incomplete JSON; the beginning of a message ends it."""
+        if begins_message(line):
+            self._drop_partial()
             self._parse_line(line)
             return
-        self._buffer.append(line)
-        self._buffered_bytes += len(line)
-        if line[:1] in (b"}", b"]"):
-            self._try_buffer()
-        elif self._buffered_bytes > MAX_MESSAGE_BYTES or len(self._buffer) > MAX_BUFFERED_LINES:
-            self._drop_buffer()
-
-    def _try_buffer(self) -> None:
-        self._closing_brackets += 1
         try:
-            values = parse_values(b"\n".join(self._buffer).decode("utf-8", errors="replace"))
-        except ValueError as error:
-            if not isinstance(error, IncompleteJsonError) or self._closing_brackets >= _MAX_CLOSING_BRACKETS:
-                self._drop_buffer()
+            values = partial.add(line)
+        except ValueError:
+            self._drop_partial()
             return
-        self._clear_buffer()
-        self._receive_values(values)
+        if values is not None:
+            self._clear_partial()
+            self._receive_values(values)
 
-    def _drop_buffer(self) -> None:
-        text = b"\n".join(self._buffer)
-        self._clear_buffer()
+    def _drop_partial(self) -> None:
+        text = self._partial.text if self._partial else b""
+        self._clear_partial()
         self._suspect_line(text, "it is incomplete", 0)
 
-    def _clear_buffer(self) -> None:
-        self._buffer = []
+    def _clear_partial(self) -> None:
+        self._partial = None
         if self._incomplete_timer:
             self._incomplete_timer.cancel()
 
@@ -315,8 +304,8 @@ class RequestTracker:
 
     def end(self) -> None:
         """End the stream of the session; requests with unusable responses fail at once."""
-        if self._buffer:
-            self._drop_buffer()
+        if self._partial:
+            self._drop_partial()
         for request_id in list(self._suspects):
             self._fail_suspect(request_id)
         if self._release_timer:
