@@ -31,8 +31,9 @@ def test_a_tool_that_is_nested_too_deeply_is_marked_and_the_others_are_read(dept
     (value,) = parse_values(message)
     assert value["result"]["tools"] == [{"name": "deep", "inputSchema": TOO_DEEP}, good]
     assert json.loads(prune_deep_lists(message.encode())) == value
-    with pytest.raises(ValueError, match="too deeply"):
-        parse_values(f'{{"jsonrpc": "2.0", "id": 1, "result": {{"tools": {tools}, "_meta": {deep}}}}}')
+    for result in (f'{{"tools": {tools}, "_meta": {deep}}}', f"[{deep}]", f'"x", "more": {deep}'):
+        with pytest.raises(ValueError, match="too deeply"):
+            parse_values(f'{{"jsonrpc": "2.0", "id": 1, "result": {result}}}')
 
 
 events = st.lists(st.tuples(st.sampled_from(["message", "news"]), st.text("ab: ", min_size=1)), max_size=4)

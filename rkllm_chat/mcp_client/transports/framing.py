@@ -189,8 +189,10 @@ def _parse_deep(text: str) -> list[Any]:
     """
     value = json.loads(_cut_deep(text))
     result = value.get("result") if isinstance(value, dict) else None
-    lists = {key for key in _LIST_KEYS if isinstance(result, dict) and isinstance(result.get(key), list)}
-    if result is None or TOO_DEEP in json.dumps({**value, "result": {**result, **dict.fromkeys(lists)}}):
+    if not isinstance(result, dict):
+        raise ValueError("it is nested too deeply")
+    lists = {key for key in _LIST_KEYS if isinstance(result.get(key), list)}
+    if TOO_DEEP in json.dumps({**value, "result": {**result, **dict.fromkeys(lists)}}):
         raise ValueError("it is nested too deeply")
     for key in lists:
         result[key] = [_mark_deep_members(entry) for entry in result[key]]
