@@ -121,6 +121,16 @@ def test_the_features_of_bubblewrap_are_probed_once(stage: Stage, replaced: Call
     assert counts == [3, 4]  # --help, a trial, the server; then the server alone
 
 
+def test_a_pipe_in_the_place_of_the_stored_features_is_not_waited_for(stage: Stage) -> None:
+    stage.add()
+    stage.try_out(["about"])
+    (probed,) = stage.folder.rglob("bubblewrap.json")
+    probed.unlink()
+    os.mkfifo(probed)
+    os.chown(probed, stage.uid, -1)
+    assert stage.try_out(["names", "~"]) == ["ok []"]
+
+
 def test_a_missing_folder_to_write_is_named(stage: Stage) -> None:
     stage.add(write=["nowhere"])
     error = stage.call(["about"])["error"]

@@ -237,6 +237,17 @@ def test_a_damaged_history_is_put_aside_unchanged(stage: Stage, caplog: pytest.L
     stage.talk(play)
 
 
+def test_a_history_that_is_a_pipe_or_a_link_is_not_read(stage: Stage, tmp_path: Path) -> None:
+    stage.state.parent.mkdir(parents=True)
+    os.mkfifo(stage.state)
+    assert RunHistory(stage.state).read() == HistoryState()
+    stage.state.unlink()
+    (tmp_path / "theirs").write_text("{}", encoding="utf-8")
+    stage.state.symlink_to(tmp_path / "theirs")
+    assert RunHistory(stage.state).read() == HistoryState()
+    assert list(stage.state.parent.iterdir()) == [stage.state], "it is not put aside as damaged"
+
+
 def test_a_history_that_cannot_be_written_stays_in_memory(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     stage.state.mkdir(parents=True)
     history = RunHistory(stage.state)

@@ -30,6 +30,7 @@ import os
 
 from ...config.files import find_state_folder, list_config_paths
 from ...core.errors import ConnectError
+from ...core.private_files import read_private
 from ...core.programs import PROGRAM_NAME, find_installed
 from .protected_paths import find_missing, find_read_only, find_source_folder, mount_protected
 from .sandbox_paths import SYSTEM_PATHS, SandboxPaths, is_within
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _PROBE_S = 5.0
 _PROBE_CACHE = "bubblewrap.json"
+_MAX_CACHE_BYTES = 1 << 16
 _FILTER = "--seccomp"
 _ALWAYS = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
@@ -260,11 +262,10 @@ def _describe_machine(program: str) -> list[str]:
 
 def _read_cached_probe(key: list[str]) -> list[str] | None:
     try:
-        with open(os.path.join(find_state_folder(), _PROBE_CACHE), encoding="utf-8") as file:
-            cached = json.load(file)
+        cached = json.loads(read_private(os.path.join(find_state_folder(), _PROBE_CACHE), _MAX_CACHE_BYTES))
         options = cached["options"]
         is_valid = cached["key"] == key and set(options) <= set(_IF_KNOWN)
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
     return options if is_valid else None
 

@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ...core.private_files import open_private, read_private
 from .cli_output import is_session_id
 
 if sys.platform != "win32":
@@ -98,8 +99,7 @@ class RunHistory:
         return changed
 
     def _read(self) -> HistoryState:
-        with self._path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+        data = read_private(self._path, MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise ValueError("it is too large")
         try:
@@ -124,7 +124,7 @@ class RunHistory:
     @contextmanager
     def _lock(self) -> Iterator[None]:
         """Lock out other servers; without effect on Windows."""
-        number = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        number = open_private(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT)
         try:
             if sys.platform != "win32":
                 fcntl.flock(number, fcntl.LOCK_EX)
