@@ -32,6 +32,10 @@ from .server_warnings import find_warnings
 _TABLES = ("env", "headers", "oauth")
 _EFFECTIVE = ("sandbox", "write", "network")
 """Settings that are shown by their effect."""
+_SCREEN_ROWS, _SCREEN_COLUMNS = 20, 80
+"""A description that needs more rows is followed by a summary that needs fewer."""
+_WHOLE_CHARS, _END_CHARS = 120, 40
+_MAX_WARNINGS = 6
 
 
 class ServerApproval:
@@ -97,7 +101,10 @@ class ServerApproval:
 
 
 def describe_server(review: ReviewedStart, words: Words) -> list[str]:
-    """Describe completely how a server would be started or reached, what it could access, and what is notable."""
+    """Describe completely how a server would be started or reached, what it could access, and what is notable.
+
+    A description that does not fit on a screen ends with a summary, so that long values hide nothing above them.
+    """
     server = review.server
     lines = [words("trust.named", server=sanitize_line(server.name), file=sanitize_line(server.source))]
     values = {key: value for key, value in review.values.items() if key not in _EFFECTIVE}
@@ -113,10 +120,30 @@ def describe_server(review: ReviewedStart, words: Words) -> list[str]:
         if values[key]:
             lines.append(f"  {key} = {_format_value(values[key])}")
     lines += [f"  {key} = {_format_value(value)}" for key, value in _list_reach(review).items()]
-    lines += [f"  {words(f'trust.{warning}', **fields)}" for warning, fields in find_warnings(review)]
-    if server.command:
-        lines.append(f"  {words('trust.contents')}")
-    return [_hide_variables(line, review.variables) for line in lines]
+    lines = [_hide_variables(line, review.variables) for line in lines]
+    warnings = [
+        _hide_variables(f"  {words(f'trust.{warning}', **fields)}", review.variables)
+        for warning, fields in find_warnings(review)
+    ]
+    contents = [f"  {words('trust.contents')}"] if server.command else []
+    return [*lines, *warnings, *contents, *_summarize(lines, warnings, words)]
+
+
+def _summarize(lines: Sequence[str], warnings: Sequence[str], words: Words) -> list[str]:
+    """Return what a long description contains, with shortened lines; nothing for one that fits on a screen."""
+    if sum(-(-len(line) // _SCREEN_COLUMNS) for line in [*lines, *warnings]) <= _SCREEN_ROWS:
+        return []
+    shortened = [_shorten(line, words) for line in [*lines, *warnings[:_MAX_WARNINGS]]]
+    left = len(warnings) - _MAX_WARNINGS
+    return [words("trust.short"), *shortened, *([f"  {words('trust.warnings', count=left)}"] if left > 0 else [])]
+
+
+def _shorten(line: str, words: Words) -> str:
+    """Return a line with the number of the characters that are left out of its middle."""
+    if len(line) <= _WHOLE_CHARS:
+        return line
+    begin, end = line[: _WHOLE_CHARS - 2 * _END_CHARS], line[-_END_CHARS:]
+    return f"{begin} {words('trust.left_out', count=len(line) - len(begin) - len(end))} {end}"
 
 
 def _hide_variables(line: str, variables: Mapping[str, str]) -> str:

@@ -284,6 +284,25 @@ def test_what_a_sandbox_permits_is_shown_and_more_of_it_is_asked_about(clone: Cl
 
 
 @pytest.mark.sandbox
+def test_long_values_do_not_scroll_the_rest_off_the_screen(clone: Clone) -> None:
+    clone.write(
+        args=["-c", "pass", "x" * 20_000, "~"], env={f"PIP_{number}": "1" for number in range(9)}, sandbox="off"
+    )
+    screen = clone.open_screen("trust", "tide", size=(120, 24))
+    screen.wait_for_end_of_line(START)
+    shown = [line.strip() for line in screen.lines()]
+    assert "mcp.json in this folder defines the server tide" in " ".join(shown)
+    summary = shown[shown.index("In short; the complete text is above:") :]
+    assert any(line.startswith("command = ") for line in summary)
+    assert any(re.fullmatch(r'args = "-c" "pass" "x+ \[… \d+ more characters …\] x+" "~"', line) for line in summary)
+    assert "! its arguments are run as code" in summary and "! 6 more warnings above" in summary
+    screen.type("n\r")
+    screen.wait_for_end()
+    assert b"x" * 99 in screen.bytes and screen.bytes.count(b"decides where programs are downloaded from") > 9
+    clone.write()
+    assert not any("In short" in line for line in clone.review("n"))
+
+
 def test_a_reach_into_folders_with_sockets_is_said(clone: Clone) -> None:
     clone.environment[SANDBOX_VARIABLE] = "auto"
     (clone.folder / "sockets").symlink_to("/run")
