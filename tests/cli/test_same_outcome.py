@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.mcp_tool.stage import COMMAND
 from fork_server import run as run_forked
 from mcp_client.chaos_http import open_site
+from mcp_client.chaos_sse import open_event_site
+from mcp_client.chaos_websocket import open_exchange
 from shell import Shell
 from stage import PROGRAM, call_text
 
@@ -115,21 +119,33 @@ def test_more_than_a_thousand_tools_are_said(shell: Shell, program: Run, script:
     assert turn["result"]["notices"] == ["[MCP: Server 'chaos' lists 1503 tools; the first 1000 are used]"]
 
 
+# Transport -> a server that answers with 7 MB.
+BIG: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "http": lambda: open_site("call-big-image"),
+    "sse": lambda: open_event_site("call-big-image"),
+    "websocket": lambda: open_exchange("call-big-image"),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["process", "site"])
-def test_a_large_picture_reaches_the_output_folder_up_to_the_limit(kind: str, shell: Shell) -> None:
-    with open_site("call-big-image") as site:
-        if kind == "site":
-            shell.add("chaos", url=site.url, transport="http")
+@pytest.mark.parametrize("transport", ["stdio", *BIG])
+def test_a_large_picture_reaches_the_output_folder_up_to_the_limit(transport: str, shell: Shell) -> None:
+    with BIG.get(transport, nullcontext)() as site:
+        if site:
+            shell.add("chaos", url=site.url, transport=transport)
         else:
             shell.add_chaos("big-image")
         result = shell.result("call-tool", "chaos.act", "--output-dir", "pictures")
         assert Path(result["content"][0]["path"]).stat().st_size == (7 << 20) * 3 // 4
         tool = [*COMMAND, "--output-dir", "pictures"]
-        for words, code in ((["chaos__act"], 0), (["--max-result", "4", "chaos__act"], 6)):
+        refusal = (
+            5 if transport in ("sse", "websocket") else 6
+        )  # the connection ends there, and only the call elsewhere
+        for words, code in ((["chaos__act"], 0), (["--max-result", "4", "chaos__act"], refusal)):
             done = run_forked([*tool, *words], env=shell.environment, cwd=shell.folder, timeout=30, encoding="utf-8")
             assert done.returncode == code, done.stderr
-        assert "limit 4 MB" in done.stderr
-        assert "limit 4 MB" in shell.error("call-tool", "chaos.act", "--max-result", "4")["message"]
+        said = {"websocket": "more than 4 MB", "sse": "exceed"}.get(transport, "limit 4 MB")
+        assert said in done.stderr
+        assert said in shell.error("call-tool", "chaos.act", "--max-result", "4")["message"]
         assert shell.error("call-tool", "chaos.act", "--max-result", "0")["type"] == "UsageError"
     assert len(list((shell.folder / "pictures").iterdir())) == 2

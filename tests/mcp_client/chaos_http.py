@@ -272,12 +272,16 @@ def give_other(handler: Handler, message: Message) -> None:
     handler.give(200, handler.server.voice.hear({**message, "id": 4711}), JSON)
 
 
-@mode("call-big-image")
-def give_big_image(handler: Handler, message: Message) -> None:
+def make_big_image(request_id: Any) -> bytes:
+    """An answer of 7 MB."""
     image = {"type": "image", "data": "A" * (7 << 20), "mimeType": "image/png"}
     result = {"resultType": "complete", "content": [image]}
-    body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
-    handler.give(200, body.encode(), JSON)
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "result": result}).encode()
+
+
+@mode("call-big-image")
+def give_big_image(handler: Handler, message: Message) -> None:
+    handler.give(200, make_big_image(message["id"]), JSON)
 
 
 @mode("call-huge")

@@ -9,7 +9,7 @@ import socket
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from .chaos_http import BLOCK, JSON, Handler, Site, serving
+from .chaos_http import BLOCK, JSON, Handler, Site, make_big_image, serving
 from .chaos_server import Message
 
 
@@ -61,6 +61,8 @@ class EventHandler(Handler):
             for _ in range(100):
                 write(BLOCK)
             write(b"\n\n")
+        elif mode == "call-big-image":
+            write(b"event: message\ndata: " + make_big_image(message["id"]) + b"\n\n")
         elif mode == "call-no-json":
             write(b"event: message\ndata: {not json\n\n")
         elif said and mode != "call-silent":

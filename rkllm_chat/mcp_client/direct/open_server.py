@@ -65,10 +65,10 @@ def open_server(server: ServerConfig, keep_s: float | None = None, max_bytes: in
         server: The server's configuration.
         keep_s: Keep a server process for this many seconds after it was used; the next call of this user with the same
             configuration uses it. 0 stops it; None does not keep it.
-        max_bytes: Limit of a message; with the SDK it is always 4 MB.
+        max_bytes: Limit of a message.
     """
     session = _select_session(server, max_bytes) if keep_s is None else _connect_kept(server, keep_s, max_bytes)
-    return ServerSession(server, session)
+    return ServerSession(server, session, max_bytes)
 
 
 def _connect_kept(server: ServerConfig, keep_s: float, max_bytes: int) -> DirectSession:
@@ -100,14 +100,14 @@ def _select_session(server: ServerConfig, max_bytes: int) -> DirectSession:
             return DirectClient(server, HttpChannel(server, max_bytes))
         except UnsupportedByDirectClient:
             pass
-    return _open_with_sdk(server)
+    return _open_with_sdk(server, max_bytes)
 
 
-def _open_with_sdk(server: ServerConfig) -> DirectSession:
+def _open_with_sdk(server: ServerConfig, max_bytes: int) -> DirectSession:
     """Return a session through the SDK."""
     from .sdk_session import SdkSession
 
-    return SdkSession(server)
+    return SdkSession(server, max_bytes)
 
 
 class ServerSession:
@@ -119,9 +119,10 @@ class ServerSession:
         left_out: Tools that cannot be used, with the reason, after a listing.
     """
 
-    def __init__(self, server: ServerConfig, session: DirectSession) -> None:
+    def __init__(self, server: ServerConfig, session: DirectSession, max_bytes: int = MAX_RESULT_BYTES) -> None:
         self.server = server
         self.session = session
+        self._max_bytes = max_bytes
         self._pins = ToolPins(TrustStore(find_state_folder()), server)
         self.left_out: dict[str, str] = {}
         self._known: dict[str, dict[str, Any]] = {}
@@ -135,7 +136,7 @@ class ServerSession:
             return do(self.session)
         except UnsupportedByDirectClient:
             self.session.close()
-            self.session = _open_with_sdk(self.server)
+            self.session = _open_with_sdk(self.server, self._max_bytes)
         return do(self.session)
 
     def open(self) -> None:

@@ -28,6 +28,7 @@ from ...core.errors import ChatError, ProtocolError
 from ..auth.login import Login
 from ..connection import Connection
 from ..recording_transport import RecordingTransport
+from ..transports.framing import MAX_RESULT_BYTES
 
 _STDERR_TAIL_BYTES = 4096
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -46,14 +47,17 @@ class AnyRequest(Request[dict[str, Any], str]):
 
 
 class _RecordingConnection(Connection):
-    """A connection that records the last raw result of each method."""
+    """A connection that records the last raw result of each method, with another limit of a message."""
 
-    def __init__(self, config: ServerConfig, log_file: Path) -> None:
+    def __init__(self, config: ServerConfig, log_file: Path, max_bytes: int) -> None:
         super().__init__(config, log_file)
+        self._max_bytes = max_bytes
         self.results: dict[str, Any] = {}
 
     def _open_transport(self) -> RecordingTransport:
         recorder = super()._open_transport()
+        if self._transport:
+            self._transport.max_bytes = self._max_bytes
         recorder.results = self.results
         return recorder
 
@@ -66,14 +70,14 @@ class SdkSession:
         phase_seconds: Duration of each phase so far.
     """
 
-    def __init__(self, server: ServerConfig) -> None:
+    def __init__(self, server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES) -> None:
         self.server = server
         self.phase_seconds: dict[str, float] = {}
         logging.getLogger().addHandler(logging.NullHandler())  # keeps the SDK's warnings off standard error
         warnings.simplefilter("ignore")
         self._loop = asyncio.new_event_loop()
         self._log_file = Path(mkdtemp(prefix="rkllm-chat-")) / "server.log"
-        self._connection = _RecordingConnection(server, self._log_file)
+        self._connection = _RecordingConnection(server, self._log_file, max_bytes)
         self._connection.login = Login(server, state_folder() / LOGINS_FOLDER, self._connection.handlers)
         self._is_open = False
 

@@ -19,6 +19,7 @@ from typing_extensions import Self
 
 from ...config.secrets import make_redactor
 from ...config.servers import ServerConfig
+from .framing import MAX_MESSAGE_BYTES
 from .request_tracker import RequestTracker
 from .server_log import ServerLog
 
@@ -47,6 +48,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         login: The OAuth login, used by HTTP transports.
         sandbox: The sandbox of the process, set by transports that start one.
         roots: Folders that the process may read.
+        max_bytes: Limit of a message from the server.
         secrets: Masks secrets in the server's log.
     """
 
@@ -62,6 +64,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         self.login: Login | None = None
         self.sandbox: Sandbox | None = None
         self.roots: tuple[str, ...] = ()
+        self.max_bytes = MAX_MESSAGE_BYTES
         self.secrets = make_redactor(server)
         self._log_path = log
         self._is_entered = False
@@ -84,7 +87,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         self._log, self._is_entered = ServerLog(self._log_path, self.secrets), True
         if self._log.open_error:
             log.warning("The log of a server cannot be written: %s", self._log.open_error)
-        self._tracker = RequestTracker(self._log, self._put)
+        self._tracker = RequestTracker(self._log, self._put, self.max_bytes)
         try:
             await self._open()
         except BaseException:

@@ -35,7 +35,7 @@ from ...core.errors import ChatError, ConnectError
 from ..timing import PausableDeadlines
 from .addresses import check_headers, is_public, redact_url, resolve_url
 from .base import Transport
-from .framing import MAX_MESSAGE_BYTES, check_depth, replace_unrepresentable
+from .framing import check_depth, replace_unrepresentable
 from .http_client import ServerHttpClient, has_same_origin
 from .request_tracker import UNUSABLE_RESPONSE_CODE
 
@@ -157,7 +157,7 @@ class HttpTransport(Transport):
     async def _run_http(self, caller: ServerHttpClient, is_last: bool) -> bool:
         """Run the SDK's client; return False if the server rejects POSTs and another kind is left."""
         async with streamable_http_client(
-            self.server.url, http_client=caller, max_sse_event_size=MAX_MESSAGE_BYTES
+            self.server.url, http_client=caller, max_sse_event_size=self.max_bytes
         ) as streams:
             self._mark_connected()
             async with anyio.create_task_group() as group:
@@ -202,7 +202,7 @@ class HttpTransport(Transport):
             response.raise_for_status()
             async with anyio.create_task_group() as group:
                 group.start_soon(self._cancel_on_close, group.cancel_scope)
-                async for event in httpx2.EventSource(response, max_event_size=MAX_MESSAGE_BYTES):
+                async for event in httpx2.EventSource(response, max_event_size=self.max_bytes):
                     if event.event == "endpoint" and not self._is_settled:
                         self._is_settled = True
                         group.start_soon(self._post_all, caller, _resolve_endpoint(response.url, event.data))

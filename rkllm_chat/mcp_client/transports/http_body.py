@@ -28,8 +28,8 @@ class UnreadableBodyError(httpx2.SSEError):
 class DecodedBody(httpx2.AsyncByteStream):
     """The decoded bytes of a response, in pieces of at most 64 KB, so that a small body cannot inflate at once."""
 
-    def __init__(self, response: httpx2.Response) -> None:
-        self._response = response
+    def __init__(self, response: httpx2.Response, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._response, self.max_bytes = response, max_bytes
         self._encoding = response.headers.get("content-encoding", "identity").strip().lower()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -50,12 +50,12 @@ class DecodedBody(httpx2.AsyncByteStream):
                     yield piece
 
     async def read_all(self) -> bytes:
-        """Return the whole body. Raises UnreadableError beyond 4 MB."""
+        """Return the whole body. Raises UnreadableBodyError beyond the limit."""
         content = bytearray()
         async for piece in self:
             content += piece
-            if len(content) > MAX_MESSAGE_BYTES:
-                raise UnreadableBodyError(f"result too large, limit {MAX_MESSAGE_BYTES // MB} MB")
+            if len(content) > self.max_bytes:
+                raise UnreadableBodyError(f"result too large, limit {self.max_bytes // MB} MB")
         return bytes(content)
 
     async def aclose(self) -> None:
@@ -86,8 +86,8 @@ class AnswerEvents(httpx2.AsyncByteStream):
                     continue
                 is_answered = is_answered or is_response(value)
                 yield write_event(name, prune_deep_lists(data), others)
-            if parser.pending_bytes > MAX_MESSAGE_BYTES:
-                raise UnreadableBodyError(f"result too large, limit {MAX_MESSAGE_BYTES // MB} MB")
+            if parser.pending_bytes > self._body.max_bytes:
+                raise UnreadableBodyError(f"result too large, limit {self._body.max_bytes // MB} MB")
         if doubtful and not is_answered:
             yield write_event("message", doubtful)
 

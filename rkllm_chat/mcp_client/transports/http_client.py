@@ -1,7 +1,7 @@
 """HTTP client of a transport: restricts destinations, bounds responses, and translates failures.
 
-No redirect to another origin is followed (the SDK's rule), TLS is always verified, and at most 4 MB are read after
-decoding. Of JSON-RPC it only distinguishes requests from other messages.
+No redirect to another origin is followed (the SDK's rule), TLS is always verified, and what is read after decoding is
+limited. Of JSON-RPC it only distinguishes requests from other messages.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class _Watcher(Protocol):
     problem: str
     status: int
     challenge: str
+    max_bytes: int
 
     def note_broken(self, reason: str) -> None:
         """Record that the server is unreachable or has forgotten the session."""
@@ -162,7 +163,7 @@ class ServerHttpClient(httpx2.AsyncClient):
 
     async def _bound_body(self, response: httpx2.Response) -> httpx2.Response:
         """Return the response with a bounded body, and record its status."""
-        body = DecodedBody(response)
+        body = DecodedBody(response, self._watcher.max_bytes)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.is_success and kind == "text/event-stream":
             self._watcher.problem = ""

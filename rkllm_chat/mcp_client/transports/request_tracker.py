@@ -70,13 +70,14 @@ class RequestTracker:
     Args:
         log: Receives a note about each kind of irregularity.
         put: Sends a message to the server.
+        max_bytes: Limit of a message from the server.
 
     Attributes:
         incoming: The stream that the session reads.
     """
 
-    def __init__(self, log: ServerLog, put: _Put) -> None:
-        self._log, self._send = log, put
+    def __init__(self, log: ServerLog, put: _Put, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._log, self._send, self._max_bytes = log, put, max_bytes
         self._delivered, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
         self._pending: dict[RequestId, str] = {}
         self._answered: deque[RequestId] = deque(maxlen=_MAX_ANSWERED)
@@ -131,13 +132,13 @@ class RequestTracker:
             ends: Its beginning and end.
             size: Its size in bytes.
         """
-        self._suspect_line(ends, f"result too large ({size / MB:.0f} MB), limit {MAX_MESSAGE_BYTES // MB} MB")
+        self._suspect_line(ends, f"result too large ({size / MB:.0f} MB), limit {self._max_bytes // MB} MB")
 
     def _parse_line(self, line: bytes) -> None:
         try:
             values = parse_values(line.decode("utf-8", errors="replace"))
         except IncompleteJsonError:
-            self._partial = PartialJson(line, MAX_MESSAGE_BYTES)
+            self._partial = PartialJson(line, self._max_bytes)
             self._incomplete_timer = asyncio.get_running_loop().call_later(_SUSPECT_S, self._drop_partial)
         except ValueError as error:
             self._suspect_line(line, str(error))

@@ -56,7 +56,7 @@ class StdioTransport(Transport):
 
     async def _open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lines = LineSplitter(self._tracker.receive_line, self._tracker.reject_line)
+        self._lines = LineSplitter(self._tracker.receive_line, self._tracker.reject_line, self.max_bytes)
         try:
             start = await asyncio.wait_for(asyncio.to_thread(plan_start, self.server, self.roots), _PLAN_S)
             self.sandbox = start.sandbox

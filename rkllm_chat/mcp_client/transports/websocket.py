@@ -23,7 +23,7 @@ from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from .addresses import check_headers, check_peer, check_url, is_loopback, redact_url
 from .base import Transport
-from .framing import MAX_MESSAGE_BYTES, MB
+from .framing import MB
 
 _SUBPROTOCOL = "mcp"
 _OPEN_S = 10.0
@@ -31,7 +31,7 @@ _PING_S = 20.0
 _CLOSE_S = 1.0
 _LOCAL_CLOSE_REASONS = {
     1000: "was closed",
-    1009: f"sent a message of more than {MAX_MESSAGE_BYTES // MB} MB",
+    1009: "sent a message of more than {} MB",
     1011: f"did not answer a ping within {_PING_S:g} s",
 }
 
@@ -92,7 +92,7 @@ class WebSocketTransport(Transport):
             additional_headers=dict(self.server.headers),
             proxy=None if is_loopback(self.server.url) else True,
             create_connection=cast("type[ClientConnection]", partial(CheckedConnection, check)),
-            max_size=MAX_MESSAGE_BYTES,
+            max_size=self.max_bytes,
             open_timeout=_OPEN_S,
             ping_interval=_PING_S,
             ping_timeout=_PING_S,
@@ -111,7 +111,7 @@ class WebSocketTransport(Transport):
             while True:
                 self._tracker.receive_line(await connection.recv(decode=False))
         except ConnectionClosed as error:
-            reason = _describe_close(error)
+            reason = _describe_close(error).format(self.max_bytes // MB)
         finally:
             self._end(reason)
 
