@@ -224,6 +224,8 @@ class HttpChannel:
             piece = response.read1(CHUNK_BYTES)
             body += piece
             if not piece:
+                if response.length:
+                    raise OSError("it closed the connection before the response was complete")
                 response.close()
                 return bytes(body)
             if len(body) > self._max_bytes:

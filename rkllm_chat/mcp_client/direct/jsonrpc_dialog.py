@@ -86,7 +86,9 @@ class JsonRpcDialog:
         if version not in _SUPPORTED_VERSIONS:
             known = ", ".join(_SUPPORTED_VERSIONS)
             raise ProtocolError(
-                f'Server "{self.server}" uses protocol version {version!r}.', f"Supported are {known}.", got=version
+                f'Server "{self.server}" uses protocol version {repr(version)[:60]}.',
+                f"Supported are {known}.",
+                got=str(version)[:60],
             )
         self.version = version
         return {"jsonrpc": "2.0", "method": "notifications/initialized"}
