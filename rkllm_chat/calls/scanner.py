@@ -323,15 +323,18 @@ class Scanner:
         if not text:
             return
         self._events.append(kind(text))
-        if text.strip():
+        is_blank = text.isspace()
+        if not is_blank:
             self._keep()
         if kind is Thought:
             self._thoughts.append(text)
             return
-        line = text.rpartition("\n")[2]
-        before = "" if len(line) < len(text) else self._indent
-        self._indent = before + line if before is not None and not line.strip() else None
-        if text.strip():
+        if "\n" in text:
+            line = text.rpartition("\n")[2]
+            self._indent = line if not line.strip() else None
+        elif self._indent is not None:
+            self._indent = self._indent + text if is_blank else None
+        if not is_blank:
             self._is_fresh, self._has_text = False, True
 
     def _keep(self) -> None:
