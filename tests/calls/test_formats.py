@@ -47,20 +47,18 @@ def can_be_shown(form: str, value: Any) -> bool:
     return form not in RAW or ("<" not in as_text(value) and not as_text(value).startswith("\r"))
 
 
-@pytest.mark.parametrize("form", FORMATS)
 @light
 @given(name=st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,40}", fullmatch=True), arguments=arguments_of_calls)
 @example(name="f", arguments={"null": None, "True": 1, "a": "\n", "b": "\nline", "c": "line\n", "d": "\n\nline\n\n"})
-def test_a_call_that_a_form_shows_is_read_back_without_a_repair(
-    form: str, name: str, arguments: dict[str, Any]
-) -> None:
-    written = {key: value for key, value in arguments.items() if can_be_shown(form, value)}
-    if form in NAMED_IN_TAGS:
-        written = {key: value for key, value in written.items() if not set(key) & set("<>\"'\n") and key[0] != "/"}
-    wanted = {key: as_text(value) for key, value in written.items()} if form in IN_TEXT else written
-    scanner = Scanner(select_formats(form), is_known=name.__eq__)
-    events = scanner.feed(FORMATS[form].render_call(name, written)) + scanner.close()
-    assert events == [CallFound(ToolCall(name, wanted))]
+def test_a_call_that_any_form_shows_is_read_back_without_a_repair(name: str, arguments: dict[str, Any]) -> None:
+    for form, row in FORMATS.items():
+        written = {key: value for key, value in arguments.items() if can_be_shown(form, value)}
+        if form in NAMED_IN_TAGS:
+            written = {key: value for key, value in written.items() if not set(key) & set("<>\"'\n") and key[0] != "/"}
+        wanted = {key: as_text(value) for key, value in written.items()} if form in IN_TEXT else written
+        scanner = Scanner(select_formats(form), is_known=name.__eq__)
+        events = scanner.feed(row.render_call(name, written)) + scanner.close()
+        assert events == [CallFound(ToolCall(name, wanted))], form
 
 
 @pytest.mark.parametrize("form", FORMATS)
