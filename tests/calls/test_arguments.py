@@ -150,6 +150,12 @@ def test_a_pattern_that_may_take_for_ever_is_left_to_the_server(child: Any) -> N
     assert time.monotonic() - begun < HANG_S
 
 
+def test_another_argument_is_checked_beside_a_pattern_that_was_not_tried() -> None:
+    schema = schema_of({"type": "string", "pattern": SLOW}) | {"additionalProperties": WHOLE}
+    with pytest.raises(ValidationError, match='"n" must be'):
+        validate_arguments({"x": EVIL, "n": "many"}, schema)
+
+
 def test_a_name_is_not_rejected_for_a_pattern_that_was_not_tried() -> None:
     schema = {"properties": {}, "patternProperties": {SLOW: WHOLE}, "additionalProperties": False}
     assert validate_arguments({EVIL: 1}, schema) == ValidatedArguments({EVIL: 1})

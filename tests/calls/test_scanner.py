@@ -86,6 +86,7 @@ CASES: dict[str, tuple[str, list[ScannerEvent]]] = {
     "JSON markers in an XML value": (as_xml(f'<argument name="a">{JSON}</argument>'), [call("f", a=JSON)]),
     "calls in a thought": (f"<think>{JSON}{XML}</think>\n{XML}", [Thought(JSON + XML), Text("\n"), FOUND]),
     "a lone end of thought": ("a</think>b", [Text("a</think>b")]),
+    "struck-out text": ("<s>a</s> b</s>\n", [Text("<s>a</s> b")]),
 }
 
 PROSE = [

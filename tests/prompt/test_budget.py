@@ -28,6 +28,10 @@ def test_a_text_that_does_not_fit_keeps_its_beginning_and_its_end() -> None:
     assert len(head) > len(tail[-1]) > 0
 
 
+def test_of_a_text_for_which_there_is_no_room_only_the_note_is_left() -> None:
+    assert truncate_middle("word " * 20, 1, count_words).strip() == "[100 of 100 characters left out]"
+
+
 @pytest.mark.parametrize("limit", [0, 1, 1000])
 def test_cutting_ends_after_a_few_counts_whatever_the_limit(limit: int) -> None:
     counted: list[int] = []
