@@ -54,6 +54,8 @@ def test_the_recorded_session_is_reproduced(environment: dict[str, str], folder:
     screen = Screen([], environment, folder)
     try:
         screen.wait_for("lists the commands")
+        if any("is still starting]" in line for line in screen.lines()):  # on a busy machine
+            screen.wait_for("is connected]", 30)
         lines = screen.wait_for_prompt()
         for question in [line for line in recorded if line.startswith("> ")]:
             screen.type(question[2:] + "\r")
