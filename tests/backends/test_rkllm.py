@@ -288,8 +288,9 @@ def test_a_stopped_reply_frees_the_engine(open_npu: Open, run: Run) -> None:
     assert all(isinstance(piece, str) for piece in heard)
 
 
-def test_a_reply_that_is_asked_to_end_has_its_usage(open_npu: Open, run: Run) -> None:
-    backend = open_npu(PACE="100")
+@pytest.mark.parametrize("late", ["0", "3"])
+def test_a_reply_that_is_asked_to_end_has_its_usage(late: str, open_npu: Open, run: Run) -> None:
+    backend = open_npu(PACE="100", LATE=late)
     whole = run(asyncio.wait_for(collect_items(backend), 5))[-1]
     usage = run(asyncio.wait_for(end_after(backend, HELLO, 3), 5))[-1]
     assert isinstance(usage, Usage) and not usage.hit_limit

@@ -7,6 +7,7 @@
 //   FAULT_ONCE  a file: the fault comes only while it exists, and removes it
 //   MS          how long slow_prefill sleeps before each batch
 //   PACE        tokens per second that are paced and not computed
+//   LATE        how many tokens are still written after an abort, as by an NPU that has begun them
 //   SEED        of the sampler, by default 0
 
 #ifndef FAULTS_H

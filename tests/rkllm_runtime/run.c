@@ -19,6 +19,7 @@ typedef struct {
     int room;         // how many tokens the reply may have
     bool heeds_ends;  // an end token ends the reply
     double pace;      // tokens per second, or 0: computed
+    int late;         // tokens that are still written after an abort
     int32_t words[WORD_COUNT];
     int word_count;
     char text[TEXT_BYTES];  // of tokens whose characters are not whole yet
@@ -249,10 +250,10 @@ static Outcome generate(Run* run) {
     Runtime* runtime = run->runtime;
     runtime->last = NO_TOKEN;
     runtime->is_open = true;
+    if (is_aborted(runtime)) return ENDED;
     for (;;) {
-        if (is_aborted(runtime)) return ENDED;
         Outcome outcome = write_token(run);
-        if (outcome == GO_ON && is_aborted(runtime)) outcome = ENDED;
+        if (outcome == GO_ON && is_aborted(runtime) && !run->late--) outcome = ENDED;
         if (outcome != GO_ON) return outcome;
         if (!hold(run, runtime->last)) return FAILED;
     }
@@ -327,6 +328,7 @@ static void open_run(Run* run, const RKLLMInferParam* asked) {
 #endif
     run->sampler = sampler_open(&runtime->model, &sampling, (uint32_t)setting("SEED", 0));
     run->pace = setting("PACE", 0);
+    run->late = (int)setting("LATE", 0);
     if (run->pace) run->word_count = model_words(&runtime->model, run->words, WORD_COUNT);
     if (!run->word_count) run->pace = 0;
     // what is only written down is no ground for a run that computes

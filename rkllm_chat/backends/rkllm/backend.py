@@ -96,7 +96,9 @@ class _Reply:
         first_token_at = self.first_token_at or now
         prompt, prefilled = self.plan.prompt_tokens, int(figures.get("prefill_tokens", self.plan.prompt_tokens))
         if isinstance(self.plan.prompt, str) and summary.cached_tokens is not None:
-            prompt = max(prefilled, summary.cached_tokens - len(self.token_ids))
+            # tokens written after a stop are in the cache but did not arrive; the last one written is not evaluated
+            written = int(figures.get("generate_tokens", 0))
+            prompt = max(prefilled, summary.cached_tokens - max(len(self.token_ids), written - 1))
         prefilled = min(prompt, prefilled)
         return Usage(
             prompt_tokens=prompt,
