@@ -287,6 +287,17 @@ def test_a_call_that_the_sandbox_made_fail_says_what_allows_it(stage: Stage) -> 
     assert "hint" not in other
 
 
+def test_a_call_in_a_chat_that_the_sandbox_made_fail_says_what_allows_it(tmp_path: Path) -> None:
+    async def connect(port: int) -> str:
+        server = ServerConfig("probe", command=sys.executable, args=(str(PROBE),), sandbox="on")
+        async with Toolbox([server], tmp_path / "logs") as box:
+            arguments = {"probes": [["connect", port]], "fail": True}
+            return (await box.call(box.tools[0], arguments, lambda *_: None)).text
+
+    with listening() as (tcp, _):
+        assert "network = true" in asyncio.run(connect(tcp))
+
+
 def test_what_a_server_writes_does_not_widen_its_next_sandbox(stage: Stage) -> None:
     stage.add(args=["probe.py", "data/notes"], write=["data"])
     diary = stage.folder / "outside/diary.txt"
