@@ -25,6 +25,13 @@ def with_control(gguf: bytes, token: int) -> bytes:
     return gguf[:place] + struct.pack("<i", CONTROL) + gguf[place + 4 :]
 
 
+def with_bos(gguf: bytes) -> bytes:
+    """Return the file whose tokenizer puts a BOS token in front (GGUF: a boolean, 7)."""
+    key = b"tokenizer.ggml.add_bos_token" + struct.pack("<I", 7)
+    place = gguf.index(key) + len(key)
+    return gguf[:place] + b"\1" + gguf[place + 1 :]
+
+
 def without_end(gguf: bytes, end: str = "<|im_end|>") -> bytes:
     """Return the file with a wrong end token, as after a faulty conversion: no token ends a reply."""
     key = b"tokenizer.ggml.eos_token_id" + struct.pack("<I", 4)

@@ -20,7 +20,8 @@ from backends.openai.talks import reply_of as write
 from rkllm_chat.backends.base import Backend
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.rkllm.backend import RkllmBackend, open_rkllm
-from rkllm_chat.backends.rkllm.options import choose_history, parse_cores
+from rkllm_chat.backends.rkllm.options import choose_history, make_fixed_options, make_sampling_parameters, parse_cores
+from rkllm_chat.backends.rkllm.worker_client import WorkerClient
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.config.settings import Rkllm as RkllmSettings
 from rkllm_chat.core import i18n as language
@@ -296,6 +297,43 @@ def test_a_reply_that_is_asked_to_end_has_its_usage(late: str, open_npu: Open, r
     assert isinstance(usage, Usage) and not usage.hit_limit
     assert 3 <= usage.generated_tokens < whole.generated_tokens and usage.prompt_tokens == whole.prompt_tokens
     assert isinstance(run(asyncio.wait_for(end_after(backend, HELLO, 1), 5))[-1], Usage)
+
+
+def test_a_late_abort_does_not_end_the_next_run(
+    compiled: Compiled, npu_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runtime may keep an abort that comes after a run for the next one."""
+    monkeypatch.setenv("RKLLM_STANDIN_FAULT", "sticky_abort")
+    monkeypatch.setenv("RKLLM_STANDIN_PACE", "50000")
+    options = {"model_path": str(npu_model), **make_fixed_options(Settings(), 2048), **make_sampling_parameters(GREEDY)}
+    config = {"library": str(compiled("G")), "assumed_release": "", "options": options, "lora": "", "lora_scale": 1.0}
+    client = WorkerClient({**config, "disables_template": True}, tmp_path / "rkllm.log")
+
+    def count_pieces(aborts_after: int) -> int:
+        number, count = client.send("run", prompt="Hello!", max_new_tokens=300), 0
+        while "piece" in client.receive(30):
+            count += 1
+            if count == aborts_after:
+                client.abort(number)
+        return count
+
+    assert "done" in client.wait_for(0, 30)
+    try:
+        for _ in range(20):
+            count_pieces(1)
+            assert count_pieces(0) == 300
+    finally:
+        client.close()
+
+
+def test_a_context_that_the_runtime_shifts_is_full_and_the_next_message_is_answered(open_npu: Open, run: Run) -> None:
+    """A text whose length is underestimated leaves the reply less room than the program believes."""
+    long = replace(GREEDY, max_tokens=200)
+    backend = open_npu(generation=long, context=256, PACE="100000")
+    usage = run(write(backend, [HELLO[0], Message("user", "ŷ" * 60)], long))[1]
+    assert usage.prompt_tokens + usage.generated_tokens > 256 and usage.hit_limit
+    text, usage = run(write(backend, HELLO, long))
+    assert text and usage.prompt_tokens == 25
 
 
 @pytest.mark.slow

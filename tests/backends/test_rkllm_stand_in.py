@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from altered import with_bos
 from rkllm_runtime.build import HERE, RELEASES, compile_c, family_flags, layouts_of
-from rkllm_runtime.driver import FINISH, TABLE, Caller
+from rkllm_runtime.driver import FINISH, NONE, NORMAL, TABLE, Caller
 
 LIMIT_S = 5
 HELLO = "Hello!"
@@ -117,3 +118,84 @@ def test_a_wrong_parameter_is_rejected(
     caller = opened(family, **param)
     assert (caller.status, caller.handle.value) == (-1, None)
     assert read_log().endswith(f"E rkllm: {line}\n")
+
+
+# What people with boards measured of the real library, as far as the tests above do not show it.
+
+
+def figures_in(log: str) -> list[tuple[int, int]]:
+    """Tokens of prefill and of generation, as the library counts them, for each run."""
+    found = re.findall(r"I rkllm: (prefill|generate): [\d.]+ ms, (\d+) tokens", log)
+    return [(int(one[1]), int(other[1])) for one, other in zip(found[::2], found[1::2], strict=True)]
+
+
+@pytest.mark.model
+def test_counts_are_of_new_tokens_and_of_tokens_after_the_first(opened: Open, read_log: ReadLog) -> None:
+    caller = opened(max_new_tokens=5)
+    for text in (HELLO, HELLO, f"{HELLO} More?"):
+        assert caller.run(text) == 0
+    (first, *_), again, (more, _) = figures_in(read_log())
+    assert first > 0 and again == (0, 4) and 0 < more < first
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("keep_system_prompt", [0, 1])
+def test_clearing_loses_all(keep_system_prompt: int, opened: Open, read_log: ReadLog) -> None:
+    caller = opened()
+    caller.run(HELLO)
+    caller.call("rkllm_clear_kv_cache", keep_system_prompt, NONE, NONE)
+    caller.run(HELLO)
+    (first, _), (again, _) = figures_in(read_log())
+    assert again == first > 0
+
+
+@pytest.mark.model
+def test_a_full_context_is_shifted_without_a_word(opened: Open, read_log: ReadLog) -> None:
+    caller = opened(max_context_len=64, max_new_tokens=300, ignore_eos_token=True)
+    assert (caller.run(HELLO), caller.states.count(FINISH), caller.states[-1]) == (0, 1, FINISH)
+    said = read_log()
+    assert figures_in(said)[0][1] == 299 and "\nE " not in said and "\nW " not in said
+
+
+@pytest.mark.model
+def test_a_hidden_token_comes_without_text(opened: Open) -> None:
+    caller = opened()
+    caller.run(HELLO)
+    assert caller.texts[0] == b"Hello" and caller.texts[-2:] == [b"", None]
+    assert caller.states[-2:] == [NORMAL, FINISH]
+
+
+@pytest.mark.model
+def test_the_answer_of_a_tool_must_be_json(opened: Open, read_log: ReadLog) -> None:
+    caller = opened()
+    assert (caller.run("rain", role="tool"), caller.states) == (-1, [])
+    assert read_log().endswith("E rkllm: the answer of a tool must be a JSON string\n")
+    assert caller.run('[{"weather": "rain"}]', role="tool") == 0
+
+
+@pytest.mark.model
+def test_a_second_bos_is_not_forgiven_and_raw_text_gets_none(
+    opened: Open, read_log: ReadLog, shipped_model: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "bos.rkllm"
+    model.write_bytes(with_bos(shipped_model.read_bytes()))
+    caller = opened(model=model)
+    empty = b"\0"
+    caller.run(HELLO)
+    assert re.search(r"prompt tokens: \[1, 1, ", read_log()), "BOS and the template's <|im_start|> have the same number"
+    caller.call("rkllm_set_chat_template", empty, empty, empty)
+    caller.run("<|im_start|>user")
+    assert re.search(r"prompt tokens: \[1, (?!1,)", read_log())
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("fault", "count"), [("", 2), ("sticky_abort", 1)])
+def test_an_abort_before_a_run_counts_for_nothing_or_ends_it(
+    fault: str, count: int, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RKLLM_STANDIN_FAULT", fault)
+    caller = opened()
+    caller.call("rkllm_abort")
+    runs = [(caller.run(HELLO), caller.texts[0], caller.states[-1]) for _ in range(2)]
+    assert [text for _, text, _ in runs].count(b"Hello") == count
+    assert {(status, state) for status, _, state in runs} == {(0, FINISH)}

@@ -12,25 +12,34 @@ from pathlib import Path
 from typing import Any
 
 RELEASES = {"C": "1.1.4", "D": "1.2.0", "E": "1.2.1b1", "F": "1.2.3", "G": "1.3.0", "H": "1.3.1"}
-SOURCES = ("runtime.c", "run.c", "prompt.c", "model.c", "faults.c")
+SOURCES = ("runtime.c", "run.c", "prompt.c", "tokens.c", "faults.c")
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-pthread")
 LIMIT_S = 60
 HERE = Path(__file__).parent
 
 
-def build_runtime(family: str, folder: Path, release: str = "") -> Path:
+def build_runtime(family: str, folder: Path, release: str = "", *, with_llama: bool = True) -> Path:
     """`librkllmrt.so` in the folder, of that ABI family. Raises RuntimeError with the compiler's words.
 
     `release`: the version it says it is, by default the family's in RELEASES.
+    `with_llama`: it runs a GGUF; else it says one sentence, and needs no library.
     """
-    library = folder / "librkllmrt.so"
+    if not with_llama:
+        return compile_library(family, folder, release, *SOURCES, "model_fixed.c")
     engine = find_engine()
-    compile_c(
-        *family_flags(family, release),
-        *("-shared", "-fPIC", "-o", str(library)),
-        *(str(HERE / source) for source in SOURCES),
-        *("-I", str(find_headers()), "-L", str(engine), f"-Wl,-rpath,{engine}", "-lllama"),
-    )
+    options = ("-I", str(find_headers()), "-L", str(engine), f"-Wl,-rpath,{engine}", "-lllama")
+    return compile_library(family, folder, release, *SOURCES, "model.c", options=options)
+
+
+def build_echo(family: str, folder: Path) -> Path:
+    """A `librkllmrt.so` that runs nothing: it writes down what it is called with (see echo.c)."""
+    return compile_library(family, folder, "", "echo.c")
+
+
+def compile_library(family: str, folder: Path, release: str, *sources: str, options: Sequence[str] = ()) -> Path:
+    library = folder / "librkllmrt.so"
+    paths = [str(HERE / source) for source in sources]
+    compile_c(*family_flags(family, release), "-shared", "-fPIC", "-o", str(library), *paths, *options)
     return library
 
 

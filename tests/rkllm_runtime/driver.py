@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parents[1] / "backends/rkllm_abi.json").read_text("utf-8"))
-FINISH = 2
+NORMAL, FINISH = 0, 2
 PROMPT = 0
 NONE = ctypes.c_void_p(0)
 
@@ -25,6 +25,7 @@ class Caller:
         self.library = ctypes.CDLL(str(library))
         self.keep: list[Any] = []
         self.states: list[int] = []
+        self.texts: list[bytes | None] = []
         returned = ctypes.c_int if family >= "F" else None
         self.callback = ctypes.CFUNCTYPE(returned, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)(self._hear)
         self.default = self._default_param()
@@ -50,11 +51,11 @@ class Caller:
         status: int = self.library[name](self.handle, *arguments)
         return status
 
-    def run(self, text: str) -> int:
-        """rkllm_run to its end; `states` are those of its callbacks."""
-        self.states = []
+    def run(self, text: str, **values: Any) -> int:
+        """rkllm_run to its end; `states` and `texts` are those of its callbacks. `values`: more of the input."""
+        self.states, self.texts = [], []
         place: int = self.structs["RKLLMInput"]["fields"]["prompt_input"][0]
-        prompt = self.fill("RKLLMInput", input_type=PROMPT)
+        prompt = self.fill("RKLLMInput", input_type=PROMPT, **values)
         write(prompt, place, struct.pack("<Q", self._address(text)))
         return self.call("rkllm_run", prompt, self.fill("RKLLMInferParam"), NONE)
 
@@ -96,8 +97,9 @@ class Caller:
             found[key] = raw if is_inner else number
         return found
 
-    def _hear(self, _result: int, _userdata: int | None, state: int) -> int | None:
+    def _hear(self, result: int, _userdata: int | None, state: int) -> int | None:
         self.states.append(state)
+        self.texts.append(ctypes.c_char_p.from_address(result).value)  # the first member
         return 0 if self.family >= "F" else None
 
     def _default_param(self) -> bytes:

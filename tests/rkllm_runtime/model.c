@@ -55,7 +55,7 @@ void model_free(Model* model) {
     *model = (Model){0};
 }
 
-Tokens model_tokenize(const Model* model, const char* text, bool is_beginning) {
+Tokens model_tokenize(const Model* model, const char* text, bool adds_bos) {
     int length = (int)strlen(text);
     // a token is one byte at least; what is over is for BOS and a space that some vocabularies put in front
     int capacity = length + 8;
@@ -64,23 +64,13 @@ Tokens model_tokenize(const Model* model, const char* text, bool is_beginning) {
     int written = llama_tokenize(model->vocabulary, text, length, tokens.ids + 1, capacity - 1, false, true);
     tokens.count = written < 0 ? 0 : written;
     llama_token bos = llama_vocab_bos(model->vocabulary);
-    bool wants_bos = is_beginning && llama_vocab_get_add_bos(model->vocabulary) && bos != LLAMA_TOKEN_NULL;
-    if (wants_bos && !(tokens.count && tokens.ids[1] == bos)) {
+    if (adds_bos && llama_vocab_get_add_bos(model->vocabulary) && bos != LLAMA_TOKEN_NULL) {
         tokens.ids[0] = bos;
         tokens.count += 1;
     } else {
         memmove(tokens.ids, tokens.ids + 1, (size_t)tokens.count * sizeof *tokens.ids);
     }
     return tokens;
-}
-
-Tokens tokens_join(Tokens first, Tokens second) {
-    Tokens whole = {.count = first.count + second.count};
-    whole.ids = malloc(((size_t)whole.count + 1) * sizeof *whole.ids);
-    if (!whole.ids) abort();
-    if (first.count) memcpy(whole.ids, first.ids, (size_t)first.count * sizeof *whole.ids);
-    if (second.count) memcpy(whole.ids + first.count, second.ids, (size_t)second.count * sizeof *whole.ids);
-    return whole;
 }
 
 int model_piece(const Model* model, int32_t token, char* bytes, int size) {
@@ -114,13 +104,6 @@ int model_words(const Model* model, int32_t* words, int size) {
     return found;
 }
 
-int model_count_shared(const Model* model, Tokens tokens) {
-    int shared = 0;
-    while (shared < tokens.count && shared < model->held.count && tokens.ids[shared] == model->held.ids[shared])
-        shared++;
-    return shared;
-}
-
 void model_keep(Model* model, int count) {
     llama_memory_t memory = llama_get_memory(model->context);
     if (count < model->held.count) model->held.count = count;
@@ -129,6 +112,15 @@ void model_keep(Model* model, int count) {
         llama_memory_clear(memory, true);
         model->held.count = 0;
     }
+}
+
+void model_shift(Model* model, int count) {
+    llama_memory_t memory = llama_get_memory(model->context);
+    if (!model->is_hollow) {
+        llama_memory_seq_rm(memory, 0, 0, count);
+        llama_memory_seq_add(memory, 0, count, -1, -count);
+    }
+    tokens_drop(&model->held, count);
 }
 
 bool model_evaluate(Model* model, const int32_t* ids, int count) {
@@ -140,11 +132,6 @@ bool model_evaluate(Model* model, const int32_t* ids, int count) {
     }
     model_pretend(model, ids, count);
     return true;
-}
-
-void model_pretend(Model* model, const int32_t* ids, int count) {
-    memcpy(model->held.ids + model->held.count, ids, (size_t)count * sizeof *ids);
-    model->held.count += count;
 }
 
 static void add_random(struct llama_sampler* chain, int vocabulary_size, const Sampling* sampling, uint32_t seed) {

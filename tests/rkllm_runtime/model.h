@@ -43,9 +43,11 @@ const char* model_template(const Model* model);
 bool model_start(Model* model, int context_tokens);
 void model_free(Model* model);
 
-// Control tokens in the text are read as such. At the beginning of all, BOS where the GGUF says so.
-Tokens model_tokenize(const Model* model, const char* text, bool is_beginning);
+// Control tokens in the text are read as such. `adds_bos`: BOS in front where the GGUF says so, also of another BOS.
+Tokens model_tokenize(const Model* model, const char* text, bool adds_bos);
 Tokens tokens_join(Tokens first, Tokens second);
+// takes so many away at the front
+void tokens_drop(Tokens* tokens, int count);
 // the bytes of one token into `bytes`; gives their number
 int model_piece(const Model* model, int32_t token, char* bytes, int size);
 bool model_is_end(const Model* model, int32_t token);
@@ -55,6 +57,8 @@ int model_words(const Model* model, int32_t* words, int size);
 
 int model_count_shared(const Model* model, Tokens tokens);
 void model_keep(Model* model, int count);
+// loses so many of the first tokens; the others move to the front
+void model_shift(Model* model, int count);
 // at most BATCH_TOKENS; nothing is held of what failed
 bool model_evaluate(Model* model, const int32_t* ids, int count);
 // writes tokens down without evaluating them

@@ -96,14 +96,6 @@ static FILE* open_text(Text* text) {
     return out;
 }
 
-char* template_system(const Template* template) {
-    Text text;
-    FILE* out = open_text(&text);
-    write_system(out, template);
-    fclose(out);
-    return text.bytes;
-}
-
 char* template_turn(const Template* template, Turn turn) {
     Text text;
     FILE* out = open_text(&text);

@@ -37,8 +37,7 @@ void template_set_custom(Template* template, const char* system, const char* pre
 void template_set_tools(Template* template, const char* system, const char* tools, const char* tool_tag);
 void template_free(Template* template);
 
-// Both give a text to be freed.
-char* template_system(const Template* template);
+// gives a text to be freed
 char* template_turn(const Template* template, Turn turn);
 
 #endif

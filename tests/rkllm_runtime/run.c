@@ -70,6 +70,14 @@ static bool is_tool_answer(const RKLLMInput* input) {
 #endif
 }
 
+// As measured: role "tool" wants JSON. Looked at here: its first and last character.
+static bool is_json(const RKLLMInput* input) {
+    const char* text = input->input_type == RKLLM_INPUT_PROMPT && input->prompt_input ? input->prompt_input : "";
+    size_t length = strlen(text);
+    const char* last = length > 1 ? strchr("]}\"", text[length - 1]) : NULL;
+    return last && *last && text[0] == "[{\""[last - "]}\""];
+}
+
 // Whether the prompt goes behind what is held. Our readings: after a pause it does ("run again with new input to
 // resume"), and so does an answer of the runtime's own tools, since the sample sends only that with keep_history 0.
 static bool continues(const Runtime* runtime, const RKLLMInput* input, const RKLLMInferParam* asked) {
@@ -100,7 +108,8 @@ static Tokens read_text(const Runtime* runtime, const RKLLMInput* input, bool go
 #endif
     char* text = template_turn(&runtime->template, turn);
     if (log_level() >= 2) say('I', "prompt text: \"%s\"", text);
-    Tokens tokens = model_tokenize(&runtime->model, text, turn.is_first);
+    // As measured: with three strings of the caller the text is taken as it is.
+    Tokens tokens = model_tokenize(&runtime->model, text, turn.is_first && runtime->template.kind != TEMPLATE_CUSTOM);
     free(text);
     return tokens;
 }
@@ -140,12 +149,15 @@ static float memory_mb(void) {
     return (float)peak_kb / 1024;
 }
 
+// As measured: the first token belongs to the prefill.
+static int count_written(const Run* run) { return run->generated ? run->generated - 1 : 0; }
+
 static void write_figures(const Run* run, RKLLMResult* result) {
 #if RKLLM_FAMILY >= 'F'
     result->perf.prefill_time_ms = (float)(run->prefill_end - run->begun);
     result->perf.prefill_tokens = run->prefilled;
     result->perf.generate_time_ms = (float)(now_ms() - run->prefill_end);
-    result->perf.generate_tokens = run->generated;
+    result->perf.generate_tokens = count_written(run);
     result->perf.memory_usage_mb = memory_mb();
 #else
     (void)run, (void)result;
@@ -192,10 +204,10 @@ static int tell(Run* run, int32_t token) {
     return answer;
 }
 
-// Our reading: tokens that are left out call nobody.
+// As measured: a token that is left out comes without text.
 static int tell_token(Run* run, int32_t token) {
     bool is_hidden = run->runtime->param.skip_special_token && model_is_control(&run->runtime->model, token);
-    return is_hidden ? 0 : tell(run, token);
+    return is_hidden ? call_back(run, RKLLM_RUN_NORMAL, "", token) : tell(run, token);
 }
 
 static bool prefill(Run* run, Tokens prompt) {
@@ -210,13 +222,14 @@ static bool prefill(Run* run, Tokens prompt) {
         else if (!model_evaluate(model, prompt.ids + done, count))
             return false;
     }
-    run->prefilled = prompt.count;
     run->prefill_end = now_ms();
     return true;
 }
 
+// As measured: a full context loses its older part without a word.
 static bool hold(Run* run, int32_t token) {
     Model* model = &run->runtime->model;
+    if (model->held.count == model->context_tokens) model_shift(model, model->context_tokens / 2);
     if (!run->pace) return model_evaluate(model, &token, 1);
     model_pretend(model, &token, 1);
     return true;
@@ -262,7 +275,7 @@ static Outcome generate(Run* run) {
 static void say_figures(const Run* run) {
     double prefill_ms = run->prefill_end - run->begun, generate_ms = now_ms() - run->prefill_end;
     say('I', "prefill: %.2f ms, %d tokens", prefill_ms, run->prefilled);
-    say('I', "generate: %.2f ms, %d tokens", generate_ms, run->generated);
+    say('I', "generate: %.2f ms, %d tokens", generate_ms, count_written(run));
     say('I', "peak memory: %.2f MB", (double)memory_mb());
 }
 
@@ -291,16 +304,17 @@ static int write_reply(Run* run, Tokens prompt) {
     return 0;
 }
 
-// How many tokens at the front of the prompt need not be evaluated: the last one always is. 1.1.x reuses nothing.
+// How many tokens at the front of the prompt are there already. 1.1.x reuses nothing.
 static int count_reused(const Model* model, Tokens prompt) {
-    if (RKLLM_FAMILY < 'D') return 0;
-    int shared = model_count_shared(model, prompt);
-    return shared < prompt.count ? shared : prompt.count - 1;
+    return RKLLM_FAMILY < 'D' ? 0 : model_count_shared(model, prompt);
 }
 
 static int run_tokens(Run* run, const RKLLMInferParam* asked, Tokens prompt, bool goes_on) {
     Model* model = &run->runtime->model;
     int reused = goes_on ? 0 : count_reused(model, prompt);
+    // As measured: of a prompt that is there already 0 tokens are counted. Its last one is evaluated all the same.
+    run->prefilled = prompt.count - reused;
+    if (prompt.count && reused == prompt.count) reused--;
     int before = goes_on ? model->held.count : reused;
     int whole = before + prompt.count - reused;
     if (prompt.count == 0) return refuse("the prompt is empty");
@@ -309,10 +323,8 @@ static int run_tokens(Run* run, const RKLLMInferParam* asked, Tokens prompt, boo
                       model->context_tokens);
     model_keep(model, before);
     // model_keep may have had to forget more
-    if (model->held.count < before) reused = 0;
-    int limit = read_limit(&run->runtime->param, asked), room = model->context_tokens - whole;
-    // Our reading stops where the context is full; the real one shifts its window.
-    run->room = limit < room ? limit : room > 0 ? room : 1;
+    if (model->held.count < before) reused = 0, run->prefilled = prompt.count;
+    run->room = read_limit(&run->runtime->param, asked);
     int status = write_reply(run, (Tokens){prompt.ids + reused, prompt.count - reused});
     save_cache(run->runtime, asked);
     return status;
@@ -351,6 +363,8 @@ int run_input(Runtime* runtime, const RKLLMInput* input, const RKLLMInferParam* 
     if (!is_text || asked->mode != RKLLM_INFER_GENERATE) return fail(&run, "the stand-in only writes text from text");
     if (!knows_lora(runtime, asked))
         return refuse("the lora adapter %s is not loaded", asked->lora_params->lora_adapter_name);
+    if (is_tool_answer(input) && is_text && !is_json(input))
+        return refuse("the answer of a tool must be a JSON string");
     open_run(&run, asked);
     bool goes_on = continues(runtime, input, asked);
     if (log_level() >= 2) {

@@ -185,6 +185,11 @@ static bool begin(Runtime* runtime) {
     return false;
 }
 
+static void ask_abort(Runtime* runtime) {
+    State running = RUNNING;
+    atomic_compare_exchange_strong(&runtime->state, &running, ABORTING);
+}
+
 static void end(Runtime* runtime) { atomic_store(&runtime->state, IDLE); }
 
 static bool begin_run(Runtime* runtime, const RKLLMInput* input, const RKLLMInferParam* asked) {
@@ -196,6 +201,7 @@ static bool begin_run(Runtime* runtime, const RKLLMInput* input, const RKLLMInfe
 int rkllm_run(LLMHandle handle, RKLLMInput* rkllm_input, RKLLMInferParam* rkllm_infer_params, void* userdata) {
     Runtime* runtime = handle;
     if (!begin_run(runtime, rkllm_input, rkllm_infer_params)) return -1;
+    if (atomic_exchange(&runtime->is_abort_due, false)) ask_abort(runtime);
     int status = run_input(runtime, rkllm_input, rkllm_infer_params, userdata);
     end(runtime);
     return status;
@@ -237,14 +243,12 @@ int rkllm_run_async(LLMHandle handle, RKLLMInput* rkllm_input, RKLLMInferParam* 
     return 0;
 }
 
-static void ask_abort(Runtime* runtime) {
-    State running = RUNNING;
-    atomic_compare_exchange_strong(&runtime->state, &running, ABORTING);
-}
-
-// It is seen between tokens, never inside the prefill. Our reading: one that comes before a run counts for nothing.
+// It is seen between tokens, never inside the prefill. What one does that comes before a run is not known: it counts
+// for nothing, or, with sticky_abort, for the next run.
 int rkllm_abort(LLMHandle handle) {
+    Runtime* runtime = handle;
     if (!handle) return refuse("the handle is NULL");
+    if (fault_fires("sticky_abort") && atomic_load(&runtime->state) == IDLE) atomic_store(&runtime->is_abort_due, true);
     ask_abort(handle);
     return 0;
 }
@@ -283,8 +287,8 @@ int rkllm_load_lora(LLMHandle handle, RKLLMLoraAdapter* lora_adapter) {
     return free_row < LORA_COUNT ? 0 : refuse("too many lora adapters");
 }
 
-static void forget(Runtime* runtime, int keep) {
-    model_keep(&runtime->model, keep);
+static void forget(Runtime* runtime) {
+    model_keep(&runtime->model, 0);
     runtime->last = NO_TOKEN;
     runtime->is_open = runtime->is_paused = false;
 }
@@ -294,7 +298,7 @@ int rkllm_load_prompt_cache(LLMHandle handle, const char* prompt_cache_path) {
     if (!prompt_cache_path || access(prompt_cache_path, R_OK) != 0)
         return refuse("failed to open prompt cache: %s", prompt_cache_path ? prompt_cache_path : "(null)");
     if (!begin(runtime)) return -1;
-    forget(runtime, 0);
+    forget(runtime);
     bool is_loaded = model_restore(&runtime->model, prompt_cache_path);
     end(runtime);
     return is_loaded ? 0 : refuse("failed to load prompt cache: %s", prompt_cache_path);
@@ -303,25 +307,16 @@ int rkllm_load_prompt_cache(LLMHandle handle, const char* prompt_cache_path) {
 int rkllm_release_prompt_cache(LLMHandle handle) {
     Runtime* runtime = handle;
     if (!begin(runtime)) return -1;
-    forget(runtime, 0);
+    forget(runtime);
     end(runtime);
     return 0;
 }
 
 #if RKLLM_FAMILY >= 'D'
-static int count_system(const Runtime* runtime) {
-    char* text = template_system(&runtime->template);
-    Tokens tokens = model_tokenize(&runtime->model, text, true);
-    int shared = model_count_shared(&runtime->model, tokens);
-    bool is_there = shared == tokens.count;
-    free(text);
-    free(tokens.ids);
-    return is_there ? shared : 0;
-}
-
-static int clear_cache(Runtime* runtime, bool keeps_system) {
+// As measured: all goes, also where the system text is to be kept.
+static int clear_cache(Runtime* runtime) {
     if (!begin(runtime)) return -1;
-    forget(runtime, keeps_system ? count_system(runtime) : 0);
+    forget(runtime);
     end(runtime);
     return 0;
 }
@@ -333,7 +328,7 @@ int rkllm_set_chat_template(LLMHandle handle, const char* system_prompt, const c
     say('W', "Calling rkllm_set_chat_template will disable the internal automatic chat template parsing, including "
              "enable_thinking");
     template_set_custom(&runtime->template, system_prompt, prompt_prefix, prompt_postfix);
-    forget(runtime, 0);
+    forget(runtime);
     end(runtime);
     return 0;
 }
@@ -342,8 +337,9 @@ int rkllm_set_chat_template(LLMHandle handle, const char* system_prompt, const c
 #if RKLLM_FAMILY >= 'F'
 // Ranges are refused, also after a pause: nothing of ours uses them.
 int rkllm_clear_kv_cache(LLMHandle handle, int keep_system_prompt, int* start_pos, int* end_pos) {
+    (void)keep_system_prompt;
     if (start_pos || end_pos) return refuse("the stand-in clears no ranges");
-    return clear_cache(handle, keep_system_prompt);
+    return clear_cache(handle);
 }
 
 int rkllm_get_kv_cache_size(LLMHandle handle, int* cache_sizes) {
@@ -363,7 +359,7 @@ int rkllm_set_function_tools(LLMHandle handle, const char* system_prompt, const 
     bool has_template = runtime->template.kind == TEMPLATE_OWN;
     if (has_template) {
         template_set_tools(&runtime->template, system_prompt, tools, tool_response_str);
-        forget(runtime, 0);
+        forget(runtime);
     }
     end(runtime);
     return has_template ? 0 : refuse("Failed to set function tools, possibly because the chat_template is empty.");
@@ -374,5 +370,8 @@ int rkllm_set_cross_attn_params(LLMHandle handle, RKLLMCrossAttnParam* cross_att
     return refuse("the stand-in knows no cross-attention");
 }
 #elif RKLLM_FAMILY >= 'D'
-int rkllm_clear_kv_cache(LLMHandle handle, int keep_system_prompt) { return clear_cache(handle, keep_system_prompt); }
+int rkllm_clear_kv_cache(LLMHandle handle, int keep_system_prompt) {
+    (void)keep_system_prompt;
+    return clear_cache(handle);
+}
 #endif

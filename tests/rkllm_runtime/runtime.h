@@ -16,7 +16,7 @@
 typedef enum { IDLE, RUNNING, ABORTING } State;
 
 // `last`: the token said last, which is not evaluated, or NO_TOKEN. `is_open`: what is held ends in
-// a turn of the model. `is_paused`: the callback gave 1.
+// a turn of the model. `is_paused`: the callback gave 1. `is_abort_due`: the next run is to end at once.
 typedef struct {
     Model model;
     Template template;
@@ -30,6 +30,7 @@ typedef struct {
     bool is_open;
     bool is_paused;
     _Atomic State state;
+    atomic_bool is_abort_due;
     bool has_thread;
     pthread_t thread;
     char* loras[LORA_COUNT];

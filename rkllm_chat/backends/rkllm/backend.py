@@ -96,9 +96,11 @@ class _Reply:
         first_token_at = self.first_token_at or now
         prompt, prefilled = self.plan.prompt_tokens, int(figures.get("prefill_tokens", self.plan.prompt_tokens))
         if isinstance(self.plan.prompt, str) and summary.cached_tokens is not None:
-            # tokens written after a stop are in the cache but did not arrive; the last one written is not evaluated
-            written = int(figures.get("generate_tokens", 0))
-            prompt = max(prefilled, summary.cached_tokens - max(len(self.token_ids), written - 1))
+            evaluated = len(self.token_ids)
+            if is_stopped or self.is_full or self.is_repeating:
+                # it may have generated more than was received; its count is without the last token, which is not cached
+                evaluated = int(figures.get("generate_tokens", evaluated))
+            prompt = max(prefilled, summary.cached_tokens - evaluated)
         prefilled = min(prompt, prefilled)
         return Usage(
             prompt_tokens=prompt,

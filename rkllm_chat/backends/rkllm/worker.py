@@ -41,6 +41,7 @@ class _Worker:
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._current_run = 0
         self._aborted = 0
+        self._abort_lock = threading.Lock()  # an abort outside a run might end the next one
         self._figures: dict[str, float] = {}
         self._is_finished = False
         self.model = self._load(config)
@@ -65,11 +66,16 @@ class _Worker:
 
     def run(self, number: int, command: dict[str, Any]) -> None:
         """Run one prompt. The library's return ends the run, since the last result may be missing."""
-        self._current_run, self._is_finished, self._figures = number, False, {}
+        self._is_finished, self._figures = False, {}
         lora = _ADAPTER if command.pop("lora", False) else ""
-        if self._aborted < number:
-            self.model.run(command.pop("prompt"), lora=lora, **command)
-        self._current_run = 0
+        with self._abort_lock:
+            self._current_run = number if self._aborted < number else 0
+        if self._current_run:
+            try:
+                self.model.run(command.pop("prompt"), lora=lora, **command)
+            finally:
+                with self._abort_lock:
+                    self._current_run = 0
         done = {
             "is_finished": self._is_finished,
             "figures": self._figures,
@@ -87,7 +93,6 @@ class _Worker:
             getattr(self.model, name)(**command)
             self._queue.put({"id": number, "done": {}})
         except RunFailedError as error:
-            self._current_run = 0
             self._queue.put({"id": number, "failed": str(error)})
 
     def execute_all(self, jobs: SimpleQueue[dict[str, Any] | None]) -> None:
@@ -96,9 +101,11 @@ class _Worker:
             self.execute(command)
 
     def abort(self, number: int) -> None:
-        self._aborted = max(self._aborted, number)
-        if self._current_run == number:
-            self._call_and_log(self.model.abort)
+        """Ask a run to end. The library is called only while it executes that run."""
+        with self._abort_lock:
+            self._aborted = max(self._aborted, number)
+            if self._current_run == number:
+                self._call_and_log(self.model.abort)
 
     def close(self) -> None:
         """Free the NPU. An active run is asked to end instead; the caller does not wait for it."""
@@ -122,7 +129,7 @@ class _Worker:
             if isinstance(item, tuple):
                 number, data, token = item
                 if self._aborted >= number:
-                    self._call_and_log(self.model.abort)
+                    self.abort(number)
                 item = {"id": number, "piece": decoder.decode(data), "token": token}
             elif "done" in item and (delayed_text := decoder.decode(b"", final=True)):
                 _send(self._out, {"id": item["id"], "piece": delayed_text, "token": None})
