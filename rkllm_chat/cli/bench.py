@@ -28,7 +28,7 @@ from ..backends.rkllm.model_file import read_toolkit_release
 from ..calls.model_families import find_family_by_name
 from ..config.loader import load_settings
 from ..config.settings import Settings
-from ..core.errors import ChatError, GenerationError, UsageError
+from ..core.errors import ChatError, UsageError
 from ..core.events import Usage
 from ..core.messages import Message
 from ..core.sanitize import sanitize_line
@@ -84,10 +84,11 @@ class EngineReport:
         engine: Name and release of the engine.
         model: Name of the model file.
         size_bytes: Size of the model file.
-        context_tokens: Size of the context window.
+        context_tokens: Size of the context window; 0 if the model was not loaded.
         rows: One per prompt length.
         before: State of the machine before the model was loaded.
         after: State of the machine after the last measurement, with the model loaded.
+        problem: Why the engine was not measured; "" if it was.
     """
 
     backend: str
@@ -98,13 +99,14 @@ class EngineReport:
     rows: tuple[Row, ...]
     before: Mapping[str, str]
     after: Mapping[str, str]
+    problem: str = ""
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
     """Measure, print the table or the document and return the exit code.
 
     Raises:
-        ChatError: A model cannot be measured; with `--json` it is printed as a document instead.
+        ChatError: No model can be measured; with `--json` it is printed as a document instead.
     """
     options = _make_parser().parse_args(arguments)
     try:
@@ -117,7 +119,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
         board = Board(Path("/"), settings, environment)
         machine = read_machine_name(board)
         report = partial(_print_progress, enabled=sys.stderr.isatty())
-        results = [asyncio.run(_measure_engine(job, board, report)) for job in jobs]
+        results = _measure_engines(jobs, board, report)
     except ChatError as error:
         if not options.json:
             raise
@@ -203,6 +205,28 @@ def _find_model(settings: Settings) -> Path:
     return Path(settings.model).expanduser() if settings.model else find_shipped_model()
 
 
+def _measure_engines(jobs: Sequence[Settings], board: Board, report: Callable[[str], None]) -> list[EngineReport]:
+    """Measure each engine; the report of one that fails says why. Raises ChatError if all fail."""
+    results: list[EngineReport] = []
+    errors: list[ChatError] = []
+    for job in jobs:
+        before = read_conditions(board)
+        try:
+            results.append(asyncio.run(_measure_engine(job, board, report)))
+        except ChatError as error:
+            report("")
+            errors.append(error)
+            name, model = choose_backend(job), _find_model(job)
+            size_bytes = model.stat().st_size if model.is_file() else 0
+            after = read_conditions(board)
+            results.append(
+                EngineReport(name, _ENGINES[name](job), model.name, size_bytes, 0, (), before, after, str(error))
+            )
+    if len(errors) == len(jobs):
+        raise errors[0]
+    return results
+
+
 async def _measure_engine(settings: Settings, board: Board, report: Callable[[str], None]) -> EngineReport:
     """Load a model and measure it at each prompt length. Raises ChatError."""
     name, model = choose_backend(settings), _find_model(settings)
@@ -219,7 +243,7 @@ async def _measure_engine(settings: Settings, board: Board, report: Callable[[st
             report(f"{model.name}: {tokens} tokens")
             try:
                 rows.append(await _measure_length(backend, settings, tokens, seeds))
-            except GenerationError as error:
+            except ChatError as error:
                 rows.append(Row(tokens, problem=str(error)))
         after, context_tokens = read_conditions(board), backend.context_tokens
     finally:
@@ -323,7 +347,10 @@ def _format_table(machine: str, results: Sequence[EngineReport]) -> str:
             "",
             f"{sanitize_line(result.engine)}: {sanitize_line(result.model)}, {format_size(result.size_bytes)}",
         ]
-        lines.append(f"{'prompt':>8} {'prefill/s':>10} {'decode/s':>10} {'first token':>12}")
+        if result.problem:
+            lines.append(f"  not measured: {sanitize_line(result.problem)}")
+        else:
+            lines.append(f"{'prompt':>8} {'prefill/s':>10} {'decode/s':>10} {'first token':>12}")
         lines += [_format_row(row) for row in result.rows]
         for name in dict.fromkeys((*result.before, *result.after)):
             before, after = (sanitize_line(state.get(name, "-")) for state in (result.before, result.after))
@@ -334,7 +361,7 @@ def _format_table(machine: str, results: Sequence[EngineReport]) -> str:
 def _format_row(row: Row) -> str:
     """Format the speed at one prompt length."""
     if row.problem:
-        return f"{row.intended_tokens:>8} not measured: {row.problem}"
+        return f"{row.intended_tokens:>8} not measured: {sanitize_line(row.problem)}"
     decode = "-" if row.decode_tokens_per_s is None else f"{row.decode_tokens_per_s:.1f}"
     return f"{row.prompt_tokens:>8} {row.prefill_tokens_per_s:>10.1f} {decode:>10} {row.first_token_s:>10.2f} s"
 

@@ -77,6 +77,21 @@ def test_a_model_with_less_context_is_measured_with_what_it_has(program: Run, mo
     assert [bool(row["prompt_tokens"]) for row in engine["rows"]] == [True, True, False]
 
 
+def test_an_engine_that_fails_does_not_lose_the_figures_of_the_other(
+    program: Run, models: Path, environment: dict[str, str]
+) -> None:
+    environment["RKLLM_STANDIN_FAULT"] = "init_fails"
+    arguments = ("--model", str(models / "qwen3_0.6b_w8a8_rk3588.rkllm"), "--compare")
+    npu, cpu = measure(program, *arguments)
+    assert "does not have enough memory" in npu["problem"] and (npu["rows"], npu["context_tokens"]) == ([], 0)
+    assert cpu["problem"] == "" and cpu["rows"][0]["decode_tokens_per_s"] > 0
+    lines = program("bench", "--config", "bench.toml", *arguments).stdout.splitlines()
+    assert sum("not measured: The NPU does not have enough memory" in line for line in lines) == 1
+    assert sum(line.split()[:1] == ["prompt"] for line in lines) == 1
+    failed = program("bench", "--config", "bench.toml", *arguments[:2], code=5)
+    assert "enough memory" in failed.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
