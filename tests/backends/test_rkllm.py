@@ -222,6 +222,17 @@ def test_a_line_of_the_runtime_becomes_a_cause_and_a_cure(line: str, text: str, 
     assert caught.value.details["runtime"] == f'The library printed: "E rkllm: {line}"'
 
 
+def test_an_old_driver_is_told_once(open_npu: Open, run: Run) -> None:
+    backend = open_npu("F", FAULT="old_driver")
+
+    async def list_notices(generation: Generation) -> list[str]:
+        return [item.key async for item in backend.stream(HELLO, generation) if isinstance(item, Sentence)]
+
+    assert run(list_notices(GREEDY)) == ["npu.old_driver"]
+    assert run(list_notices(GREEDY)) == []
+    assert run(list_notices(replace(GREEDY, temperature=0.7))) == ["npu.reloaded"]
+
+
 @pytest.mark.parametrize(("fault", "words"), [("init_fails", "enough memory"), ("init_crashes", "SIGSEGV")])
 def test_a_model_that_does_not_load_is_an_error(fault: str, words: str, open_npu: Open) -> None:
     before = children()

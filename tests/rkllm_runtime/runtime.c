@@ -154,6 +154,8 @@ int rkllm_init(LLMHandle* handle, RKLLMParam* param, LLMResultCallback callback)
     if (!handle || !param || !has_callback) return refuse("rkllm_init: handle, param and callback must not be NULL");
     *handle = NULL;
     say('I', "rkllm-runtime version: %s, rknpu driver version: 0.9.8, platform: RK3588", RKLLM_RELEASE);
+    if (fault_fires("old_driver"))
+        say('W', "Warning: Your rknpu driver version is too low, please upgrade to 0.9.8.");
     if (fault_fires("init_crashes")) crash();
     if (fault_fires("init_fails")) {
         const char* line = getenv("RKLLM_STANDIN_LINE");

@@ -155,6 +155,7 @@ class RkllmBackend:
         self.history = choose_history(settings, layout, model.name)
         self._thinking = settings.thinking != "off"
         self._uses_lora = bool(settings.rkllm.lora)
+        self._has_warned = False
         self._planner, self._stop_sequences = self._make_planner(settings, model)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rkllm")
         self._prefill: PrefillRequest | None = None
@@ -310,6 +311,9 @@ class RkllmBackend:
         """Generate one reply, on the thread that communicates with the worker."""
         for key in self._runtime.prepare(self._make_options(generation, self._runtime.layout), stop):
             emit(Sentence(f"npu.{key}"))
+        if self._runtime.has_old_driver and not self._has_warned:
+            self._has_warned = True
+            emit(Sentence("npu.old_driver"))
         plan = self._planner.plan(prompt, tools)
         max_tokens = min(generation.max_tokens, self.context_tokens - plan.prompt_tokens)
         if max_tokens <= 0:

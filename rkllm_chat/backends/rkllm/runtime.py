@@ -21,6 +21,8 @@ models and a hot board take longer.
 """
 _BYTES_PER_SECOND = 20e6
 """Minimum speed of loading a model file."""
+_OLD_DRIVER = "driver version is too low"
+"""Part of a warning of the library, which works all the same until it does not."""
 _ABORT_S = 0.5
 """How long to wait for the end of an aborted run."""
 
@@ -170,6 +172,7 @@ class Runtime:
     Attributes:
         release: The library's release.
         layout: The letter of its layout.
+        has_old_driver: Whether the library warned that the NPU driver is too old.
     """
 
     def __init__(self, config: WorkerConfig, options: Mapping[str, Any], on_loss: Callable[[], None]) -> None:
@@ -185,6 +188,7 @@ class Runtime:
         """
         self._config, self._on_loss = config, on_loss
         self.release = self.layout = ""
+        self.has_old_driver = False
         self._worker: WorkerClient | None = None
         self._unfinished_run = 0
         self.load(options, Event())
@@ -227,6 +231,7 @@ class Runtime:
             raise self._make_load_error(worker, f"{config.model}: {result['failed']}.", result.get("hint", ""))
         self._worker = worker
         self.release, self.layout = result["done"]["release"], result["done"]["layout"]
+        self.has_old_driver = _OLD_DRIVER in worker.read_log()
 
     @property
     def is_ready(self) -> bool:
