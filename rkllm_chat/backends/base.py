@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from ..calls.grammar import CallGrammar
 from ..calls.model_families import Family
@@ -122,3 +122,12 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Release the engine."""
+
+
+@runtime_checkable
+class ThinkingSwitch(Protocol):
+    """A backend that switches reasoning without loading the model again."""
+
+    def set_thinking(self, thinking: str) -> None:
+        """Switch reasoning from the next reply on: "auto", "on" or "off". No stream may be open."""
+        ...

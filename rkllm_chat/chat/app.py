@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..backends.base import Backend
+from ..backends.base import Backend, ThinkingSwitch
 from ..config.secrets import add_server_secrets, add_settings_secrets
 from ..config.settings import ServerConfig, Settings
 from ..core.errors import ChatError
@@ -197,6 +197,21 @@ class App:
         """
         self.model_switch = asyncio.ensure_future(self._switch(settings))
         await asyncio.shield(self.model_switch)
+
+    async def switch_thinking(self, thinking: str) -> None:
+        """Switch reasoning; the model is loaded again only where its backend cannot switch.
+
+        Raises:
+            ModelError: The model cannot be loaded; the previous one is open again.
+        """
+        settings = replace(self.settings, thinking=thinking)
+        if not isinstance(self.backend, ThinkingSwitch):
+            await self.switch_model(settings)
+            return
+        with self.prefiller.paused():
+            await self.prefiller.stop()
+            self.backend.set_thinking(thinking)
+            self.settings = settings
 
     async def _switch(self, settings: Settings) -> None:
         with self.prefiller.paused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from altered import with_template
 from backends.openai.talks import HELLO
 from backends.openai.talks import reply_of as write
 from rkllm_chat.backends.rkllm.backend import RkllmBackend, open_rkllm
@@ -158,6 +160,27 @@ def test_disabled_thinking_is_part_of_the_reply_and_keeps_the_cache(open_npu: Op
     assert text.startswith("<think>\n\n</think>\n\n")
     _, second = run(write(backend, [*HELLO, Message("assistant", text), Message("user", "Thank you!")]))
     assert second.reused_tokens >= first.prompt_tokens + first.generated_tokens - 1 - first.hit_limit
+
+
+@pytest.mark.parametrize("template", ["chatml", "runtime"])
+def test_thinking_is_switched_between_two_replies(
+    template: str, open_npu: Open, npu_model: Path, run: Callable[..., Any], log: Callable[[], str]
+) -> None:
+    source = with_template(npu_model.read_bytes(), "<|im_start|><think>")
+    npu_model.unlink()
+    npu_model.write_bytes(source)
+    backend = open_npu("G", template=template)
+    text, first = run(write(backend))
+    backend.set_thinking("off")
+    grown = [*HELLO, Message("assistant", text), Message("user", "Thank you!")]
+    _, second = run(write(backend, grown))
+    assert second.reused_tokens >= first.prompt_tokens, "the cache was lost"
+    backend.set_thinking("auto")
+    run(write(backend, [*grown, Message("assistant", "Well."), Message("user", "Bye!")]))
+    said = log()
+    assert said.count("runtime version") == 1, "the model was loaded again"
+    asked = [prompt.rpartition("assistant\n")[2] for prompt in re.findall(r'prompt text: "(.*?)"\n', said, re.DOTALL)]
+    assert asked == ["", "<think>\n\n</think>\n\n", ""]
 
 
 def test_a_prompt_cache_is_used_by_the_next_start(open_npu: Open, run: Callable[..., Any], tmp_path: Path) -> None:

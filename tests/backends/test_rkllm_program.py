@@ -78,6 +78,18 @@ def test_a_crash_is_one_line_and_the_next_message_is_answered(
     assert workers_of(environment["HOME"]) == []
 
 
+def test_thinking_is_switched_without_loading_the_model_again(
+    on_npu: Options, open_screen: Callable[..., Screen], environment: dict[str, str]
+) -> None:
+    screen = open_screen(*on_npu("G"), "--no-servers")
+    screen.wait_for(LOADED)
+    screen.wait_for_prompt()
+    workers = workers_of(environment["HOME"])
+    screen.type("/thinking off\r")
+    screen.wait_for("Thinking: off")
+    assert workers_of(environment["HOME"]) == workers != []
+
+
 def workers_of(home: str) -> list[str]:
     """The worker processes of the user with that home, orphans too."""
     found: list[str] = []

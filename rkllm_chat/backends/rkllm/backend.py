@@ -153,7 +153,7 @@ class RkllmBackend:
         self.context_tokens = settings.context_tokens or CONTEXT_TOKENS
         self.native_tools = settings.rkllm.native_tools
         self.history = choose_history(settings, layout, model.name)
-        self._thinking = settings.thinking != "off"
+        self._thinking = settings.thinking
         self._uses_lora = bool(settings.rkllm.lora)
         self._has_warned = False
         self._planner, self._stop_sequences = self._make_planner(settings, model)
@@ -169,18 +169,26 @@ class RkllmBackend:
     ) -> tuple[RenderedPromptPlanner | RolePromptPlanner, Sequence[str]]:
         """Return the planner of prompts and the stop sequences of its template."""
         if self.native_tools or settings.rkllm.template == "runtime":
-            opens_thought = self.family.starts_in_thought and self._thinking
-            return RolePromptPlanner(self.native_tools, _OPENED_THOUGHT if opens_thought else ""), ()
+            return RolePromptPlanner(self.native_tools, self._choose_reply_prefix()), ()
         template = find_template(settings, model)
-        thinking = {"on": True, "off": False}.get(settings.thinking)
         encode = load_tokenizer(model.with_name("tokenizer.json"))
         planner = RenderedPromptPlanner(
-            lambda messages: template(messages, thinking),
+            lambda messages: template(messages, {"on": True, "off": False}.get(self._thinking)),
             lambda pieces: join_text(pieces, template),
             PromptTokenizer(encode, template) if encode else None,
             only_new=self.history == "runtime",
         )
         return planner, template.stop_sequences
+
+    def _choose_reply_prefix(self) -> str:
+        """Return the beginning of each reply that the runtime's own template is assumed to write."""
+        return _OPENED_THOUGHT if self.family.starts_in_thought and self._thinking != "off" else ""
+
+    def set_thinking(self, thinking: str) -> None:
+        """Switch reasoning from the next reply on: it is a part of each prompt, or of rkllm's input."""
+        self._thinking = thinking
+        if isinstance(self._planner, RolePromptPlanner):
+            self._planner.reply_prefix = self._choose_reply_prefix()
 
     def _make_config(self, settings: Settings, library: Path, model: Path) -> WorkerConfig:
         return WorkerConfig(
@@ -366,7 +374,7 @@ class RkllmBackend:
             stop,
             prompt=plan.prompt,
             role=plan.role,
-            thinking=self._thinking,
+            thinking=self._thinking != "off",
             keep_history=plan.keep_history,
             lora=self._uses_lora,
             max_new_tokens=reply.max_tokens,

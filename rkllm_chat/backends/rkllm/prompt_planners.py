@@ -162,7 +162,7 @@ class RolePromptPlanner:
                 template of ours disables its tools (rkllm.h from 1.2.1 on). Results are sent as one JSON array then.
             reply_prefix: The beginning of each reply that the template is assumed to write: a thought that it opens.
         """
-        self._native, self._reply_prefix = native, reply_prefix
+        self._native, self.reply_prefix = native, reply_prefix
         self._estimator = TokenEstimator()
         self._cached: list[Message] = []
         self._last_prompt: list[Message] = []
@@ -190,7 +190,7 @@ class RolePromptPlanner:
             role,
             keep_history=True,
             clears_cache=not extends_cache,
-            reply_prefix=self._reply_prefix,
+            reply_prefix=self.reply_prefix,
             tools=changed,
         )
 

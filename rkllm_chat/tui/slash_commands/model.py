@@ -80,7 +80,7 @@ async def choose_thinking(app: App, argument: str) -> EventStream:
     if argument in ("show", "hide"):
         yield Shown(thoughts=argument == "show")
     elif argument in ("on", "off", "auto"):
-        await app.switch_model(replace(app.settings, thinking=cast("Thinking", argument)))
+        await app.switch_thinking(cast("Thinking", argument))
     elif argument:
         raise UsageError(f'Unknown setting "{argument}".', "Write show, hide, on, off or auto.")
     yield Notice(app.words("model.thinking", state=argument or app.settings.thinking))
