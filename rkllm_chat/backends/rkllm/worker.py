@@ -39,7 +39,7 @@ class _Worker:
     def __init__(self, out: int, config: Mapping[str, Any]) -> None:
         self._out = out
         self._queue: SimpleQueue[Any] = SimpleQueue()
-        self._current_run = 0
+        self._current_run = self._abortable_run = 0
         self._aborted = 0
         self._abort_lock = threading.Lock()  # an abort outside a run might end the next one
         self._figures: dict[str, float] = {}
@@ -59,6 +59,9 @@ class _Worker:
 
     def _receive_result(self, state: int, text: bytes, token: int, figures: Mapping[str, float]) -> None:
         """Receive a result; called by the library for each token, in the middle of its work."""
+        if state in (FINISH, ERROR):  # the library may have ended the run before it returns
+            with self._abort_lock:
+                self._abortable_run = 0
         if state == FINISH:
             self._is_finished, self._figures = True, dict(figures)
         elif state != ERROR:
@@ -69,13 +72,13 @@ class _Worker:
         self._is_finished, self._figures = False, {}
         lora = _ADAPTER if command.pop("lora", False) else ""
         with self._abort_lock:
-            self._current_run = number if self._aborted < number else 0
+            self._current_run = self._abortable_run = number if self._aborted < number else 0
         if self._current_run:
             try:
                 self.model.run(command.pop("prompt"), lora=lora, **command)
             finally:
                 with self._abort_lock:
-                    self._current_run = 0
+                    self._current_run = self._abortable_run = 0
         done = {
             "is_finished": self._is_finished,
             "figures": self._figures,
@@ -104,7 +107,7 @@ class _Worker:
         """Ask a run to end. The library is called only while it executes that run."""
         with self._abort_lock:
             self._aborted = max(self._aborted, number)
-            if self._current_run == number:
+            if self._abortable_run == number:
                 self._call_and_log(self.model.abort)
 
     def close(self) -> None:
