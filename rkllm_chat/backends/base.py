@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from ..calls.grammar import CallGrammar
 from ..calls.model_families import Family
-from ..config.settings import Generation
+from ..config.settings import Generation, Thinking
 from ..core.events import Reading, Sentence, Usage
 from ..core.messages import Message, Tool
 
@@ -128,6 +128,6 @@ class Backend(Protocol):
 class ThinkingSwitch(Protocol):
     """A backend that switches reasoning without loading the model again."""
 
-    def set_thinking(self, thinking: str) -> None:
+    def set_thinking(self, thinking: Thinking) -> None:
         """Switch reasoning from the next reply on: "auto", "on" or "off". No stream may be open."""
         ...

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..backends.base import Backend, ThinkingSwitch
 from ..config.secrets import add_server_secrets, add_settings_secrets
-from ..config.settings import ServerConfig, Settings
+from ..config.settings import ServerConfig, Settings, Thinking
 from ..core.errors import ChatError
 from ..core.events import Usage
 from ..core.i18n import Words, load
@@ -198,7 +198,7 @@ class App:
         self.model_switch = asyncio.ensure_future(self._switch(settings))
         await asyncio.shield(self.model_switch)
 
-    async def switch_thinking(self, thinking: str) -> None:
+    async def switch_thinking(self, thinking: Thinking) -> None:
         """Switch reasoning; the model is loaded again only where its backend cannot switch.
 
         Raises:

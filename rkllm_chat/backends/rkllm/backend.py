@@ -19,7 +19,7 @@ from typing import Any
 from ...calls.grammar import CallGrammar
 from ...calls.model_families import find_family
 from ...config.loader import state_folder
-from ...config.settings import Generation, Settings
+from ...config.settings import Generation, Settings, Thinking
 from ...core.errors import GenerationError, ModelError, prompt_too_long
 from ...core.events import Reading, Sentence, Usage
 from ...core.messages import Message, Tool
@@ -184,7 +184,7 @@ class RkllmBackend:
         """Return the beginning of each reply that the runtime's own template is assumed to write."""
         return _OPENED_THOUGHT if self.family.starts_in_thought and self._thinking != "off" else ""
 
-    def set_thinking(self, thinking: str) -> None:
+    def set_thinking(self, thinking: Thinking) -> None:
         """Switch reasoning from the next reply on: it is a part of each prompt, or of rkllm's input."""
         self._thinking = thinking
         if isinstance(self._planner, RolePromptPlanner):
