@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from ..core.errors import ConfigError
-from ..core.programs import PROGRAM_NAME
+from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
 from .oauth import OAuth, find_oauth_error, translate_keys
 from .trust_rules import Decision, Origin, decide, inherits
 from .value_checks import (
@@ -34,6 +34,8 @@ from .value_checks import (
 Trust = Literal["off", "ask", "trusted"]
 SandboxMode = Literal["auto", "on", "off"]
 MAX_SERVERS = 64
+_RUNNER_CONNECT_S = 120.0
+"""Default timeout of the start for a package runner, which may download the server first."""
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
 _ROOT_TABLES = ("chat", "generation", "rkllm", "openai", "policy", "servers")
 _JSON_KEYS = {"serverUrl": "url", "type": "transport", "httpUrl": "url"}
@@ -61,7 +63,7 @@ class ServerConfig:
         oauth: OAuth settings.
         transport: Name of the transport; "" selects it by the URL.
         timeout_s: Timeout of one call.
-        connect_s: Timeout of the start.
+        connect_s: Timeout of the start; in a file it is longer by default for npx, uvx and other package runners.
         ping_s: Interval of health checks while the server is unused; 0 disables them.
         idle_s: Idle time after which the server is closed until it is needed again; 0 keeps it open.
         log_level: Minimum level of log messages that the server sends.
@@ -207,6 +209,8 @@ def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.U
         raise ConfigError(f"{source}: {place} must be a table.", path=source)
     _check_depth(table, source, place)
     values = decode_table(ServerConfig, table, source, place, SERVER_KEYS, is_expanded=False)
+    if os.path.basename(values.get("command", "")) in PACKAGE_RUNNERS:
+        values = {"connect_s": _RUNNER_CONNECT_S, **values}
     server = ServerConfig(**{"name": "", **values}, source=source, place=place, origin=origin)
     name, url = server.name, server.url
     if len(name) > 32 or not all(part and _NAME_CHARACTERS.issuperset(part) for part in name.split("_")):

@@ -8,6 +8,16 @@ from __future__ import annotations
 import os
 
 PROGRAM_NAME = "rkllm-chat"
+PACKAGE_RUNNERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("npx", "npm"), (".npm",)),
+    **dict.fromkeys(("pnpm", "pnpx"), (".cache/pnpm", ".local/share/pnpm")),
+    **dict.fromkeys(("yarn",), (".cache/yarn", ".yarn")),
+    **dict.fromkeys(("bun", "bunx"), (".bun",)),
+    **dict.fromkeys(("uv", "uvx"), (".cache/uv", ".local/share/uv")),
+    "pipx": (".cache/pipx", ".local/share/pipx", ".local/pipx"),
+    "deno": (".cache/deno",),
+}
+"""Programs that fetch what they run -> their caches, relative to the home folder."""
 
 
 def find_program(command: str, path: str | None) -> str | None:

@@ -317,3 +317,9 @@ def test_keys_of_other_programs_in_a_json_file_are_ignored() -> None:
 def test_a_path_with_a_blank_is_a_command_with_empty_args() -> None:
     text = '[[servers]]\nname = "a"\ncommand = "/opt/my server"\nargs = []'
     assert from_toml(text).servers[0].command == "/opt/my server"
+
+
+def test_a_package_runner_has_longer_to_start_unless_the_file_says_how_long() -> None:
+    entries = {"a": {"command": "npx"}, "b": {"command": "/usr/bin/uvx"}, "c": {"command": "npx", "connect_s": 9}}
+    servers = from_json({**entries, "d": {"command": "node"}}).servers
+    assert [server.connect_s for server in servers] == [120, 120, 9, 30]

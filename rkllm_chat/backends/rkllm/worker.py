@@ -28,6 +28,7 @@ from .abi import ERROR, FINISH, Library, Model, RunFailedError
 
 _ADAPTER = "adapter"
 _EXIT_WAIT_S = 1.0
+_ABORT_WAIT_S = 0.5
 
 
 class _Worker:
@@ -60,12 +61,21 @@ class _Worker:
     def _receive_result(self, state: int, text: bytes, token: int, figures: Mapping[str, float]) -> None:
         """Receive a result; called by the library for each token, in the middle of its work."""
         if state in (FINISH, ERROR):  # the library may have ended the run before it returns
-            with self._abort_lock:
-                self._abortable_run = 0
+            self._end_abortable_run()
         if state == FINISH:
             self._is_finished, self._figures = True, dict(figures)
         elif state != ERROR:
             self._queue.put((self._current_run, text, token))
+
+    def _end_abortable_run(self) -> None:
+        """Let no abort reach the library from now on; one that is in progress is waited for, but not forever.
+
+        An abort in the library may itself wait for a result to be received.
+        """
+        is_locked = self._abort_lock.acquire(timeout=_ABORT_WAIT_S)
+        self._abortable_run = 0
+        if is_locked:
+            self._abort_lock.release()
 
     def run(self, number: int, command: dict[str, Any]) -> None:
         """Run one prompt. The library's return ends the run, since the last result may be missing."""
@@ -77,8 +87,8 @@ class _Worker:
             try:
                 self.model.run(command.pop("prompt"), lora=lora, **command)
             finally:
-                with self._abort_lock:
-                    self._current_run = self._abortable_run = 0
+                self._end_abortable_run()
+                self._current_run = 0
         done = {
             "is_finished": self._is_finished,
             "figures": self._figures,

@@ -19,7 +19,7 @@ import os
 from urllib.parse import unquote
 
 from ...core.errors import ConnectError
-from ...core.programs import find_program, is_installed
+from ...core.programs import PACKAGE_RUNNERS, find_program, is_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,17 +37,6 @@ _PREFIX_CONTENTS = ("lib", "lib64", "libexec", "tools", "pyvenv.cfg")
 _MAX_LINKS = 8
 _MAX_TEXT_BYTES = 1 << 20
 _MAX_PROJECT_DEPTH = 4
-
-_RUNNERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("npx", "npm"), (".npm",)),
-    **dict.fromkeys(("pnpm", "pnpx"), (".cache/pnpm", ".local/share/pnpm")),
-    **dict.fromkeys(("yarn",), (".cache/yarn", ".yarn")),
-    **dict.fromkeys(("bun", "bunx"), (".bun",)),
-    **dict.fromkeys(("uv", "uvx"), (".cache/uv", ".local/share/uv")),
-    "pipx": (".cache/pipx", ".local/share/pipx", ".local/pipx"),
-    "deno": (".cache/deno",),
-}
-"""Programs that fetch what they run -> their caches, relative to the home folder."""
 
 
 class SandboxPaths:
@@ -73,7 +62,7 @@ class SandboxPaths:
         for name, value in server.env.items():
             self._add_variable(name, value)
         self._add_writable()
-        for cache in _RUNNERS.get(self.runner, ()):
+        for cache in PACKAGE_RUNNERS.get(self.runner, ()):
             self._add_cache(os.path.join(home, cache))
         self.reads = {path for path in self.reads if not self._is_inside_writable(path)}
         self.writes = {path for path in self.writes if not self._is_inside_writable(path)}
@@ -179,7 +168,7 @@ def _is_excluded(path: str) -> bool:
 
 def _find_runner(program: str) -> str:
     name = os.path.basename(program)
-    return name if name in _RUNNERS and is_installed(program) else ""
+    return name if name in PACKAGE_RUNNERS and is_installed(program) else ""
 
 
 def _find_root(path: str) -> str:

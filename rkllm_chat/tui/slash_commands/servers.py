@@ -14,8 +14,7 @@ from ...calls.tool_names import find_tools, shown_names
 from ...chat.app import App
 from ...config import editor as configfile
 from ...config.files import find_origin
-from ...config.servers import BOARD_SERVER
-from ...config.settings import ServerConfig
+from ...config.servers import BOARD_SERVER, ServerConfig, decode_server
 from ...core.errors import ServerNotFoundError, UsageError
 from ...core.events import Notice, Page, Table
 from ...core.i18n import Words
@@ -168,16 +167,17 @@ def _acknowledge_edit(app: App) -> None:
 
 
 def _parse_server(text: str) -> ServerConfig:
-    """Parse the definition of a server. Raises UsageError."""
+    """Parse the definition of a server. Raises UsageError, or ConfigError for a name that no server can have."""
     try:
         name, *words = shlex.split(text)
     except ValueError:
         name, words = "", []
+    source = str(configfile.DEFAULT_CONFIG_PATH)
     match words:
         case ["--", command, *args]:
-            return ServerConfig(name, command=command, args=tuple(args))
+            return decode_server({"name": name, "command": command, "args": args}, source, "servers")
         case [url] if "://" in url:
-            return ServerConfig(name, url=url)
+            return decode_server({"name": name, "url": url}, source, "servers")
     raise UsageError(
         "The server definition is incomplete.", "Write /mcp add NAME -- COMMAND ..., or /mcp add NAME URL."
     )
