@@ -296,6 +296,8 @@ class ServerLifecycle(AdvertisedTools):
 
     def _mark_open(self, client: Client, seconds: float) -> None:
         self._client = client
+        if self._transport:
+            self._transport.mark_ready()
         log_start(self.config.name, seconds, client.protocol_version, len(self.tools))
         if self._machine.mark_open():
             self._report(ChangeKind.OPENED)

@@ -107,6 +107,7 @@ def talk(
         transport = make_transport(server, folder / "logs/server.log")
         async with Client(transport, mode=mode, read_timeout_seconds=LIMIT_S) as client:
             await client.list_tools()
+            transport.mark_ready()
             return await then(client, transport)
 
     return asyncio.run(asyncio.wait_for(go(), 4 * LIMIT_S))

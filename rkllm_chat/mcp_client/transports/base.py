@@ -49,6 +49,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         sandbox: The sandbox of the process, set by transports that start one.
         roots: Folders that the process may read.
         max_bytes: Limit of a message from the server.
+        is_ready: Whether the server has answered all that its start needs.
         secrets: Masks secrets in the server's log.
     """
 
@@ -65,6 +66,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         self.sandbox: Sandbox | None = None
         self.roots: tuple[str, ...] = ()
         self.max_bytes = MAX_MESSAGE_BYTES
+        self.is_ready = False
         self.secrets = make_redactor(server)
         self._log_path = log
         self._is_entered = False
@@ -82,6 +84,10 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         """Append a line to the server's own log file."""
         if self._is_entered:
             self._log.write(f"{line}\n".encode(errors="replace"))
+
+    def mark_ready(self) -> None:
+        """Record that the server has answered all that its start needs."""
+        self.is_ready = True
 
     async def __aenter__(self) -> _Streams:
         self._log, self._is_entered = ServerLog(self._log_path, self.secrets), True

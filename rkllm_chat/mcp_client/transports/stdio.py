@@ -75,13 +75,16 @@ class StdioTransport(Transport):
             return ""
         return self.sandbox.explain_denial(self._process.list_enclosed(), text)
 
+    def mark_ready(self) -> None:
+        """Limit the time of writes as that of calls from now on."""
+        super().mark_ready()
+        if self._read_check and not self._stopped.is_set():
+            self._schedule_read_check()
+
     def _read_output(self) -> int:
         data = self._read(self._process.stdout, self._stop_soon)
-        has_begun = self._received == 0
         self._received += len(data)
         if not self._stopped.is_set():
-            if has_begun and self._read_check:
-                self._schedule_read_check()
             self._lines.feed(data)
             if self._lines.discarded > MAX_DISCARDED_BYTES:
                 self._tracker.reject_line(self._lines.head, self._lines.discarded)
@@ -156,8 +159,7 @@ class StdioTransport(Transport):
         """Stop a server that neither reads nor writes for the duration of a call's limit."""
         if self._read_check:
             self._read_check.cancel()
-        # Until its first output it may still be starting.
-        limit_s = self.server.timeout_s if self._received else max(self.server.timeout_s, self.server.connect_s)
+        limit_s = self.server.timeout_s if self.is_ready else max(self.server.timeout_s, self.server.connect_s)
         before = self._read_by_server(), self._received
 
         def check() -> None:
