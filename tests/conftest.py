@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import multiprocessing
 import os
@@ -74,11 +73,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--record", action="store_true", help="write recorded sessions, prompts and the table of docs/trust.md anew"
     )
-
-
-def pytest_collection_finish() -> None:
-    """Leave what exists before the first test out of garbage collection, which costs a tenth of the CPU (measured)."""
-    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
