@@ -69,6 +69,8 @@ PROCESSES: dict[str, Outcome] = {
 SITES: dict[str, Outcome] = {
     "ok": "act is done",
     "call-events": "act is done",
+    "call-packed": "act is done",
+    "call-bomb": (ProtocolError, "limit 64 MB"),
     "call-cr": "act is done",
     "session-gone": "act is done",
     "call-other-event": "act is done",

@@ -220,16 +220,36 @@ class HttpChannel:
 
     def _read(self, response: HTTPResponse) -> bytes:
         body = bytearray()
-        while True:
-            piece = response.read1(CHUNK_BYTES)
+        for piece in self._pieces(response):
             body += piece
-            if not piece:
-                if response.length:
-                    raise OSError("it closed the connection before the response was complete")
-                response.close()
-                return bytes(body)
             if len(body) > self._max_bytes:
                 raise self._unusable_error(f"result too large, limit {self._max_bytes // MB} MB")
+        if response.length:
+            raise OSError("it closed the connection before the response was complete")
+        response.close()
+        return bytes(body)
+
+    def _pieces(self, response: HTTPResponse) -> Iterator[bytes]:
+        """Yield a body in pieces of at most 64 KB, decoded although no encoding was requested, as the SDK does."""
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding in ("identity", ""):
+            while piece := response.read1(CHUNK_BYTES):
+                yield piece
+            return
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise self._unusable_error(f"it has the encoding {sanitize_line(encoding)[:60]}, which was not requested")
+        import zlib
+
+        inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)  # of gzip and zlib
+        try:
+            while piece := response.read1(CHUNK_BYTES):
+                while piece and not inflate.eof:
+                    yield inflate.decompress(piece, CHUNK_BYTES)
+                    piece = inflate.unconsumed_tail
+        except zlib.error as error:
+            raise self._unusable_error(f"it is not valid {encoding}: {error}") from None
+        if not inflate.eof and not response.length:
+            raise self._unusable_error(f"it is not valid {encoding}: it is incomplete")
 
     def _discard(self, response: HTTPResponse) -> None:
         """Discard the response to a message that needs none, without waiting for a stream."""
@@ -251,7 +271,7 @@ class HttpChannel:
     def _events(self, response: HTTPResponse) -> Iterator[bytes]:
         """Yield the data of the messages in a stream of events."""
         parser = EventParser()
-        while piece := response.read1(CHUNK_BYTES):
+        for piece in self._pieces(response):
             yield from (data for name, data, _ in parser.feed(piece) if name == "message")
             if parser.pending_bytes > self._max_bytes:
                 raise self._unusable_error(f"result too large, limit {self._max_bytes // MB} MB")
