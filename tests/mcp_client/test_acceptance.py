@@ -283,7 +283,6 @@ def test_what_a_sandbox_permits_is_shown_and_more_of_it_is_asked_about(clone: Cl
     assert 'sandbox = "none: bubblewrap is not installed"' in shown and f"! {UNSANDBOXED}" in shown
 
 
-@pytest.mark.sandbox
 def test_long_values_do_not_scroll_the_rest_off_the_screen(clone: Clone) -> None:
     clone.write(
         args=["-c", "pass", "x" * 20_000, "~"], env={f"PIP_{number}": "1" for number in range(9)}, sandbox="off"
@@ -303,6 +302,7 @@ def test_long_values_do_not_scroll_the_rest_off_the_screen(clone: Clone) -> None
     assert not any("In short" in line for line in clone.review("n"))
 
 
+@pytest.mark.sandbox
 def test_a_reach_into_folders_with_sockets_is_said(clone: Clone) -> None:
     clone.environment[SANDBOX_VARIABLE] = "auto"
     (clone.folder / "sockets").symlink_to("/run")
