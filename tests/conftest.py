@@ -149,7 +149,7 @@ def script(folder: Path) -> Callable[..., str]:
 @pytest.fixture(scope="session")
 def shipped_model() -> Path:
     """Return the bundled small GGUF; a missing file is a failure."""
-    from rkllm_chat.backends.llama.backend import find_shipped_model
+    from rkllm_chat.backends.shared.model_files import find_shipped_model
 
     path = find_shipped_model()
     assert path.is_file(), f"the shipped model is missing: {path}"

@@ -25,6 +25,7 @@ from statistics import median
 from ..backends import Backend, choose_backend, open_backend
 from ..backends.rkllm.abi import find_library, read_release
 from ..backends.rkllm.model_file import read_toolkit_release
+from ..backends.shared.model_files import resolve_model
 from ..calls.model_families import find_family_by_name
 from ..config.loader import load_settings
 from ..config.settings import Settings
@@ -166,7 +167,7 @@ def _prepare(settings: Settings) -> Settings:
 
 def _find_counterpart(settings: Settings, named: str) -> Settings:
     """Return the settings of the file to compare with: the named one, or one beside the model. Raises UsageError."""
-    model = _find_model(settings)
+    model = resolve_model(settings.model)
     suffix = ".gguf" if choose_backend(settings) == "rkllm" else ".rkllm"
     if named:
         path = Path(named).expanduser()
@@ -198,13 +199,6 @@ def _read_parameter_count(name: str) -> str:
     return match[0] if match else ""
 
 
-def _find_model(settings: Settings) -> Path:
-    """Return the model file."""
-    from ..backends.llama.backend import find_shipped_model
-
-    return Path(settings.model).expanduser() if settings.model else find_shipped_model()
-
-
 def _measure_engines(jobs: Sequence[Settings], board: Board, report: Callable[[str], None]) -> list[EngineReport]:
     """Measure each engine; the report of one that fails says why. Raises ChatError if all fail."""
     results: list[EngineReport] = []
@@ -216,7 +210,7 @@ def _measure_engines(jobs: Sequence[Settings], board: Board, report: Callable[[s
         except ChatError as error:
             report("")
             errors.append(error)
-            name, model = choose_backend(job), _find_model(job)
+            name, model = choose_backend(job), resolve_model(job.model)
             size_bytes = model.stat().st_size if model.is_file() else 0
             after = read_conditions(board)
             results.append(
@@ -229,7 +223,7 @@ def _measure_engines(jobs: Sequence[Settings], board: Board, report: Callable[[s
 
 async def _measure_engine(settings: Settings, board: Board, report: Callable[[str], None]) -> EngineReport:
     """Load a model and measure it at each prompt length. Raises ChatError."""
-    name, model = choose_backend(settings), _find_model(settings)
+    name, model = choose_backend(settings), resolve_model(settings.model)
     before = read_conditions(board)
     report(f"loading {model.name}")
     backend = _open(settings)
@@ -331,7 +325,7 @@ def _name_llama(settings: Settings) -> str:
 
 
 def _name_rkllm(settings: Settings) -> str:
-    library, toolkit = find_library(settings.rkllm.library), read_toolkit_release(_find_model(settings))
+    library, toolkit = find_library(settings.rkllm.library), read_toolkit_release(resolve_model(settings.model))
     name = f"RKLLM {read_release(library) if library else ''}".strip()
     return f"{name}, model of toolkit {toolkit}" if toolkit else name
 

@@ -177,9 +177,21 @@ def find_state_folder(environment: Mapping[str, str] = os.environ) -> str:
 
     A relative path is ignored (XDG Base Directory Specification 0.8, Basics): any folder could bring its own records.
     """
-    base, home = environment.get("XDG_STATE_HOME", ""), environment.get("HOME")
+    return _find_folder(environment, "XDG_STATE_HOME", ".local/state")
+
+
+def find_data_folder(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the directory of the user's data, such as models: `$XDG_DATA_HOME/rkllm-chat`, by default ~/.local/share.
+
+    A relative path is ignored, as by `find_state_folder`.
+    """
+    return _find_folder(environment, "XDG_DATA_HOME", ".local/share")
+
+
+def _find_folder(environment: Mapping[str, str], variable: str, default: str) -> str:
+    base, home = environment.get(variable, ""), environment.get("HOME")
     if not os.path.isabs(base):
-        base = os.path.join(home or _find_home(), ".local/state")
+        base = os.path.join(home or _find_home(), default)
     return os.path.join(base, "rkllm-chat")
 
 

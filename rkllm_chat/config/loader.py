@@ -16,7 +16,7 @@ from ..core.errors import ChatError
 from . import files
 from .servers import BOARD_SERVER, restrict_trust
 from .settings import Settings, merge_settings, read_json, read_toml
-from .trust_rules import MODEL_SUFFIXES, Decision, Origin, decide
+from .trust_rules import Decision, Origin, decide
 
 
 def load_settings(named: str = "", environment: Mapping[str, str] = os.environ) -> Settings:
@@ -80,15 +80,6 @@ def read_settings(path: Path, environment: Mapping[str, str], origin: Origin = O
     """
     read = read_json if path.suffix == ".json" else read_toml
     return read(files.read_text(str(path)), str(path), environment, origin)
-
-
-def find_models(current: str = "") -> list[Path]:
-    """Return the model files in ./models, in ~/models and next to the current model, sorted by name."""
-    folders = [Path("models"), Path.home() / "models", *([Path(current).parent] if current else [])]
-    by_path = {
-        path.resolve(): path for folder in folders for path in folder.glob("**/*") if path.suffix in MODEL_SUFFIXES
-    }
-    return sorted(by_path.values(), key=lambda path: path.name)
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:

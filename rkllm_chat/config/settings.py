@@ -125,7 +125,8 @@ class Settings:
     """All settings of a session.
 
     Attributes:
-        model: Path or URL of the model; "" is the small model that ships.
+        model: Path or URL of the model; "" or "tiny-tools" is the small model that ships.
+        models_folder: Folder where models are looked for before the usual ones, and downloaded to; "" for none.
         backend: Row of BACKENDS, or "auto".
         language: Language code of the interface; "auto" uses the locale.
         system: Additional system prompt.
@@ -157,6 +158,7 @@ class Settings:
     """
 
     model: str = ""
+    models_folder: str = ""
     backend: str = "auto"
     language: str = "auto"
     system: str = ""

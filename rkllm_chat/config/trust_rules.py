@@ -75,6 +75,7 @@ _NO_MORE = Rule(Decision.ALLOWED, "not above your value", lambda value, current:
 RULES: dict[str, dict[str, Rule]] = {
     "chat": {
         "model": Rule(Decision.ALLOWED, "only a `.gguf` or `.rkllm` file, no URL", _is_model_file),
+        "models_folder": _REFUSED,
         "backend": _REFUSED,
         "language": _ALLOWED,
         "system": _ALLOWED,

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rkllm_chat.backends.base import Backend, ModelStream, StoppableStream, StreamItem
-from rkllm_chat.backends.llama.backend import LlamaBackend, find_shipped_model
+from rkllm_chat.backends.llama.backend import LlamaBackend
+from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.calls.grammar import CallGrammar
 from rkllm_chat.calls.model_families import UNKNOWN
 from rkllm_chat.chat.conversation import Conversation

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from jsonschema import Draft202012Validator
 
-from rkllm_chat.backends.llama.backend import LlamaBackend, find_shipped_model
+from rkllm_chat.backends.llama.backend import LlamaBackend
+from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.calls.arguments import validate_arguments
 from rkllm_chat.calls.grammar import CallGrammar, build_call_grammar
 from rkllm_chat.calls.scanner import Scanner

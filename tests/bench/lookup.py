@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from rkllm_chat.backends.llama.backend import LlamaBackend, find_shipped_model
+from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.llama.prompt_lookup import DraftTiming
+from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.calls.grammar import build_call_grammar
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.events import Usage

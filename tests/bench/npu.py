@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rkllm_chat.backends.llama.backend import find_shipped_model
 from rkllm_chat.backends.rkllm.abi import Library, Model
 from rkllm_chat.backends.rkllm.backend import RkllmBackend, open_rkllm
+from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.calls.scanner import Scanner
 from rkllm_chat.config import settings as config
 from rkllm_chat.config.settings import Generation, Settings

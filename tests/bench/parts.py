@@ -13,7 +13,8 @@ from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 
-from rkllm_chat.backends.llama.backend import LlamaBackend, find_shipped_model
+from rkllm_chat.backends.llama.backend import LlamaBackend
+from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Message

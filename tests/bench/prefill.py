@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rkllm_chat.backends.llama.backend import find_shipped_model
 from rkllm_chat.backends.llama.engine import BATCH_TOKENS
+from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.core.events import Usage
 
 from .chats import QUESTIONS, BoardChats

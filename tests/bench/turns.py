@@ -17,8 +17,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rkllm_chat.backends.llama.backend import LlamaBackend, find_shipped_model
+from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.llama.engine import BATCH_TOKENS
+from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.chat.app import EmptyToolbox
 from rkllm_chat.chat.context import count_tokens
 from rkllm_chat.chat.conversation import Conversation

@@ -13,9 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rkllm_chat.backends.llama.backend import LlamaBackend, find_shipped_model
+from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.llama.engine import load_engine
 from rkllm_chat.backends.llama.state_cache import LlamaStateCache
+from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.messages import Message
 

@@ -14,8 +14,8 @@ import pytest
 
 from chat.scripted_app import backend_of, open_scripted_app
 from many_tools import configure, read_tools
-from rkllm_chat.backends.llama.backend import find_shipped_model
 from rkllm_chat.backends.scripted import ScriptedBackend
+from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.calls.formats import FORMATS
 from rkllm_chat.chat.app import App, open_app
 from rkllm_chat.chat.builtin_tools import DESCRIBE_TOOL

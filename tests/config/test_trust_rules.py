@@ -30,6 +30,7 @@ VALUES: dict[str, dict[str, tuple[list[Any], list[Any]]]] = {
             ["models/x.gguf", "x-rk3588.rkllm"],
             ["http://x/v1", "HTTPS://x/x.gguf", "http:/x.gguf", "replies.json", "talk.jsonl", "${HOME}/x.gguf"],
         ),
+        "models_folder": ([], ["~/Downloads"]),
         "backend": ([], ["openai", "scripted"]),
         "language": (["ja"], ["${HOME}"]),
         "system": (["Be brief."], ["The key is ${HOME}.", "${HOME:-none}"]),

@@ -26,6 +26,7 @@ from ...core.events import Reading, Usage
 from ...core.messages import Message, Tool
 from ...prompt.chat_templates import Piece, find_reply_prefix
 from ..base import ModelStream, StreamItem
+from ..shared.model_files import resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
@@ -401,15 +402,8 @@ def open_llama(settings: Settings) -> LlamaBackend:
     Raises:
         ModelError: It cannot be loaded.
     """
-    path = Path(settings.model).expanduser() if settings.model else find_shipped_model()
+    path = resolve_model(settings.model)
     check_gguf_file(path)
     states = state_folder() / "prompt-caches" if settings.keep_prefix else None
     thinking = {"on": True, "off": False}.get(settings.thinking)
     return LlamaBackend(path, settings.context_tokens, thinking, states, choose_cores(), settings.llama_library)
-
-
-def find_shipped_model() -> Path:
-    """Return the path of the small model: inside the installed package, or beside it in a checkout."""
-    package = Path(__file__).parents[2]
-    places = (package / "tiny-tools.gguf", package.parent / "models/tiny-tools/tiny-tools.gguf")
-    return next((place for place in places if place.is_file()), places[0])

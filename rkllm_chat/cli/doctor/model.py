@@ -23,6 +23,7 @@ from ...backends.rkllm.backend import CONTEXT_TOKENS
 from ...backends.rkllm.layouts import LAYOUT_OF_RELEASE
 from ...backends.rkllm.model_file import CONFIG_FILE, find_model_template, read_toolkit_release
 from ...backends.rkllm.options import read_model_template
+from ...backends.shared.model_files import SHIPPED_NAME, find_shipped_model
 from ...calls.model_families import AUTO, find_family
 from ...config.files import find_exposed_secrets
 from ...prompt.chat_templates import TEMPLATES, choose_template
@@ -181,9 +182,8 @@ def _find_model(board: Board) -> _ModelFile | None:
 
     There is none for the scripted backend, for a model behind a URL, and for the NPU without a configured model.
     """
-    from ...backends.llama.backend import find_shipped_model
-
     model, backend = board.settings.model, choose_backend(board.settings)
+    model = "" if model == SHIPPED_NAME else model
     if "://" in model or backend == "scripted" or (backend == "rkllm" and not model):
         return None
     path = board.map_path(model) if model else find_shipped_model()

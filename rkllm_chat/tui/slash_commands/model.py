@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from ...backends.shared.model_files import ModelFile, find_models
 from ...calls.model_families import resolve_formats
 from ...chat.app import App
 from ...chat.model_loading import make_loading_event
-from ...config.loader import find_models
 from ...config.settings import Thinking
 from ...core import i18n as language
 from ...core.errors import UsageError
@@ -20,19 +21,20 @@ from .registry import EventStream, command
 
 async def _suggest_models(app: App, _typed: str) -> Sequence[str]:
     """Return the paths of the models that were found."""
-    return [str(path) for path in find_models(app.settings.model)]
+    return [file.name if file.is_shipped else str(file.path) for file in await _find_files(app)]
 
 
 @command("/model", usage="[PATH | URL]", suggest=_suggest_models)
 async def choose_model(app: App, argument: str) -> EventStream:
     """List the models, or load another one; the conversation is kept."""
     if not argument:
-        rows = [("*" if path.name == app.backend.name else "", str(path)) for path in find_models(app.settings.model)]
+        files = await _find_files(app)
+        rows = [("*" if file.path.name == app.backend.name else "", file.name, str(file.path)) for file in files]
         yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
         yield Notice(_describe_call_formats(app))
         yield Table((), tuple(rows)) if rows else Notice(app.words("model.none"))
         return
-    model = _find_model(app, argument)
+    model = _choose_file(argument, await _find_files(app))
     settings = replace(app.settings, model=model, backend="auto")
     yield make_loading_event(settings, app.state)
     await app.switch_model(settings)
@@ -49,10 +51,15 @@ def _describe_call_formats(app: App) -> str:
     return app.words(key, family=family.name, asks=requested, accepts=accepted)
 
 
-def _find_model(app: App, name: str) -> str:
-    """Return the path of the only model with this file name or stem; else the name unchanged."""
-    matches = [path for path in find_models(app.settings.model) if name in (path.name, path.stem)]
-    return str(matches[0]) if len(matches) == 1 and not Path(name).exists() else name
+async def _find_files(app: App) -> list[ModelFile]:
+    """Return the model files on this machine, read in a thread."""
+    return await asyncio.to_thread(find_models, app.settings.models_folder, app.settings.model)
+
+
+def _choose_file(name: str, files: Sequence[ModelFile]) -> str:
+    """Return the path of the only model with this name, file name or stem; else the name unchanged."""
+    matches = [file for file in files if name in (file.name, file.path.name, file.path.stem)]
+    return str(matches[0].path) if len(matches) == 1 and not Path(name).exists() else name
 
 
 @command("/system", usage="[TEXT | reset]")

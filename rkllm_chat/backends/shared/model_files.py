@@ -1,0 +1,134 @@
+"""Find the model files on this machine: in the models folders, and the small model that ships."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from ...config.files import find_data_folder, find_single_file, list_config_paths
+from ...config.trust_rules import MODEL_SUFFIXES
+
+SHIPPED_NAME = "tiny-tools"
+"""Name of the model that ships, wherever a model can be named."""
+ModelKind = Literal["gguf", "rkllm"]
+
+_MODELS_FOLDER = "models"
+_MAX_ENTRIES, _MAX_DEPTH = 20_000, 5
+"""Limits of the search in one folder: `./models` belongs to whoever made the current folder."""
+_LATER_PART = re.compile(r"-(?!0*1-)\d+-of-\d+$")
+"""End of the stem of a GGUF file that is not the first part of its model."""
+_PROJECTOR = "mmproj"
+"""Beginning of the name of a GGUF file that belongs to a vision model and is none itself."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model file.
+
+    Attributes:
+        path: Its path, as it can be given to `--model`.
+        kind: Its type: "gguf" for llama.cpp, "rkllm" for the NPU.
+        size_bytes: Its size.
+        is_shipped: Whether it is the small model that ships.
+    """
+
+    path: Path
+    kind: ModelKind
+    size_bytes: int
+    is_shipped: bool = False
+
+    @property
+    def name(self) -> str:
+        """The short name to call it by."""
+        return SHIPPED_NAME if self.is_shipped else self.path.name
+
+
+def find_models(
+    configured: str = "", current: str = "", environment: Mapping[str, str] = os.environ
+) -> list[ModelFile]:
+    """Return the model files of the models folders, sorted by name, and then the model that ships.
+
+    A file that is found twice, also through a link, is returned once. Blocks while it reads the folders.
+
+    Args:
+        configured: Folder from the settings; "" for none.
+        current: Path of the current model: its folder is searched too; "" for none.
+        environment: Environment variables.
+    """
+    shipped = find_shipped_model()
+    found: dict[Path, ModelFile] = {}
+    for folder in list_model_folders(configured, environment):
+        _add_files(found, folder, _MAX_DEPTH)
+    if current and "://" not in current:
+        _add_files(found, Path(current).expanduser().parent, 0)
+    found.pop(shipped.resolve(), None)
+    files = sorted(found.values(), key=lambda file: (file.path.name.casefold(), str(file.path)))
+    return [*files, *filter(None, [_describe_file(shipped, is_shipped=True)])]
+
+
+def list_model_folders(configured: str = "", environment: Mapping[str, str] = os.environ) -> list[Path]:
+    """Return the folders where models are looked for, in order; new models belong into the first one.
+
+    Args:
+        configured: Folder from the settings; "" for none.
+        environment: Environment variables.
+    """
+    single_file = find_single_file("", environment)
+    config_paths = [single_file] if single_file else list_config_paths(environment)
+    beside_config = [Path(path).parent / _MODELS_FOLDER for path in config_paths if path.endswith(".toml")]
+    folders = [
+        *([Path(configured).expanduser()] if configured else []),
+        Path(find_data_folder(environment)) / _MODELS_FOLDER,
+        *beside_config,
+        Path(_MODELS_FOLDER),
+        Path(environment.get("HOME") or "~").expanduser() / _MODELS_FOLDER,
+    ]
+    return list(dict.fromkeys(folders))
+
+
+def resolve_model(model: str) -> Path:
+    """Return the path of a model of the settings; "" and `SHIPPED_NAME` are the model that ships."""
+    return find_shipped_model() if model in ("", SHIPPED_NAME) else Path(model).expanduser()
+
+
+def find_shipped_model() -> Path:
+    """Return the path of the small model: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parents[2]
+    places = (package / "tiny-tools.gguf", package.parent / "models/tiny-tools/tiny-tools.gguf")
+    return next((place for place in places if place.is_file()), places[0])
+
+
+def _add_files(found: dict[Path, ModelFile], folder: Path, depth: int) -> None:
+    """Add the model files of a folder by their resolved paths."""
+    for path in _walk(folder, depth):
+        file = _describe_file(path)
+        if file:
+            found.setdefault(path.resolve(), file)
+
+
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
+    """Yield the paths of possible models in a folder and its subfolders; links to folders are not followed below it."""
+    entries = 0
+    for root, folders, names in os.walk(folder):
+        entries += len(folders) + len(names)
+        if len(Path(root).relative_to(folder).parts) >= depth or entries > _MAX_ENTRIES:
+            folders.clear()
+        for name in names[:_MAX_ENTRIES]:
+            if name.endswith(MODEL_SUFFIXES) and not name.startswith(_PROJECTOR):
+                path = Path(root, name)
+                if not _LATER_PART.search(path.stem):
+                    yield path
+
+
+def _describe_file(path: Path, *, is_shipped: bool = False) -> ModelFile | None:
+    """Return the model file at a path; None if there is no file."""
+    try:
+        if not path.is_file():
+            return None
+        return ModelFile(path, cast("ModelKind", path.suffix[1:]), path.stat().st_size, is_shipped)
+    except OSError:
+        return None
