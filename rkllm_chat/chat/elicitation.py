@@ -193,7 +193,9 @@ def _default_of(field: Mapping[str, Any]) -> str:
         return ""
     if isinstance(default, bool):
         return "true" if default else "false"
-    text = ", ".join(map(str, default)) if isinstance(default, list) else str(default)
+    titles = {str(value): title for title, value in _choices_of(field).items()}
+    values = [titles.get(str(value), str(value)) for value in (default if isinstance(default, list) else [default])]
+    text = ", ".join(values)
     return text if text == escape_visibly(text) else ""
 
 

@@ -144,10 +144,15 @@ async def _show_json(_app: App, events: AsyncIterator[Event]) -> int:
                 end = event
             case _:
                 pass
-    calls = [{key: value for key, value in asdict(result).items() if key != "structured"} for result in results]
+    calls = [_describe_call(result) for result in results]
     answer = {"text": "".join(text_parts).strip(), "calls": calls, "reason": end.reason, "usage": _sum_usage(end.usage)}
     _write_line({"ok": True, "result": {**answer, "notices": notices}})
     return exit_code(end)
+
+
+def _describe_call(result: ToolResult) -> dict[str, Any]:
+    """Return a result as JSON; the pages of the program's own tools have no structured content."""
+    return {**asdict(result), "structured": result.structured if result.server else None}
 
 
 async def _show_stream(_app: App, events: AsyncIterator[Event]) -> int:

@@ -84,6 +84,7 @@ class ToolResult:
         text: Text that the model reads.
         seconds: Run time of the tool.
         structured: Structured content of the server's result.
+        user_text: Text that the server addresses to the user alone; the model does not read it.
     """
 
     server: str
@@ -93,6 +94,7 @@ class ToolResult:
     text: str
     seconds: float = 0.0
     structured: Any = None
+    user_text: str = ""
 
 
 @dataclass(frozen=True)

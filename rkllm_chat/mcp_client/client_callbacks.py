@@ -16,6 +16,7 @@ from mcp_types import (
     ProgressNotification,
     Root,
     SamplingCapability,
+    SamplingToolsCapability,
 )
 from pydantic import FileUrl
 
@@ -32,6 +33,7 @@ _MAX_LOGS_PER_SECOND = 20
 _SHOWN_LEVELS = LOG_LEVELS[LOG_LEVELS.index("warning") :]
 _DECLINED_CODE = -1  # MCP 2025-11-25, client/sampling, error handling
 _MAX_OPEN_QUESTIONS = 8
+_SAMPLING = SamplingCapability(tools=SamplingToolsCapability())
 
 
 class ClientCallbacks:
@@ -63,7 +65,7 @@ class ClientCallbacks:
         """Return the keyword arguments for `mcp.Client`."""
         arguments: dict[str, Any] = {"logging_callback": self.handle_log, "message_handler": self.handle_message}
         if self._handlers.sample:
-            arguments |= {"sampling_callback": self.sample, "sampling_capabilities": SamplingCapability()}
+            arguments |= {"sampling_callback": self.sample, "sampling_capabilities": _SAMPLING}
         if self._handlers.elicit:
             arguments["elicitation_callback"] = self.elicit
         if self._roots:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from mcp_types import (
     BlobResourceContents,
@@ -20,6 +21,9 @@ from mcp_types import (
     TextResourceContents,
 )
 
+Item = TypeVar("Item")
+
+_USUAL_PRIORITY = 0.5
 _MIN_URI_CHARS, _MIN_FILE_CHARS = 64, 256
 """Minimum base64 characters that are replaced; less may be anything."""
 _BASE64_CHARS = "[A-Za-z0-9+/_-]"
@@ -45,11 +49,45 @@ BASE64_FILE = re.compile(
 
 
 def result_to_text(result: CallToolResult) -> str:
-    """Return a tool result as text; the structured content if there is no other content."""
-    parts = [block_to_text(block) for block in result.content]
-    if not parts and result.structured_content is not None:
+    """Return a tool result as text for a model; the structured content if there is no other content.
+
+    Content that the server addresses to the user alone is left out (MCP 2025-06-18, annotations). Of content with
+    priorities the most important comes first, so that a truncated result has it.
+    """
+    parts = [block_to_text(block) for block in sort_by_priority(filter(is_for_model, result.content))]
+    if not result.content and result.structured_content is not None:
         return _replace_base64(json.dumps(result.structured_content, ensure_ascii=False))
-    return "\n".join(parts) or "(no content)"
+    return "\n".join(parts) or ("(the content is shown to the user alone)" if result.content else "(no content)")
+
+
+def result_for_user(result: CallToolResult) -> str:
+    """Return the content of a tool result that the server addresses to the user alone, as text."""
+    return "\n".join(block_to_text(block) for block in result.content if not is_for_model(block))
+
+
+def is_for_model(item: Any) -> bool:
+    """Return whether a content block or a resource is meant for the model (MCP, annotations: audience)."""
+    return "assistant" in (_audience_of(item) or ("assistant",))
+
+
+def is_for_user(item: Any) -> bool:
+    """Return whether a content block or a resource is meant for the user (MCP, annotations: audience)."""
+    return "user" in (_audience_of(item) or ("user",))
+
+
+def sort_by_priority(items: Iterable[Item]) -> list[Item]:
+    """Return items with the most important first, in their own order otherwise; 0.5 is the priority of the others."""
+    return sorted(items, key=_priority_of, reverse=True)
+
+
+def _audience_of(item: Any) -> Sequence[str]:
+    annotations = getattr(item, "annotations", None)
+    return (annotations.audience if annotations else None) or ()
+
+
+def _priority_of(item: Any) -> float:
+    annotations = getattr(item, "annotations", None)
+    return _USUAL_PRIORITY if annotations is None or annotations.priority is None else annotations.priority
 
 
 def resource_to_text(result: ReadResourceResult) -> str:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from mcp_types import Resource, ResourceTemplate
 
 from ..core.messages import Tool
+from .content import is_for_model, sort_by_priority
 
 
 @lru_cache
@@ -23,7 +24,9 @@ def resource_tools(trusted: bool) -> tuple[Tool, Tool]:
 def describe_resources(
     resources: Sequence[tuple[str, Resource]], templates: Sequence[tuple[str, ResourceTemplate]]
 ) -> str:
-    """Return one line per resource and template: its URI and title."""
-    lines = [f"{one.uri}: {one.title or one.description or one.name}" for _, one in resources]
-    lines += [f"{one.uri_template}: {one.title or one.description or one.name}" for _, one in templates]
+    """Return one line per resource and template for a model, the most important first: its URI and title."""
+    listed = sort_by_priority(one for _, one in resources if is_for_model(one))
+    listed_templates = sort_by_priority(one for _, one in templates if is_for_model(one))
+    lines = [f"{one.uri}: {one.title or one.description or one.name}" for one in listed]
+    lines += [f"{one.uri_template}: {one.title or one.description or one.name}" for one in listed_templates]
     return "\n".join(lines) or "There are no resources."

@@ -37,7 +37,7 @@ from ..core.messages import Status, Tool, ToolResult
 from .auth.login import Login
 from .call_log import log_call
 from .connection import Connection
-from .content import resource_to_text, result_to_text
+from .content import resource_to_text, result_for_user, result_to_text
 from .handlers import ClientHandlers, ignore
 from .progress import OnProgress
 from .requests import (
@@ -50,6 +50,7 @@ from .requests import (
     subscribe,
 )
 from .resource_tools import describe_resources, resource_tools
+from .uri_templates import find_open_variable
 
 Item = TypeVar("Item")
 
@@ -184,9 +185,11 @@ class Toolbox:
         """
         started_at = time.monotonic()
 
-        def finish(status: Status, text: str, structured: Any = None) -> ToolResult:
+        def finish(status: Status, text: str, structured: Any = None, user_text: str = "") -> ToolResult:
             seconds = round(time.monotonic() - started_at, 3)
-            tool_result = ToolResult(tool.server, tool.name, dict(arguments), status, text, seconds, structured)
+            tool_result = ToolResult(
+                tool.server, tool.name, dict(arguments), status, text, seconds, structured, user_text
+            )
             log_call(tool_result)
             return tool_result
 
@@ -197,11 +200,11 @@ class Toolbox:
             result = await connection.call(tool.name, arguments, on_progress, tool)
         except ChatError as error:
             return finish("failed", error.message)
-        text = result_to_text(result)
+        text, user_text = result_to_text(result), result_for_user(result)
         if not result.is_error:
-            return finish("completed", text, result.structured_content)
+            return finish("completed", text, result.structured_content, user_text)
         explained = " ".join(filter(None, (text, connection.explain_denial(text))))
-        return finish("failed", explained, result.structured_content)
+        return finish("failed", explained, result.structured_content, user_text)
 
     async def execute_tool(self, server: str, tool: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:
         """Call a tool and return the server's own result. Raises ChatError."""
@@ -261,19 +264,17 @@ class Toolbox:
         return await complete(self._get_connection(server), ref, argument, value, dict(context or {}))
 
     async def complete_uri(self, prefix: str) -> list[str]:
-        """Return completions of a partly typed resource URI.
-
-        Each matching template contributes the server's completions for its first placeholder.
-        """
+        """Return completions of a partly typed resource URI: the values of the variable that its end belongs to."""
         uris: list[str] = []
         for server, one in await self.list_templates():
-            start, _, rest = one.uri_template.partition("{")
-            argument, _, end = rest.partition("}")
-            if not argument or not prefix.startswith(start):
+            if (variable := find_open_variable(one.uri_template, prefix)) is None:
                 continue
             reference = ResourceTemplateReference(type="ref/resource", uri=one.uri_template)
-            result = await self.complete(server, reference, argument.lstrip("+/?&#"), prefix[len(start) :])
-            uris += [f"{start}{value}{end if '{' not in end else ''}" for value in result.completion.values]
+            try:
+                answer = await self.complete(server, reference, variable.name, variable.typed, variable.context)
+            except ChatError:  # of a server without completion; the others may have it
+                continue
+            uris += [variable.expand(value) for value in answer.completion.values]
         return uris
 
     async def subscribe(self, server: str, uri: str) -> None:

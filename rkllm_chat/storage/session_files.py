@@ -296,7 +296,7 @@ class SessionLog:
         record = entry.record
         if not _is_within_limits(line) and isinstance(record, Message) and record.result:
             # the model has read `text`; an oversized line could not be read back, so the rest of the result is dropped
-            result = replace(record.result, text=record.text, structured=None, arguments={})
+            result = replace(record.result, text=record.text, structured=None, user_text="", arguments={})
             line = _make_line(write_entry(replace(entry, record=replace(record, result=result))), self._redact)
         return line
 

@@ -25,12 +25,14 @@ from ..core.events import (
     TurnEnded,
 )
 from ..core.i18n import Words
+from ..core.messages import ToolResult
 from ..core.sanitize import sanitize_for_terminal, sanitize_line
 
 ANSWER_MARK = "◆ "
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 _MAX_LINE_LENGTH = 300
 _MAX_ARGUMENTS_LENGTH = 60
+_MAX_USER_LINES = 40
 GAP, _MIN_CELL = "  ", 16
 _RESOURCE_READ = ("", "read_resource", "completed")  # server, tool and status of its result
 
@@ -70,6 +72,8 @@ class EventPrinter:
                     self.end_line()
                 if line := describe_event(event, self._words):
                     self._write_line(line)
+                if isinstance(event, ToolFinished) and (lines := format_user_text(event.result, self._words)):
+                    self._write_lines(lines)
 
     def end_line(self) -> None:
         """End the current answer, so that the next output starts on a new line."""
@@ -126,6 +130,20 @@ def describe_event(event: Event, words: Words) -> str:
         case _:
             line = ""
     return sanitize_line(line)
+
+
+def format_user_text(result: ToolResult, words: Words) -> list[str]:
+    """Return what a server addresses to the user alone as sanitized lines below its name; of many, the first.
+
+    They are indented, so that none passes for a line of the program or of the model.
+    """
+    if not result.user_text:
+        return []
+    lines = sanitize_for_terminal(result.user_text).splitlines()
+    shown = [sanitize_line(words("terminal.user_text", server=result.server)), *lines[:_MAX_USER_LINES]]
+    if len(lines) > _MAX_USER_LINES:
+        shown.append(words("terminal.user_text_more", count=len(lines) - _MAX_USER_LINES))
+    return [shown[0], *(f"  {line}" for line in shown[1:])]
 
 
 def _progress_line(event: ToolProgress, words: Words) -> str:

@@ -26,7 +26,7 @@ from ..core.events import (
 from ..core.i18n import Words
 from ..core.messages import ToolResult
 from ..core.sanitize import sanitize_for_terminal, sanitize_line
-from .event_lines import ANSWER_MARK, DIM, PLAIN, describe_event, format_table, summarize_arguments
+from .event_lines import ANSWER_MARK, DIM, PLAIN, describe_event, format_table, format_user_text, summarize_arguments
 from .markdown import Growing
 from .markdown.cells import wrap_text
 from .screen import Screen
@@ -152,7 +152,10 @@ class EventView:
         elif isinstance(event, ToolFinished) and event.result.seconds:
             line = f"{line[:_MAX_RESULT_LENGTH]} {format_seconds(event.result.seconds)}"
         line = line if len(line) <= _MAX_RESULT_LENGTH + 20 else line[:_MAX_RESULT_LENGTH] + "…"
-        return [self.dim(part) for part in wrap_text(line, self._screen.width)] if line else []
+        lines = [self.dim(part) for part in wrap_text(line, self._screen.width)] if line else []
+        if isinstance(event, ToolFinished):
+            lines += format_user_text(event.result, self._words)
+        return lines
 
     def _add_answer(self, text: str) -> None:
         if self._thinking:

@@ -188,3 +188,10 @@ def test_a_default_with_invisible_characters_is_not_offered() -> None:
         {"to": {"type": "string", "default": "anna\u200b\U000e0041"}, "from": {"type": "string", "default": "Ken"}},
     )
     assert person.shown[2:] == ["to, optional: ", "from, optional: Ken"]
+
+
+def test_the_default_of_choices_is_shown_by_its_title_and_read_as_its_value() -> None:
+    person = Person(["North"])
+    field = {"type": "string", "oneOf": [{"const": "n", "title": "North"}], "default": "n"}
+    assert ask(person, {"x": field}, ("x",)).content == {"x": "n"}
+    assert person.shown[-1] == "x [North]: North"

@@ -58,7 +58,9 @@ def test_json_is_one_document_with_calls_and_usage(program: Run, script: Script)
     assert document["ok"] is True and seconds >= 0
     assert (result["text"], result["reason"], result["notices"]) == ("It is 42.", "answered", [])
     call = {"server": "board", "tool": "calculate", "arguments": {"expression": "6 * 7"}}
-    assert result["calls"] == [{**call, "status": "completed", "text": "6 * 7 = 42"}]
+    structured = {"expression": "6 * 7", "value": "42"}
+    outcome = {"status": "completed", "text": "6 * 7 = 42", "structured": structured, "user_text": ""}
+    assert result["calls"] == [{**call, **outcome}]
     usage = result["usage"]
     assert len(usage["model_calls"]) == 2
     for key in ("prompt_tokens", "reused_tokens", "prefilled_tokens", "generated_tokens", "prefill_s", "generate_s"):

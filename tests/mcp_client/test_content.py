@@ -78,6 +78,30 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+def addressed(words: str, audience: list[str] | None = None, priority: float | None = None) -> dict[str, Any]:
+    annotations = {"audience": audience, "priority": priority}
+    return {"type": "text", "text": words, "annotations": {key: one for key, one in annotations.items() if one}}
+
+
+ADDRESSED: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+    "one for each": (
+        [
+            addressed("to both", ["user", "assistant"]),
+            addressed("to the user", ["user"]),
+            addressed("to the model", ["assistant"]),
+        ],
+        "to both\nto the model",
+        "to the user",
+    ),
+    "the user alone": ([addressed("secret", ["user"])], "(the content is shown to the user alone)", "secret"),
+    "priorities": (
+        [addressed("trifle", priority=0.1), addressed("usual"), addressed("vital", priority=1.0), addressed("second")],
+        "vital\nusual\nsecond\ntrifle",
+        "",
+    ),
+}
+
+
 def make_gallery(answer: dict[str, Any]) -> MCPServer:
     """A server whose tool gives what is in `answer`, with 120 resources."""
     server = MCPServer("gallery")
@@ -106,6 +130,23 @@ def test_content_that_is_no_text_is_named_with_its_kind_and_size() -> None:
         return told
 
     assert asyncio.run(show_all()) == {name: wanted for name, (_, wanted) in ANSWERS.items()}
+
+
+def test_content_for_the_user_alone_is_not_read_by_the_model_and_the_most_important_comes_first() -> None:
+    shown: dict[str, Any] = {}
+
+    async def show_all() -> dict[str, tuple[str, str]]:
+        told = {}
+        async with Toolbox.from_servers({"gallery": make_gallery(shown)}) as box:
+            (tool,) = (one for one in box.tools if one.name == "show")
+            for name, (content, _, _) in ADDRESSED.items():
+                shown.clear()
+                shown.update(content=content)
+                result = await box.call(tool, {}, lambda *_: None)
+                told[name] = (result.text, result.user_text)
+        return told
+
+    assert asyncio.run(show_all()) == {name: (model, user) for name, (_, model, user) in ADDRESSED.items()}
 
 
 def test_all_resources_are_listed() -> None:

@@ -60,7 +60,8 @@ def _describe_result(result: ToolResult, words: Words) -> str:
     """Return a tool call with its full result."""
     name = f"{result.server}__{result.tool}" if result.server else result.tool
     arguments, status = summarize_arguments(result.arguments), words(f"export.{result.status}")
-    return f"{name} {arguments} {status} {format_seconds(result.seconds)}\n{result.text}"
+    texts = "\n".join(filter(None, (result.text, result.user_text)))
+    return f"{name} {arguments} {status} {format_seconds(result.seconds)}\n{texts}"
 
 
 def shorten_line(text: str) -> str:

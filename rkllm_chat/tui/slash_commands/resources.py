@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 @command("/resources", usage="[SERVER]")
 async def show_resources(app: App, argument: str) -> EventStream:
     """List resources and resource templates."""
+    from ...mcp_client.content import is_for_user
+
     servers = _servers_of(app)
     rows = [
         (
@@ -36,6 +38,7 @@ async def show_resources(app: App, argument: str) -> EventStream:
             str(resource.size or ""),
         )
         for server, resource in await servers.list_resources(argument or None)
+        if is_for_user(resource)
     ]
     rows += [
         (
@@ -46,6 +49,7 @@ async def show_resources(app: App, argument: str) -> EventStream:
             "",
         )
         for server, resource in await servers.list_templates(argument or None)
+        if is_for_user(resource)
     ]
     yield Table((), tuple(rows)) if rows else Notice(app.words("resources.none"))
 
@@ -100,7 +104,12 @@ async def _suggest_prompt(app: App, typed: str) -> Sequence[str]:
 
 @command("/prompt", usage="NAME [argument=value ...]", suggest=_suggest_prompt)
 async def send_prompt(app: App, argument: str) -> EventStream:
-    """Ask for missing arguments, show the rendered prompt and send it after confirmation."""
+    """Ask for missing arguments, show the rendered prompt and send it after confirmation.
+
+    All of it is shown, also what is addressed to the model alone: the user confirms it. Pictures are named, not sent.
+    """
+    from ...mcp_client.content import is_for_model
+
     try:
         name, *words = shlex.split(argument)
     except ValueError as error:
@@ -112,7 +121,11 @@ async def send_prompt(app: App, argument: str) -> EventStream:
         return
     answer = await _servers_of(app).get_prompt(server, prompt.name, values)
     yield Notice(app.words("prompts.using", name=prompt.name, server=server))
-    messages = [Message(message.role, neutralize(read_content(message.content))) for message in answer.messages]
+    messages = [
+        Message(message.role, neutralize(read_content(message.content)))
+        for message in answer.messages
+        if is_for_model(message.content)
+    ]
     yield Page(
         escape_visibly("\n".join(f"{message.role}: {read_content(message.content)}" for message in answer.messages))
     )
