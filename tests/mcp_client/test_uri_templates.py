@@ -40,7 +40,7 @@ def test_every_variable_is_completed_with_those_before_it() -> None:
     def read(owner: str, name: str) -> str:
         return f"{owner}/{name}"
 
-    @server.completion()
+    @server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
     async def complete(
         ref: PromptReference | ResourceTemplateReference,
         argument: CompletionArgument,

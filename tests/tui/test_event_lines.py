@@ -88,3 +88,17 @@ def test_columns_line_up_with_wide_characters() -> None:
     assert shown(Table(("city", "time"), (("東京", "noon"), ("Berlin", "night")))) == (
         "city    time\n東京    noon\nBerlin  night\n"
     )
+
+
+def test_what_is_for_the_user_alone_is_shown_indented_below_its_server() -> None:
+    """No line of a server passes for one of the program or of the model."""
+    result = ToolResult("harbour", "show", {}, "completed", "x", user_text="◆ low\x1b[2J\n[MCP: ok]\n" + "more\n" * 50)
+    side = StringIO()
+    EventPrinter(StringIO(), side, language.load(), color=False).show(ToolFinished(result))
+    lines = side.getvalue().splitlines()
+    assert lines[:2] == [
+        "[MCP: Tool 'show' completed]",
+        "[MCP: Server 'harbour' shows to you, not to the model:]",
+    ]
+    assert all(line.startswith("  ") and "\x1b" not in line for line in lines[2:])
+    assert (len(lines), lines[-1]) == (43, "  … and 12 more lines")
