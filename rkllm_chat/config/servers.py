@@ -72,6 +72,8 @@ class ServerConfig:
         sandbox: "auto" uses a sandbox where available, except for servers that ship with the program.
         write: Paths writable in the sandbox; None derives them from `args` and `env`.
         network: Network access in the sandbox; None grants it only to package runners.
+        roots: Folders that the server learns of as MCP roots, relative to the file; None selects those of its
+            arguments, else the start folder. In a file, false means none.
         tools_allow: Names of the tools to use; empty means all.
         tools_deny: Names of the tools to leave out.
         source: File that defines the server.
@@ -101,6 +103,7 @@ class ServerConfig:
     sandbox: SandboxMode = "auto"
     write: tuple[str, ...] | None = None
     network: bool | None = None
+    roots: tuple[str, ...] | None = None
     tools_allow: tuple[str, ...] = ()
     tools_deny: tuple[str, ...] = ()
     source: str = ""
@@ -208,6 +211,11 @@ def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.U
     if not isinstance(table, dict):
         raise ConfigError(f"{source}: {place} must be a table.", path=source)
     _check_depth(table, source, place)
+    if isinstance(table.get("roots"), bool):
+        if table["roots"]:
+            hint = "Name the folders, or leave the key out for those of the arguments."
+            raise ConfigError(f"{source}: {place}.roots must be a list of folders, or false.", hint, path=source)
+        table = {**table, "roots": []}
     values = decode_table(ServerConfig, table, source, place, SERVER_KEYS, is_expanded=False)
     if os.path.basename(values.get("command", "")) in PACKAGE_RUNNERS:
         values = {"connect_s": _RUNNER_CONNECT_S, **values}

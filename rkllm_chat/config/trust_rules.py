@@ -151,6 +151,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "sandbox": _ASKED,
         "write": _ASKED,
         "network": _ASKED,
+        "roots": _ASKED,
         "tools_allow": _ALLOWED,
         "tools_deny": _ALLOWED,
     },

@@ -25,6 +25,7 @@ from ..core.programs import PROGRAM_NAME
 from ..core.redact import MIN_NAMED_LENGTH, SECRET_NAME, contains_key, redact_keys
 from .process.launch import plan_start
 from .process.start import SANDBOX_VARIABLE
+from .roots import find_roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class ReviewedStart:
         if self.problem:
             return Reach(no_sandbox=str(self.problem), in_project=in_project)
         try:
-            sandbox = plan_start(self.expanded, (os.getcwd(),)).sandbox
+            sandbox = plan_start(self.expanded, find_roots(self.expanded)).sandbox
         except ChatError as error:
             self.problem = error
             return Reach(no_sandbox=error.message, in_project=in_project)

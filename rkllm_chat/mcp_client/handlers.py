@@ -6,7 +6,6 @@ A capability is declared only if there is a handler for it (MCP 2025-11-25, life
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..config.settings import ServerConfig
 from ..core.redact import Redactor
+from .roots import find_roots
 
 if TYPE_CHECKING:
     from mcp_types import (
@@ -89,7 +89,7 @@ class ClientHandlers:
     Attributes:
         sample: Answers a sampling request with the conversation's model; None means declined.
         elicit: Fills in a form or shows a URL.
-        roots: Folders to announce to every server as MCP roots.
+        roots: Folders to announce as MCP roots to every server that has no setting of its own.
         on_log: Called with server, level ("warning" and above) and text.
         on_change: Called with each change at a server.
         log_in: Called with server, URL to visit and reason. Returns the address where the visit ended, or "" to cancel.
@@ -100,7 +100,8 @@ class ClientHandlers:
         login_lock: Lock that keeps one login open at a time.
         check_start: Called with a server before each start; raises ConfigError if the user has not accepted it as it is
             now. What a link leads to may have changed since the last start.
-        default_root: Without `roots`, the folder to announce to a program on this machine whose arguments name none.
+        default_root: Without `roots`, the folder to announce to a program on this machine whose arguments name none,
+            unless it has much other content, as a home folder has. Without it, only a server's own setting counts.
     """
 
     sample: SampleHandler | None = None
@@ -117,13 +118,7 @@ class ClientHandlers:
     default_root: Path | None = None
 
     def find_roots(self, server: ServerConfig) -> tuple[Path, ...]:
-        """Return the folders to announce to a server as MCP roots.
-
-        Servers such as `server-filesystem` replace the folders of their arguments by the roots, so these folders are
-        announced.
-        """
-        if self.roots or self.default_root is None or not server.command:
+        """Return the folders to announce to a server as MCP roots (see `mcp_client.roots`)."""
+        if server.roots is None and (self.roots or self.default_root is None):
             return self.roots
-        base = Path(server.cwd).expanduser().absolute()
-        named = (os.path.normpath(base / argument) for argument in server.args)
-        return tuple(Path(path) for path in named if os.path.isdir(path)) or (self.default_root,)  # noqa: PTH112  # long names raise nothing
+        return tuple(map(Path, find_roots(server, str(self.default_root or ""))))

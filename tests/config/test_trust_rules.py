@@ -110,6 +110,7 @@ SERVER_VALUES: dict[str, tuple[dict[str, Any], Any]] = {
     "sandbox": (ENTRY, "off"),
     "write": (ENTRY, ["."]),
     "network": (ENTRY, True),
+    "roots": (ENTRY, ["notes"]),
     "tools_allow": (ENTRY, ["a"]),
     "tools_deny": (ENTRY, ["a"]),
 }

@@ -152,6 +152,8 @@ def _describe_server(server: ServerConfig) -> dict[str, Any]:
     """
     from urllib.parse import urlsplit
 
+    from ...mcp_client.roots import configured_roots
+
     url = server.url
     parts = urlsplit(url)
     transport = server.transport or ("stdio" if server.command else "websocket" if url[:2] == "ws" else "http")
@@ -165,6 +167,7 @@ def _describe_server(server: ServerConfig) -> dict[str, Any]:
         "sandbox": server.sandbox if server.command else None,
         "write": server.write,
         "network": server.network,
+        "roots": server.roots if server.roots is None else configured_roots(server),
         "sandbox_missing": _find_missing_sandbox(server),
         "enabled": server.enabled,
         "source": server.source,

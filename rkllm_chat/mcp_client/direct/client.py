@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...config.servers import ServerConfig
 from ...core.errors import ProtocolError, TimeLimitError
+from ..roots import find_roots
 from .jsonrpc_dialog import STATELESS_VERSION, JsonRpcDialog, UnsupportedByDirectClient
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class DirectClient:
         self.server, self.no_sandbox = server, no_sandbox
         self.phase_seconds: dict[str, float] = {}
         self.info: dict[str, Any] = {}
-        self._channel, self._dialog = channel, JsonRpcDialog(server.name)
+        self._channel, self._dialog = channel, JsonRpcDialog(server.name, find_roots(server))
         self._capabilities: dict[str, Any] | None = None
         self._is_open = False
         self._refusal: ProtocolError | None = None

@@ -5,12 +5,16 @@ Source: the MCP specification, revisions 2024-11-05 to 2025-11-25 (lifecycle) an
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ProtocolError
 from ...core.redact import truncate_at_word
 from ...core.version import __version__
 from ..answer_rules import explain_wrong_id, is_same_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _NEWEST_VERSION = "2025-11-25"
 STATELESS_VERSION = "2026-07-28"
@@ -35,6 +39,13 @@ class UnsupportedByDirectClient(Exception):  # noqa: N818 - not an error
 class JsonRpcDialog:
     """One session with a server.
 
+    Without a handshake (MCP 2026-07-28) no roots are announced: the server would ask for them by a result that requires
+    input.
+
+    Args:
+        server: The server's name.
+        roots: Absolute paths of the folders to announce.
+
     Attributes:
         server: The server's name.
         version: The negotiated protocol version, "" before.
@@ -43,8 +54,8 @@ class JsonRpcDialog:
             arrives soon.
     """
 
-    def __init__(self, server: str) -> None:
-        self.server = server
+    def __init__(self, server: str, roots: Sequence[str] = ()) -> None:
+        self.server, self._roots = server, roots
         self.version = ""
         self.response: dict[str, Any] | None = None
         self.doubtful_response: dict[str, Any] | None = None
@@ -76,8 +87,9 @@ class JsonRpcDialog:
 
     def make_initialize(self) -> dict[str, Any]:
         """Return the `initialize` request."""
+        capabilities: dict[str, Any] = {"roots": {}} if self._roots else {}
         return self.make_request(
-            "initialize", {"protocolVersion": _NEWEST_VERSION, "capabilities": {}, "clientInfo": _CLIENT_INFO}
+            "initialize", {"protocolVersion": _NEWEST_VERSION, "capabilities": capabilities, "clientInfo": _CLIENT_INFO}
         )
 
     def accept_initialize(self, result: dict[str, Any]) -> dict[str, Any]:
@@ -119,6 +131,8 @@ class JsonRpcDialog:
         reply: dict[str, Any] = {"jsonrpc": "2.0", "id": value["id"]}
         if value["method"] == "ping":
             return {**reply, "result": {}}
+        if value["method"] == "roots/list" and self._roots:
+            return {**reply, "result": {"roots": [_describe_root(path) for path in self._roots]}}
         return {**reply, "error": {"code": _METHOD_NOT_FOUND, "message": "This client does not support this method."}}
 
     def read_result(self, method: str) -> dict[str, Any]:
@@ -154,3 +168,9 @@ class JsonRpcDialog:
         number = f"error {code}" if isinstance(code, int) else "an error"
         text = f'Server "{self.server}" answered with {number}: {message}'
         return ProtocolError(text, server=self.server, method=method, code=code, data=error.get("data"))
+
+
+def _describe_root(path: str) -> dict[str, str]:
+    from urllib.parse import quote
+
+    return {"uri": f"file://{quote(path, errors='surrogateescape')}", "name": os.path.basename(path)}

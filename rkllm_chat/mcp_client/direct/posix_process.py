@@ -17,6 +17,7 @@ from ...core.errors import ConnectError
 from ..process.launch import plan_start
 from ..process.process_tree import ProcessTree
 from ..process.start import GUARD_SCRIPT, MARK_VARIABLE
+from ..roots import find_roots
 
 _GRACE_S = 1.0
 _POLL_S = 0.01
@@ -47,7 +48,7 @@ class PosixProcess(ProcessTree):
     """
 
     def __init__(self, server: ServerConfig) -> None:
-        start = plan_start(server)
+        start = plan_start(server, find_roots(server))
         self.sandbox = start.sandbox
         name, value = MARK_VARIABLE, os.urandom(8).hex()
         environment = {**start.environment, name: value}

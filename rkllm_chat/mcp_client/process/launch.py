@@ -12,6 +12,7 @@ from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.programs import PROGRAM_NAME, find_program, is_installed
 from ...core.run_module import run_module
+from ..roots import configured_roots
 from .start import SANDBOX_VARIABLE, StartPlan
 
 _SANDBOXING_COMMANDS = ("docker", "podman", "bwrap", "firejail", "flatpak", "srt")
@@ -26,8 +27,12 @@ def plan_start(server: ServerConfig, roots: Sequence[str] = ()) -> StartPlan:
         roots: Folders that the server learns of and may read.
 
     Raises:
-        ConnectError: Command, folder or required sandbox is missing.
+        ConnectError: Command, a folder or a required sandbox is missing.
     """
+    for root in configured_roots(server):
+        if not os.path.isdir(root):
+            text = f'Server "{server.name}": there is no folder {root}.'
+            raise ConnectError(text, "Correct its roots.", server=server.name, phase="start")
     start = StartPlan(find_command(server), find_working_folder(server), make_environment(os.environ, server.env))
     if wants_sandbox(server):
         from .sandbox import wrap_in_sandbox

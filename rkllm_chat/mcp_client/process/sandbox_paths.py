@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 from ...core.errors import ConnectError
 from ...core.programs import PACKAGE_RUNNERS, find_program, is_installed
+from ..roots import configured_roots, is_broad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ...config.settings import ServerConfig
 
 SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-_BROAD_FOLDERS = ("/", "/home", "/root", "/tmp", "/var", "/var/tmp", "/etc", "/opt", "/mnt", "/media", "/srv", "/snap")
 _EXCLUDED_PATHS = (*SYSTEM_PATHS, "/proc", "/dev", "/sys", "/run", "/var/run", "/boot", "/etc")
 _SCRIPT_SUFFIXES = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".sh", ".rb", ".pl", ".php", ".jar", ".lua")
 _PROJECT_FILES = ("pyproject.toml", "package.json", "deno.json", "setup.py")
@@ -52,7 +52,6 @@ class SandboxPaths:
         self.reads: set[str] = set()
         self.writes: set[str] = set()
         self._server, self._folder, self._home = server, folder, home
-        self._homes = {home, os.path.realpath(home)}
         self._path = server.env.get("PATH") or os.environ.get("PATH", os.defpath)
         self.runner = _find_runner(command[0])
         if not (self._is_broad(folder) or _is_excluded(folder)):
@@ -61,6 +60,8 @@ class SandboxPaths:
             self._add_word(word.partition("=")[2] if word.startswith("-") and "=" in word else word)
         for name, value in server.env.items():
             self._add_variable(name, value)
+        for root in configured_roots(server):
+            self._add_named(root)
         self._add_writable()
         for cache in PACKAGE_RUNNERS.get(self.runner, ()):
             self._add_cache(os.path.join(home, cache))
@@ -150,9 +151,7 @@ class SandboxPaths:
 
     def _is_broad(self, path: str) -> bool:
         """Tell whether a folder has much other content."""
-        names = {path, os.path.realpath(path)}
-        own = {*self._homes, *(f"{home}/.local" for home in self._homes)}
-        return not names.isdisjoint((*_BROAD_FOLDERS, *own)) or any(is_within(home, names) for home in self._homes)
+        return is_broad(path, self._home)
 
 
 def is_within(path: str, folders: Iterable[str]) -> bool:

@@ -1,0 +1,62 @@
+"""Which folders a server learns of as MCP roots (MCP 2025-11-25, client/roots).
+
+Servers such as `server-filesystem` replace the folders of their arguments by the roots, so these folders are announced.
+The start folder is announced to a server on this machine that names no folder, because the user has started the
+program there; but not a folder with much other content, such as the home folder.
+
+One-shot commands import this module before they start a server, so it imports only os.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..config.servers import ServerConfig
+
+BROAD_FOLDERS = ("/", "/home", "/root", "/tmp", "/var", "/var/tmp", "/etc", "/opt", "/mnt", "/media", "/srv", "/snap")
+"""Folders with much other content, apart from the home folder and those above it."""
+
+
+def find_roots(server: ServerConfig, start_folder: str | None = None) -> tuple[str, ...]:
+    """Return the folders to announce to a server: those of its setting `roots`, else of its arguments, else the start.
+
+    Args:
+        server: The server's configuration.
+        start_folder: The folder in which the program was started; by default the current one.
+    """
+    if server.roots is not None:
+        return configured_roots(server)
+    if not server.command:
+        return ()
+    base = os.path.abspath(os.path.expanduser(server.cwd))
+    named = (os.path.normpath(os.path.join(base, argument)) for argument in server.args)
+    start = os.path.abspath(start_folder or ".")
+    return tuple(path for path in named if os.path.isdir(path)) or (() if is_broad(start) else (start,))
+
+
+def configured_roots(server: ServerConfig) -> tuple[str, ...]:
+    """Return the folders of the setting `roots`; relative ones belong to the folder of the configuration file."""
+    base = os.path.abspath(os.path.dirname(server.source))
+    return tuple(os.path.normpath(os.path.join(base, os.path.expanduser(root))) for root in server.roots or ())
+
+
+def is_broad(path: str, home: str = "") -> bool:
+    """Tell whether a folder has much other content: the home folder, one above it, or one of the system's.
+
+    Args:
+        path: The folder.
+        home: The home folder; by default the user's.
+    """
+    home = home or os.path.normpath(os.environ.get("HOME") or "/nonexistent")
+    homes = {home, os.path.realpath(home)}
+    names = {path, os.path.realpath(path)}
+    own = {*homes, *(f"{one}/.local" for one in homes)}
+    return not names.isdisjoint((*BROAD_FOLDERS, *own)) or any(_is_within(one, names) for one in homes)
+
+
+def _is_within(path: str, folders: Iterable[str]) -> bool:
+    return any(path == one or path.startswith(f"{one}/") for one in folders)
