@@ -73,8 +73,11 @@ class SandboxPaths:
         self._add_program(program, _MAX_LINKS)
 
     def add_roots(self, roots: Iterable[str]) -> None:
-        """Make the folders that the server learns of readable."""
-        self.reads.update(one for one in map(os.path.abspath, roots) if os.path.isdir(one) and not self._is_broad(one))
+        """Make the folders that the server learns of readable, by the same rules as those that are named."""
+        for root in map(os.path.abspath, roots):
+            is_closed = self._is_broad(root) or _is_excluded(root) or self._is_inside_writable(root)
+            if os.path.isdir(root) and not is_closed:
+                self.reads.add(root)
 
     def _add_program(self, path: str, remaining: int) -> None:
         """Add a program with its installation folder, the targets of its links, and its interpreter."""
