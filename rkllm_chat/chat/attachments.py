@@ -43,18 +43,24 @@ async def send_message(app: App, line: str) -> AsyncGenerator[Event, None]:
     except ChatError as error:
         yield Notice(app.words("attach.failed", reason=error))
         return
+    for name in find_missing_files(line):
+        yield Notice(app.words("attach.missing", name=name))
+    async with aclosing(send_attached(app, unescape_mentions(line), fetched)) as events:
+        async for event in events:
+            yield event
+
+
+async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> AsyncGenerator[Event, None]:
+    """Run a turn with a text and attachments, and those that wait for the next message."""
     attached, app.attachments = [*app.attachments, *fetched], []
     for attachment in fetched:
         yield Notice(describe_attachment(app, attachment))
-    for name in _find_missing_files(line):
-        yield Notice(app.words("attach.missing", name=name))
     shown = _truncate_attachments(app, attached)
     for attachment, shortened in zip(attached, shown, strict=True):
         if shortened != attachment.text:
             size = len(shortened.encode("utf-8", errors="replace"))
             yield Notice(app.words("attach.shortened", name=attachment.name, kept=size, size=attachment.size))
-    text = _append_attachments(app, _ESCAPED_MENTION.sub("", line), attached, shown)
-    async with aclosing(Turn(app.chat).run(text)) as turn:
+    async with aclosing(Turn(app.chat).run(_append_attachments(app, text, attached, shown))) as turn:
         async for event in turn:
             yield event
 
@@ -104,7 +110,7 @@ def find_mentions(line: str) -> list[str]:
     return list(dict.fromkeys(filter(None, map(_read_mention, _MENTION.finditer(line)))))
 
 
-def _find_missing_files(line: str) -> list[str]:
+def find_missing_files(line: str) -> list[str]:
     """Return the mentions that look like files, and are none."""
     missing = (_name_of(match) for match in _MENTION.finditer(line) if not _read_mention(match))
     return [name for name in dict.fromkeys(missing) if _FILE_NAME.fullmatch(name) and not name.startswith("@")]
@@ -115,6 +121,11 @@ def escape_mentions(text: str, is_escaped: Callable[[int], bool]) -> str:
     return _MENTION.sub(
         lambda match: f"@{match[0]}" if is_escaped(match.start()) and _read_mention(match) else match[0], text
     )
+
+
+def unescape_mentions(line: str) -> str:
+    """Return a line with one @ where two stand for one that attaches nothing."""
+    return _ESCAPED_MENTION.sub("", line)
 
 
 def _read_mention(match: re.Match[str]) -> str:

@@ -30,6 +30,7 @@ from ..core.version import __version__
 from ..mcp_servers import BUNDLED
 from . import json_commands
 from .process_end import discard_unwritable_output, flush_output, is_output_broken, run_interface
+from .prompt_input import read_prompt
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
@@ -47,7 +48,6 @@ _EPILOG = (
 _COMMAND_MODULES = {"doctor": "doctor", "trust": "trust_command", "bench": "bench"}
 _PLAIN_TERMINALS = ("dumb", "unknown")
 _OUTPUT_FORMATS = ("text", "json", "stream-json")
-_MAX_PROMPT_BYTES = 16 << 20
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,7 +113,7 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
     """Load the settings and start the terminal chat or print mode."""
     _start_log(options, secrets)
     try:
-        (prompt, is_replaced), settings = _read_prompt(options.prompt), _load_settings(options)
+        prompt, settings = read_prompt(options.prompt), _load_settings(options)
     except ChatError as error:
         from . import print_mode
 
@@ -137,9 +137,9 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
         )
     from . import print_mode
 
-    return run_interface(
-        print_mode.run_prompt(settings, prompt, options.output_format, state_folder(), secrets, is_replaced, exposed)
-    )
+    output = print_mode.Output(options.output_format, options.quiet, options.no_stream)
+    limits = print_mode.Limits(options.timeout, options.max_cost_s)
+    return run_interface(print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, limits))
 
 
 def _diagnose(options: argparse.Namespace, arguments: Sequence[str]) -> str:
@@ -253,8 +253,16 @@ def _make_parser() -> _Parser:
     """Build the argument parser of the chat."""
     parser = _Parser(prog="rkllm-chat", description=_DESCRIPTION, epilog=_EPILOG)
     add = parser.add_argument
-    add("-p", "--prompt", metavar="TEXT", help="run one turn and exit; - reads the prompt from standard input")
+    prompt = (
+        "run one turn and exit; repeatable; - stands for standard input; a pipe is attached; @FILE, @URI attach too"
+    )
+    add("-p", "--prompt", metavar="TEXT", action="append", help=prompt)
     add("--output-format", choices=_OUTPUT_FORMATS, default="text", help="output format of -p (default: text)")
+    add("-q", "--quiet", action="store_true", help="with -p: print the answer and errors alone")
+    add("--no-stream", action="store_true", help="with -p: print the answer when it is complete")
+    add("--timeout", metavar="SECONDS", type=parse_seconds, help="with -p: end after this time, with exit code 7")
+    cost = "with -p: end before a prompt that would be evaluated later than this after the turn began, by its forecast"
+    add("--max-cost-s", metavar="SECONDS", type=parse_seconds, help=cost)
     model = "a .gguf or .rkllm file, or the URL of an OpenAI-compatible service (default: the bundled small model)"
     add("--model", metavar="PATH|URL", help=model)
     add("--backend", metavar="NAME", help="auto, rkllm, llama, openai or scripted (default: auto)")
@@ -326,6 +334,17 @@ def parse_integer(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+
+
+def parse_seconds(text: str) -> float:
+    """Parse a positive number of seconds, at most one day, for argparse."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, not {text!r}") from None
+    if not 0 < number <= 86_400:
+        raise argparse.ArgumentTypeError(f"must be above 0 and at most 86400, not {text}")
+    return number
 
 
 def parse_temperature(text: str) -> float:
@@ -414,30 +433,6 @@ def _choose_servers(settings: Settings, options: argparse.Namespace) -> Settings
                 f'There is no server "{name}".', f"Configured servers: {', '.join(names)}.", available=names
             )
     return replace(settings, servers=tuple(s for s in settings.servers if s.name in options.server))
-
-
-def _read_prompt(prompt_option: str | None) -> tuple[str | None, bool]:
-    """Read the prompt of a single turn from `-p`, or from standard input for `-p -` and pipes.
-
-    Returns:
-        The prompt, or None for an interactive chat; and whether bytes that are not UTF-8 were replaced in it.
-
-    Raises:
-        UsageError: The prompt is empty or larger than 16 MB. No more than that is read.
-    """
-    if prompt_option is None and sys.stdin is not None and sys.stdin.isatty():
-        return None, False
-    data = (prompt_option or "").encode("utf-8", errors="surrogateescape")  # restores the bytes of the command line
-    if prompt_option in (None, "-"):
-        data = sys.stdin.buffer.read(_MAX_PROMPT_BYTES + 1).strip() if sys.stdin is not None else b""
-    if len(data) > _MAX_PROMPT_BYTES:
-        raise UsageError(
-            f"The prompt is larger than {_MAX_PROMPT_BYTES >> 20} MB.", "Save it in a file that a tool can read."
-        )
-    text = data.decode("utf-8", errors="replace")
-    if not text.strip():
-        raise UsageError("The prompt is empty.", "Pass it with -p, or on standard input.")
-    return text, text.encode() != data
 
 
 def _use_color(refused: bool) -> bool:

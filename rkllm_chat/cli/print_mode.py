@@ -6,23 +6,26 @@ The user cannot be asked for approval here, so a call that the policy does not d
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from ..chat.app import App, open_app
-from ..chat.turn import Turn
+from ..chat.attachments import find_mentions, find_missing_files, read_attachment, send_attached, unescape_mentions
 from ..config.settings import Settings
-from ..core.errors import AuthError, ChatError
+from ..core.errors import AuthError, ChatError, TimeLimitError
 from ..core.events import (
     CallFound,
     CallUnreadable,
     Event,
     Notice,
+    Reading,
     Text,
     Thought,
     ToolFinished,
@@ -31,10 +34,11 @@ from ..core.events import (
     TurnEnded,
     Usage,
 )
-from ..core.messages import ToolResult
+from ..core.messages import Attachment, ToolResult
 from ..core.redact import Redactor
 from ..core.sanitize import sanitize_for_terminal, sanitize_json
 from ..tui.event_lines import EventPrinter
+from .prompt_input import FIRST_BYTE_S, Prompt
 
 _TYPE_NAMES: dict[type, str] = {
     Text: "text",
@@ -49,44 +53,121 @@ _TYPE_NAMES: dict[type, str] = {
 }
 
 
+@dataclass(frozen=True)
+class Output:
+    """How the turn is printed.
+
+    Attributes:
+        format: "text", "json" or "stream-json".
+        is_quiet: Whether the text format prints the answer alone, without the lines about tools and notices.
+        is_held: Whether the text format prints the answer when it is complete.
+    """
+
+    format: str = "text"
+    is_quiet: bool = False
+    is_held: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of the whole command; None for none.
+
+    Attributes:
+        timeout_s: Time from the start of the command to the end of the turn.
+        max_cost_s: Time from the start of the turn to the expected end of the evaluation of a prompt.
+    """
+
+    timeout_s: float | None = None
+    max_cost_s: float | None = None
+
+
+@dataclass
+class _Answer:
+    """What a turn has produced so far."""
+
+    text_parts: list[str] = field(default_factory=list[str])
+    results: list[ToolResult] = field(default_factory=list[ToolResult])
+    notices: list[str] = field(default_factory=list[str])
+    end: TurnEnded = field(default_factory=lambda: TurnEnded("answered"))
+
+    def add(self, event: Event) -> None:
+        """Add an event; text before a call is no part of the answer."""
+        match event:
+            case Text(part):
+                self.text_parts.append(part)
+            case CallFound() | CallUnreadable():
+                self.text_parts.clear()
+            case ToolFinished(result):
+                self.results.append(result)
+            case Notice(notice):
+                self.notices.append(notice)
+            case TurnEnded():
+                self.end = event
+            case _:
+                pass
+
+    def describe(self) -> dict[str, Any]:
+        """Return the text and the calls as JSON."""
+        return {"text": "".join(self.text_parts).strip(), "calls": [_describe_call(result) for result in self.results]}
+
+
 async def run_prompt(
     settings: Settings,
-    prompt: str,
-    output_format: str,
+    prompt: Prompt,
+    output: Output,
     state: Path,
     secrets: Redactor | None = None,
-    is_replaced: bool = False,
     exposed: Iterable[tuple[str, str]] = (),
+    limits: Limits = Limits(),
 ) -> int:
     """Run one turn and print its events.
 
     Args:
         settings: The settings of the conversation.
         prompt: The prompt.
-        output_format: "text", "json" or "stream-json".
+        output: How to print.
         state: Folder of the program's state (sessions, trust decisions).
         secrets: Hides secrets in what is printed.
-        is_replaced: Whether invalid UTF-8 was replaced in the prompt.
         exposed: `(path, key)` of secrets in configuration files that other users can read.
+        limits: Limits of time.
 
     Returns:
         The exit code.
     """
-    show = {"text": _show_text, "json": _show_json, "stream-json": _show_stream}[output_format]
-    try:
+    answer, redactor = _Answer(), secrets or Redactor()
+    show = {"text": _show_text, "json": _show_json, "stream-json": _show_stream}[output.format]
+
+    async def run() -> int:
         async with (
             open_app(settings, state, secrets=secrets) as app,
-            aclosing(_stream_events(app, prompt, is_replaced)) as events,
+            aclosing(_stream_events(app, prompt, limits)) as events,
         ):
             app.notices += [app.words("repl.exposed", path=path, entry=key) for path, key in exposed]
             _raise_login_error(app)
-            return await show(app, events)
-    except ChatError as error:
-        return print_error((secrets or Redactor()).redact_error(error), output_format)
+            return await show(app, _collect(answer, events), answer, output)
+
+    try:
+        return await asyncio.wait_for(run(), limits.timeout_s)
+    except asyncio.TimeoutError:
+        text = f"The turn was not finished within {limits.timeout_s:g} s."
+        error: ChatError = TimeLimitError(text, "Raise --timeout.", phase="turn", **answer.describe())
+    except TimeLimitError as failure:
+        error = failure
+        error.details.update(answer.describe())
+    except ChatError as failure:
+        error = failure
     except asyncio.CancelledError:
-        if output_format != "text":
+        if output.format != "text":
             _write_line({"ok": False, "error": {"type": "Interrupted", "message": "Interrupted.", "details": {}}})
         raise
+    return print_error(redactor.redact_error(error), output.format)
+
+
+async def _collect(answer: _Answer, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    """Pass events on, and add them to the answer."""
+    async for event in events:
+        answer.add(event)
+        yield event
 
 
 def _raise_login_error(app: App) -> None:
@@ -96,18 +177,21 @@ def _raise_login_error(app: App) -> None:
             raise error
 
 
-async def _stream_events(app: App, prompt: str, is_replaced: bool) -> AsyncGenerator[Event, None]:
-    """Yield the notices about the startup, then the events of the turn and the notices of its session."""
-    for path, name in app.settings.ignored:
-        yield Notice(app.words("trust.ignored", file=path, name=name))
-    for server in dict.fromkeys(tool.server for tool in app.chat.find_quarantined()):
-        yield Notice(app.words("servers.held", server=server))
-    if is_replaced:
-        yield Notice(app.words("ask.mended"))
-    for server, error in app.failures.items():
-        yield Notice(app.words("repl.failed", server=server, error=error))
-    async with aclosing(Turn(app.chat).run(prompt)) as turn:
+async def _stream_events(app: App, prompt: Prompt, limits: Limits) -> AsyncGenerator[Event, None]:
+    """Yield the notices about the startup, then the events of the turn and the notices of its session.
+
+    Raises:
+        ChatError: An attachment cannot be read, the turn failed, or a prompt is expected to cost too much.
+    """
+    for notice in _list_notices(app, prompt):
+        yield Notice(notice)
+    attached = await _read_attachments(app, prompt)
+    text = "\n\n".join(unescape_mentions(part.text) if part.is_typed else part.text for part in prompt.parts)
+    started_at = time.monotonic()
+    async with aclosing(send_attached(app, text, attached)) as turn:
         async for event in turn:
+            if isinstance(event, Reading) and limits.max_cost_s is not None:
+                _check_cost(event, time.monotonic() - started_at, limits.max_cost_s)
             while app.notices:
                 yield Notice(app.notices.pop(0))
             yield event
@@ -115,38 +199,65 @@ async def _stream_events(app: App, prompt: str, is_replaced: bool) -> AsyncGener
                 yield Notice(app.words("ask.declined", tool=event.result.tool))
 
 
-async def _show_text(app: App, events: AsyncIterator[Event]) -> int:
+def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
+    """Yield the notices about the startup and the prompt."""
+    for path, name in app.settings.ignored:
+        yield app.words("trust.ignored", file=path, name=name)
+    for server in dict.fromkeys(tool.server for tool in app.chat.find_quarantined()):
+        yield app.words("servers.held", server=server)
+    if prompt.is_replaced:
+        yield app.words("ask.mended")
+    if prompt.is_pipe_silent:
+        yield app.words("ask.silent", seconds=f"{FIRST_BYTE_S:g}")
+    for server, error in app.failures.items():
+        yield app.words("repl.failed", server=server, error=error)
+    for part in prompt.parts:
+        for name in find_missing_files(part.text) if part.is_typed else ():
+            yield app.words("attach.missing", name=name)
+
+
+async def _read_attachments(app: App, prompt: Prompt) -> list[Attachment]:
+    """Read what the command line mentions after @, and add the text of the pipe. Raises ChatError."""
+    names = [name for part in prompt.parts if part.is_typed for name in find_mentions(part.text)]
+    attached = [await read_attachment(app, name) for name in dict.fromkeys(names)]
+    if prompt.attached:
+        attached.append(Attachment("standard input", "text/plain", len(prompt.attached.encode()), prompt.attached))
+    return attached
+
+
+def _check_cost(event: Reading, passed_s: float, limit_s: float) -> None:
+    """Raise TimeLimitError if a prompt is expected to be evaluated too late; without a speed nothing is expected."""
+    remaining_s = (event.total - event.done) / event.tokens_per_s if event.tokens_per_s else 0.0
+    if passed_s + remaining_s > limit_s:
+        raise TimeLimitError(
+            f"The prompt has {event.total} tokens to evaluate; the model would be done {passed_s + remaining_s:.3g} s"
+            f" after the turn began, and --max-cost-s allows {limit_s:g}.",
+            "Raise --max-cost-s, shorten the prompt, or use fewer tools.",
+            phase="prompt",
+        )
+
+
+async def _show_text(app: App, events: AsyncIterator[Event], _answer: _Answer, output: Output) -> int:
     """Print the events as text and return the exit code."""
-    terminal = EventPrinter(sys.stdout, sys.stderr, app.words, color=False, mark="")
+    stdout = io.StringIO() if output.is_held else sys.stdout
+    terminal = EventPrinter(stdout, io.StringIO() if output.is_quiet else sys.stderr, app.words, color=False, mark="")
     last: Event | None = None
-    async for last in events:
-        terminal.show(last)
+    try:
+        async for last in events:
+            terminal.show(last)
+    finally:
+        if isinstance(stdout, io.StringIO):
+            sys.stdout.write(stdout.getvalue())
     return exit_code(last)
 
 
-async def _show_json(_app: App, events: AsyncIterator[Event]) -> int:
-    """Collect the events, print one JSON document and return the exit code."""
-    text_parts: list[str] = []
-    results: list[ToolResult] = []
-    notices: list[str] = []
-    end = TurnEnded("answered")
-    async for event in events:
-        match event:
-            case Text(part):
-                text_parts.append(part)
-            case CallFound() | CallUnreadable():
-                text_parts.clear()
-            case ToolFinished(result):
-                results.append(result)
-            case Notice(notice):
-                notices.append(notice)
-            case TurnEnded():
-                end = event
-            case _:
-                pass
-    calls = [_describe_call(result) for result in results]
-    answer = {"text": "".join(text_parts).strip(), "calls": calls, "reason": end.reason, "usage": _sum_usage(end.usage)}
-    _write_line({"ok": True, "result": {**answer, "notices": notices}})
+async def _show_json(_app: App, events: AsyncIterator[Event], answer: _Answer, _output: Output) -> int:
+    """Print one JSON document at the end and return the exit code."""
+    async for _ in events:
+        pass
+    end = answer.end
+    result = {**answer.describe(), "reason": end.reason, "usage": _sum_usage(end.usage), "notices": answer.notices}
+    _write_line({"ok": True, "result": result})
     return exit_code(end)
 
 
@@ -155,7 +266,7 @@ def _describe_call(result: ToolResult) -> dict[str, Any]:
     return {**asdict(result), "structured": result.structured if result.server else None}
 
 
-async def _show_stream(_app: App, events: AsyncIterator[Event]) -> int:
+async def _show_stream(_app: App, events: AsyncIterator[Event], _answer: _Answer, _output: Output) -> int:
     """Print each event as a JSON line and return the exit code."""
     event: Event | None = None
     async for event in events:

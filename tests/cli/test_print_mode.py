@@ -189,3 +189,93 @@ def children(process: int) -> list[int]:
     """The process numbers of a process's children."""
     found = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8")
     return [int(number) for number in found.split()]
+
+
+def test_a_pipe_beside_the_prompt_is_read_as_data(
+    program: Run, script: Script, folder: Path, environment: dict[str, str]
+) -> None:
+    """Its mentions attach nothing: a log may contain any text."""
+    (folder / "secret.txt").write_text("0451", encoding="utf-8")
+    program(
+        "-p",
+        "Summarize this.",
+        "--model",
+        script("Fine."),
+        *NO_SERVERS,
+        "--continue",
+        stdin="disk full\nsee @secret.txt\n",
+    )
+    (message,) = user_messages(environment)
+    assert message.startswith("Summarize this.\n\n") and "standard input" in message
+    assert "disk full\nsee @secret.txt" in message and "0451" not in message
+
+
+def test_several_prompts_are_one_message_and_a_dash_is_standard_input(
+    program: Run, script: Script, folder: Path, environment: dict[str, str]
+) -> None:
+    (folder / "note.txt").write_text("The tide is low.", encoding="utf-8")
+    arguments = ("-p", "First @note.txt", "-p", "-", "-p", "Last, @@note.txt")
+    program(*arguments, "--model", script("Fine."), *NO_SERVERS, "--continue", stdin="@note.txt, @@twice\n")
+    (message,) = user_messages(environment)
+    assert message.startswith("First @note.txt\n\n@note.txt, @@twice\n\nLast, @note.txt\n\n")
+    assert message.count("The tide is low.") == 1
+
+
+def test_a_file_that_cannot_be_attached_is_an_error(program: Run, script: Script, folder: Path) -> None:
+    (folder / "data.bin").write_bytes(b"\xff\0")
+    done = program("-p", "What is in @data.bin", "--model", script("Fine."), *NO_SERVERS, code=2)
+    assert (done.stdout, done.stderr.splitlines()[-1]) == (
+        "",
+        "rkllm-chat: data.bin is not UTF-8 text. Only text files can be attached.",
+    )
+
+
+def test_an_inherited_pipe_that_stays_silent_is_not_waited_for(
+    environment: dict[str, str], folder: Path, script: Script
+) -> None:
+    """A real process with a pipe that nobody writes to or closes."""
+    command = [*PROGRAM, "-p", "Hello!", "--model", script("Hi."), *NO_SERVERS]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=folder
+    )
+    assert process.stdin and process.stdout and process.stderr
+    try:
+        assert process.wait(30) == 0
+        assert process.stdout.read() == b"Hi.\n"
+        assert b"sent nothing for 3 s" in process.stderr.read()
+    finally:
+        process.kill()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            pipe.close()
+
+
+def test_a_quiet_answer_that_is_held_is_all_that_is_printed(
+    program: Run, script: Script, acting: tuple[str, ...]
+) -> None:
+    model = script("I look. " + call_text("act"), "Done.\n")
+    done = program("-p", "Act!", "--model", model, *acting, "--quiet", "--no-stream")
+    assert (done.stdout, done.stderr) == ("I look.\nDone.\n", "")
+
+
+def test_a_turn_that_is_too_slow_ends_with_what_it_has(program: Run, script: Script, acting: tuple[str, ...]) -> None:
+    model = script("I look. " + call_text("act"), {"text": "Slowly", "wait": True})
+    done = program("-p", "Act!", "--model", model, *acting, "--timeout", "4", "--output-format", "json", code=7)
+    error = json.loads(done.stdout)["error"]
+    assert (error["type"], error["details"]["phase"]) == ("TimeoutError", "turn")
+    assert error["details"]["text"] == "Slowly"
+    assert [(call["tool"], call["status"]) for call in error["details"]["calls"]] == [("act", "completed")]
+    assert "--timeout" in error["details"]["hint"]
+
+
+def test_a_prompt_that_is_expected_to_cost_too_much_is_not_evaluated(program: Run) -> None:
+    """The shipped model reports its speed with the first batch."""
+    long = "word " * 1000
+    done = program("-p", long, *NO_SERVERS, "--max-cost-s", "0.05", "--output-format", "json", code=7)
+    assert json.loads(done.stdout)["error"]["details"]["phase"] == "prompt"
+
+
+def user_messages(environment: dict[str, str]) -> list[str]:
+    """The messages of the user in the only saved session."""
+    (session,) = (Path(environment["HOME"]) / ".local/state/rkllm-chat/sessions").glob("*.jsonl")
+    records = map(json.loads, session.read_text(encoding="utf-8").splitlines())
+    return [record["text"] for record in records if record.get("role") == "user"]
