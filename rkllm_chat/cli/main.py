@@ -27,8 +27,8 @@ from ..core.redact import Redactor
 from ..core.sanitize import sanitize_for_terminal
 from ..core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams
 from ..core.version import __version__
-from ..mcp_servers import BUNDLED
 from . import json_commands
+from .commands import format_commands, split_command
 from .process_end import discard_unwritable_output, flush_output, is_output_broken, run_interface
 from .prompt_input import read_prompt
 
@@ -36,15 +36,6 @@ if TYPE_CHECKING:
     from ..config.settings import Settings
 
 _DESCRIPTION = "Chat with an on-device model that calls MCP tools."
-_EPILOG = (
-    f"Other commands: rkllm-chat serve NAME (runs a bundled MCP server: {', '.join(BUNDLED)}),"
-    " rkllm-chat new-server DEST (creates an MCP server project),"
-    " rkllm-chat trust NAME (approves a server of this folder),"
-    " rkllm-chat doctor (checks this machine and its configuration),"
-    " rkllm-chat bench (measures the speed of the model),"
-    f" and for scripts, each printing one JSON document: rkllm-chat {', '.join(json_commands.NAMES)}."
-    " See the README for details."
-)
 _COMMAND_MODULES = {"doctor": "doctor", "trust": "trust_command", "bench": "bench"}
 _PLAIN_TERMINALS = ("dumb", "unknown")
 _OUTPUT_FORMATS = ("text", "json", "stream-json")
@@ -82,14 +73,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     """Run the subcommand that the arguments name, or the chat."""
-    if module := _COMMAND_MODULES.get("".join(arguments[:1])):
-        code: int = import_module(f".{module}", __package__).main(arguments[1:])
-        return code
-    if arguments[:1] == ["new-server"]:
-        return _new_server(arguments[1:])
     if arguments and arguments[0] in json_commands.NAMES:
         json_commands.main(arguments)
-    return run_server(arguments[1:]) if arguments[:1] == ["serve"] else run_chat(arguments)
+    name, rest = split_command(arguments, _make_parser())
+    if name in json_commands.NAMES:
+        json_commands.main([name, *rest])
+    if module := _COMMAND_MODULES.get(name):
+        code: int = import_module(f".{module}", __package__).main(rest)
+        return code
+    return {"chat": run_chat, "serve": run_server, "new-server": _new_server}[name](rest)
 
 
 def run_chat(arguments: Sequence[str]) -> int:
@@ -251,7 +243,13 @@ def _trust_added_server(name: str) -> None:
 
 def _make_parser() -> _Parser:
     """Build the argument parser of the chat."""
-    parser = _Parser(prog="rkllm-chat", description=_DESCRIPTION, epilog=_EPILOG)
+    parser = _Parser(
+        prog="rkllm-chat",
+        usage="rkllm-chat [OPTIONS] [COMMAND ...]",
+        description=_DESCRIPTION,
+        epilog=format_commands(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add = parser.add_argument
     prompt = (
         "run one turn and exit; repeatable; - stands for standard input; a pipe is attached; @FILE, @URI attach too"
@@ -317,7 +315,8 @@ class _Parser(argparse.ArgumentParser):
         return " or ".join(dict.fromkeys(matches))
 
     def error(self, message: str) -> NoReturn:
-        super().error(sanitize_for_terminal(message))
+        """Print one line, which --help would only hide."""
+        self.exit(2, sanitize_for_terminal(f"{self.prog}: {message}\n"))
 
 
 def parse_positive(text: str) -> int:

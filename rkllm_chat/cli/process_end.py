@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import signal
@@ -16,6 +15,7 @@ def run_interface(interface: Coroutine[Any, Any, int]) -> int:
 
     SIGINT, SIGTERM and SIGHUP cancel it, so that it cleans up; the exit codes are then 130, 143 and 129.
     """
+    import asyncio  # takes longer than the rest of --help
 
     async def guarded() -> int:
         loop = asyncio.get_running_loop()

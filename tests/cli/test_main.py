@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
+from rkllm_chat.cli import json_commands
+from rkllm_chat.cli.commands import COMMANDS
 from rkllm_chat.cli.main import main
 from shell import Shell
 from stage import PROGRAM
@@ -97,3 +100,39 @@ def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[
         with pytest.raises(SystemExit):
             main([option, "many"])
         assert "number, not 'many'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("doctr",), 'There is no command "doctr". Did you mean doctor?'),
+        (("frobnicate",), 'There is no command "frobnicate". rkllm-chat --help lists the commands.'),
+        (("--no-servers", "frobnicate"), 'There is no command "frobnicate". rkllm-chat --help lists the commands.'),
+        (("--modle", "doctor"), "unrecognized arguments: --modle"),
+    ],
+    ids=["a typo", "unknown", "behind an option", "an unknown option before a command"],
+)
+def test_an_unknown_command_is_one_line(
+    arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(arguments)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    assert code == 2 and text in line
+
+
+def test_options_may_stand_before_the_command(program: Run, folder: Path) -> None:
+    (folder / "own.toml").write_text('[[servers]]\nname = "harbour"\nurl = "http://127.0.0.1:1/mcp"\n', "utf-8")
+    done = program("--config", "own.toml", "list-servers")
+    assert [server["name"] for server in json.loads(done.stdout)["result"]] == ["harbour"]
+    assert done.stdout == program("list-servers", "--config", "own.toml").stdout
+    assert program("help", "doctor").stdout == program("doctor", "--help").stdout
+
+
+def test_help_lists_every_command_with_a_line(program: Run) -> None:
+    listed = program("--help").stdout.partition("commands:")[2]
+    for name, summary in COMMANDS.items():
+        assert f"  {name:<16} {summary}\n" in listed
+    assert set(json_commands.NAMES) < set(COMMANDS)
