@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.llama.grammar_sampler import CallConstraint, read_vocabulary
 from rkllm_chat.calls.arguments import validate_arguments
 from rkllm_chat.calls.formats import select_formats
-from rkllm_chat.calls.grammar import GRAMMARS, CallGrammar, build_call_grammar
+from rkllm_chat.calls.grammar import GRAMMARS, CallGrammar, build_call_grammar, build_reply_grammar, require_call
 from rkllm_chat.calls.scanner import Scanner
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.turn import Turn
@@ -194,6 +195,10 @@ class Writing:
         logits = numpy.zeros(self.engine.n_vocab(), dtype=numpy.float32)
         return bool(self.guard.mask_logits(None, logits)[self.token(piece)] == 0)
 
+    def permits_end(self) -> bool:
+        logits = numpy.zeros(self.engine.n_vocab(), dtype=numpy.float32)
+        return bool(self.guard.mask_logits(None, logits)[self.engine.token_eos()] == 0)
+
 
 @pytest.fixture(scope="module")
 def matcher(shipped_model: Path) -> Matcher:
@@ -261,6 +266,60 @@ def test_the_marker_of_a_call_may_be_the_end_of_the_prompt(llama: LlamaBackend) 
     assert write(llama, asked("Hello!"), opened)[0][:5] in ("seven", "eight")
     other = CallGrammar("user\n", 'root ::= "seven" | "eight"')
     assert write(llama, asked("Hello!"), other)[0][:5] not in ("seven", "eight")
+
+
+def test_a_required_call_begins_the_reply_and_is_valid(llama: LlamaBackend) -> None:
+    assert GRAMMAR
+    assert "[TOOL_CALL]" not in write(llama, asked("Hello!"), GRAMMAR)[0]
+    reply = write(llama, asked("Hello!"), require_call(GRAMMAR))[0]
+    scanner = Scanner(select_formats("json"))
+    events = [*scanner.feed(reply), *scanner.close()]
+    assert isinstance(events[0], CallFound)
+    (tool,) = [tool for tool in TOOLS if tool.name == events[0].call.name]
+    validate_arguments(events[0].call.arguments, tool.schema)
+
+
+SHAPE = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 12}, "colour": {"enum": ["red", "blue"]}},
+    "required": ["name", "colour"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_reply_of_a_schema_is_valid_json_and_ends_with_it(llama: LlamaBackend, temperature: float) -> None:
+    wanted = Generation(temperature=temperature, seed=7, max_tokens=60)
+    free = write(llama, asked("Describe a ball."), None, wanted)[0]
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(free)
+    reply, usage = write(llama, asked("Describe a ball."), build_reply_grammar(SHAPE), wanted)
+    Draft202012Validator(SHAPE).validate(json.loads(reply))
+    assert not usage.hit_limit
+
+
+def test_a_reply_of_a_schema_begins_after_the_thought_that_the_prompt_opens(matcher: Matcher) -> None:
+    grammar = build_reply_grammar({"const": 7})
+    assert grammar
+    for thought in ("", "<think>\n\n</think>\n\n"):
+        closed = Writing(matcher, grammar, thought)
+        assert closed.permits("7") and not closed.permits("b")
+        closed.write("7")
+        assert closed.permits_end() and not closed.permits("7")
+    opened = Writing(matcher, grammar, "<think>\n")
+    assert opened.permits("b")
+    opened.write("b", *"</think>")
+    assert opened.permits("7") and not opened.permits("b") and not opened.permits_end()
+
+
+def nested(levels: int) -> dict[str, Any]:
+    return {"items": nested(levels - 1)} if levels else {"type": "null"}
+
+
+@pytest.mark.parametrize("schema", [{"enum": []}, {"const": {1, 2}}, nested(70)], ids=["no value", "no JSON", "deep"])
+def test_a_schema_without_a_usable_value_has_no_grammar_of_a_reply(schema: dict[str, Any]) -> None:
+    assert build_reply_grammar(schema) is None
+    assert build_reply_grammar(nested(8))
 
 
 @pytest.mark.parametrize("marks", [(), (f"x{CONTROL}",)])

@@ -11,13 +11,13 @@ from __future__ import annotations
 import ctypes
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...calls.grammar import CallGrammar
 from ...calls.grammar.gbnf import literal
-from ...calls.grammar.trigger import MarkerDetector
+from ...calls.grammar.trigger import MarkerDetector, find_open_thought
 from ...config.settings import Generation
 
 _FIRST_TESTED = 128
@@ -35,13 +35,13 @@ class Vocabulary:
         candidates: llama.cpp's array of all tokens (numpy).
         is_control: Which tokens are control tokens (numpy, one boolean a token).
         control_names: How those are written.
-        end_token: A token that ends a reply; -1 if there is none.
+        end_tokens: The tokens that end a reply.
     """
 
     candidates: Any
     is_control: Any
     control_names: Mapping[int, str]
-    end_token: int
+    end_tokens: Sequence[int]
 
 
 def read_vocabulary(engine: Any) -> Vocabulary:
@@ -58,7 +58,7 @@ def read_vocabulary(engine: Any) -> Vocabulary:
     )
     tokens = numpy.flatnonzero(is_control).tolist()
     names = {token: engine.detokenize([token], special=True).decode(errors="replace") for token in tokens}
-    return Vocabulary(candidates, is_control, names, ends[0] if ends else -1)
+    return Vocabulary(candidates, is_control, names, ends)
 
 
 class CallConstraint:
@@ -94,20 +94,26 @@ class CallConstraint:
         self._grammar = grammar
         self._generation = generation
         self._is_greedy = temperature == 0
-        self._watch = MarkerDetector(*grammar.rules)
+        self._rules = dict(grammar.rules)
         self._sampler: Any = None
         self._is_unwritten: Any = None
+        thought_end = find_open_thought(reply_prefix)
+        if grammar.opening and thought_end:
+            self._rules[thought_end] = grammar.opening
+        self._watch = MarkerDetector(*self._rules)
         self._watch.feed(reply_prefix)
         if opened:
-            self._open(self._grammar.rules[opened])
+            self._open(self._rules[opened])
+        elif grammar.opening and not thought_end:
+            self._open(grammar.opening)
 
     def add_token(self, token: int, text: str) -> None:
         """Record a generated token and its text, which may begin or end a call."""
         if self._sampler is None:
             marker = self._watch.feed(text)
             if marker:
-                self._open(f"{suffix_rule(marker)} {self._grammar.rules[marker]}", token)
-        elif self._accept(token) and self._is_complete():
+                self._open(f"{suffix_rule(marker)} {self._rules[marker]}", token)
+        elif self._accept(token) and not self._grammar.is_whole_reply and self._is_complete():
             self.close()
 
     def close(self) -> None:
@@ -160,8 +166,8 @@ class CallConstraint:
 
     def _is_complete(self) -> bool:
         """Return whether the call is complete: only then does the grammar allow the end of the reply."""
-        end = self._vocabulary().end_token
-        return end < 0 or bool(self._find_permitted([end], True)[0])
+        ends = self._vocabulary().end_tokens
+        return not ends or bool(self._find_permitted([ends[0]], True)[0])
 
     def _mask(self, logits: Any) -> Any:
         import numpy
@@ -219,6 +225,8 @@ class CallConstraint:
             marks = "\0".join(self._grammar.marks)
             written = [token for token, name in vocabulary.control_names.items() if name and name in marks]
             self._is_unwritten[written] = False
+            if self._grammar.is_whole_reply:
+                self._is_unwritten[vocabulary.end_tokens] = False
         cells = vocabulary.candidates[tokens]
         data = cells.ctypes.data_as(llama_cpp.llama_token_data_p)
         array = llama_cpp.llama_token_data_array(data, len(cells), -1, False)

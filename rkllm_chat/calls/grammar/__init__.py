@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,11 +19,11 @@ from ...core.messages import Tool
 from ..formats.tag_syntax import MINICPM5, QWEN, SEED
 from ..schema.resolve import BudgetExceededError
 from ..tool_names import shown_names
-from .gbnf import GrammarRules, one_literal_of, spaced
-from .json_values import GEMMA, JSON, JsonStyle, write_json
+from .gbnf import GAP, GrammarRules, literal, one_literal_of, spaced
+from .json_values import GEMMA, JSON, JsonRules, JsonStyle, write_json
 from .tagged_values import ArgumentTags
 
-__all__ = ["GRAMMARS", "CallGrammar", "CallLayout", "build_call_grammar"]
+__all__ = ["GRAMMARS", "CallGrammar", "CallLayout", "build_call_grammar", "build_reply_grammar", "require_call"]
 
 _MAX_LENGTH = 1024 * 1024
 _MAX_DEPTH = 64
@@ -32,29 +32,35 @@ _MAX_DEPTH = 64
 _ANY_OBJECT = {"type": "object", "additionalProperties": True}
 _log = logging.getLogger(__name__)
 
-_UNCONSTRAINED = "There is no grammar for the calls, which go unconstrained: %s."
+_UNCONSTRAINED = "There is no grammar; the reply is unconstrained: %s."
 
 
 @dataclass(frozen=True)
 class CallGrammar:
-    """The grammar of calls.
+    """The grammar of calls, or of a whole reply.
 
     Attributes:
-        trigger: The marker after which the grammar applies.
+        trigger: The marker after which the grammar applies; "" if there is none.
         gbnf: What may follow it up to the end of the call, from the rule `root` on, in GBNF (llama.cpp).
         inner_trigger: A marker that may come without the other one; "" if there is none. The rule `inner` follows it.
         marks: The fixed texts of a call. A control token that is part of one is such a text, not a control.
+        opening: Expression with which the reply must begin, after its thought if the prompt opens one; "" if it may
+            begin with anything.
+        is_whole_reply: Whether the reply ends with `opening`.
     """
 
     trigger: str
     gbnf: str
     inner_trigger: str = ""
     marks: tuple[str, ...] = ()
+    opening: str = ""
+    is_whole_reply: bool = False
 
     @property
     def rules(self) -> Mapping[str, str]:
         """The rule that applies after each marker."""
-        return {self.trigger: "root", **({self.inner_trigger: "inner"} if self.inner_trigger else {})}
+        rules = {self.trigger: "root", self.inner_trigger: "inner"}
+        return {marker: rule for marker, rule in rules.items() if marker}
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,49 @@ def build_call_grammar(tools: Iterable[Tool], format_name: str) -> CallGrammar |
     except (ValueError, TypeError, RecursionError) as error:
         _log.debug(_UNCONSTRAINED, repr(error))
         return None
+
+
+def require_call(grammar: CallGrammar) -> CallGrammar:
+    """Return the grammar of a reply that begins with a call."""
+    return replace(grammar, opening=f"{GAP} {literal(grammar.trigger)} root")
+
+
+def build_reply_grammar(schema: Mapping[str, Any]) -> CallGrammar | None:
+    """Return the grammar of a reply that is one JSON value.
+
+    Args:
+        schema: The schema of the value.
+
+    Returns:
+        None if no value is valid, or if the schema is too large or too deep.
+    """
+    if _is_deeper(schema, _MAX_DEPTH):
+        _log.debug(_UNCONSTRAINED, f"a schema is nested deeper than {_MAX_DEPTH} levels")
+        return None
+    try:
+        return _write_reply_grammar(json.dumps(schema))
+    except (ValueError, TypeError, RecursionError) as error:
+        _log.debug(_UNCONSTRAINED, repr(error))
+        return None
+
+
+@lru_cache(maxsize=8)
+def _write_reply_grammar(schema: str) -> CallGrammar | None:
+    """Return the grammar of a reply by its schema, given as JSON."""
+    rules = GrammarRules()
+    try:
+        values = JsonRules(rules, json.loads(schema), JSON)
+        value = values.write_value(values.root)
+    except BudgetExceededError as error:
+        _log.debug(_UNCONSTRAINED, repr(error))
+        return None
+    if value is None:
+        return None
+    gbnf = rules.write(value)
+    if len(gbnf) > _MAX_LENGTH:
+        _log.debug(_UNCONSTRAINED, f"it would have {len(gbnf)} characters")
+        return None
+    return CallGrammar("", gbnf, opening=f"{GAP} root", is_whole_reply=True)
 
 
 def _is_deeper(value: Any, most: int) -> bool:
