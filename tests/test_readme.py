@@ -53,7 +53,7 @@ def test_the_recorded_session_is_reproduced(environment: dict[str, str], folder:
     recorded = blocks("console")[0].splitlines()
     screen = Screen([], environment, folder)
     try:
-        screen.wait_for("lists the commands")
+        screen.wait_for("for commands, Ctrl+D to exit")
         if any("is still starting]" in line for line in screen.lines()):  # on a busy machine
             screen.wait_for("is connected]", 30)
         lines = screen.wait_for_prompt()

@@ -88,6 +88,11 @@ def indent_lines(text: str) -> list[str]:
     return [f"  {line}" for line in text.splitlines()]
 
 
+def describe_limit(rounds: int, words: Words) -> str:
+    """Return the question how to continue after `rounds` tool rounds."""
+    return words("question.onward", rounds=rounds, more=rounds * MORE_ROUNDS_FACTOR)
+
+
 def parse_continue_answer(answer: str, rounds: int) -> Continuation:
     """Return the decision for a value of CONTINUE_KEYS after `rounds` tool rounds."""
     match answer:

@@ -17,7 +17,7 @@ from ..core.i18n import Words
 from ..core.messages import Tool
 from ..core.protocols import Consent, Continuation
 from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_terminal, sanitize_line
-from .approval_prompt import CONSENT_KEYS, CONTINUE_KEYS, describe_call, parse_continue_answer
+from .approval_prompt import CONSENT_KEYS, CONTINUE_KEYS, describe_call, describe_limit, parse_continue_answer
 from .cost_preview import CostPreview
 from .event_view import EventView
 from .external_programs import has_desktop, open_page
@@ -147,7 +147,8 @@ class InteractiveFrontend:
 
     async def ask_to_continue(self, rounds: int) -> Continuation:
         """Ask how to continue after the limit of tool rounds."""
-        answer = await self._choose(CONTINUE_KEYS, "answer", "stop", self._words("question.onward", rounds=rounds))
+        question = describe_limit(rounds, self._words)
+        answer = await self._choose(CONTINUE_KEYS, "answer", "stop", question)
         return parse_continue_answer(answer, rounds)
 
     async def _choose(self, keys: Mapping[str, Any], default: str, leaving: str, question: str) -> Any:

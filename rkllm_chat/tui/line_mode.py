@@ -20,7 +20,7 @@ from ..core.i18n import Words
 from ..core.messages import Tool
 from ..core.protocols import Consent, Continuation
 from ..core.sanitize import escape_line_visibly
-from .approval_prompt import CONSENT_KEYS, CONTINUE_KEYS, describe_call, parse_continue_answer
+from .approval_prompt import CONSENT_KEYS, CONTINUE_KEYS, describe_call, describe_limit, parse_continue_answer
 from .event_lines import EventPrinter
 from .external_programs import has_desktop, open_page, start_program
 
@@ -104,7 +104,7 @@ class LineModeFrontend:
 
     async def ask_to_continue(self, rounds: int) -> Continuation:
         """Ask how to continue after the limit of tool rounds."""
-        answer = await self.ask_line(self._words("question.onward", rounds=rounds) + " ", "")
+        answer = await self.ask_line(describe_limit(rounds, self._words) + " ", "")
         return parse_continue_answer("stop" if answer is None else CONTINUE_KEYS.get(answer.lower(), "answer"), rounds)
 
     async def confirm(self, question: str) -> bool:

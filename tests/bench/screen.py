@@ -58,7 +58,7 @@ def first_prompt() -> list[Figure]:
             screen.wait_until(lambda seen=screen: seen.lines()[-1:] == [">"], "the prompt")  # type: ignore[misc]
             figures.append(Figure(f"first prompt, {name}: CPU", cpu_s(screen), "s", goal=Goal(0.5)))
             figures.append(Figure(f"first prompt, {name}: memory", resident_mb(screen), "MB", goal=Goal(60)))
-            screen.wait_for("lists the commands")
+            screen.wait_for("for commands, Ctrl+D to exit")
             figures.append(Figure(f"all is open, {name}: CPU", cpu_s(screen), "s"))
             figures.append(Figure(f"all is open, {name}: memory", resident_mb(screen), "MB"))
     return figures
@@ -67,7 +67,7 @@ def first_prompt() -> list[Figure]:
 def streamed_token() -> list[Figure]:
     """CPU and bytes of the terminal for each token of four characters that is shown while it streams."""
     with sit(["--model", "replies.json", "--no-servers"]) as screen:
-        screen.wait_for("lists the commands")
+        screen.wait_for("for commands, Ctrl+D to exit")
         before_s, before = cpu_s(screen), len(screen.bytes)
         screen.type("go\r")
         screen.wait_for("That was all.")
@@ -83,7 +83,7 @@ def streamed_token() -> list[Figure]:
 def typed_key() -> list[Figure]:
     """CPU for each key of a message behind a talk of 1,500 tokens, and the longest wait for one."""
     with sit(["--no-servers"]) as screen:
-        screen.wait_for("lists the commands", 60)
+        screen.wait_for("for commands, Ctrl+D to exit", 60)
         screen.type(f"\x1b[200~{'ship ' * 700}\x1b[201~\r")
         screen.wait_for("tok/s", 60)
         screen.wait_for_prompt()

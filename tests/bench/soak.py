@@ -179,7 +179,7 @@ def open_faulty_chat(modes: Sequence[str], faults: int) -> Iterator[FaultyChat]:
         arguments = ["--model", "replies.json", "--config", "servers.json", "--allow", "*", "--context", "16384"]
         screen = Screen(arguments, environment, folder, forks=False)
         try:
-            screen.wait_for("lists the commands", TURN_S)
+            screen.wait_for("for commands, Ctrl+D to exit", TURN_S)
             screen.wait_for_prompt(TURN_S)
             yield FaultyChat(screen, folder, modes)
         finally:

@@ -125,7 +125,7 @@ def test_the_model_command_shows_the_family_and_its_forms(open_screen: OpenScree
     script = json.dumps({"model": "Llama-3.2-3B-Instruct-f16.gguf", "replies": ["Hello."]})
     (folder / "replies.json").write_text(script, encoding="utf-8")
     screen = open_screen("--model", "replies.json", "--no-servers", size=(200, 30))
-    screen.wait_for("lists the commands")
+    screen.wait_for("for commands, Ctrl+D to exit")
     screen.wait_for_prompt()
     screen.type("/model\r")
     screen.wait_for("Family: llama3. Tool call format: json")
@@ -135,7 +135,7 @@ def test_the_model_command_shows_the_family_and_its_forms(open_screen: OpenScree
 def test_the_cost_of_tools_is_that_of_the_form_that_is_asked_for(open_screen: OpenScreen, folder: Path) -> None:
     def sum_of(form: str) -> str:
         screen = open_screen("--model", "replies.json", "--tool-format", form, size=(120, 40))
-        screen.wait_for("lists the commands")
+        screen.wait_for("for commands, Ctrl+D to exit")
         screen.wait_for_prompt()
         screen.type("/tools\r")
         return next(line for line in screen.wait_for("they cost") if "they cost" in line)

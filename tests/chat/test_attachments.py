@@ -79,8 +79,8 @@ def test_a_name_with_blanks_is_quoted_and_a_file_that_is_missing_is_named(folder
     (folder / "to buy.txt").write_text("rope", encoding="utf-8")
     events, prompt = send(folder, 'See @"to buy.txt", @nosuch.txt and ask @anna or mail@husum.example.')
     assert "rope" in prompt and "[Attached: to buy.txt] 4 bytes" in notices(events)
-    assert [line for line in notices(events) if "no file" in line] == [
-        "There is no file nosuch.txt; the text was sent as it is."
+    assert [line for line in notices(events) if "File not found" in line] == [
+        "File not found: nosuch.txt. The text was sent as typed."
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from itertools import groupby
 from pathlib import Path
 
@@ -86,7 +87,7 @@ def test_space_is_made_when_a_turn_ends_so_that_the_next_question_need_not_wait(
     turns = (take_turn(chat, f"question {number} " + "x" * 100) for number in range(12))
     number, (*_, notice, end) = next((number, events) for number, events in enumerate(turns) if notices(events))
     assert isinstance(notice, Notice) and isinstance(end, TurnEnded)
-    assert notice.text == chat.words("chat.forgot", turns=notice.text.partition("(")[2].partition(")")[0])
+    assert notice.text == chat.words("chat.forgot", turns=int(re.findall(r"\d+", notice.text)[0]))
     assert len(asked(chat)) == number + 1, "the prompt that was answered still had all of it"
     assert count_tokens(chat) <= compute_prompt_budget(chat) // 2
 

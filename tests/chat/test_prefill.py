@@ -54,13 +54,13 @@ def test_the_tools_are_prefilled_before_the_first_line_and_again_when_the_prompt
     assert read > 100
     screen.enter("Hello!", "◆ Hello!")
     wait_for_counts(harbour, 2)  # a command that comes before would stop it
-    screen.enter("/context cache", f"{read} tokens were prefilled while idle")
+    screen.enter("/context cache", f"{read} tokens were prefetched while idle")
     (first,) = costs(state)
     assert first.reused_tokens == read and first.prefilled_tokens < FEW
     row = rf"1 +{first.prompt_tokens} +{read} +{first.prefilled_tokens} "
     assert any(re.search(row, line) for line in screen.lines())
     assert wait_for_counts(harbour, 3)[1:] == [0, 0], "the turns were prefilled already"
-    screen.enter("/system You are a harbour master.", "is then prefilled again")
+    screen.enter("/system You are a harbour master.", "the prompt will be reprocessed")
     assert wait_for_counts(harbour, 4)[-1] > 100
     screen.type("Hello!\r")
     wait_for_counts(harbour, 5)
@@ -103,6 +103,6 @@ def test_leaving_during_a_prefill_does_not_wait(open_screen: Callable[..., Scree
     system = "You are a helpful assistant. " * 250  # 2,500 tokens of 4,096
     (folder / "mcp_config.toml").write_text(f'[chat]\ncontext_tokens = 4096\nsystem = "{system}"\n', encoding="utf-8")
     screen = open_screen(*LOG.split(), "--no-servers")
-    screen.wait_for("lists the commands", 30)
+    screen.wait_for("for commands, Ctrl+D to exit", 30)
     screen.leave()
     assert counts(folder) == [], "it was read to its end"

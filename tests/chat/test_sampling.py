@@ -59,7 +59,7 @@ def test_the_price_is_shown_before_anything_is_computed() -> None:
     reply, questions = sample(backend, ASKED, agrees=False)
     assert reply is None and backend.prompts == []
     assert questions == [
-        "Server 'harbour' requests a reply from the model to: Name a harbour. "
+        "Server 'harbour' requests a completion from your model: Name a harbour. "
         "(prompt: 8 tokens, about ? s; output: at most 5 tokens). Allow? [y/N] "
     ]
 

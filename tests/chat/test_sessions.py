@@ -55,10 +55,10 @@ def test_a_script_continues_the_newest_session(program: Run, script: Script, she
     model = ("--model", script("Hello."), *ALONE)
     first = program("-p", "one", "--continue", *model, "--output-format", "json")
     (notice,) = json.loads(first.stdout)["result"]["notices"]
-    assert notice.startswith("This folder has no saved session; a new one was started.")
+    assert notice.startswith("No saved session in this folder; started a new one.")
     second = program("-p", "two", "--continue", *model)
     (name,) = shelf.list_ids()
-    assert f"Session {name} was resumed (turns so far: 1). Last message: one" in second.stderr
+    assert f"Resumed session {name} (1 turn). Last message: one" in second.stderr
     program("-p", "three", "--resume", name[:9], *model)
     assert texts(shelf) == ["one", "Hello.", "two", "Hello.", "three", "Hello."]
     assert kinds(shelf) == ["setup", *["message", "message", "usage", "turn"] * 3]
@@ -75,7 +75,7 @@ def test_a_session_of_another_folder_is_not_continued(
     command = [*PROGRAM, "--continue", "--model", str(here / script("Hello.")), *ALONE, "-p"]
     assert run([*command, "here"], env=environment, cwd=here).returncode == 0
     (first,) = shelf.list_ids()
-    assert b"no saved session" in run([*command, "there"], env=environment, cwd=other).stderr
+    assert b"No saved session in this folder" in run([*command, "there"], env=environment, cwd=other).stderr
     assert texts(shelf, first) == ["here", "Hello."]
     (second,) = {*shelf.list_ids()} - {first}
     (shelf.path / f"{second}.jsonl").unlink()
@@ -95,7 +95,7 @@ def test_the_conversation_before_a_kill_is_restored(open_chat: OpenChat, shelf: 
     assert screen.wait_for_end() == -signal.SIGKILL
     assert texts(shelf) == ["hi", "Hello.", "a story"]
     again = open_chat("--no-servers --continue", "Hello again.")
-    again.wait_for("was resumed (turns so far: 2). Last message: a story")
+    again.wait_for("(2 turns). Last message: a story")
     lines = again.enter("hi again", "◆ Hello again.")
     assert lines[lines.index("> hi") :][:4] == ["> hi", "◆ Hello.", "> a story", "◆ …"]
     assert texts(shelf) == ["hi", "Hello.", "a story", "…", "hi again", "Hello again."]
@@ -114,7 +114,7 @@ def test_a_partial_answer_is_kept(open_chat: OpenChat, shelf: SessionDirectory) 
 
 def test_an_empty_session_leaves_no_file(open_chat: OpenChat, shelf: SessionDirectory) -> None:
     screen = open_chat("--no-servers", "Hello.")
-    screen.enter("/clear", "The conversation was cleared.")
+    screen.enter("/clear", "Conversation cleared.")
     screen.leave()
     assert not shelf.path.exists()
 
@@ -143,10 +143,8 @@ def test_sessions_are_listed_searched_left_and_resumed(open_chat: OpenChat, shel
     lines = screen.enter("/sessions METRES husum")
     shown = lines[lines.index("> /sessions METRES husum") :]
     assert [line.split()[0] for line in shown[2:] if line[0].isdigit()] == [first]
-    screen.enter("/sessions nowhere", "No session contains these words.")
-    screen.enter(
-        f"/resume {first[7:]}", f"Session {first} was resumed (turns so far: 1). Last message: How deep is Husum?"
-    )
+    screen.enter("/sessions nowhere", "No session contains those words.")
+    screen.enter(f"/resume {first[7:]}", f"Resumed session {first} (1 turn). Last message: How deep is Husum?")
     screen.enter("And Kiel?", "◆ Six.")
     assert texts(shelf, first) == ["How deep is Husum?", "Two metres.", "And Kiel?", "Six."]
     assert texts(shelf, second) == ["東京湾は？", "四メートル。"]
@@ -164,8 +162,8 @@ def test_a_conversation_is_exported_and_no_file_is_overwritten(
     (folder / "there.md").write_text("mine", encoding="utf-8")
     exports = {"": f"{name}.md", "html": f"{name}.html", "talk.json": "talk.json", "html my talk": "my talk"}
     for arguments, file in exports.items():
-        screen.enter(f"/export {arguments}".strip(), f"The conversation was exported to {file}")
-    screen.enter("/export there.md", "there.md cannot be written: File exists.")
+        screen.enter(f"/export {arguments}".strip(), f"Conversation exported to {file}")
+    screen.enter("/export there.md", "Cannot write there.md: File exists.")
     screen.enter("/export talk.pdf", "Unknown export format pdf.")
     assert "> How deep?\n\nTwo &lt;b>metres" in (folder / f"{name}.md").read_text("utf-8")
     for page in (folder / f"{name}.html", folder / "my talk"):
@@ -207,9 +205,10 @@ def test_another_model_and_other_tools_are_reported(program: Run, script: Script
     path.write_text(path.read_text("utf-8").replace('"model":"scripted"', '"model":"big.gguf"'), "utf-8")
     done = program("-p", "two", *model, "--config", "harbour.toml")
     assert "This session used the model big.gguf; the current model is scripted." in done.stderr
-    assert "The tools have changed since this session (+ added, - removed, ~ changed): +harbour__book, " in done.stderr
+    changed = "The tools have changed since this session was saved (+ added, - removed, ~ changed): +harbour__book, "
+    assert changed in done.stderr
     other = program("-p", "three", *model, "--config", "harbour.toml", "--system", "You are a pirate.")
-    assert "The system prompt has changed since this session." in other.stderr
+    assert "The system prompt has changed since this session was saved." in other.stderr
     assert "The tools" not in other.stderr
     assert kinds(shelf).count("setup") == 3
 
@@ -222,8 +221,8 @@ def test_damage_is_reported_and_the_conversation_continues(
     path = next(shelf.path.iterdir())
     path.write_bytes(b"\0\0\0 rubbish\n" + path.read_bytes() + b'{"kind":"mess')
     done = program("-p", "two", *model)
-    assert "1 lines of the session could not be read" in done.stderr
-    assert "is incomplete (13 bytes)" in done.stderr
+    assert "1 line of the session could not be read and was skipped." in done.stderr
+    assert "its incomplete last record (13 bytes) was moved aside" in done.stderr
     assert texts(shelf) == ["one", "Hello.", "two", "Hello."]
 
 
@@ -278,14 +277,14 @@ def test_an_edit_of_the_history_is_kept_by_a_resume(shelf: SessionDirectory) -> 
 def test_the_edits_of_commands_are_kept_by_a_resume(open_chat: OpenChat, shelf: SessionDirectory) -> None:
     screen = open_chat("--no-servers", "One. " * 20, "Two.", "Two again.", "Three.", "The first in short.")
     steps = {"first": "◆ One.", "second": "◆ Two.", "/retry": "◆ Two again.", "third": "◆ Three."}
-    for line, text in {**steps, "/undo": "Removed: third", "/compact": "were summarized"}.items():
+    for line, text in {**steps, "/undo": "Removed: third", "/compact": "2 messages summarized"}.items():
         screen.enter(line, text)
     screen.leave()
     again, notices = make_chat(["Four."]), list[str]()
     SessionManager(shelf, again, notices.append).open(shelf.list_ids()[0])
     summary = ["Summary of our talk so far: The first in short.", "I remember."]
     assert [message.text for message in again.history] == [*summary, "second", "Two again."]
-    assert any("turns so far: 2" in line for line in notices)
+    assert any("(2 turns)" in line for line in notices)
     replies = ["One. " * 20, "Two.", "Three."]
     assert [text for text in texts(shelf) if text in replies] == replies
 

@@ -328,6 +328,6 @@ def test_tools_and_context_show_the_catalogue_level_and_its_cost(tmp_path: Path)
             assert select_catalogue(app.chat).is_full
             table, notice = await show(app)
             assert table.head[4:] == ("tokens", "time", "description")
-            assert notice.text.startswith("2 of 200 tools are on; they cost ")
+            assert notice.text.startswith("2 of 200 tools are on: ")
 
     asyncio.run(play())

@@ -163,4 +163,4 @@ def test_without_a_home_the_chat_opens_with_one_notice(
 def test_doctor_reports_that_the_user_is_root(root: str, environment: dict[str, str], folder: Path) -> None:
     _, output, _ = start(environment, folder, "doctor", "--json", "--root", root)
     users = [(line["state"], line["value"]) for line in json.loads(output)["result"]["lines"] if line["name"] == "user"]
-    assert users == ([("look", "root")] if os.geteuid() == 0 and root == "/" else [])
+    assert users == ([("warn", "root")] if os.geteuid() == 0 and root == "/" else [])

@@ -135,7 +135,7 @@ ok    server harbour  remote, not contacted
 def test_an_old_driver_and_slow_governors_are_reported_with_advice(ask: Ask, program: Run) -> None:
     report = ask(TREES / "old_driver", "--model", OLD_MODEL)
     assert {name for name, line in report.items() if line[0] == "wrong"} == {"driver"}
-    assert {name: line[1] for name, line in report.items() if line[0] == "look"} == {
+    assert {name: line[1] for name, line in report.items() if line[0] == "warn"} == {
         "model": f"{OLD_MODEL}, 22 bytes, by its name rk3588 w8a8_g128",
         "tokenizer": "no tokenizer.json next to the model",
         "NPU": "300 MHz, rknpu_ondemand",
@@ -174,7 +174,7 @@ def test_rknpu_on_a_mainline_kernel_is_accepted(ask: Ask) -> None:
     assert report["buffers"][1] == "/dev/dma_heap/system: this user can read and write"
     assert report["pair"] == ("ok", "library 1.3.1, model of toolkit 1.3.1", "")
     speeds = [name for name in report if name in ("CPU", "DDR", "NPU")]
-    assert speeds == ["CPU", "DDR", "NPU"] == [name for name in states(report, "look") if name != "tokenizer"]
+    assert speeds == ["CPU", "DDR", "NPU"] == [name for name in states(report, "warn") if name != "tokenizer"]
 
 
 def test_a_container_without_the_devices_is_told_how_to_get_them(ask: Ask, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_container_without_the_devices_is_told_how_to_get_them(ask: Ask, tmp_p
     hidden = shutil.copytree(TREES / "container", tmp_path / "hidden")
     write(hidden, "proc/device-tree", None)
     state, value, advice = ask(hidden)["platform"]
-    assert (state, value) == ("look", "aarch64 in a container that does not show the chip")
+    assert (state, value) == ("warn", "aarch64 in a container that does not show the chip")
     assert "systempaths=unconfined" in advice
     write(hidden, ".dockerenv", None)
     assert ask(hidden)["platform"][0] == "ok"
@@ -455,23 +455,23 @@ def pair(library: str, model: str, state: str, value: str, toolkit: str = "") ->
 
 
 CHANGES = [
-    Change("platform", "look", "RK3568", {COMPATIBLE: b"radxa,rock3a\0rockchip,rk3568\0"}),
+    Change("platform", "warn", "RK3568", {COMPATIBLE: b"radxa,rock3a\0rockchip,rk3568\0"}),
     Change("driver", "", "", {COMPATIBLE: b"radxa,rock3a\0rockchip,rk3568\0"}),
     Change("kernel", "ok", "5.10.160", {RELEASE: "5.10.160-rockchip\n"}),
     Change("kernel", "ok", "7.0.3, with the driver rknpu", {RELEASE: "7.0.3\n"}),
-    Change("kernel", "look", "6.18.2", {RELEASE: "6.18.2\n", VERSION: None}),
+    Change("kernel", "warn", "6.18.2", {RELEASE: "6.18.2\n", VERSION: None}),
     Change("kernel", "wrong", "6.18.2", {RELEASE: "6.18.2\n", "sys/module/rocket/version": ""}),
-    Change("driver", "look", "rknpu 0.9.6, older than 0.9.8", {VERSION: "RKNPU driver: v0.9.6\n"}),
+    Change("driver", "warn", "rknpu 0.9.6, older than 0.9.8", {VERSION: "RKNPU driver: v0.9.6\n"}),
     Change("driver", "wrong", "rknpu 0.8.8, too old", {VERSION: "RKNPU driver: v0.8.8\n"}),
-    Change("driver", "look", "unknown: the driver reports the version 'rubbish'", {VERSION: "rubbish\n"}),
+    Change("driver", "warn", "unknown: the driver reports the version 'rubbish'", {VERSION: "rubbish\n"}),
     Change("driver", "ok", "rknpu 0.9.10", {VERSION: None, "proc/rknpu/version": "RKNPU driver: v0.9.10\n"}),
-    Change("driver", "look", "rknpu, ", {VERSION: None, "sys/bus/platform/drivers/RKNPU/uevent": ""}),
+    Change("driver", "warn", "rknpu, ", {VERSION: None, "sys/bus/platform/drivers/RKNPU/uevent": ""}),
     Change("driver", "wrong", "none", NO_DRIVER),
     Change("nodes", "wrong", "neither /dev/dri/renderD* nor /dev/rknpu", NO_DRIVER),
-    Change("NPU", "look", "the kernel", NO_DRIVER),
+    Change("NPU", "warn", "the kernel", NO_DRIVER),
     Change("nodes", "ok", "/dev/dri/renderD128, /dev/dri/renderD129, /dev/rknpu",
            {"sys/class/drm": None, "dev/rknpu": ""}),
-    Change("DDR", "look", "no /sys/class/devfreq/dmc", {"sys/class/devfreq/dmc": None}),
+    Change("DDR", "warn", "no /sys/class/devfreq/dmc", {"sys/class/devfreq/dmc": None}),
     Change("temperature", "ok", "bigcore0-thermal 46 °C", {"sys/class/thermal/thermal_zone6/temp": ""}),
     Change("library", "ok", f"/{LIBRARY}, release 1.3.0", {LIBRARY: "RKLLM SDK (version: 1.3.0 (2026-06-17))"}),
     Change("library", "wrong", f"/{LIBRARY}: release 9.9.9", {LIBRARY: "RKLLM SDK (version: 9.9.9 (2031-01-01))"}),
@@ -480,19 +480,19 @@ CHANGES = [
     Change("library", "ok", "/opt/librkllmrt.so, release 1.2.3", {LIBRARY: None, "opt/librkllmrt.so": SDK},
            '[rkllm]\nlibrary = "/opt"\n'),
     Change("library", "wrong", "/mnt does not exist", {}, '[rkllm]\nlibrary = "/mnt"\n'),
-    Change("libomp", "look", "libomp.so", {LIBRARY: f"{SDK}\0libomp.so\0"}),
-    Change("libomp", "look", "", {LIBRARY: f"{SDK}\0libomp.so\0", "usr/lib/libomp.so.5": ""}),
+    Change("libomp", "warn", "libomp.so", {LIBRARY: f"{SDK}\0libomp.so\0"}),
+    Change("libomp", "warn", "", {LIBRARY: f"{SDK}\0libomp.so\0", "usr/lib/libomp.so.5": ""}),
     Change("libomp", "", "", {LIBRARY: f"{SDK}\0libomp.so\0", "usr/lib/aarch64-linux-gnu/libomp.so": ""}),
     Change("library", "ok", f"/{LIBRARY}, release 1.2.3", {LIBRARY: ELF_64 + SDK.encode()}),
     Change("library", "wrong", f"/{LIBRARY} is a library for 32-bit ARM", {LIBRARY: ELF_32 + SDK.encode()}),
     Change("library", "wrong", f"/{LIBRARY} is a library for 64-bit x86", {LIBRARY: ELF_X86 + SDK.encode()}),
-    Change("libraries", "look", "/usr/local/lib/librkllmrt.so (1.3.0), /opt/rkllm/lib/librkllmrt.so (unknown release)",
+    Change("libraries", "warn", "/usr/local/lib/librkllmrt.so (1.3.0), /opt/rkllm/lib/librkllmrt.so (unknown release)",
            {"usr/local/lib/librkllmrt.so": SDK.replace("1.2.3", "1.3.0"), "opt/rkllm/lib/librkllmrt.so": "x"}),
     Change("libraries", "", "", {"usr/local/lib/librkllmrt.so": SDK}, f'[rkllm]\nlibrary = "/{LIBRARY}"\n'),
-    pair("1.3.0", "qwen3-rk3588.rkllm", "look", "library 1.3.0, model of toolkit 1.2.2: this library", "1.2.2"),
+    pair("1.3.0", "qwen3-rk3588.rkllm", "warn", "library 1.3.0, model of toolkit 1.2.2: this library", "1.2.2"),
     pair("1.3.1", "qwen3-rk3588.rkllm", "ok", "library 1.3.1, model of toolkit 1.3.0", "1.3.0"),
     pair("1.3.0", "qwen3-rk3588.rkllm", "", ""),
-    pair("1.2.3", "DeepSeek-R1-Distill-Qwen-1.5B.rkllm", "look", "library 1.2.3, model: this library writes only [PAD"),
+    pair("1.2.3", "DeepSeek-R1-Distill-Qwen-1.5B.rkllm", "warn", "library 1.2.3, model: this library writes only [PAD"),
     pair("1.2.2", "DeepSeek-R1-Distill-Qwen-1.5B.rkllm", "", ""),
     Change("engine", "ok", "llama.cpp, 4 threads on the big cores 4, 5, 6, 7", CAPACITIES),
     Change("engine", "wrong", "llama_library /opt/llama does not exist", {}, '[chat]\nllama_library = "/opt/llama"\n'),
@@ -508,22 +508,22 @@ CHANGES = [
     model("lfs.rkllm", "wrong", "Git LFS pointer", POINTER),
     model("page.rkllm", "wrong", "web page", b"\n<!DOCTYPE html><html>"),
     model("other.gguf", "wrong", r"b'PK\x03\x04'", b"PK\3\4"),
-    Change("model", "look", "tiny-tools.gguf, 6.2 MB"),
+    Change("model", "warn", "tiny-tools.gguf, 6.2 MB"),
     Change("model", "wrong", "none, but the NPU", config='[chat]\nbackend = "rkllm"\nmodel = ""\n'),
     Change("model", "ok", "replies.json: no file", config='[chat]\nmodel = "replies.json"\n'),
     Change("model", "ok", "https://host.example/v1: no file", config='[chat]\nmodel = "https://host.example/v1"\n'),
     Change("context", "", "", config='[chat]\nmodel = "replies.json"\n'),
     context(MODEL, 16384, "ok", "16384 tokens"),
     context(MODEL, 16416, "wrong", "16416 tokens requested"),
-    context(MODEL, 1000, "look", "1000 tokens requested"),
+    context(MODEL, 1000, "warn", "1000 tokens requested"),
     context("/m.gguf", 0, "ok", "the default; the model was trained on 40960"),
     context("/m.gguf", 8192, "ok", "8192 tokens requested; the model was trained on 40960"),
-    context("/m.gguf", 65536, "look", "65536 tokens requested, the model was trained on 40960"),
+    context("/m.gguf", 65536, "warn", "65536 tokens requested, the model was trained on 40960"),
     Change("memory", "ok", "14.7 GB free of 16.5 GB; the model needs about 1.5 GB", {"m.rkllm": GB}, model="/m.rkllm"),
-    Change("memory", "look", "needs about 15.5 GB", {"m.rkllm": 15 * GB}, model="/m.rkllm"),
+    Change("memory", "warn", "needs about 15.5 GB", {"m.rkllm": 15 * GB}, model="/m.rkllm"),
     Change("memory", "wrong", "needs about 20.5 GB", {"m.rkllm": 20 * GB}, model="/m.rkllm"),
     Change("domain", "", "", {"m.rkllm": 4 * GB}, model="/m.rkllm"),
-    Change("domain", "look", "", {"m.rkllm": 5 * GB}, model="/m.rkllm"),
+    Change("domain", "warn", "", {"m.rkllm": 5 * GB}, model="/m.rkllm"),
     some_model("template", "wrong", "unknown", '[rkllm]\ntemplate = "auto"'),
     some_model("template", "wrong", "named none", '[rkllm]\ntemplate = "none"'),
     some_model("template", "ok", "llama3, as set", '[rkllm]\ntemplate = "llama3"'),
@@ -553,7 +553,7 @@ def test_a_change_of_a_board_changes_its_line(change: Change, board: Path, ask: 
     state, value, advice = report.get(change.line, ("", "", ""))
     assert state == change.state and change.value in value
     is_explained = not value.startswith(("unknown: ", "the kernel does not show"))
-    assert bool(advice) == (state in ("look", "wrong") and is_explained)
+    assert bool(advice) == (state in ("warn", "wrong") and is_explained)
 
 
 WITHOUT_CAPABILITIES = """
@@ -577,7 +577,7 @@ def test_files_that_this_user_may_not_read_are_reported(board: Path, environment
     (board / VERSION).chmod(0)
     (board / NODE).chmod(0o440)
     report = ask_without_capabilities(board, environment)
-    assert report["driver"][:2] == ("look", f"/{VERSION}: this user cannot read it")
+    assert report["driver"][:2] == ("warn", f"/{VERSION}: this user cannot read it")
     assert report["driver"][2].endswith(f"sudo cat /{VERSION}")
     assert report["nodes"][0] == "wrong" and f"/{NODE}" in report["nodes"][1] and "usermod" in report["nodes"][2]
     assert "--fix-script" in report["nodes"][2]
@@ -616,7 +616,7 @@ def test_the_package_tokenizers_is_searched_on_this_machine(environment: dict[st
     without = parse_report(run_python("import sys; sys.modules['tokenizers'] = None", environment, *arguments).stdout)[
         "tokenizer"
     ]
-    assert without[0] == "look" and "not installed" in without[1] and "pip install tokenizers" in without[2]
+    assert without[0] == "warn" and "not installed" in without[1] and "pip install tokenizers" in without[2]
     environment["PYTHONPATH"] = str(tmp_path / "packages")
     installed = parse_report(run_python("", environment, *arguments).stdout)["tokenizer"]
     assert installed == ("ok", f"{tmp_path}/tokenizer.json, and the package tokenizers", "")
@@ -635,8 +635,8 @@ def test_without_llama_cpp_a_gguf_is_wrong_on_this_machine(environment: dict[str
 def test_an_empty_tree_is_reported_without_a_crash(tmp_path: Path, ask: Ask) -> None:
     report = ask(tmp_path)
     assert report["platform"][1] == "an unknown processor, no Rockchip NPU: models run on llama.cpp"
-    assert report["kernel"][:2] == ("look", "unknown: /proc/sys/kernel/osrelease: no such file")
-    assert report["memory"][:2] == ("look", "unknown: /proc/meminfo: no such file")
+    assert report["kernel"][:2] == ("warn", "unknown: /proc/sys/kernel/osrelease: no such file")
+    assert report["memory"][:2] == ("warn", "unknown: /proc/meminfo: no such file")
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
@@ -654,7 +654,7 @@ def test_a_folder_or_pipe_in_place_of_a_file_is_reported(kind: str, board: Path,
         text = (board / path).read_bytes()
         (board / path).unlink()
         (board / path).mkdir() if kind == "folder" else os.mkfifo(board / path)
-        assert ask(board)[name] == ("look", f"unknown: /{path}: not a regular file", ""), name
+        assert ask(board)[name] == ("warn", f"unknown: /{path}: not a regular file", ""), name
         (board / path).rmdir() if kind == "folder" else (board / path).unlink()
         (board / path).write_bytes(text)
 
@@ -667,7 +667,7 @@ def test_a_link_is_followed_only_within_the_tree(board: Path, ask: Ask, tmp_path
     (board / NPU).rename(board / "sys/devices/npu")
     (board / NPU).symlink_to("../../devices/npu")
     report = ask(board)
-    assert report["driver"][:2] == ("look", "rknpu, which does not show its version")
+    assert report["driver"][:2] == ("warn", "rknpu, which does not show its version")
     assert report["NPU"] == ("ok", "1000 MHz, performance", "")
 
 
@@ -681,7 +681,7 @@ def test_no_content_of_a_file_makes_a_check_fail(board: Path) -> None:
             path.write_bytes(data)
             seen = Board(board, settings, {"PATH": "/usr/bin"})
             lines = [line for name, check in CHECKS.items() for line in run_check(name, check, seen)]
-            assert {line.state for line in lines} <= {"ok", "look", "wrong"} and len(lines) >= 7, path
+            assert {line.state for line in lines} <= {"ok", "warn", "wrong"} and len(lines) >= 7, path
         path.write_bytes(whole)
 
 
@@ -711,7 +711,7 @@ def report(board: Path, program: Run, environment: dict[str, str], tmp_path: Pat
 
 
 def test_the_report_has_every_line_and_every_question(report: str) -> None:
-    rows = re.findall(r"^\| (ok|look|wrong) \| ([^|]*) \|", report, flags=re.MULTILINE)
+    rows = re.findall(r"^\| (ok|warn|wrong) \| ([^|]*) \|", report, flags=re.MULTILINE)
     assert [name for _, name in rows][:6] == ["configuration", "platform", "kernel", "driver", "nodes", "library"]
     assert ("wrong", "server notes") in rows and len(rows) == 19
     assert re.findall(r"^### \((.)\)", report, flags=re.MULTILINE) == list("abcdefghij") == list(QUESTIONS)

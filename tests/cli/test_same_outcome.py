@@ -116,7 +116,7 @@ def test_more_than_a_thousand_tools_are_said(shell: Shell, program: Run, script:
     shell.add_chaos("huge-crowd")
     assert len(shell.result("list-tools", "--server", "chaos")) == 1503
     turn = json.loads(program("-p", "hi", "--model", script("Hello."), "--output-format", "json").stdout)
-    assert turn["result"]["notices"] == ["[MCP: Server 'chaos' lists 1503 tools; the first 1000 are used]"]
+    assert turn["result"]["notices"] == ["[MCP: Server 'chaos' lists 1503 tools; only the first 1000 are used]"]
 
 
 # Transport -> a server that answers with 7 MB.

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "tests/cli/mcp_tool/server.py"
 TOOLS = [{"name": "get_tide", "inputSchema": {"type": "object"}}]
 ARGS = ("harbour.py", "harbour.tools", "harbour.record")
-START = "Start it now and in the future? [y/N]"
+START = "Start it and trust it from now on? [y/N]"
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_errors_of_commands_say_how_a_server_is_accepted(stranger: Path, program
     assert "rkllm-chat trust harbour" in done.stderr
     findings = json.loads(program("doctor", "--json").stdout)["result"]["lines"]
     [finding] = [finding for finding in findings if finding["name"] == "server harbour"]
-    assert (finding["state"], finding["value"]) == ("look", error["message"])
+    assert (finding["state"], finding["value"]) == ("warn", error["message"])
     tool = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool", "harbour__get_tide"]
     environment = {"HOME": str(stranger.parent / "home"), "PATH": "/usr/bin:/bin"}
     refused = fork_server.run(tool, cwd=stranger, env=environment)
@@ -170,7 +170,7 @@ def test_a_server_that_the_user_added_needs_no_question(
     screen.wait_for("Servers: made.")
     screen.wait_for_prompt()
     screen.type(f"/mcp add harbour -- {sys.executable} {' '.join(ARGS)}\r")
-    screen.wait_for("harbour  open  1 tools")
+    screen.wait_for("harbour  connected  1 tool")
     screen.wait_for_prompt()
     screen.type("\x04")
     assert screen.wait_for_end() == 0
@@ -212,7 +212,8 @@ args = ["-y", "some-server"]
     screen.wait_for_end_of_line(START)
     shown = screen.lines()
     assert shown[1:] == [
-        "mcp_config.toml in this folder defines the server odd, which you have not approved in its current form:",
+        "mcp_config.toml in this folder wants to start the MCP server odd,"
+        " which you have not approved (or which has changed):",
         f'  command = "{stranger}/run/it"',
         '  args = "-c" "sudo\\u202e x" "--all=/" "two words"',
         f'  cwd = "{stranger}/run"',
@@ -221,14 +222,14 @@ args = ["-y", "some-server"]
         "  ! its program is a file of this folder",
         "  ! it runs without a sandbox: it can read and change all your files and use the network",
         "  ! / contains all your files",
-        "  ! LD_PRELOAD controls which code programs load",
-        "  ! PATH controls which code programs load",
+        "  ! LD_PRELOAD can inject code into programs",
+        "  ! PATH can inject code into programs",
         "  You are not asked again when the contents of its programs and scripts change.",
         START,
     ]
     assert b"hidden-in-here" not in screen.bytes
     screen.type("n")
-    screen.wait_for("defines the server newest")
+    screen.wait_for("wants to start the MCP server newest")
     screen.wait_for("! it downloads a program whose version is not pinned")
 
 

@@ -36,7 +36,7 @@ from .chaos_http import serving
 OpenScreen = Callable[..., Screen]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-START = "Start it now and in the future? [y/N]"
+START = "Start it and trust it from now on? [y/N]"
 SERVER = Path(__file__).parents[1] / "cli/mcp_tool/server.py"
 TOOLS = [{"name": "get_tide", "inputSchema": {"type": "object"}}]
 SCRIPT = """
@@ -176,8 +176,8 @@ def test_values_are_shown_and_secrets_are_neither_shown_nor_stored(clone: Clone)
         'variables = "ACCESS_TOKEN=********"',
         'sandbox = "none: RKLLM_CHAT_SANDBOX=off"',
         f"! {UNSANDBOXED}",
-        "! PYTHONWARNINGS controls which code programs load",
-        "! SSH_ASKPASS controls which code programs load",
+        "! PYTHONWARNINGS can inject code into programs",
+        "! SSH_ASKPASS can inject code into programs",
         "! it gets the value of your variable ACCESS_TOKEN",
         "You are not asked again when the contents of its programs and scripts change.",
         START,
@@ -290,7 +290,7 @@ def test_long_values_do_not_scroll_the_rest_off_the_screen(clone: Clone) -> None
     screen = clone.open_screen("trust", "tide", size=(120, 24))
     screen.wait_for_end_of_line(START)
     shown = [line.strip() for line in screen.lines()]
-    assert "mcp.json in this folder defines the server tide" in " ".join(shown)
+    assert "mcp.json in this folder wants to start the MCP server tide" in " ".join(shown)
     summary = shown[shown.index("In short; the complete text is above:") :]
     assert any(line.startswith("command = ") for line in summary)
     assert any(re.fullmatch(r'args = "-c" "pass" "x+ \[… \d+ more characters …\] x+" "~"', line) for line in summary)
@@ -350,8 +350,8 @@ ROWS: dict[str, tuple[dict[str, Any], set[str]]] = {
             for name in ("npm_config_registry", "UV_INDEX_URL", "https_proxy")
         },
     ),
-    "loader": ({"command": "/bin/cat", "env": {"BROWSER": "./x"}}, {"BROWSER controls which code programs load"}),
-    "makefile": ({"command": "/bin/cat", "env": {"MAKEFILES": "./x"}}, {"MAKEFILES controls which code programs load"}),
+    "loader": ({"command": "/bin/cat", "env": {"BROWSER": "./x"}}, {"BROWSER can inject code into programs"}),
+    "makefile": ({"command": "/bin/cat", "env": {"MAKEFILES": "./x"}}, {"MAKEFILES can inject code into programs"}),
     "inside": ({"command": "./tool"}, set()),
     "own": ({"command": "./own"}, {"its program is a file of this folder"}),
     "claude": (
@@ -373,11 +373,11 @@ def test_what_is_notable_about_a_start_is_said(sandbox: str, clone: Clone) -> No
     for name in ROWS:
         screen.wait_until(lambda: screen.lines()[-1:] == [START], f"the question about {name}")
         screen.type("n\r")
-        screen.wait_for(f"defines the server {name},")
+        screen.wait_for(f"wants to start the MCP server {name},")
     assert screen.wait_for_end() == 1
     said: dict[str, set[str]] = {}
     for line in screen.lines():
-        if match := re.search(r"defines the server (\w+),", line):
+        if match := re.search(r"wants to start the MCP server (\w+),", line):
             said[match[1]] = set()
         elif line.startswith("  ! "):
             said[list(said)[-1]].add(line.removeprefix("  ! "))

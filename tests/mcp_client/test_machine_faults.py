@@ -56,7 +56,7 @@ def open_chat(clock: Clock, folder: Path, *arguments: str) -> Iterator[Screen]:
     """A chat at its prompt; it must end well when the block has ended."""
     screen = Screen([*arguments], clock.environment, folder)
     try:
-        screen.wait_for("lists the commands")
+        screen.wait_for("for commands, Ctrl+D to exit")
         screen.wait_for_prompt()
         yield screen
         screen.wait_for_prompt()

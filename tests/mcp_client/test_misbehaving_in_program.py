@@ -85,7 +85,7 @@ def test_the_program_leaves_within_three_seconds_whatever_its_servers_do(
     stuck = ("ignore-sigterm", "ignore-sigterm", "ignore-eof", "fork-child-and-stay", "ignore-sigterm")
     servers = [chaos(folder, mode, f"stuck{number}") for number, mode in enumerate(stuck)]
     screen = open_screen("--model", script("Hello."), "--config", write_config(folder, servers))
-    screen.wait_for("lists the commands")
+    screen.wait_for("for commands, Ctrl+D to exit")
     screen.wait_for_prompt()
     begun = time.monotonic()
     leave(screen)

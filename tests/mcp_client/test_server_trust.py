@@ -22,7 +22,7 @@ OpenScreen = Callable[..., Screen]
 Script = Callable[..., str]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-START = "Start it now and in the future? [y/N]"
+START = "Start it and trust it from now on? [y/N]"
 ACCEPT = "Approve the current tools of chaos? [y/N]"
 ADD = {"a": 1, "b": 2}
 
@@ -75,12 +75,12 @@ def leave(screen: Screen) -> None:
 def test_what_was_shown_is_what_is_started(answer: str, clone: Clone, script: Script) -> None:
     clone.write()
     screen = clone.open(script("Hello."))
-    screen.wait_for("defines the server chaos, which you have not approved in its current form:")
+    screen.wait_for("wants to start the MCP server chaos, which you have not approved (or which has changed):")
     screen.wait_for_end_of_line(START)
     assert clone.modes() == []
     clone.write("many-tools", beside=True)
     screen.type(answer)
-    screen.wait_for("lists the commands")
+    screen.wait_for("for commands, Ctrl+D to exit")
     leave(screen)
     assert clone.modes() == (["ok"] if answer == "y" else [])
     again = clone.open("replies.json")  # the other one was never accepted
@@ -188,7 +188,7 @@ def test_a_changed_tool_is_held_back_until_its_change_was_seen(clone: Clone, scr
     screen.wait_for("◆ 3.")
     assert clone.ran("add") == 1  # before the change it runs
     say(screen, "act")
-    screen.wait_for("Tools of server 'chaos' are new or have changed")
+    screen.wait_for("Server 'chaos' has new or changed tools")
     say(screen, "add again")
     screen.wait_for("◆ Not.")
     assert any("declined" in line and "add" in line for line in screen.lines())
@@ -231,7 +231,7 @@ def test_a_tool_that_changed_between_two_programs_is_held_back(
         program("list-tools", "--server", "chaos")
     done = program("-p", "add", "--model", script(call_text("add", **ADD), "So."), "--allow", "*")
     assert clone.ran("add") == (0 if is_held else 1)
-    assert ("Tools of server 'chaos' are new or have changed" in done.stderr) == is_held
+    assert ("Server 'chaos' has new or changed tools" in done.stderr) == is_held
     for more in ((), ("--no-check",)):
         called = program("call-tool", "chaos.add", "--args", json.dumps(ADD), *more, code=int(is_held))
         assert ("rkllm-chat trust chaos" in called.stdout) == is_held
@@ -274,7 +274,7 @@ def test_a_tool_that_claims_only_to_read_and_is_named_delete_is_asked_about(clon
     for answer, ran, reply in (("n", 0, "It was declined."), ("y", 1, "It was run.")):
         say(screen, "delete it")
         screen.wait_for_end_of_line("stop:")
-        assert count(screen, "its name suggests that it deletes") >= 1
+        assert count(screen, "may delete or overwrite data") >= 1
         assert clone.ran("delete_everything") == 0
         screen.type(answer)
         screen.wait_for(f"◆ {reply}")

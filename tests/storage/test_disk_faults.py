@@ -135,7 +135,7 @@ def test_a_line_that_the_input_history_cannot_keep_is_sent(
     (state / "history").mkdir()
     screen.enter("first", "◆ One.")
     lines = screen.enter("second", "◆ Two.")
-    assert sum("The input history is not available" in line for line in lines) == 1
+    assert sum("Input history is unavailable" in line for line in lines) == 1
     screen.type("\x1b[A")
     screen.wait_until(lambda: "> second" in screen.lines()[-3:], "the line from memory")
 

@@ -210,7 +210,7 @@ def test_the_page_has_the_talk_with_its_calls_folded() -> None:
     assert [kind for kind, _ in folds] == ["thought", "call completed", "call failed", "call failed"]
     assert "<strong>2.4 m</strong>" in page and "<h4>Head</h4>" in page and '<ol start="3">' in page
     assert '<html lang="en">' in page and "<title>How high is the tide? *really*</title>" in page
-    assert "The context is full: older turns are no longer sent to the model (1)." in tags.text
+    assert "The context is full: 1 older turn is no longer sent to the model." in tags.text
     assert "Stopped before it was finished." in tags.text
     cost = "Prefill 240 tokens (360 more were cached), generated 60 (10.0 per second). Time: model 9.0 s, tools 0.8 s."
     assert cost in tags.text
@@ -223,7 +223,7 @@ def test_the_charts_have_titles_and_lengths_in_proportion() -> None:
     assert [one for (one,) in told] == [
         ("Time per turn", "In 2 turns: prefill 3.0 s, generation 6.0 s, tools 0.8 s."),
         ("Context usage", "At most 320 of 4096 tokens (8 %)."),
-        ("Tool usage", "2 calls of 1 tools."),
+        ("Tool usage", "2 calls of 1 tool."),
     ]
     for one in pictures:
         name = re.findall(r'id="(\w+)-title"', one)[0]

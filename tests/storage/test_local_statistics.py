@@ -136,7 +136,7 @@ def test_an_interactive_chat_counts_until_the_counts_are_deleted(tmp_path: Path)
         assert app.chat.tool_usage.counts == {"box__tide": 1}
         assert json.loads((tmp_path / "served.json").read_text(encoding="utf-8")) == {"box__tide": 1}
         (notice,) = await collect(commands.run(app, "/tools forget"))
-        assert notice == Notice("The usage counts of 1 tools were reset.")
+        assert notice == Notice("Usage counts cleared for 1 tool.")
         assert app.chat.tool_usage.counts == {}
         assert not (tmp_path / "served.json").exists()
 

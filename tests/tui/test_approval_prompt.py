@@ -28,13 +28,13 @@ def test_a_call_is_shown_in_full() -> None:
         "    one",
         "    two",
         '  tags = ["x", "日本"]',
-        "  ! the server does not mark it as read-only",
+        "  ! not marked read-only by its server",
     ]
 
 
 @pytest.mark.parametrize("name", ["delete_file", "removeUser", "Overwrite"])
 def test_a_name_that_suggests_deletion_is_flagged_even_if_read_only(name: str) -> None:
-    flag = "  ! its name suggests that it deletes or overwrites data"
+    flag = "  ! may delete or overwrite data (judging by its name)"
     assert describe(Tool(name, server="disk", read_only=True)) == [f"disk wants to run {name}", flag]
     assert flag in describe(Tool(name, server="disk"))
     assert describe(Tool("list_files", server="disk", read_only=True)) == ["disk wants to run list_files"]
@@ -45,7 +45,7 @@ def test_a_name_that_suggests_deletion_is_flagged_even_if_read_only(name: str) -
 )
 def test_a_path_outside_the_folder_is_flagged(path: str) -> None:
     lines = describe(Tool("read", server="disk", read_only=True), files=[{"path": path}])
-    assert lines[-1] == f"  ! {path} is outside this folder"
+    assert lines[-1] == f"  ! {path} is outside the current folder"
 
 
 @pytest.mark.parametrize(
@@ -69,5 +69,5 @@ def test_hidden_characters_are_shown_in_every_part_of_a_call() -> None:
         "  text = ",
         r"    a\U000e0041",
         r"    b\u202e",
-        r"  ! /tmp/❤\ufe0f is outside this folder",
+        r"  ! /tmp/❤\ufe0f is outside the current folder",
     ]

@@ -149,7 +149,7 @@ def test_the_clipboard_gets_an_answer_only_on_request(open_chat: OpenChat) -> No
     screen = open_chat("--no-servers", f"Copied {LINES} 潮")
     screen.enter("hi", "Copied", "潮")
     assert COPIED.findall(screen.bytes) == []
-    screen.enter("/copy", "clipboard")
+    screen.enter("/copy", "Copied 929 characters")
     (copied,) = COPIED.findall(screen.bytes)
     assert base64.b64decode(copied).decode() == f"Copied {LINES} 潮"
     screen.leave()

@@ -59,7 +59,7 @@ def test_the_time_is_shown_once_measured_and_after_a_restart(open_chat: OpenChat
     screen.enter("", "tok/s")
     screen.say("And now?", "new, about")
     screen.type("\x03")
-    screen.enter("/context", "new, about", "tokens per second after")
+    screen.enter("/context", "new, about", "tokens/s at a context of")
     screen.leave()
     stored = json.loads((Path(environment["HOME"]) / ".local/state/rkllm-chat/measured.json").read_text("utf-8"))
     assert [len(sample) for sample in stored["read tiny-tools.gguf"]] == [3]

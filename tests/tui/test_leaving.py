@@ -163,7 +163,8 @@ def test_suspend_and_fg_restore_the_terminal_and_keep_the_servers(
     screen = Screen([], {**environment, "PS1": "shell: "}, folder, command=["bash", "--norc", "-i"])
     try:
         screen.wait_for("shell:")
-        screen.say(" ".join([*PROGRAM, "--model", model, servers, "--allow", "act"]) + "\r", "lists the commands")
+        command = " ".join([*PROGRAM, "--model", model, servers, "--allow", "act"])
+        screen.say(f"{command}\r", "for commands, Ctrl+D to exit")
         screen.wait_for_prompt()
         screen.enter("one", "◆ One.")
         screen.say("\x1a", "Stopped")

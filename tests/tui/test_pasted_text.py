@@ -93,10 +93,10 @@ def test_a_pasted_mention_attaches_nothing_and_reaches_the_model_as_it_is(chat: 
 @pytest.mark.parametrize(
     ("place", "name", "question"),
     [
-        ("home/.ssh/id_rsa", "~/.ssh/id_rsa", "id_rsa is a place of keys and passwords."),
+        ("home/.ssh/id_rsa", "~/.ssh/id_rsa", "id_rsa is a location of keys and passwords."),
         ("home/plan.txt", "~/plan.txt", "home/plan.txt is outside the current folder."),
         ("home/plan.txt", "link.txt", "home/plan.txt is outside the current folder."),
-        ("home/.ssh/key", "../home/.ssh/key", "key is a place of keys and passwords."),
+        ("home/.ssh/key", "../home/.ssh/key", "key is a location of keys and passwords."),
     ],
 )
 @pytest.mark.parametrize(("key", "shown"), [("\r", "Not sent: "), ("y", "[Attached: ")], ids=["no", "yes"])

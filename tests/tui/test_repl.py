@@ -32,7 +32,7 @@ def test_ctrl_c_clears_a_line_hints_and_then_leaves(open_chat: OpenChat) -> None
     screen.say("never sent", "never sent")
     screen.type("\x03")
     screen.wait_for_prompt()
-    screen.say("\x03", "Press Ctrl+C again to quit.")
+    screen.say("\x03", "Press Ctrl+C again to exit.")
     screen.wait_for_prompt()
     screen.type("\x03")
     assert screen.wait_for_end() == 0
@@ -75,7 +75,7 @@ def test_a_server_that_fails_after_the_first_prompt_is_reported_with_its_reason(
     screen = open_chat(options, "Hello.", size=(100, 40))
     screen.wait_for("[MCP: Server 'late' is still starting]")
     (folder / "go").unlink()
-    screen.wait_for("[MCP: Server 'late' could not be started: ")
+    screen.wait_for("[MCP: Server 'late' failed to start: ")
     screen.wait_for("/mcp restart late tries again]")
 
 
@@ -143,7 +143,9 @@ def test_a_server_asks_its_user_in_the_middle_of_a_call(open_chat: OpenChat) -> 
 def test_a_tool_that_cannot_be_called_is_shown_with_the_reason(open_chat: OpenChat, folder: Path) -> None:
     screen = open_chat(write_chaos(folder, chaos="old-task-no-tasks"), "Hello.")
     screen.enter(
-        "/mcp", "chaos  open  2 tools, MCP 2025-11-25", "'act' of server 'chaos' is hidden: it can only run as a task"
+        "/mcp",
+        "chaos  connected  2 tools, MCP 2025-11-25",
+        "'act' of server 'chaos' is hidden: it can only run as a task",
     )
 
 
@@ -159,14 +161,14 @@ def test_a_server_is_added_switched_off_and_on_and_removed(open_chat: OpenChat, 
     screen = open_chat("", "Hello.")
     screen.enter("/mcp remove board", "by hand")
     screen.enter(
-        f"/mcp add harbour -- {sys.executable} {Path(__file__).with_name('harbour.py')}", "harbour  open  5 tools"
+        f"/mcp add harbour -- {sys.executable} {Path(__file__).with_name('harbour.py')}", "harbour  connected  5 tools"
     )
     screen.enter("/mcp disable harbour", "harbour  off")
     screen.enter("/mcp enable harbour")
     lines = screen.enter("/tools only harbour", "5 of 16 tools are on")
     assert not any("configuration has changed" in line for line in lines), "the chat knows its own edit"
     assert 'name = "harbour"' in config.read_text(encoding="utf-8")
-    screen.enter("/mcp reload", "board    open", "harbour  open")
+    screen.enter("/mcp reload", "board    connected", "harbour  connected")
     screen.enter("/mcp remove harbour", "Server 'harbour' was removed from mcp_config.toml.")
     assert "harbour" not in config.read_text(encoding="utf-8")
     screen.enter("/mcp remove board", "Server 'board' was removed from mcp_config.toml.")
@@ -177,7 +179,7 @@ def test_the_configuration_is_read_again(open_chat: OpenChat, harbour: Path) -> 
     changed = config.read_text(encoding="utf-8").replace("harbour", "port", 1)
     screen = open_chat(HARBOUR, "Hello.", "Hello again.")
     config.write_text(f"{changed}[chat", encoding="utf-8")
-    screen.enter("hi", "The configuration has changed; /mcp reload", "◆ Hello.")
+    screen.enter("hi", "Configuration changed on disk. Run /mcp reload", "◆ Hello.")
     screen.enter("/mcp reload", "not valid TOML")
     config.write_text(changed, encoding="utf-8")
-    screen.enter("/mcp reload", "started or stopped: harbour, port", "port  open  5 tools")
+    screen.enter("/mcp reload", "started or stopped: harbour, port", "port  connected  5 tools")

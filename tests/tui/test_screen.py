@@ -144,9 +144,9 @@ def test_a_dumb_terminal_shows_lines_and_ctrl_c_stops_an_answer(open_chat: OpenC
 @pytest.mark.parametrize("key", [CTRL_C, ESC], ids=["Ctrl+C", "Esc"])
 def test_a_key_closes_an_open_menu_only(key: str, open_chat: OpenChat) -> None:
     screen = open_chat("--no-servers", "Hello.")
-    screen.say("/und", "removes the last turn")
+    screen.say("/und", "remove the last turn")
     screen.type(key)
-    screen.wait_until(lambda: not any("removes the last" in line for line in screen.lines()), "a closed menu")
+    screen.wait_until(lambda: not any("remove the last" in line for line in screen.lines()), "a closed menu")
     assert any(line.startswith("> /und") for line in screen.lines()) == (key == ESC)
     screen.say("\x15hi\r" if key == ESC else "hi\r", "◆ Hello.")
 
@@ -155,10 +155,10 @@ def test_a_key_closes_an_open_menu_only(key: str, open_chat: OpenChat) -> None:
 def test_the_prefill_of_a_long_prompt_can_be_stopped(open_chat: OpenChat) -> None:
     screen = open_chat("--no-servers --context 8192")
     screen.say(f"\x1b[200~{'word ' * 2200}\x1b[201~", "word word")
-    screen.say("\r", "prefill ")
+    screen.say("\r", "processing prompt ")
     screen.say(CTRL_C, "[Stopped]")
     screen.wait_for_prompt()
-    screen.enter("/clear", "The conversation was cleared.")
+    screen.enter("/clear", "Conversation cleared.")
     screen.say("Hello!\r", "◆ ")
 
 
@@ -167,7 +167,7 @@ def test_a_stopped_answer_can_be_copied(open_chat: OpenChat, folder: Path) -> No
     screen.say("a story\r", "◆ Once upon a time")
     screen.say(CTRL_C, "[Stopped]")
     screen.wait_for_prompt()
-    screen.enter("/copy", "16 characters were copied to the clipboard")
+    screen.enter("/copy", "Copied 16 characters (if your terminal supports OSC 52)")
     screen.enter("and then?", "◆ The end.")
     assert list(folder.iterdir()) == [folder / "replies.json"]
 

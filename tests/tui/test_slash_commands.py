@@ -32,7 +32,7 @@ def screen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Screen]:
     environment.pop("NO_COLOR", None)
     arguments = ["--model", "replies.json", *options, "--context", "1000000"]
     started = Screen(arguments, environment, folder, size=(100, 40))
-    started.wait_for("lists the commands")
+    started.wait_for("for commands, Ctrl+D to exit")
     yield started
     started.close()
 
@@ -90,7 +90,7 @@ BAD_LINES = {
     "/mcp frobnicate": 'Unknown action "frobnicate"',
     "/permissions allow": "required",
     "/permissions forget nosuch": 'no rule "nosuch"',
-    "/history": "No tool has been called yet",
+    "/history": "No tool calls yet",
     "/context cash": 'Unknown argument "cash"',
     "/tools off": "/tools off needs the tools",
     "/tools 3-99": "no tool 3-99; the tools are numbered 1 to 7",
@@ -110,7 +110,7 @@ def test_a_bad_line_gets_an_error_that_names_the_fault(screen: Screen) -> None:
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        *((line, "/help [COMMAND]: lists the commands") for line in ("/HELP help", "  /help help", "／help help")),
+        *((line, "/help [COMMAND]: list commands") for line in ("/HELP help", "  /help help", "／help help")),
         ("//etc is what?", SENT),
     ],
 )
@@ -189,7 +189,7 @@ def test_ctrl_d_in_a_message_of_several_lines_deletes(fresh: Screen) -> None:
 
 MENU = {
     "command": ("/prm", "/permissions"),
-    "description of a command": ("/und", "removes the last turn"),
+    "description of a command": ("/und", "remove the last turn"),
     "words of a command": ("/mcp re", "restart"),
     "servers": ("/mcp restart har", "harbour"),
     "tools": ("/mcp schema tid", "get_tide"),
@@ -211,7 +211,7 @@ def test_a_line_is_completed(typed: str, completion: str, fresh: Screen) -> None
     fresh.type(typed)
     fresh.wait_until(lambda: any(completion in line for line in fresh.lines()[1:-1]), f"{completion!r} in the menu")
     fresh.type("\t")
-    if completion.startswith(("/", "removes")):
+    if completion.startswith(("/", "remove ")):
         fresh.wait_until(lambda: "".join(fresh.lines()[:1]).startswith("> /"), "a command in the line")
     else:
         fresh.wait_until(lambda: "".join(fresh.lines()[:1]).endswith(completion), f"{completion!r} in the line")
@@ -224,9 +224,9 @@ def test_a_turn_is_removed_retried_and_copied(open_chat: OpenChat) -> None:
     screen.enter("/copy", "no answer yet")
     screen.enter("tell me", "◆ First.")
     screen.enter("/retry", "◆ Second.")
-    screen.enter("/copy", "7 characters were copied to the clipboard")
+    screen.enter("/copy", "Copied 7 characters (if your terminal supports OSC 52)")
     screen.enter("/undo", "Removed: tell me")
-    screen.enter("/system You are a pirate.", "from the next message on")
+    screen.enter("/system You are a pirate.", "Takes effect with the next message")
     screen.type("/system\r")
     screen.wait_until(lambda: "You are a pirate." in screen.lines(), "the system text")
     screen.enter("ahoy", "◆ Third.")
@@ -243,7 +243,7 @@ def test_older_messages_are_summarized_unless_that_is_stopped(open_chat: OpenCha
     long = "Twelve metres" + ", from bow to stern" * 6
     replies = (long, "Nine.", silent, "The Anna has 12 metres.", "Ten.")
     screen = open_chat("--no-servers", *replies, size=(80, 60))
-    screen.enter("/compact", "nothing to summarize")
+    screen.enter("/compact", "Nothing to summarize")
     screen.enter("how long is the Anna?", "◆ Twelve")
     screen.enter("and the Berta?", "◆ Nine")
     lines = screen.enter("/compact preview", "assistant: Twelve metres")
@@ -251,10 +251,10 @@ def test_older_messages_are_summarized_unless_that_is_stopped(open_chat: OpenCha
     screen.say("/compact\r", "… 1")
     screen.say("\x03", "[Stopped]")
     assert screen.enter("/context", "next message")[-5].startswith("tool results  ")
-    screen.enter("/compact", "2 messages were summarized: the prompt now has 27 tokens", "◆ The Anna has 12 metres.")
+    screen.enter("/compact", "2 messages summarized: the prompt now has 27 tokens", "◆ The Anna has 12 metres.")
     screen.enter("and the Carla?", "◆ Ten.")
     screen.enter("/undo 9", "number from 1 to 3")
-    screen.enter("/undo 2", "Removed: and the Carla?", "The summary was undone; 2 messages are back.")
+    screen.enter("/undo 2", "Removed: and the Carla?", "Summary undone; 2 messages restored.")
     assert any("how long is the Anna?" in line for line in screen.enter("/undo 2", "Removed: how long is the Anna?"))
     screen.enter("/undo", "no message yet")
 
@@ -272,12 +272,12 @@ def test_a_model_that_cannot_be_opened_replaces_none(open_chat: OpenChat, folder
 @pytest.mark.usefixtures("harbour")
 def test_a_server_is_shown_restarted_and_explained(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, "Nothing.", size=(90, 60))
-    screen.enter("/mcp", "harbour  open  5 tools, MCP 2025-06-18  harbour.toml")
+    screen.enter("/mcp", "harbour  connected  5 tools, MCP 2025-06-18  harbour.toml")
     screen.enter("/mcp disable harbour", "harbour  off")
     screen.enter("/mcp restart harbour", "is disabled")
     screen.enter("/mcp log harbour", "no log")
     lines = screen.enter("/mcp enable harbour")
-    assert sum(line.startswith("harbour  open  5 tools") for line in lines) == 2  # at the beginning, and again
+    assert sum(line.startswith("harbour  connected  5 tools") for line in lines) == 2  # at the beginning, and again
     lines = screen.enter("/mcp schema get_tide", '"type": "object"')
     assert "Tide height at a harbour." in lines
     screen.enter("/mcp reload", "reloaded. Servers started or stopped: -")
@@ -321,11 +321,11 @@ def test_tools_are_listed_with_their_cost_and_switched_on_and_off(open_chat: Ope
         return [row[0] for row in rows if row[0].isdecimal() and row[1] == "x"][-7:]
 
     screen = open_chat(HARBOUR, "Nothing.", size=(90, 11))
-    screen.enter("/tools", "7 of 7 tools are on; they cost 134 tokens")
+    screen.enter("/tools", "7 of 7 tools are on: 134 tokens in every prompt")
     assert on(screen) == list("1234567")
     screen.enter("/tools off 2-3,wait", "4 of 7 tools are on")
     assert on(screen) == list("1457")
-    screen.enter("/tools none", "0 of 7 tools are on; they cost 0 tokens")
+    screen.enter("/tools none", "0 of 7 tools are on: 0 tokens in every prompt")
     screen.enter("/tools only harbour", "5 of 7 tools")
     assert on(screen) == list("34567")
     clear(screen)

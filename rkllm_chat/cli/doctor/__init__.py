@@ -29,7 +29,7 @@ from .report import write_report
 
 _DESCRIPTION = "Check this machine, its model and its configuration. Only files are read; nothing is started."
 _EPILOG = "Exit codes: 0 no check failed, 1 a check failed, 2 usage error."
-_STATES: tuple[CheckState, ...] = ("ok", "look", "wrong")  # from the best to the worst
+_STATES: tuple[CheckState, ...] = ("ok", "warn", "wrong")  # from the best to the worst
 
 CHECKS: dict[str, Check] = {
     "configuration": model.check_configuration,

@@ -45,12 +45,12 @@ def check_nodes(board: Board) -> Iterator[Finding]:
     if not nodes:
         yield Finding("nodes", "wrong", "neither /dev/dri/renderD* nor /dev/rknpu", _advise_missing(board))
         return
-    for name, found, state in (("nodes", nodes, "wrong"), ("buffers", heaps, "look")):
+    for name, found, state in (("nodes", nodes, "wrong"), ("buffers", heaps, "warn")):
         refused = [node for node in found if not node.is_accessible]
         names = ", ".join(node.name for node in refused or found)
         if refused:
             value = f"{names}: this user cannot read and write"
-            yield Finding(name, "wrong" if state == "wrong" else "look", value, _advise_access(board, refused))
+            yield Finding(name, "wrong" if state == "wrong" else "warn", value, _advise_access(board, refused))
         elif found:
             yield Finding(name, "ok", f"{names}: this user can read and write")
 

@@ -17,7 +17,7 @@ from ...config.settings import Settings
 
 _MAX_READ_BYTES = 64 * 1024
 
-CheckState = Literal["ok", "look", "wrong"]
+CheckState = Literal["ok", "warn", "wrong"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Finding:
 
     Attributes:
         name: What was checked.
-        state: "ok", "look" (should be looked at) or "wrong".
+        state: "ok", "warn" (should be checked) or "wrong".
         value: What was found.
         advice: What to do; empty if nothing is to be done.
     """
@@ -119,19 +119,19 @@ Check = Callable[[Board], Iterable[Finding]]
 
 
 def run_check(name: str, check: Check, board: Board) -> list[Finding]:
-    """Run a check and return its lines; unreadable and unexpected files become a line of state "look"."""
+    """Run a check and return its lines; unreadable and unexpected files become a line of state "warn"."""
     lines: list[Finding] = []
     try:
         for line in check(board):
             lines.append(line)
     except PermissionError as error:
         path = board.unmap_path(Path(error.filename or "?"))
-        lines.append(Finding(name, "look", f"{path}: this user cannot read it", f"Root can: sudo cat {path}"))
+        lines.append(Finding(name, "warn", f"{path}: this user cannot read it", f"Root can: sudo cat {path}"))
     except OSError as error:
         path = board.unmap_path(Path(error.filename or "?"))
-        lines.append(Finding(name, "look", f"unknown: {path}: {error.strerror}"))
+        lines.append(Finding(name, "warn", f"unknown: {path}: {error.strerror}"))
     except (ValueError, OverflowError) as error:
-        lines.append(Finding(name, "look", f"unknown: {error}"))
+        lines.append(Finding(name, "warn", f"unknown: {error}"))
     return lines
 
 

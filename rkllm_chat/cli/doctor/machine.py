@@ -73,9 +73,9 @@ def check_platform(board: Board) -> Iterator[Finding]:
     elif chips:
         known = ", ".join(soc.name.upper() for soc in SOCS)
         advice = f"RKLLM supports {known}. On this chip, models run on the CPU with llama.cpp (.gguf files)."
-        yield Finding("platform", "look", f"{chips[0].upper()}: RKLLM does not support it", advice)
+        yield Finding("platform", "warn", f"{chips[0].upper()}: RKLLM does not support it", advice)
     elif is_container(board) and read_architecture(board) == "aarch64":
-        yield Finding("platform", "look", "aarch64 in a container that does not show the chip", CONTAINER_ADVICE)
+        yield Finding("platform", "warn", "aarch64 in a container that does not show the chip", CONTAINER_ADVICE)
     else:
         value = f"{read_architecture(board)}, no Rockchip NPU: models run on llama.cpp"
         yield Finding("platform", "ok", value)
@@ -85,7 +85,7 @@ def check_user(board: Board) -> Iterator[Finding]:
     """Warn if the program runs as root; skipped when the files of another machine are examined."""
     if board.is_this_machine and os.geteuid() == 0:
         advice = "Servers, tools and ! commands run as root. Use an ordinary user with access to the NPU instead."
-        yield Finding("user", "look", "root", advice)
+        yield Finding("user", "warn", "root", advice)
 
 
 def check_kernel(board: Board) -> Iterator[Finding]:
@@ -102,7 +102,7 @@ def check_kernel(board: Board) -> Iterator[Finding]:
         yield Finding("kernel", "ok", f"{release}, with the driver rknpu")  # DKMS, reported with kernel 7.0
     else:
         advice = "RKLLM needs the driver rknpu: use the vendor's kernel 5.10 or 6.1, or build rknpu by DKMS."
-        yield Finding("kernel", "look", release, advice)
+        yield Finding("kernel", "warn", release, advice)
 
 
 def check_driver(board: Board) -> Iterator[Finding]:
@@ -117,7 +117,7 @@ def check_driver(board: Board) -> Iterator[Finding]:
             yield Finding("driver", "wrong", "none", advice)
         elif isinstance(error, FileNotFoundError):
             advice = "The kernel logs it at boot: sudo dmesg | grep -i rknpu"
-            yield Finding("driver", "look", "rknpu, which does not show its version", advice)
+            yield Finding("driver", "warn", "rknpu, which does not show its version", advice)
         else:
             raise
         return
@@ -131,7 +131,7 @@ def check_driver(board: Board) -> Iterator[Finding]:
     advice = "The manual asks for 0.9.8. The driver is part of the kernel: update the kernel or the image."
     too_old = version < _MINIMUM_DRIVER
     value = f"rknpu {match[0]}, {'too old' if too_old else 'older than 0.9.8'}"
-    yield Finding("driver", "wrong" if too_old else "look", value, advice)
+    yield Finding("driver", "wrong" if too_old else "warn", value, advice)
 
 
 def check_npu(board: Board) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ def check_npu(board: Board) -> Iterator[Finding]:
     if folders:
         yield _frequency_line("NPU", board, folders[0])
     else:
-        yield Finding("NPU", "look", "the kernel does not show its frequency")
+        yield Finding("NPU", "warn", "the kernel does not show its frequency")
 
 
 def check_ddr(board: Board) -> Iterator[Finding]:
@@ -157,7 +157,7 @@ def check_ddr(board: Board) -> Iterator[Finding]:
             "Boards with a fixed memory frequency have not reached the published speeds. Update the firmware: on a"
             " ROCK 5B+ that raised 9.0 to 14.3 tokens per second."
         )
-        yield Finding("DDR", "look", f"no /{DDR_PATH}: this firmware does not scale the memory", advice)
+        yield Finding("DDR", "warn", f"no /{DDR_PATH}: this firmware does not scale the memory", advice)
 
 
 def _frequency_line(name: str, board: Board, folder: Path) -> Finding:
@@ -168,7 +168,7 @@ def _frequency_line(name: str, board: Board, folder: Path) -> Finding:
     if is_at_full_speed(governor, int(current), steps):
         return Finding(name, "ok", value)
     return Finding(
-        name, "look", value, f"{_GOVERNOR_ADVICE} echo performance | sudo tee {board.unmap_path(folder)}/governor"
+        name, "warn", value, f"{_GOVERNOR_ADVICE} echo performance | sudo tee {board.unmap_path(folder)}/governor"
     )
 
 
@@ -222,14 +222,14 @@ def check_cpus(board: Board) -> Iterator[Finding]:
     if any(not clock.is_fast for clock in clocks):
         yield Finding(
             "CPU",
-            "look",
+            "warn",
             values,
             f"{_CPU_PRICE} {_GOVERNOR_ADVICE} echo performance | sudo tee /{_CPU_POLICIES}/scaling_governor",
         )
     elif values:
         yield Finding("CPU", "ok", values)
     else:
-        yield Finding("CPU", "look", "the kernel does not show its frequencies")
+        yield Finding("CPU", "warn", "the kernel does not show its frequencies")
 
 
 @dataclass(frozen=True)
@@ -272,14 +272,14 @@ def check_temperature(board: Board) -> Iterator[Finding]:
         zones[kind] = max(celsius, zones.get(kind, celsius))
     if not zones:
         if find_soc(board):
-            yield Finding("temperature", "look", "the kernel shows no temperature")
+            yield Finding("temperature", "warn", "the kernel shows no temperature")
         return
     hottest = max(zones, key=lambda zone: zones[zone])
     shown = dict.fromkeys([*(zone for zone in zones if "npu" in zone), hottest])
     value = ", ".join(f"{zone} {zones[zone]:.0f} °C" for zone in shown)
     if zones[hottest] >= _HOT_CELSIUS:
         yield Finding(
-            "temperature", "look", value, "A hot chip is throttled: improve the cooling (heat sink, fan) or pause."
+            "temperature", "warn", value, "A hot chip is throttled: improve the cooling (heat sink, fan) or pause."
         )
     else:
         yield Finding("temperature", "ok", value)

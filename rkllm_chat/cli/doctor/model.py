@@ -55,12 +55,12 @@ def check_configuration(board: Board) -> Iterator[Finding]:
         yield Finding("configuration", "ok", ", ".join(board.config_files) or "no file, default settings")
         for path, key in board.settings.ignored:
             advice = "A folder's file cannot set it: write it to ~/.config/rkllm-chat/config.toml, or pass --config."
-            yield Finding("configuration", "look", f"{path}: {key} is ignored", advice)
+            yield Finding("configuration", "warn", f"{path}: {key} is ignored", advice)
         for path in board.config_files if board.is_this_machine else ():
             for key in find_exposed_secrets(path):
                 advice = f"Use an environment variable as ${{NAME}}, or restrict access: chmod 600 {path}"
                 yield Finding(
-                    "configuration", "look", f"{path} contains a secret that other users can read: {key}", advice
+                    "configuration", "warn", f"{path} contains a secret that other users can read: {key}", advice
                 )
 
 
@@ -82,7 +82,7 @@ def check_library(board: Board) -> Iterator[Finding]:
         yield Finding("library", "ok", f"{board.unmap_path(library)}, release {release}")
     elif assumed := LAYOUT_OF_RELEASE.get(board.settings.rkllm.layout):
         text = f"{board.unmap_path(library)}: release {release or 'unknown'}, used with layout {assumed} as configured"
-        yield Finding("library", "look", text, "It is not verified that this release has this layout.")
+        yield Finding("library", "warn", text, "It is not verified that this release has this layout.")
     else:
         problem = f"release {release} is not supported" if release else "its release cannot be determined"
         advice = (
@@ -92,7 +92,7 @@ def check_library(board: Board) -> Iterator[Finding]:
     if _names_libomp(library) and not _find_libomp(board, library):
         advice = f"If it fails to load, copy libomp.so of an aarch64 cross toolchain next to {LIBRARY_NAME}."
         yield Finding(
-            "libomp", "look", f"{LIBRARY_NAME} refers to libomp.so, which is not in the usual folders", advice
+            "libomp", "warn", f"{LIBRARY_NAME} refers to libomp.so, which is not in the usual folders", advice
         )
 
 
@@ -107,7 +107,7 @@ def check_other_libraries(board: Board) -> Iterator[Finding]:
     if others:
         names = ", ".join(f"{board.unmap_path(path)} ({read_release(path) or 'unknown release'})" for path in others)
         advice = "The first one is used. Remove the others, or set [rkllm] library, so that none is taken by mistake."
-        yield Finding("libraries", "look", f"also installed: {names}", advice)
+        yield Finding("libraries", "warn", f"also installed: {names}", advice)
 
 
 # ELF class and machine (elf.h) -> architecture, as the kernel and the vendor's folders name it.
@@ -208,7 +208,7 @@ def check_model(board: Board) -> Iterator[Finding]:
         yield _npu_model_line(board, model, size)
     elif not board.settings.model and find_soc(board):
         advice = "To use the NPU, select a .rkllm file: --model PATH, or model in [chat]."
-        yield Finding("model", "look", f"{size}: the bundled small model, which runs on the CPU", advice)
+        yield Finding("model", "warn", f"{size}: the bundled small model, which runs on the CPU", advice)
     else:
         yield Finding("model", "ok", size)
     if not model.is_for_npu:
@@ -274,7 +274,7 @@ def _npu_model_line(board: Board, model: _ModelFile, size: str) -> Finding:
         advice = (
             "Groups are slower on this chip: about half (g128) to four fifths (g512) of the published speed of w8a8."
         )
-        return Finding("model", "look", size, advice)
+        return Finding("model", "warn", size, advice)
     return Finding("model", "ok", size)
 
 
@@ -327,7 +327,7 @@ def check_pair(board: Board) -> Iterator[Finding]:
     for pair in _BAD_PAIRS:
         values = ((pair.runtime, release), (pair.toolkit, toolkit), (pair.model, model.path.name))
         if all(re.fullmatch(pattern, value, re.IGNORECASE) for pattern, value in values):
-            yield Finding("pair", "look", f"{name}: this library {pair.effect}", pair.advice)
+            yield Finding("pair", "warn", f"{name}: this library {pair.effect}", pair.advice)
             return
     if toolkit:
         yield Finding("pair", "ok", name)
@@ -343,7 +343,7 @@ def check_context(board: Board) -> Iterator[Finding]:
         if requested > trained_tokens > 0:
             advice = "Beyond its training length, a model writes nonsense: reduce context_tokens."
             yield Finding(
-                "context", "look", f"{requested} tokens requested, the model was trained on {trained_tokens}", advice
+                "context", "warn", f"{requested} tokens requested, the model was trained on {trained_tokens}", advice
             )
         else:
             value = f"{requested} tokens requested" if requested else "the default"
@@ -357,7 +357,7 @@ def check_context(board: Board) -> Iterator[Finding]:
         advice = (
             f"Models are converted for multiples of {_CONTEXT_STEP}: use {requested // _CONTEXT_STEP * _CONTEXT_STEP}."
         )
-        yield Finding("context", "look", f"{requested} tokens requested", advice)
+        yield Finding("context", "warn", f"{requested} tokens requested", advice)
     else:
         value = f"{requested} tokens requested" if requested else f"{CONTEXT_TOKENS} tokens, the default"
         yield Finding("context", "ok", f"{value}; the file's own limit is known once it is loaded")
@@ -395,7 +395,7 @@ def check_memory(board: Board) -> Iterator[Finding]:
             "memory", "wrong", value, "The model does not fit into the memory of this machine: use a smaller one."
         )
     elif free < need:
-        yield Finding("memory", "look", value, "End other programs, reduce context_tokens, or use a smaller model.")
+        yield Finding("memory", "warn", value, "End other programs, reduce context_tokens, or use a smaller model.")
     else:
         yield Finding("memory", "ok", value)
 
@@ -409,7 +409,7 @@ def check_domain(board: Board) -> Iterator[Finding]:
     advice = (
         'If loading says "failed to malloc npu memory": [rkllm] base_domain_id = 1 (0 to 15), or use a smaller model.'
     )
-    yield Finding("domain", "look", value, advice)
+    yield Finding("domain", "warn", value, advice)
 
 
 def check_tokenizer(board: Board) -> Iterator[Finding]:
@@ -424,7 +424,7 @@ def check_tokenizer(board: Board) -> Iterator[Finding]:
     why = "Without it, prompts are sent as text, and the shared prefix of a long chat may be evaluated again."
     if not file.is_file():
         yield Finding(
-            "tokenizer", "look", "no tokenizer.json next to the model", f"{why} It comes with the original model."
+            "tokenizer", "warn", "no tokenizer.json next to the model", f"{why} It comes with the original model."
         )
     elif not board.is_this_machine:
         yield Finding(
@@ -433,7 +433,7 @@ def check_tokenizer(board: Board) -> Iterator[Finding]:
     elif find_spec("tokenizers") is None:
         advice = f"pip install tokenizers. {why}"
         yield Finding(
-            "tokenizer", "look", f"{board.unmap_path(file)}, but the package tokenizers is not installed", advice
+            "tokenizer", "warn", f"{board.unmap_path(file)}, but the package tokenizers is not installed", advice
         )
     else:
         yield Finding("tokenizer", "ok", f"{board.unmap_path(file)}, and the package tokenizers")

@@ -22,7 +22,7 @@ _HEAD = """\
 # Board report of rkllm-chat {version}
 
 Home folders are replaced by `~`, the names of the user and of the machine by `<user>` and `<host>`. Read the report
-before you send it. Rows with the state `look` or `wrong` say what to do.
+before you send it. Rows with the state `warn` or `wrong` say what to do.
 
 | state | what | found | what to do |
 |---|---|---|---|

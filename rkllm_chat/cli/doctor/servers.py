@@ -28,7 +28,7 @@ def check_servers(board: Board) -> Iterator[Finding]:
         try:
             server = check_start(trust_store, configured) if board.is_this_machine else configured
         except ConfigError as error:
-            yield Finding(name, "look", error.message, error.hint)
+            yield Finding(name, "warn", error.message, error.hint)
             continue
         if not server.enabled:
             yield Finding(name, "ok", "disabled")
@@ -55,7 +55,7 @@ def check_sandbox(board: Board) -> Iterator[Finding]:
     if bwrap_path := shutil.which("bwrap"):
         yield Finding("sandbox", "ok", f"bubblewrap is {bwrap_path}; /mcp status shows what it allows")
     else:
-        state: CheckState = "wrong" if any(server.sandbox == "on" for server in sandboxed) else "look"
+        state: CheckState = "wrong" if any(server.sandbox == "on" for server in sandboxed) else "warn"
         yield Finding(
             "sandbox", state, "bubblewrap is not installed: servers run without a sandbox", "apt install bubblewrap"
         )

@@ -24,7 +24,7 @@ def check_services(board: Board) -> Iterator[Finding]:
     for service in services:
         if service.api_key and service.url.startswith("http:") and not is_loopback(service.url):
             advice = "Others on the network can read it: use https or a tunnel."
-            yield Finding("key", "look", f"sent to {service.url} unencrypted", advice)
+            yield Finding("key", "warn", f"sent to {service.url} unencrypted", advice)
         if not board.is_this_machine:
             yield Finding("service", "ok", f"{service.url}: not contacted for another machine")
         elif failure := probe_with_retries(service, tries=1):

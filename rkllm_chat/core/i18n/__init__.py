@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from string import Formatter
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,6 +21,18 @@ _FOLDER = Path(__file__).parent
 _LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 """Environment variables with the locale; the first that is set wins (POSIX.1-2017, base definitions, section 8.2)."""
 AUTO = "auto"
+
+
+class _PluralFormatter(Formatter):
+    """Formats as `str.format` does; `{count:tool|tools}` is the first word for 1 and the second for other counts."""
+
+    def format_field(self, value: object, format_spec: str) -> str:
+        """Format one value."""
+        singular, bar, plural = format_spec.partition("|")
+        return (singular if str(value) == "1" else plural) if bar else str(super().format_field(value, format_spec))
+
+
+_FORMATTER = _PluralFormatter()
 
 
 class Words:
@@ -41,7 +54,7 @@ class Words:
 
     def __call__(self, key: str, **values: object) -> str:
         """Return the sentence with its placeholders filled; raise KeyError for an unknown key."""
-        return self.sentences[key].format(**values)
+        return _FORMATTER.vformat(self.sentences[key], (), values)
 
 
 def list_languages() -> list[str]:
