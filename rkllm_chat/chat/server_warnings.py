@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..config.project_trust import is_loader_variable
-from ..core.programs import PROGRAM_NAME
+from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
 from ..core.sanitize import escape_visibly, sanitize_line
 from ..mcp_client.acceptance import ReviewedStart, contains, is_secret_value, resolve_path
 
@@ -33,12 +33,13 @@ _CODE_OPTIONS = {
     "git": r"-c|--config-env|--exec-path",
 }
 """Interpreters, and programs that run others -> expression for the argument that is, or is followed by, code."""
-_PACKAGE_RUNNERS = frozenset(("npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman"))
 _RUNNING_SUBCOMMANDS = {
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), ("exec", "x", "dlx")),
     "uv": ("run", "tool", "x"),
     "deno": ("run",),
 }
+"""Package runners that also do other things -> subcommands that run what they fetch."""
+_ALWAYS_FETCHING = PACKAGE_RUNNERS.keys() - _RUNNING_SUBCOMMANDS.keys() | {"docker", "podman"}
 _PINNED_VERSION = re.compile(r".@\d|==\d|@sha256:")
 _INDEX_VARIABLE = re.compile(
     r"^(npm_config|yarn|pnpm|bun_config|pip|uv|cargo|gem|bundle|docker|goproxy|hf_endpoint)(_|$)|_proxy$", re.IGNORECASE
@@ -94,7 +95,7 @@ def _find_program_warnings(command: str, args: tuple[str, ...]) -> Iterator[Star
     options = [_CODE_OPTIONS.get(re.sub(r"[\d.]+$", "", program), "") for program in programs]
     if any(option and re.match(option, word) for option in options for word in args):
         yield "code", {}
-    if _PACKAGE_RUNNERS.intersection(programs) or any(
+    if _ALWAYS_FETCHING.intersection(programs) or any(
         subcommand in args for program in programs for subcommand in _RUNNING_SUBCOMMANDS.get(program, ())
     ):
         yield "pinned" if any(_PINNED_VERSION.search(word) for word in args) else "unpinned", {}
