@@ -32,6 +32,7 @@ from mcp_types import (
 
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError, ConnectError
+from ..error_messages import first_leaf
 from ..timing import PausableDeadlines
 from .addresses import check_headers, is_public, redact_url, resolve_url
 from .base import Transport
@@ -269,8 +270,7 @@ def _resolve_endpoint(url: httpx2.URL, endpoint_url: str) -> httpx2.URL:
 
 def describe_end(error: BaseException) -> str:
     """Return why the connection ended, as words that follow "it"."""
-    while inner := getattr(error, "exceptions", None):
-        error = inner[0]
+    error = first_leaf(error)
     if isinstance(error, httpx2.HTTPStatusError):
         return f"answered HTTP {error.response.status_code} {error.response.reason_phrase}".strip()
     return f"cannot be reached: {str(error) or type(error).__name__}"
