@@ -147,7 +147,7 @@ class Scanner:
             marker = yield from self._emit_until(Text, self._markers)
             if self._begins_result(marker):
                 return (yield from self._read_invented(marker))
-            yield from self._read_marked(self._shorten(marker))
+            yield from self._read_marked(self._match_shorter_marker(marker))
         self._find_call_in_thought()
 
     def _read_marked(self, mark: str) -> Parsing[None]:
@@ -234,7 +234,7 @@ class Scanner:
         is_at_line_begin = self._is_fresh or self._indent is not None
         return marker in self._beginning and (is_at_line_begin or marker.startswith(_TOKEN_PREFIXES))
 
-    def _shorten(self, marker: str) -> str:
+    def _match_shorter_marker(self, marker: str) -> str:
         """Return the other marker with which a rejected result marker begins; "" if all of it was text."""
         if marker not in self._beginning:
             return marker

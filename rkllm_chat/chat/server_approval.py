@@ -133,12 +133,12 @@ def _summarize(lines: Sequence[str], warnings: Sequence[str], words: Words) -> l
     """Return what a long description contains, with shortened lines; nothing for one that fits on a screen."""
     if sum(-(-len(line) // _SCREEN_COLUMNS) for line in [*lines, *warnings]) <= _SCREEN_ROWS:
         return []
-    shortened = [_shorten(line, words) for line in [*lines, *warnings[:_MAX_WARNINGS]]]
+    shortened = [_leave_out_middle(line, words) for line in [*lines, *warnings[:_MAX_WARNINGS]]]
     left = len(warnings) - _MAX_WARNINGS
     return [words("trust.short"), *shortened, *([f"  {words('trust.warnings', count=left)}"] if left > 0 else [])]
 
 
-def _shorten(line: str, words: Words) -> str:
+def _leave_out_middle(line: str, words: Words) -> str:
     """Return a line with the number of the characters that are left out of its middle."""
     if len(line) <= _WHOLE_CHARS:
         return line

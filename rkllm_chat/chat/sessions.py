@@ -16,6 +16,7 @@ from ..core.errors import ChatError
 from ..core.events import CallFound, CallUnreadable
 from ..core.i18n import Words
 from ..core.messages import EMPTY_REPLY, Message
+from ..core.sanitize import shorten_line
 from ..core.version import __version__
 from ..storage.session_files import (
     RedactMember,
@@ -208,7 +209,7 @@ class SessionManager:
         summary = _summarize(name, contents.entries)
         last = next((message.text for message in reversed(restored.history) if message.role == "user"), "")
         words = self._chat.words
-        lines = [words("sessions.resumed", name=name, turns=summary.turns, last=_shorten(last))]
+        lines = [words("sessions.resumed", name=name, turns=summary.turns, last=shorten_line(last, _MAX_TITLE_LENGTH))]
         return lines + (
             _describe_differences(restored.setup, describe_setup(self._chat), words) if restored.setup else []
         )
@@ -282,15 +283,10 @@ def _summarize(name: str, entries: Sequence[LogEntry]) -> SessionSummary:
     messages = (record for index, record in enumerate(records) if isinstance(record, Message) and index not in undone)
     user_texts = [message.text for message in messages if message.role == "user"]
     setup = rebuild_conversation(entries).setup
-    title = next((_shorten(text) for text in user_texts if text.strip()), "")
+    title = next((shorten_line(text, _MAX_TITLE_LENGTH) for text in user_texts if text.strip()), "")
     return SessionSummary(
         name, entries[-1].at if entries else 0.0, title, len(user_texts), setup.model if setup else ""
     )
-
-
-def _shorten(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_TITLE_LENGTH else line[: _MAX_TITLE_LENGTH - 1] + "…"
 
 
 def describe_setup(chat: Conversation) -> Setup:

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+MAX_LINE_LENGTH = 300
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 
 # C0 except tab and newline, DEL, C1 (terminals read 0x9b as ESC [), bidirectional marks, lone surrogates.
@@ -72,6 +73,16 @@ def escape_visibly(text: str) -> str:
 def sanitize_line(text: str) -> str:
     """Return `sanitize_for_terminal(text)` on one line with single spaces."""
     return " ".join(sanitize_for_terminal(text).split())
+
+
+def truncate(text: str, max_length: int) -> str:
+    """Truncate a text to `max_length` characters, an ellipsis among them."""
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
+
+
+def shorten_line(text: str, max_length: int = MAX_LINE_LENGTH) -> str:
+    """Return `sanitize_line(text)` with at most `max_length` characters, without reading all of a long text."""
+    return truncate(sanitize_line(text[: 4 * max_length]), max_length)
 
 
 def escape_line_visibly(text: str) -> str:

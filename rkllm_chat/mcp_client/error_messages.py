@@ -11,7 +11,7 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
 from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
-from ..core.sanitize import sanitize_line
+from ..core.sanitize import shorten_line
 from .answer_rules import hint_for_status
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ LOGIN_REFUSED = "rkllm_chat: login refused"
 SESSION_LOST = "rkllm_chat: session lost"
 """The `data` of an error response to a request that the server did not process, having forgotten the session."""
 _SHOWN_LINES = 3
-_MAX_LINE_CHARS = 300
 
 
 @dataclass(frozen=True)
@@ -136,14 +135,8 @@ def _sandbox_hint(transport: Transport | None) -> str:
 def _last_stderr_lines(transport: Transport | None) -> str:
     """Return the last stderr lines of the server as a sentence, or ""."""
     text = transport.stderr_tail.decode("utf-8", errors="replace") if transport else ""
-    quoted = " / ".join(shorten(line) for line in text.strip().splitlines()[-_SHOWN_LINES:] if line.strip())
+    quoted = " / ".join(shorten_line(line) for line in text.strip().splitlines()[-_SHOWN_LINES:] if line.strip())
     return f" Its last output: {quoted}" if quoted else ""
-
-
-def shorten(text: str) -> str:
-    """Return `text` as one printable line of at most 300 characters."""
-    line = sanitize_line(text[: 4 * _MAX_LINE_CHARS])
-    return line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…"
 
 
 def first_leaf(error: BaseException) -> BaseException:
@@ -158,8 +151,8 @@ def summarize_error(error: BaseException, transport: Transport | None = None) ->
     if isinstance(error, pydantic.ValidationError):
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"][-2:])
-        return shorten(f"{place}: {first['msg']}")
+        return shorten_line(f"{place}: {first['msg']}")
     text = str(error).strip() or type(error).__name__
     if transport:
         text = transport.secrets.redact_all(text)  # before truncation: half a secret would not be recognized
-    return shorten(text if isinstance(error, MCPError) else text.splitlines()[0])
+    return shorten_line(text if isinstance(error, MCPError) else text.splitlines()[0])

@@ -33,7 +33,8 @@ from mcp_types import (
 )
 
 from ..core.errors import ProtocolError
-from .error_messages import SchemaMismatchError, shorten
+from ..core.sanitize import shorten_line
+from .error_messages import SchemaMismatchError
 from .repair_messages import repair_content
 
 _POLL_S = 1.0
@@ -163,7 +164,7 @@ class ServerTask(ABC):
             await self._poll()
             await self._answer_questions()
         if self._state.status == "cancelled":
-            reason = f": {shorten(self._state.status_message)}" if self._state.status_message else "."
+            reason = f": {shorten_line(self._state.status_message)}" if self._state.status_message else "."
             raise ProtocolError(f'Server "{self._server}" cancelled the task of "{self._name}"{reason}')
         return await self._get_result()
 
@@ -182,7 +183,7 @@ class ServerTask(ABC):
         if update != self._reported:
             self._reported = update
             self._updates += 1
-            await self._on_update(self._updates, None, shorten(state.status_message or state.status))
+            await self._on_update(self._updates, None, shorten_line(state.status_message or state.status))
 
     async def _wait_for_poll(self, wait_s: float) -> None:
         await asyncio.sleep(wait_s)

@@ -89,11 +89,11 @@ def _write_lines(level: Level, listed: Mapping[str, Tool], words: Words, call_fo
 
 def render_summary(name: str, tool: Tool) -> str:
     """Return `- get_tide: Tide height at a harbour`."""
-    description = neutralize(shorten_description(first_line(tool.description)))
+    description = neutralize(extract_summary(first_line(tool.description)))
     return f"- {neutralize_line(name)}: {description}" if description else f"- {neutralize_line(name)}"
 
 
-def shorten_description(text: str) -> str:
+def extract_summary(text: str) -> str:
     """Return the first sentence of a text, or as many of its words as fit the limit of level "about"."""
     sentence = text.partition(". ")[0].partition("。")[0].rstrip(".:… ")
     if len(sentence) <= _MAX_DESCRIPTION_LENGTH:

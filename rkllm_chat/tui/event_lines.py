@@ -26,11 +26,10 @@ from ..core.events import (
 )
 from ..core.i18n import Words
 from ..core.messages import ToolResult
-from ..core.sanitize import sanitize_for_terminal, sanitize_line
+from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, shorten_line, truncate
 
 ANSWER_MARK = "◆ "
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
-_MAX_LINE_LENGTH = 300
 _MAX_ARGUMENTS_LENGTH = 60
 _MAX_USER_LINES = 40
 GAP, _MIN_CELL = "  ", 16
@@ -101,7 +100,7 @@ class EventPrinter:
         self._space = text[len(words) :]
 
     def _write_line(self, text: str) -> None:
-        line = text if len(text) <= _MAX_LINE_LENGTH else text[:_MAX_LINE_LENGTH] + "…"
+        line = truncate(text, MAX_LINE_LENGTH)
         self._write_lines([f"{DIM}{line}{PLAIN}" if self._color else line])
 
     def _write_lines(self, lines: Sequence[str]) -> None:
@@ -180,5 +179,4 @@ def format_table(table: Table, width: int = 0) -> list[str]:
 def summarize_arguments(arguments: Mapping[str, Any]) -> str:
     """Return the arguments as a short line such as `place="Tokyo"`."""
     parts = (f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in arguments.items())
-    line = sanitize_line(", ".join(parts))
-    return line if len(line) <= _MAX_ARGUMENTS_LENGTH else line[:_MAX_ARGUMENTS_LENGTH] + "…"
+    return shorten_line(", ".join(parts), _MAX_ARGUMENTS_LENGTH)

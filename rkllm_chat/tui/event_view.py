@@ -25,7 +25,7 @@ from ..core.events import (
 )
 from ..core.i18n import Words
 from ..core.messages import ToolResult
-from ..core.sanitize import sanitize_for_terminal, sanitize_line
+from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
 from .event_lines import ANSWER_MARK, DIM, PLAIN, describe_event, format_table, format_user_text, summarize_arguments
 from .markdown import Growing
 from .markdown.cells import wrap_text
@@ -33,7 +33,6 @@ from .screen import Screen
 from .status_line import format_seconds, format_tokens, progress_bar
 
 _MARGIN = 2
-_MAX_RESULT_LENGTH = 300
 
 
 @dataclass
@@ -146,12 +145,11 @@ class EventView:
             return format_table(event, self._screen.width)
         if isinstance(event, Page):
             return sanitize_for_terminal(event.text).splitlines()
-        line = describe_event(event, self._words)
+        line = truncate(describe_event(event, self._words), MAX_LINE_LENGTH)
         if isinstance(event, ToolStarted) and event.call.arguments:
             line += f" {summarize_arguments(event.call.arguments)}"
         elif isinstance(event, ToolFinished) and event.result.seconds:
-            line = f"{line[:_MAX_RESULT_LENGTH]} {format_seconds(event.result.seconds)}"
-        line = line if len(line) <= _MAX_RESULT_LENGTH + 20 else line[:_MAX_RESULT_LENGTH] + "…"
+            line += f" {format_seconds(event.result.seconds)}"
         lines = [self.dim(part) for part in wrap_text(line, self._screen.width)] if line else []
         if isinstance(event, ToolFinished):
             lines += format_user_text(event.result, self._words)

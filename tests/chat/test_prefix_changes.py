@@ -309,7 +309,7 @@ def test_what_a_server_wrote_is_made_safe_and_short_where_the_prompts_part() -> 
     rows = [PromptSent(Usage(10), PrefixDivergence(causes=("first",))), PromptSent(Usage(10), parting)]
     table = commands.history.describe_cache(rows, load())
     assert isinstance(table, Table)
-    assert table.rows[1][5] == 'turn removed: "a\\x1b[2Jb" -> "' + "c" * 60 + '…"'
+    assert table.rows[1][5] == 'turn removed: "a\\x1b[2Jb" -> "' + "c" * 59 + '…"'
 
 
 def test_every_cause_has_its_words() -> None:

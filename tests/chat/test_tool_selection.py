@@ -32,7 +32,7 @@ from rkllm_chat.core.messages import Message, Tool, ToolResult
 from rkllm_chat.core.protocols import ProgressCallback
 from rkllm_chat.prompt.budget import SIGNATURES_FRACTION
 from rkllm_chat.prompt.chat_templates import TEMPLATES
-from rkllm_chat.prompt.tool_catalogue import LEVELS, Level, make_catalogue, shorten_description
+from rkllm_chat.prompt.tool_catalogue import LEVELS, Level, extract_summary, make_catalogue
 from rkllm_chat.prompt.tool_listing import render_tool
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.tui import slash_commands as commands
@@ -170,7 +170,7 @@ def test_each_level_is_shorter_than_the_one_before() -> None:
     ],
 )
 def test_a_description_is_shortened_to_a_few_words(description: str, short: str) -> None:
-    assert shorten_description(description) == short
+    assert extract_summary(description) == short
 
 
 def test_of_visible_signatures_only_the_likeliest_names_are_repeated() -> None:

@@ -65,7 +65,7 @@ def test_a_turn_with_a_tool() -> None:
         (finished("stopped", ""), "[MCP: Tool 'get_time' stopped]"),
         (ToolProgress("b", "get_time", 5, None, ""), "[MCP: Tool 'get_time': 5 ]"),
         (Notice("two\nlines\tand \x1b[2J"), "two lines and \\x1b[2J"),
-        (Notice("x" * 1000), "x" * 300 + "…"),
+        (Notice("x" * 1000), "x" * 299 + "…"),
         (TurnEnded("length"), "[The answer was cut off: it reached its token limit]"),
     ],
 )

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from ...core.errors import CONTEXT_FULL_HINT, AuthError, ChatError, GenerationError
 from ...core.redact import REDACTED
 from ...core.retry_after import parse_retry_after
+from ...core.sanitize import truncate
 
 _MAX_MESSAGE_LENGTH = 300
 _MAX_LISTED_MODELS = 20
@@ -108,7 +109,7 @@ class ServiceIdentity:
         """Return text of the service on one line, truncated, without the key."""
         shown = " ".join(text.split())
         shown = shown.replace(self.api_key, REDACTED) if self.api_key else shown
-        return shown if len(shown) <= _MAX_MESSAGE_LENGTH else shown[:_MAX_MESSAGE_LENGTH] + "…"
+        return truncate(shown, _MAX_MESSAGE_LENGTH)
 
 
 def get_nested(value: Any, *keys: str | int) -> Any:

@@ -76,13 +76,10 @@ def format_value(value: Any) -> str:
 
 def quote_value(value: Any) -> str:
     """Write a value as JSON, truncated."""
+    from ...core.sanitize import truncate
+
     text = f'"{value}"' if isinstance(value, str) else format_value(value)
     return truncate(text, _MAX_VALUE_LENGTH)
-
-
-def truncate(text: str, max_length: int) -> str:
-    """Truncate a text to `max_length` characters, an ellipsis among them."""
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 class Violation:

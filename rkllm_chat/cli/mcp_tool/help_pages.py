@@ -9,8 +9,8 @@ from textwrap import wrap
 from typing import Any
 
 from ...calls.schema.resolve import Node, Variant, required_of
-from ...calls.schema.wording import describe_type, format_value, truncate
-from ...core.sanitize import sanitize_for_terminal, sanitize_line
+from ...calls.schema.wording import describe_type, format_value
+from ...core.sanitize import sanitize_for_terminal, sanitize_line, truncate
 from .examples import format_as_flags, make_example, quote_command
 from .flags import format_flag, is_boolean, list_properties
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.i18n import Words
-from ...core.sanitize import sanitize_for_terminal, sanitize_line
+from ...core.sanitize import sanitize_for_terminal, sanitize_line, shorten_line
 from .svg_charts import Chart, draw_charts, format_seconds
 from .turns import (
     AnswerText,
@@ -125,8 +125,7 @@ def _render_call(called: ExportedCall, words: Words) -> str:
     result = called.result
     status = result.status if result else "stopped"
     arguments_json = json.dumps(dict(called.arguments), ensure_ascii=False, indent=2, default=str)
-    summary = sanitize_line(json.dumps(dict(called.arguments), ensure_ascii=False, default=str))
-    summary = summary if len(summary) <= _MAX_SHOWN_LENGTH else summary[:_MAX_SHOWN_LENGTH] + "…"
+    summary = shorten_line(json.dumps(dict(called.arguments), ensure_ascii=False, default=str), _MAX_SHOWN_LENGTH)
     server = f"{result.server} · " if result and result.server else ""
     duration = f", {format_seconds(result.seconds)}" if result and result.seconds else ""
     head = (

@@ -12,7 +12,7 @@ from html import escape
 from ...core.events import Usage
 from ...core.i18n import Words
 from ...core.messages import Status, ToolResult
-from ...core.sanitize import sanitize_line
+from ...core.sanitize import sanitize_line, truncate
 from .turns import ExportedConversation
 
 _WIDTH = 400
@@ -155,9 +155,7 @@ def _draw_tools(conversation: ExportedConversation, words: Words) -> Chart | Non
     shapes: list[str] = []
     for row, (name, use) in enumerate(ranked):
         y = row * _ROW_HEIGHT * 2
-        shapes.append(
-            _label(2, y + 14, name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 1] + "…", "start")
-        )
+        shapes.append(_label(2, y + 14, truncate(name, _MAX_NAME_LENGTH), "start"))
         shapes.append(_label(_WIDTH - 2, y + 14, f"{use.count} × · {format_seconds(use.seconds)}", "end"))
         parts = [
             (end, float(use.ends.get(end, 0)), f"{words(f'export.{end}')}: {use.ends.get(end, 0)}") for end in ends

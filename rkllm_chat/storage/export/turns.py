@@ -11,7 +11,7 @@ from ...calls.model_families import make_scanner
 from ...calls.scanner import InventedResult
 from ...core.events import CallFound, CallUnreadable, Text, Thought, Usage
 from ...core.messages import Message, ToolResult
-from ...core.sanitize import sanitize_line
+from ...core.sanitize import shorten_line
 from ..session_records import ContextTrimmed, End, HistoryEdited, LogEntry, Setup, TurnFinished, find_undone_records
 
 _MAX_TITLE_LENGTH = 80
@@ -126,8 +126,8 @@ class ExportedConversation:
     @property
     def title(self) -> str:
         """First line of the first user message, truncated; the session id if there is none."""
-        line = next((sanitize_line(turn.asked) for turn in self.turns if turn.asked.strip()), self.name)
-        return line if len(line) <= _MAX_TITLE_LENGTH else line[: _MAX_TITLE_LENGTH - 1] + "…"
+        asked = (turn.asked for turn in self.turns if turn.asked.strip())
+        return shorten_line(next(asked, self.name), _MAX_TITLE_LENGTH)
 
     def to_local_time(self, at: float) -> datetime:
         """Convert seconds since 1970 to a time in the zone of the export."""

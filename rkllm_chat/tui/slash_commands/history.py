@@ -16,7 +16,7 @@ from ...core.errors import UsageError
 from ...core.events import Copied, Draft, Event, Notice, Page, Table
 from ...core.i18n import Words
 from ...core.messages import Message, Tool, ToolResult
-from ...core.sanitize import sanitize_line
+from ...core.sanitize import shorten_line
 from ...prompt.compose import compose_prompt
 from ...prompt.tool_catalogue import Catalogue
 from ..event_lines import summarize_arguments
@@ -46,7 +46,7 @@ def _row_of(number: int, result: ToolResult, words: Words) -> tuple[str, ...]:
         words(f"export.{result.status}"),
         format_seconds(result.seconds),
     )
-    return (str(number), result.tool, arguments, status, time_s, shorten_line(result.text))
+    return (str(number), result.tool, arguments, status, time_s, shorten_line(result.text, _MAX_LINE_LENGTH))
 
 
 def _parse_call_number(text: str, count: int) -> int:
@@ -64,12 +64,6 @@ def _describe_result(result: ToolResult, words: Words) -> str:
     return f"{name} {arguments} {status} {format_seconds(result.seconds)}\n{texts}"
 
 
-def shorten_line(text: str) -> str:
-    """Return the text as one line of at most _MAX_LINE_LENGTH characters and an ellipsis."""
-    line = sanitize_line(text[: 4 * _MAX_LINE_LENGTH])
-    return line if len(line) <= _MAX_LINE_LENGTH else line[:_MAX_LINE_LENGTH] + "…"
-
-
 @command("/undo", usage="[NUMBER]")
 async def undo_turns(app: App, argument: str) -> EventStream:
     """Remove the last turn, or several; the prefix before them stays in the engine's cache.
@@ -83,7 +77,7 @@ async def undo_turns(app: App, argument: str) -> EventStream:
         if (messages := restore_compacted(app.chat)) is not None:
             yield Notice(app.words("compact.undone", messages=messages))
         else:
-            yield Notice(app.words("history.undone", text=shorten_line(remove_last_turn(app))))
+            yield Notice(app.words("history.undone", text=shorten_line(remove_last_turn(app), _MAX_LINE_LENGTH)))
 
 
 @command("/retry")
@@ -230,7 +224,11 @@ def _cache_row(prompts: Sequence[PromptSent], index: int, words: Words) -> tuple
     cells = (*map(format_tokens, numbers), format_seconds(usage.prefill_s)) if usage.prompt_tokens else ("-",) * 4
     why = ", ".join(words(f"cache.{cause}") for cause in find_cache_miss(prompts, index))
     if divergence.old_line or divergence.new_line:
-        why += words("cache.place", was=shorten_line(divergence.old_line), now=shorten_line(divergence.new_line))
+        why += words(
+            "cache.place",
+            was=shorten_line(divergence.old_line, _MAX_LINE_LENGTH),
+            now=shorten_line(divergence.new_line, _MAX_LINE_LENGTH),
+        )
     return (str(index + 1), *cells, why)
 
 
