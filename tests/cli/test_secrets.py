@@ -184,7 +184,7 @@ def test_a_chat_writes_no_secret_to_any_file(
     script(call_text("tell", text=""), f"Done with {SECRETS['sk-']} and {SECRETS['a header']}, in production.")
     log = ("--log-file", "log.jsonl", "--log-bodies", "-v")
     screen = open_screen("--allow", "tell", *log, size=(200, 100))
-    screen.wait_for("/help lists", 60)
+    screen.wait_for("Type /help", 60)
     screen.type(f"Say {SECRETS['GitHub']}!\r")
     screen.wait_for("in production.", 30)
     screen.wait_for_prompt()

@@ -192,7 +192,7 @@ def test_the_chat_says_once_that_there_is_no_sandbox(
     ("sandbox", "path", "state"),
     [
         ("auto", "", "ok"),
-        ("auto", "/nonexistent", "look"),
+        ("auto", "/nonexistent", "warn"),
         ("on", "/nonexistent", "wrong"),
         ("off", "/nonexistent", ""),
     ],

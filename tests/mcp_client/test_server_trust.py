@@ -75,7 +75,7 @@ def leave(screen: Screen) -> None:
 def test_what_was_shown_is_what_is_started(answer: str, clone: Clone, script: Script) -> None:
     clone.write()
     screen = clone.open(script("Hello."))
-    screen.wait_for("wants to start the MCP server chaos, which you have not approved (or which has changed):")
+    screen.wait_for("mcp.json in this folder wants to start the MCP server chaos, which you have not approved")
     screen.wait_for_end_of_line(START)
     assert clone.modes() == []
     clone.write("many-tools", beside=True)
@@ -147,7 +147,7 @@ def test_a_server_that_changed_is_asked_about_again(clone: Clone, script: Script
     assert not any(START in line for line in screen.lines()[-8:])
     leave(screen)
     again = clone.open("replies.json")
-    again.wait_for("1/1 servers")
+    again.wait_for("1/1 server")
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_a_declined_server_can_be_enabled(clone: Clone, script: Script) -> None:
     say(screen, "/mcp enable chaos")
     screen.wait_until(lambda: count(screen, START) == 2, "the question again")
     screen.type("y")
-    screen.wait_for("1/1 servers")
+    screen.wait_for("1/1 server")
     leave(screen)
     assert clone.modes() == ["ok"]
 
@@ -176,7 +176,7 @@ def accept(clone: Clone, model: str, *options: str) -> Screen:
     screen = clone.open(model, "--allow", "*", *options)
     screen.wait_for_end_of_line(START)
     screen.type("y")
-    screen.wait_for("1/1 servers")
+    screen.wait_for("1/1 server")
     return screen
 
 
@@ -270,7 +270,7 @@ def test_a_tool_that_claims_only_to_read_and_is_named_delete_is_asked_about(clon
     screen.wait_for('mcp.json: servers "chaos" trust is ignored')
     screen.wait_for_end_of_line(START)
     screen.type("y")
-    screen.wait_for("1/1 servers")
+    screen.wait_for("1/1 server")
     for answer, ran, reply in (("n", 0, "It was declined."), ("y", 1, "It was run.")):
         say(screen, "delete it")
         screen.wait_for_end_of_line("stop:")

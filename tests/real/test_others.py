@@ -73,7 +73,7 @@ def test_the_chat_lets_it_write_the_folder_of_its_arguments(
         f"[[servers]]\nname = 'files'\ncommand = 'node'\nargs = {json.dumps(server.args)}\n", encoding="utf-8"
     )
     screen = open_screen("--model", script("Yes."), "--config", "own.toml", size=(200, 40))
-    screen.wait_for("1/1 servers", WAIT_S)
+    screen.wait_for("1/1 server", WAIT_S)
     screen.wait_for_prompt()
     screen.enter("/call list_allowed_directories", f"{files}")
     screen.enter(f"/call write_file path={files}/note.txt content=hello", "Successfully wrote to")

@@ -50,7 +50,7 @@ def acting(folder: Path, script: Script) -> Path:
 
 def talk(screen: Screen) -> list[str]:
     """Says something, has it answered, and leaves; gives what was on the screen."""
-    screen.wait_for("/help lists", 60)
+    screen.wait_for("Type /help", 60)
     screen.wait_for_prompt()
     screen.type("Go!\r")
     screen.wait_for("Done.", 30)
@@ -120,7 +120,7 @@ def test_the_chat_follows_no_link_and_shows_a_notice(
         make(state / name, tmp_path)
     screen = open_screen("--allow", "act", "--log-file", "log.jsonl", size=(250, 40))
     lines = " ".join(talk(screen))
-    assert "input history is not available" in lines and "session cannot be saved" in lines
+    assert "Input history is unavailable" in lines and "session cannot be saved" in lines
     assert "log of a server cannot be written" in (acting / "log.jsonl").read_text("utf-8")
     for target in tmp_path.glob("elsewhere-*"):
         assert list(target.iterdir()) == [] if target.is_dir() else target.read_text("utf-8") == "theirs\n"

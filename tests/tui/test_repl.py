@@ -166,7 +166,7 @@ def test_a_server_is_added_switched_off_and_on_and_removed(open_chat: OpenChat, 
     screen.enter("/mcp disable harbour", "harbour  off")
     screen.enter("/mcp enable harbour")
     lines = screen.enter("/tools only harbour", "5 of 16 tools are on")
-    assert not any("configuration has changed" in line for line in lines), "the chat knows its own edit"
+    assert not any("Configuration changed" in line for line in lines), "the chat knows its own edit"
     assert 'name = "harbour"' in config.read_text(encoding="utf-8")
     screen.enter("/mcp reload", "board    connected", "harbour  connected")
     screen.enter("/mcp remove harbour", "Server 'harbour' was removed from mcp_config.toml.")
