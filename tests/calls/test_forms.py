@@ -138,7 +138,7 @@ def test_the_cost_of_tools_is_that_of_the_form_that_is_asked_for(open_screen: Op
         screen.wait_for("for commands, Ctrl+D to exit")
         screen.wait_for_prompt()
         screen.type("/tools\r")
-        return next(line for line in screen.wait_for("they cost") if "they cost" in line)
+        return next(line for line in screen.wait_for("in every prompt") if "in every prompt" in line)
 
     (folder / "replies.json").write_text('["Hello."]', encoding="utf-8")
     assert sum_of("json") != sum_of("xml")

@@ -66,8 +66,10 @@ def test_tools_that_ask_the_client_are_listed_where_it_answers(look: Look, tmp_p
 
 def test_every_kind_of_content_becomes_text_for_the_model(look: Look) -> None:
     async def ask(box: Toolbox) -> list[str]:
+        annotated = await call(box, "get-annotated-message", messageType="error", includeImage=True)
         return [
-            (await call(box, "get-annotated-message", messageType="error", includeImage=True)).text,
+            annotated.text,
+            annotated.user_text,  # the server marks its image as content for the user alone
             (await call(box, "get-resource-links", count=2)).text,
             (await call(box, "get-resource-reference", resourceType="Blob", resourceId=3)).text,
             re.sub(" at .*", "", (await call(box, "get-resource-reference", resourceType="Text", resourceId=4)).text),
@@ -75,7 +77,8 @@ def test_every_kind_of_content_becomes_text_for_the_model(look: Look) -> None:
 
     told = [re.sub(r"plain, 5[56] bytes", "plain, 5_ bytes", text) for text in look(ask, Face())]  # it holds the time
     assert told == [
-        "Error: Operation failed\n[image/png, 4033 bytes, not shown]",
+        "Error: Operation failed",
+        "[image/png, 4033 bytes, not shown]",
         "Here are 2 resource links to resources available in this server:\n"
         "[resource demo://resource/dynamic/blob/1, Blob Resource 1, text/plain]\n"
         "[resource demo://resource/dynamic/text/2, Text Resource 2, text/plain]",
