@@ -12,7 +12,7 @@ def main() -> int:
     """Run `rkllm-chat` and return the exit code."""
     from .cli import json_commands
 
-    if sys.argv[1:2] and sys.argv[1] in json_commands.NAMES:
+    if sys.argv[1:2] and sys.argv[1] in json_commands.SUMMARIES:
         json_commands.main(sys.argv[1:])
     from .cli.main import main as run_command_line
 

@@ -109,7 +109,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     Raises:
         ChatError: No model can be measured; with `--json` it is printed as a document instead.
     """
-    options = _make_parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     try:
         settings = load_settings(options.config, environment)
         if options.model is not None:
@@ -135,7 +135,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     return 0
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Build the argument parser of the command."""
     parser = argparse.ArgumentParser(prog="rkllm-chat bench", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")

@@ -1,41 +1,60 @@
-"""The subcommands of `rkllm-chat`: their help lines, and where on a command line their names may stand."""
+"""The subcommands of `rkllm-chat`: help lines, parsers, and where on a command line their names may stand."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib import import_module
+from typing import NamedTuple
 
 from ..core.errors import UsageError
 from ..mcp_servers import BUNDLED
+from . import json_commands
 
-COMMANDS: dict[str, str] = {
-    "chat": "chat with the model; this is the default",
-    "doctor": "check this machine, its model and its configuration",
-    "bench": "measure the speed of the model",
-    "trust": "review and approve servers of this folder",
-    "serve": f"run a bundled MCP server: {', '.join(BUNDLED)}",
-    "new-server": "create an MCP server project with a test",
-    "list-tools": "list a server's tools",
-    "call-tool": "call a tool",
-    "list-servers": "list the configured servers",
-    "list-resources": "list a server's resources",
-    "read-resource": "read a resource",
-    "list-prompts": "list a server's prompts",
-    "get-prompt": "get a prompt of a server",
-    "init": "create a project folder with a configuration",
+_JSON_OPTIONS = "cli.json_commands.options"
+
+
+class Command(NamedTuple):
+    """A subcommand.
+
+    Attributes:
+        summary: Help line.
+        module: Module of the package that has `make_parser()`; one in `cli` also has `main(arguments) -> exit code`.
+    """
+
+    summary: str
+    module: str
+
+
+COMMANDS: dict[str, Command] = {
+    "chat": Command("chat with the model; this is the default", "cli.main"),
+    "doctor": Command("check this machine, its model and its configuration", "cli.doctor"),
+    "bench": Command("measure the speed of the model", "cli.bench"),
+    "trust": Command("review and approve servers of this folder", "cli.trust_command"),
+    "serve": Command(f"run a bundled MCP server: {', '.join(BUNDLED)}", "mcp_servers"),
+    "new-server": Command("create an MCP server project with a test", "mcp_servers.scaffold"),
+    **{name: Command(summary, _JSON_OPTIONS) for name, summary in json_commands.SUMMARIES.items()},
 }
-"""Name and help line of each subcommand; those from `list-tools` on print one JSON document."""
-_FIRST_JSON_COMMAND = "list-tools"
 
 
 def format_commands() -> str:
     """Return the list of the subcommands for `--help`."""
     lines = ["commands:"]
-    for name, summary in COMMANDS.items():
-        lines += ["", "commands for scripts, which print one JSON document:"] if name == _FIRST_JSON_COMMAND else []
-        lines.append(f"  {name:<16} {summary}")
+    for name, command in COMMANDS.items():
+        if name == next(iter(json_commands.SUMMARIES)):
+            lines += ["", "commands for scripts, which print one JSON document:"]
+        lines.append(f"  {name:<16} {command.summary}")
     return "\n".join((*lines, "", "rkllm-chat COMMAND --help describes a command."))
+
+
+def make_parser(name: str) -> argparse.ArgumentParser:
+    """Build the parser of a subcommand, which describes its options."""
+    module = import_module(f"...{COMMANDS[name].module}", __name__)
+    parser: argparse.ArgumentParser = (
+        module.make_parser(name) if name in json_commands.SUMMARIES else module.make_parser()
+    )
+    return parser
 
 
 def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> tuple[str, list[str]]:

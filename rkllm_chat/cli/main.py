@@ -28,7 +28,7 @@ from ..core.sanitize import sanitize_for_terminal
 from ..core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams
 from ..core.version import __version__
 from . import json_commands
-from .commands import format_commands, split_command
+from .commands import COMMANDS, format_commands, split_command
 from .process_end import discard_unwritable_output, flush_output, is_output_broken, run_interface
 from .prompt_input import read_prompt
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ..config.settings import Settings
 
 _DESCRIPTION = "Chat with an on-device model that calls MCP tools."
-_COMMAND_MODULES = {"doctor": "doctor", "trust": "trust_command", "bench": "bench"}
 _PLAIN_TERMINALS = ("dumb", "unknown")
 _OUTPUT_FORMATS = ("text", "json", "stream-json")
 
@@ -73,20 +72,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     """Run the subcommand that the arguments name, or the chat."""
-    if arguments and arguments[0] in json_commands.NAMES:
+    if arguments and arguments[0] in json_commands.SUMMARIES:
         json_commands.main(arguments)
-    name, rest = split_command(arguments, _make_parser())
-    if name in json_commands.NAMES:
+    name, rest = split_command(arguments, make_parser())
+    if name in json_commands.SUMMARIES:
         json_commands.main([name, *rest])
-    if module := _COMMAND_MODULES.get(name):
-        code: int = import_module(f".{module}", __package__).main(rest)
-        return code
-    return {"chat": run_chat, "serve": run_server, "new-server": _new_server}[name](rest)
+    if run := {"chat": run_chat, "serve": run_server, "new-server": _new_server}.get(name):
+        return run(rest)
+    code: int = import_module(f"...{COMMANDS[name].module}", __name__).main(rest)
+    return code
 
 
 def run_chat(arguments: Sequence[str]) -> int:
     """Start the interactive chat, or run one turn if there is text from `-p` or a pipe."""
-    options = _make_parser().parse(arguments)
+    options = make_parser().parse(arguments)
     with _disabled_echo() if options.prompt is None else contextlib.nullcontext():
         return _chat_with(options)
 
@@ -210,7 +209,7 @@ def _new_server(arguments: Sequence[str]) -> int:
     from ..config import editor
     from ..mcp_servers import scaffold
 
-    options = scaffold.read_options(arguments)
+    options = scaffold.make_parser().parse_args(arguments)
     plan = scaffold.plan_project(options.dest)
     addition = editor.plan_addition(plan.entry, plan.name) if options.add else ""
     scaffold.create_project(plan)
@@ -241,7 +240,7 @@ def _trust_added_server(name: str) -> None:
             accept(TrustStore(str(state_folder())), review_start(server))
 
 
-def _make_parser() -> _Parser:
+def make_parser() -> _Parser:
     """Build the argument parser of the chat."""
     parser = _Parser(
         prog="rkllm-chat",

@@ -28,10 +28,7 @@ _DESCRIPTION = "Review how servers are started and how their tools have changed,
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 1 if the user declined a server or its tools. Raises ChatError."""
-    parser = argparse.ArgumentParser(prog="rkllm-chat trust", description=_DESCRIPTION)
-    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
-    parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
-    options = parser.parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     servers = {server.name: server for server in load_settings(options.config).servers}
     for name in options.names:
         if name not in servers:
@@ -39,6 +36,14 @@ def main(arguments: Sequence[str]) -> int:
             raise ServerNotFoundError(f'There is no server "{name}".', hint, available=list(servers))
     trust_store = TrustStore(str(state_folder()))
     return max(_review_server(servers[name], trust_store) for name in options.names)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Build the argument parser of the command."""
+    parser = argparse.ArgumentParser(prog="rkllm-chat trust", description=_DESCRIPTION)
+    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
+    parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
+    return parser
 
 
 def _review_server(server: ServerConfig, trust_store: TrustStore) -> int:

@@ -18,7 +18,7 @@ from ..core.errors import UsageError
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-__all__ = ["BUNDLED", "build_server", "parse_port", "read_options"]
+__all__ = ["BUNDLED", "build_server", "make_parser", "parse_port", "read_options"]
 
 BUNDLED: dict[str, str] = {
     "board": "rkllm_chat.mcp_servers.board",
@@ -38,6 +38,18 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
         UsageError: Options contradict each other.
         SystemExit: With code 2, for unknown options.
     """
+    options = make_parser().parse_args(arguments)
+    if options.http is None and (options.host or options.token_env or options.no_token):
+        hint = "Without --http the server uses standard input and output."
+        raise UsageError("--host, --token-env and --no-token require --http.", hint)
+    if options.no_token and (options.host or options.token_env):
+        reason = "With --host other machines can reach the server, so it requires a token."
+        raise UsageError(reason if options.host else "--token-env and --no-token exclude each other.")
+    return options
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Build the argument parser of `serve`, with a parser of its own for each server."""
     parser = argparse.ArgumentParser(prog="rkllm-chat serve", description="Run a bundled MCP server.")
     names = parser.add_subparsers(dest="name", metavar="NAME", required=True)
     for name, module in BUNDLED.items():
@@ -46,14 +58,7 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
         own = names.add_parser(name, help=about, description=about)
         package.add_options(own)
         _add_http_options(own)
-    options = parser.parse_args(arguments)
-    if options.http is None and (options.host or options.token_env or options.no_token):
-        hint = "Without --http the server uses standard input and output."
-        raise UsageError("--host, --token-env and --no-token require --http.", hint)
-    if options.no_token and (options.host or options.token_env):
-        reason = "With --host other machines can reach the server, so it requires a token."
-        raise UsageError(reason if options.host else "--token-env and --no-token exclude each other.")
-    return options
+    return parser
 
 
 def _add_http_options(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,13 +36,13 @@ class Project:
     entry: str
 
 
-def read_options(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the command line of `new-server`."""
+def make_parser() -> argparse.ArgumentParser:
+    """Build the argument parser of `new-server`."""
     about = "Create an MCP server project: a server, its test, and its configuration entry."
     parser = argparse.ArgumentParser(prog="rkllm-chat new-server", description=about)
     parser.add_argument("dest", metavar="DEST", help="new or empty folder; its name becomes the name of the server")
     parser.add_argument("--add", action="store_true", help=f"add the server to ./{DEFAULT_CONFIG_PATH}")
-    return parser.parse_args(arguments)
+    return parser
 
 
 def plan_project(dest: str, python: str = sys.executable) -> Project:

@@ -15,7 +15,7 @@ import pytest
 
 from mcp_client.chaos_http import open_site
 from mcp_client.full_server import PIXEL
-from rkllm_chat.cli.json_commands import NAMES
+from rkllm_chat.cli.json_commands import SUMMARIES
 from shell import Shell, serving
 
 
@@ -230,6 +230,6 @@ def test_images_and_data_are_written_to_files(http_entry: dict[str, Any], shell:
 def test_help_is_text_and_names_every_command(shell: Shell) -> None:
     for command in ("list-tools", "call-tool", "init"):
         output, errors = shell.start(command, "--help").communicate(timeout=30)
-        assert output.startswith(f"Usage: rkllm-chat {command}".encode()) and errors == b""
+        assert output.startswith(f"usage: rkllm-chat {command}".encode()) and errors == b""
     shown, _ = shell.start("--help").communicate(timeout=30)
-    assert [name for name in NAMES if name not in " ".join(shown.decode().split()).replace("- ", "-")] == []
+    assert [name for name in SUMMARIES if name not in " ".join(shown.decode().split()).replace("- ", "-")] == []

@@ -133,6 +133,6 @@ def test_options_may_stand_before_the_command(program: Run, folder: Path) -> Non
 
 def test_help_lists_every_command_with_a_line(program: Run) -> None:
     listed = program("--help").stdout.partition("commands:")[2]
-    for name, summary in COMMANDS.items():
-        assert f"  {name:<16} {summary}\n" in listed
-    assert set(json_commands.NAMES) < set(COMMANDS)
+    for name, command in COMMANDS.items():
+        assert f"  {name:<16} {command.summary}\n" in listed
+    assert set(json_commands.SUMMARIES) < set(COMMANDS)

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     Raises:
         UsageError: An option is invalid; with `--json` it is printed as a document instead.
     """
-    options = _make_parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     try:
         board = _find_board(options, environment)
     except UsageError as error:
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
 
 def diagnose(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
     """Return the report as text, for the chat. Raises UsageError."""
-    board = _find_board(_make_parser().parse_args(arguments), environment)
+    board = _find_board(make_parser().parse_args(arguments), environment)
     return _show(run_checks(board, environment))
 
 
@@ -102,7 +102,7 @@ def run_checks(board: Board, environment: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """Build the argument parser of the command."""
     parser = argparse.ArgumentParser(prog="rkllm-chat doctor", description=_DESCRIPTION, epilog=_EPILOG)
     output_format = parser.add_mutually_exclusive_group()

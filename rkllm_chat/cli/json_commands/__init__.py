@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-NAMES = (
-    "list-tools",
-    "call-tool",
-    "list-servers",
-    "list-resources",
-    "read-resource",
-    "list-prompts",
-    "get-prompt",
-    "init",
-)
+SUMMARIES: dict[str, str] = {
+    "list-tools": "list a server's tools",
+    "call-tool": "call a tool",
+    "list-servers": "list the configured servers",
+    "list-resources": "list a server's resources",
+    "read-resource": "read a resource",
+    "list-prompts": "list a server's prompts",
+    "get-prompt": "get a prompt of a server",
+    "init": "create a project folder with a configuration",
+}
+"""Name and help line of each command."""
 _INTERRUPTED_DOCUMENT = (
     b'{"ok": false, "error": {"type": "Interrupted", "message": "Stopped by SIGINT.", "details": {}}}\n'
 )

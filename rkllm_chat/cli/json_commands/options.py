@@ -1,7 +1,7 @@
 """Parse the command line of the JSON commands from tables of options.
 
-argparse is not used: it prints to standard error and takes 5 ms to import. An invalid command line raises UsageError,
-which suggests a correction.
+argparse only formats `--help`: it prints errors to standard error and takes 5 ms to import. An invalid command line
+raises UsageError, which suggests a correction.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import UsageError
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
     Options = Any
     """One attribute for each option, by its name; `command`; and `target`, the positional argument or ""."""
 
@@ -81,7 +83,7 @@ def parse(arguments: Sequence[str]) -> Options:
         else:
             options.target = word
     if options.help:
-        options.help = _describe(command)
+        options.help = make_parser(command).format_help().rstrip()
     _validate(options)
     return options
 
@@ -187,9 +189,17 @@ def format_usage(command: str) -> str:
     return f"Usage: rkllm-chat {' '.join(filter(None, (command, target)))}{' [options]' if known else ''}"
 
 
-def _describe(command: str) -> str:
-    """Return the help text of a command."""
-    rows = [(" ".join(filter(None, (name, OPTIONS[name][0]))), OPTIONS[name][1]) for name in OPTIONS]
-    selected = [row for name, row in zip(OPTIONS, rows, strict=True) if name in (*_COMMANDS[command][2], "--help")]
-    lines = [f"  {option:<22} {help_text}" for option, help_text in selected]
-    return "\n".join((format_usage(command), "", _COMMANDS[command][1], "Prints one JSON document.", "", *lines))
+def make_parser(command: str) -> ArgumentParser:
+    """Build an argparse parser that describes a command; it does not parse."""
+    from argparse import ArgumentParser
+
+    target, about, known = _COMMANDS[command]
+    parser = ArgumentParser(prog=f"rkllm-chat {command}", description=f"{about} Prints one JSON document.")
+    if target:
+        parser.add_argument("target", metavar=target.strip("[]"), nargs="?")
+    for name in OPTIONS:
+        placeholder, help_text = OPTIONS[name]
+        if name in known:
+            argument: dict[str, Any] = {"metavar": placeholder} if placeholder else {"action": "store_true"}
+            parser.add_argument(name, help=help_text, **argument)
+    return parser
