@@ -7,7 +7,6 @@ reply is generated behind the prompt that was just evaluated: its speed is that 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import platform
@@ -29,6 +28,7 @@ from ..backends.shared.model_files import resolve_model
 from ..calls.model_families import find_family_by_name
 from ..config.loader import load_settings
 from ..config.settings import Settings
+from ..core.command_line import Parser
 from ..core.errors import ChatError, UsageError
 from ..core.events import Usage
 from ..core.messages import Message
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     Raises:
         ChatError: No model can be measured; with `--json` it is printed as a document instead.
     """
-    options = make_parser().parse_args(arguments)
+    options = make_parser().parse(arguments)
     try:
         settings = load_settings(options.config, environment)
         if options.model is not None:
@@ -135,9 +135,9 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     return 0
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Build the argument parser of the command."""
-    parser = argparse.ArgumentParser(prog="rkllm-chat bench", description=_DESCRIPTION, epilog=_EPILOG)
+    parser = Parser(prog="rkllm-chat bench", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
     parser.add_argument("--model", metavar="PATH", help="model file (default: that of the configuration)")

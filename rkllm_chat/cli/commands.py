@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple
 
+from ..core.command_line import get_options
 from ..core.errors import UsageError
 from ..mcp_servers import BUNDLED
 from . import json_commands
@@ -34,6 +35,7 @@ COMMANDS: dict[str, Command] = {
     "trust": Command("review and approve servers of this folder", "cli.trust_command"),
     "serve": Command(f"run a bundled MCP server: {', '.join(BUNDLED)}", "mcp_servers"),
     "new-server": Command("create an MCP server project with a test", "mcp_servers.scaffold"),
+    "completion": Command("print the completion script of bash, zsh or fish", "cli.completion_command"),
     **{name: Command(summary, _JSON_OPTIONS) for name, summary in json_commands.SUMMARIES.items()},
 }
 
@@ -70,14 +72,14 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
     Raises:
         UsageError: The first word that is no option is no subcommand.
     """
-    values = {name for action in parser._actions if action.nargs != 0 for name in action.option_strings}  # noqa: SLF001  # argparse has no other way to list the options
+    options = get_options(parser)
     is_value = has_unknown = False
     for i, word in enumerate(arguments):
         if is_value:
             is_value = False
         elif word.startswith("-") and word != "-":
-            is_value = word in values
-            has_unknown = has_unknown or word.partition("=")[0] not in parser._option_string_actions  # noqa: SLF001
+            is_value = word in options and options[word].nargs != 0
+            has_unknown = has_unknown or word.partition("=")[0] not in options
         elif word == "help":
             return split_command([*arguments[:i], *arguments[i + 1 :], "--help"], parser)
         elif word in COMMANDS:

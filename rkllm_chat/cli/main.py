@@ -15,13 +15,13 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from ..core.command_line import Parser
 from ..core.errors import ChatError, ServerNotFoundError, UsageError
 from ..core.redact import Redactor
 from ..core.sanitize import sanitize_for_terminal
@@ -209,7 +209,7 @@ def _new_server(arguments: Sequence[str]) -> int:
     from ..config import editor
     from ..mcp_servers import scaffold
 
-    options = scaffold.make_parser().parse_args(arguments)
+    options = scaffold.make_parser().parse(arguments)
     plan = scaffold.plan_project(options.dest)
     addition = editor.plan_addition(plan.entry, plan.name) if options.add else ""
     scaffold.create_project(plan)
@@ -240,9 +240,9 @@ def _trust_added_server(name: str) -> None:
             accept(TrustStore(str(state_folder())), review_start(server))
 
 
-def make_parser() -> _Parser:
+def make_parser() -> Parser:
     """Build the argument parser of the chat."""
-    parser = _Parser(
+    parser = Parser(
         prog="rkllm-chat",
         usage="rkllm-chat [OPTIONS] [COMMAND ...]",
         description=_DESCRIPTION,
@@ -292,30 +292,6 @@ def make_parser() -> _Parser:
     add("-v", "--verbose", action="store_true", help="log more details")
     add("--version", action="version", version=f"rkllm-chat {__version__}")
     return parser
-
-
-class _Parser(argparse.ArgumentParser):
-    """Argument parser that suggests the closest known option for an unknown one."""
-
-    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse the arguments; an unknown option exits with a suggestion."""
-        options, unknown = self.parse_known_args(arguments)
-        if unknown:
-            message = f"unrecognized arguments: {' '.join(unknown)}"
-            suggestion = self._suggest_options(unknown)
-            self.error(f"{message}. Did you mean {suggestion}?" if suggestion else message)
-        return options
-
-    def _suggest_options(self, unknown: Sequence[str]) -> str:
-        """Return the closest known options, joined by "or"; "" if none is close."""
-        options = [option for action in self._actions for option in action.option_strings]
-        names = [word.partition("=")[0] for word in unknown if word.startswith("-") and word not in options]
-        matches = [match for name in names for match in get_close_matches(name, options, n=1)]
-        return " or ".join(dict.fromkeys(matches))
-
-    def error(self, message: str) -> NoReturn:
-        """Print one line, which --help would only hide."""
-        self.exit(2, sanitize_for_terminal(f"{self.prog}: {message}\n"))
 
 
 def parse_positive(text: str) -> int:

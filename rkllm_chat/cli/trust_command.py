@@ -6,7 +6,6 @@ No server is started before the user has accepted how it is started.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -17,6 +16,7 @@ from ..config.project_trust import TrustStore, needs_acceptance
 from ..config.settings import ServerConfig
 from ..config.tool_pins import ToolPins, diff_accepted_text, extract_pinned_fields
 from ..core import i18n
+from ..core.command_line import Parser
 from ..core.errors import ConfigError, ServerNotFoundError, UsageError
 from ..core.sanitize import escape_visibly, sanitize_for_terminal
 from ..mcp_client.acceptance import accept, check_start, is_accepted, review_start
@@ -28,7 +28,7 @@ _DESCRIPTION = "Review how servers are started and how their tools have changed,
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 1 if the user declined a server or its tools. Raises ChatError."""
-    options = make_parser().parse_args(arguments)
+    options = make_parser().parse(arguments)
     servers = {server.name: server for server in load_settings(options.config).servers}
     for name in options.names:
         if name not in servers:
@@ -38,9 +38,9 @@ def main(arguments: Sequence[str]) -> int:
     return max(_review_server(servers[name], trust_store) for name in options.names)
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Build the argument parser of the command."""
-    parser = argparse.ArgumentParser(prog="rkllm-chat trust", description=_DESCRIPTION)
+    parser = Parser(prog="rkllm-chat trust", description=_DESCRIPTION)
     parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
     return parser

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..core.command_line import Parser
 from ..core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
         UsageError: Options contradict each other.
         SystemExit: With code 2, for unknown options.
     """
-    options = make_parser().parse_args(arguments)
+    options = make_parser().parse(arguments)
     if options.http is None and (options.host or options.token_env or options.no_token):
         hint = "Without --http the server uses standard input and output."
         raise UsageError("--host, --token-env and --no-token require --http.", hint)
@@ -48,9 +49,9 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Build the argument parser of `serve`, with a parser of its own for each server."""
-    parser = argparse.ArgumentParser(prog="rkllm-chat serve", description="Run a bundled MCP server.")
+    parser = Parser(prog="rkllm-chat serve", description="Run a bundled MCP server.")
     names = parser.add_subparsers(dest="name", metavar="NAME", required=True)
     for name, module in BUNDLED.items():
         package = import_module(module)

@@ -5,7 +5,6 @@ The template is a working server; its name `new-server` is replaced by the name 
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from ..config.editor import DEFAULT_CONFIG_PATH, render_entry
 from ..config.settings import ServerConfig
+from ..core.command_line import Parser
 from ..core.errors import ConfigError, UsageError
 
 _TEMPLATE = Path(__file__).with_name("template")
@@ -36,10 +36,10 @@ class Project:
     entry: str
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Build the argument parser of `new-server`."""
     about = "Create an MCP server project: a server, its test, and its configuration entry."
-    parser = argparse.ArgumentParser(prog="rkllm-chat new-server", description=about)
+    parser = Parser(prog="rkllm-chat new-server", description=about)
     parser.add_argument("dest", metavar="DEST", help="new or empty folder; its name becomes the name of the server")
     parser.add_argument("--add", action="store_true", help=f"add the server to ./{DEFAULT_CONFIG_PATH}")
     return parser

@@ -19,6 +19,7 @@ from typing import Any
 from ...config.loader import list_config_paths, load_settings
 from ...config.secrets import add_settings_secrets
 from ...config.settings import Settings
+from ...core.command_line import Parser
 from ...core.errors import ConfigError, UsageError
 from ...core.redact import Redactor
 from ...core.sanitize import sanitize_json, sanitize_line
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     Raises:
         UsageError: An option is invalid; with `--json` it is printed as a document instead.
     """
-    options = make_parser().parse_args(arguments)
+    options = make_parser().parse(arguments)
     try:
         board = _find_board(options, environment)
     except UsageError as error:
@@ -88,7 +89,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
 
 def diagnose(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
     """Return the report as text, for the chat. Raises UsageError."""
-    board = _find_board(make_parser().parse_args(arguments), environment)
+    board = _find_board(make_parser().parse(arguments), environment)
     return _show(run_checks(board, environment))
 
 
@@ -102,9 +103,9 @@ def run_checks(board: Board, environment: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Build the argument parser of the command."""
-    parser = argparse.ArgumentParser(prog="rkllm-chat doctor", description=_DESCRIPTION, epilog=_EPILOG)
+    parser = Parser(prog="rkllm-chat doctor", description=_DESCRIPTION, epilog=_EPILOG)
     output_format = parser.add_mutually_exclusive_group()
     output_format.add_argument("--json", action="store_true", help="print one JSON document")
     output_format.add_argument(

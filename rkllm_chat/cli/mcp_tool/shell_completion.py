@@ -1,12 +1,7 @@
-"""Shell completion for bash, zsh and fish: the scripts, and the suggestions that they request. No server is started.
-
-Suggestions come from servers (tool names, enum values) and end up on a command line, so only words without shell
-metacharacters are suggested.
-"""
+"""The words that complete a command line of `mcp-tool`, from the cached tools. No server is started."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +10,7 @@ from ...calls.schema.wording import format_value
 from ...config.files import find_servers
 from ...core.errors import ChatError, UsageError
 from ..json_commands.commands import SEPARATORS
+from ..shell_completion import SHELLS, find_pending_value, is_completion, is_words_request, make_script
 from .flags import find_property, list_properties, may_be_boolean, node_at, to_kebab_case
 from .options import OPTIONS, OUTPUT_FORMATS
 from .schema_cache import cache_path, load_tools
@@ -23,45 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .options import Options
 
-_SAFE = re.compile(r"[\w@%+./:,=-]+")
-
-_BASH = """\
-# mcp-tool completion for bash: eval "$(mcp-tool completion bash)"
-_mcp_tool() {
-    local IFS=$'\\n'
-    COMPREPLY=($(mcp-tool completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-    [[ ${COMPREPLY[0]-} == *__ || ${COMPREPLY[0]-} == *= ]] && compopt -o nospace 2>/dev/null
-    return 0
-}
-complete -o default -F _mcp_tool mcp-tool
-"""
-_ZSH = """\
-#compdef mcp-tool
-# mcp-tool completion for zsh: eval "$(mcp-tool completion zsh)"
-_mcp_tool() {
-    local -a found
-    found=("${(@f)$(mcp-tool completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    found=("${(@)found:#}")
-    if (( $#found )); then compadd -- "${found[@]}"; else _files; fi
-}
-(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
-compdef _mcp_tool mcp-tool
-"""
-_FISH = r"""\
-# mcp-tool completion for fish: mcp-tool completion fish | source
-function __mcp_tool_words
-    set -l words (commandline -opc) (commandline -ct)
-    set -l found (mcp-tool completion words -- $words[2..-1] 2>/dev/null)
-    if count $found >/dev/null
-        string join \n -- $found
-    else
-        __fish_complete_path (commandline -ct)
-    end
-end
-complete -c mcp-tool -f -a '(__mcp_tool_words)'
-"""
-_SHELLS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
-
 
 def complete(words: Sequence[str], options: Options) -> str:
     """Return the completion script of a shell, or the suggestions for `words -- WORD ...`, one per line.
@@ -69,13 +26,13 @@ def complete(words: Sequence[str], options: Options) -> str:
     Raises:
         UsageError: The shell is unknown.
     """
-    if list(words[:2]) == ["words", "--"]:
+    if is_words_request(words):
         return "\n".join(dict.fromkeys(_candidates(words[2:], options)))
-    if len(words) != 1 or words[0] not in _SHELLS:
+    if len(words) != 1 or words[0] not in SHELLS:
         raise UsageError(
-            "mcp-tool completion needs one shell.", f"Known shells: {', '.join(_SHELLS)}.", available=list(_SHELLS)
+            "mcp-tool completion needs one shell.", f"Known shells: {', '.join(SHELLS)}.", available=list(SHELLS)
         )
-    return _SHELLS[words[0]].rstrip()
+    return make_script("mcp-tool", words[0])
 
 
 def _candidates(words: Sequence[str], options: Options) -> list[str]:
@@ -85,17 +42,17 @@ def _candidates(words: Sequence[str], options: Options) -> list[str]:
     schema = _find_schema(target, options) if words_after is not None else {}
     if schema is None:
         return []
-    pending = _find_pending_value(before if words_after is None else words_after, last)
+    pending = find_pending_value(before if words_after is None else words_after, last)
     if pending:
         flag, text, prefix = pending
         values = _own_option_values(flag) if words_after is None else _flag_values(flag, schema)
         if values is not None:
-            return [f"{prefix}{value}" for value in values if _is_completion(value, text)]
+            return [f"{prefix}{value}" for value in values if is_completion(value, text)]
     known = _initial_words(options) if words_after is None else _flags_of(schema)
     return [
         word
         for word in known
-        if _is_completion(word, last) and (last[:1] == "-" or words_after is not None or word[:1] != "-")
+        if is_completion(word, last) and (last[:1] == "-" or words_after is not None or word[:1] != "-")
     ]
 
 
@@ -109,26 +66,6 @@ def _find_target(words: Sequence[str]) -> tuple[str, Sequence[str] | None]:
         if word[2:] in OPTIONS and OPTIONS[word[2:]][0]:
             del remaining[: 2 if remaining[:1] == ["="] else 1]
     return "", None
-
-
-def _find_pending_value(before: Sequence[str], last: str) -> tuple[str, str, str] | None:
-    """Find the flag whose value is being completed.
-
-    Bash passes `--x=v` as three words, other shells as one.
-
-    Returns:
-        The flag, the beginning of the value, and the prefix that each suggestion needs; None if no value is expected.
-    """
-    flag, mark, text = last.partition("=")
-    if mark and flag.startswith("--"):
-        return flag, text, f"{flag}="
-    if last == "=" and before:
-        return before[-1], "", ""
-    if before[-1:] == ["="] and len(before) > 1:
-        return before[-2], last, ""
-    if before and before[-1].startswith("--") and not last.startswith("-"):
-        return before[-1], last, ""
-    return None
 
 
 def _own_option_values(flag: str) -> Sequence[str] | None:
@@ -154,16 +91,16 @@ def _flag_values(flag: str, schema: Mapping[str, Any]) -> Sequence[str] | None:
 def _initial_words(options: Options) -> Iterator[str]:
     """Yield the options of `mcp-tool` and the cached tools of all configured servers."""
     yield from (f"--{name}" for name in OPTIONS)
-    for server, tools in _cached_tools(options):
+    for server, tools in list_cached_tools(options.config or ""):
         yield from (f"{server}__{tool['name']}" for tool in tools)
         yield from (f"{server}__",) if not tools else ()
     yield "completion"
 
 
-def _cached_tools(options: Options) -> list[tuple[str, list[dict[str, Any]]]]:
+def list_cached_tools(config: str = "") -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the configured servers with their cached tools; empty if the configuration cannot be read."""
     try:
-        servers = find_servers(options.config or "").servers
+        servers = find_servers(config).servers
     except ChatError:
         return []
     return [(name, load_tools(cache_path(server))) for name, server in servers.items()]
@@ -171,7 +108,7 @@ def _cached_tools(options: Options) -> list[tuple[str, list[dict[str, Any]]]]:
 
 def _find_schema(target: str, options: Options) -> Mapping[str, Any] | None:
     """Return the cached schema of a tool by any spelling of its name, or None."""
-    for server, tools in sorted(_cached_tools(options), key=lambda pair: len(pair[0]), reverse=True):
+    for server, tools in sorted(list_cached_tools(options.config or ""), key=lambda pair: len(pair[0]), reverse=True):
         for tool in tools:
             if target in [f"{server}{mark}{tool['name']}" for mark in SEPARATORS]:
                 schema = tool.get("inputSchema")
@@ -186,8 +123,3 @@ def _flags_of(schema: Mapping[str, Any]) -> Iterator[str]:
         if len(path) == 1 and may_be_boolean(node):
             yield f"--no-{path[0]}"
     yield from (f"--{name}" for name, (_, is_after_tool, _) in OPTIONS.items() if is_after_tool)
-
-
-def _is_completion(word: str, beginning: str) -> bool:
-    """Return whether a word completes `beginning` and contains no shell metacharacter."""
-    return word.startswith(beginning) and bool(_SAFE.fullmatch(word))
