@@ -39,6 +39,22 @@ COMMANDS: dict[str, Command] = {
     **{name: Command(summary, _JSON_OPTIONS) for name, summary in json_commands.SUMMARIES.items()},
 }
 
+EXIT_CODES = {
+    0: "success",
+    1: "the model or a tool failed, the turn has no answer, doctor found a fault, or trust was declined",
+    2: "the command line is invalid, or arguments do not match the schema of a tool",
+    3: "a configuration file is missing or invalid",
+    4: "a server or a service requires a login or a key",
+    5: "a model or a server cannot be started or reached",
+    6: "no server or tool has that name, or a server violated the protocol",
+    7: "a time limit passed",
+    8: "internal error, or the output cannot be written",
+    130: "interrupted by Ctrl+C",
+    141: "the reader of the output closed it",
+    143: "terminated by SIGTERM",
+}
+"""Exit codes of all commands but those for scripts that print one JSON document, which exit with 0 or 1."""
+
 
 def format_commands() -> str:
     """Return the list of the subcommands for `--help`."""

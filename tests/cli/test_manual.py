@@ -1,0 +1,40 @@
+"""The man page and the table of exit codes are made from the parsers and the errors, and are up to date."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES
+from rkllm_chat.core.errors import ChatError
+
+ROOT = Path(__file__).parents[2]
+
+
+def list_errors(kind: type[ChatError]) -> list[type[ChatError]]:
+    return [kind, *(found for subclass in kind.__subclasses__() for found in list_errors(subclass))]
+
+
+def test_the_generated_pages_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, ".ci/manual.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_error_has_a_documented_exit_code() -> None:
+    assert {kind.exit_code for kind in list_errors(ChatError)} <= set(EXIT_CODES)
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "chat"])
+def test_every_command_is_in_the_man_page(name: str) -> None:
+    page = (ROOT / "docs/rkllm-chat.1").read_text(encoding="utf-8").replace("\\-", "-")
+    assert f"\n.SS {name}" in page
