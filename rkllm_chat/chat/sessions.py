@@ -1,4 +1,4 @@
-"""Connect the conversation with its session file: start, resume, switch and list sessions.
+"""Connect the conversation with its session file: start, resume, switch and rename sessions.
 
 `session_files` handles files and `session_records` their content; here chat and session are kept consistent.
 """
@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ..calls.model_families import make_scanner
-from ..core.errors import ChatError
 from ..core.events import CallFound, CallUnreadable
 from ..core.i18n import Words
 from ..core.messages import EMPTY_REPLY, Message
@@ -27,12 +26,13 @@ from ..storage.session_files import (
     redact_nothing,
     to_strict_json,
 )
+from ..storage.session_index import MAX_TITLE_LENGTH, find_newest, summarize
 from ..storage.session_records import (
     LogEntry,
     Record,
     RestoredConversation,
+    SessionTitle,
     Setup,
-    find_undone_records,
     hash_text,
     hash_tool,
     read_entry,
@@ -45,9 +45,6 @@ from .tool_calls import initial_messages
 from .tool_selection import apply_model_settings
 
 _NEWEST = "newest"
-_MAX_SEARCHED = 500
-_SETUP_PREFIX = b'{"kind":"setup",'
-_MAX_TITLE_LENGTH = 60
 _RECORDED_SETTINGS = (
     "backend",
     "language",
@@ -61,17 +58,6 @@ _RECORDED_SETTINGS = (
     "generation",
     "policy",
 )
-
-
-@dataclass(frozen=True)
-class SessionSummary:
-    """One row of the session list; `updated_at` is the time of the last record in seconds since 1970."""
-
-    name: str
-    updated_at: float
-    title: str
-    turns: int
-    model: str
 
 
 class SessionManager:
@@ -122,7 +108,7 @@ class SessionManager:
         """
         if not wanted or not self.directory:
             return
-        name = wanted if wanted != _NEWEST else _find_newest(self.directory, str(Path.cwd()))
+        name = wanted if wanted != _NEWEST else find_newest(self.directory, str(Path.cwd()))
         for line in self.resume(name) if name else [self._chat.words("sessions.none")]:
             self._notify(line)
 
@@ -160,6 +146,17 @@ class SessionManager:
             session_log.copy_entries(contents.entries)
             self._copy_of = name
         return lines + _describe_damage(unlocked_contents, words)
+
+    def rename(self, name: str, title: str) -> None:
+        """Set the title of a session, the current one or another; "" restores its first message.
+
+        Raises:
+            ChatError: There is no such session, it is open elsewhere, or it cannot be written.
+        """
+        if name == self.name:
+            self._write(SessionTitle(title))
+        elif self.directory:
+            self.directory.rename(name, title, self._redact)
 
     @property
     def redacted_entries(self) -> list[LogEntry]:
@@ -206,10 +203,10 @@ class SessionManager:
         self._chat.restore([*restored.history, *missing], restored.first_shown, restored.kept)
         self._set_entries(contents.entries, restored.setup)
         self._unwritten = missing
-        summary = _summarize(name, contents.entries)
+        summary = summarize(name, contents.entries)
         last = next((message.text for message in reversed(restored.history) if message.role == "user"), "")
         words = self._chat.words
-        lines = [words("sessions.resumed", name=name, turns=summary.turns, last=shorten_line(last, _MAX_TITLE_LENGTH))]
+        lines = [words("sessions.resumed", name=name, turns=summary.turns, last=shorten_line(last, MAX_TITLE_LENGTH))]
         return lines + (
             _describe_differences(restored.setup, describe_setup(self._chat), words) if restored.setup else []
         )
@@ -225,68 +222,6 @@ def _describe_damage(contents: SessionContents, words: Words) -> list[str]:
     lines = [words("sessions.damaged", count=contents.damaged_lines)] if contents.damaged_lines else []
     is_torn = contents.torn_line and parse_line(contents.torn_line) is None
     return [*lines, words("sessions.torn", size=len(contents.torn_line))] if is_torn else lines
-
-
-def _find_newest(directory: SessionDirectory, folder: str) -> str:
-    """Return the most recently written session of a directory; "" if there is none.
-
-    Raises:
-        ConfigError: The directory of sessions cannot be trusted.
-    """
-    for name in directory.list_ids()[:_MAX_SEARCHED]:
-        setup = rebuild_conversation(_read_entries(directory, name, _SETUP_PREFIX)).setup
-        if setup and setup.folder == folder:
-            return name
-    return ""
-
-
-def list_sessions(directory: SessionDirectory, search: str, limit: int) -> list[SessionSummary]:
-    """List the newest sessions.
-
-    Args:
-        directory: Directory of sessions.
-        search: Only sessions whose texts contain each of these words.
-        limit: Maximum number.
-
-    Raises:
-        ConfigError: The directory of sessions cannot be trusted.
-    """
-    summaries: list[SessionSummary] = []
-    words = search.casefold().split()
-    for name in directory.list_ids()[:_MAX_SEARCHED]:
-        entries = _read_entries(directory, name)
-        if entries and _contains_words(entries, words):
-            summaries.append(_summarize(name, entries))
-            if len(summaries) == limit:
-                break
-    return summaries
-
-
-def _read_entries(directory: SessionDirectory, name: str, prefix: bytes = b"") -> Sequence[LogEntry]:
-    """Return the records of a session; none if it cannot be read."""
-    try:
-        return directory.read(name, prefix).entries
-    except ChatError:
-        return ()
-
-
-def _contains_words(entries: Iterable[LogEntry], words: Sequence[str]) -> bool:
-    texts = (entry.record.text.casefold() for entry in entries if isinstance(entry.record, Message))
-    text = "\n".join(texts) if words else ""
-    return all(word in text for word in words)
-
-
-def _summarize(name: str, entries: Sequence[LogEntry]) -> SessionSummary:
-    """Summarize a session; its title is the first user message that was not undone."""
-    records = [entry.record for entry in entries]
-    undone = find_undone_records(records)
-    messages = (record for index, record in enumerate(records) if isinstance(record, Message) and index not in undone)
-    user_texts = [message.text for message in messages if message.role == "user"]
-    setup = rebuild_conversation(entries).setup
-    title = next((shorten_line(text, _MAX_TITLE_LENGTH) for text in user_texts if text.strip()), "")
-    return SessionSummary(
-        name, entries[-1].at if entries else 0.0, title, len(user_texts), setup.model if setup else ""
-    )
 
 
 def describe_setup(chat: Conversation) -> Setup:

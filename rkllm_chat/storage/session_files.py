@@ -14,7 +14,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,9 +23,9 @@ from typing import Any
 from ..core.errors import ConfigError, ModelError, UsageError
 from ..core.messages import Message
 from ..core.private_files import NotOwnedError, ensure_private, make_folder
-from .session_records import LogEntry, Record, TurnFinished, read_entry, write_entry
+from .session_records import LogEntry, Record, SessionTitle, TurnFinished, read_entry, write_entry
 
-_SUFFIX = ".jsonl"
+_SUFFIX, _TORN_SUFFIX = ".jsonl", ".torn"
 _ID = re.compile(r"\d{6}-[0-9a-z]{4}")
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _STEPS_PER_S = 12
@@ -159,6 +159,59 @@ class SessionDirectory:
         self._repair_last_line(name, file)
         return file
 
+    def delete(self, name: str) -> None:
+        """Delete a session and what was moved aside from it.
+
+        Raises:
+            UsageError: There is no such session, or another program has it open.
+            ConfigError: The file is a link, is not owned by the user, or cannot be deleted.
+        """
+        file = self._open_unused(name)
+        try:
+            with self._folder() as folder:
+                os.unlink(name + _SUFFIX, dir_fd=folder)
+                with suppress(FileNotFoundError):
+                    os.unlink(name + _TORN_SUFFIX, dir_fd=folder)
+        except OSError as error:
+            raise ConfigError(f"{self.path / name}{_SUFFIX} cannot be deleted: {error.strerror}.") from None
+        finally:
+            os.close(file)
+
+    def rename(self, name: str, title: str, redact: RedactMember) -> None:
+        """Set the title of a session; its place among the most recently written ones stays.
+
+        Args:
+            name: Session id.
+            title: The title; "" restores the first user message.
+            redact: Redacts the title before it is written.
+
+        Raises:
+            UsageError: There is no such session, or another program has it open.
+            ConfigError: The file is a link, is not owned by the user, or cannot be written.
+        """
+        file = self._open_unused(name)
+        try:
+            times = os.fstat(file)
+            self._repair_last_line(name, file)
+            _append(file, _make_line(write_entry(LogEntry(time.time(), SessionTitle(title))), redact))
+            os.fsync(file)
+            os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        except OSError as error:
+            raise ConfigError(f"{self.path / name}{_SUFFIX} cannot be written: {error.strerror or error}.") from None
+        finally:
+            os.close(file)
+
+    def _open_unused(self, name: str) -> int:
+        """Open and lock a session file. Raises UsageError if there is none or another program has it open."""
+        try:
+            file = self._open(name, _APPEND_FLAGS)
+        except FileNotFoundError:
+            raise UsageError(f'There is no session "{name}".') from None
+        if not _lock(file):
+            os.close(file)
+            raise UsageError(f"Session {name} is open in another chat.", "Leave that chat first.")
+        return file
+
     def _repair_last_line(self, name: str, file: int) -> None:
         """Terminate the last line: add a missing newline, or move an incomplete record to the .torn file."""
         contents = _read_file(file, self.path / (name + _SUFFIX))
@@ -167,7 +220,7 @@ class SessionDirectory:
         if parse_line(contents.torn_line):
             os.write(file, b"\n")
             return
-        torn_file = self._open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, ".torn")
+        torn_file = self._open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _TORN_SUFFIX)
         try:
             os.write(torn_file, contents.torn_line + b"\n")
         finally:

@@ -11,6 +11,7 @@ skip lines that they cannot parse and members that they do not know. FORMAT is t
 | usage   | `prompt_tokens`, `reused_tokens`, `prefilled_tokens`, `generated_tokens`, `prefill_s`, `generate_s`, `first_token_s`, `hit_limit` | after each reply of the model; all zero if it was stopped or failed |
 | turn    | `reason` (answered, steps, stopped, length, failed), `error` | at the end of a turn; then the file is synced |
 | forgot  | `first_shown`, `turns`, `kept` | from here on the model sees the first `kept` messages and those from `first_shown` on: `turns` turns fewer than before |
+| title   | `title` (a line, or "" for the first user message) | when the user renames the session |
 | edit    | `start`, `stop`, `messages` (as in message) | messages `start` to `stop` of the history were replaced by these: by none for undo, by a summary for compaction |
 """  # noqa: E501
 
@@ -102,7 +103,14 @@ class HistoryEdited:
     messages: tuple[Message, ...] = ()
 
 
-Record = Setup | Message | Usage | TurnFinished | ContextTrimmed | HistoryEdited
+@dataclass(frozen=True)
+class SessionTitle:
+    """The user named the session; "" stands for its first user message again."""
+
+    title: str
+
+
+Record = Setup | Message | Usage | TurnFinished | ContextTrimmed | HistoryEdited | SessionTitle
 Keep = Callable[[Record], None]
 
 RECORD_TYPES: dict[str, type[Record]] = {
@@ -112,6 +120,7 @@ RECORD_TYPES: dict[str, type[Record]] = {
     "turn": TurnFinished,
     "forgot": ContextTrimmed,
     "edit": HistoryEdited,
+    "title": SessionTitle,
 }
 """Value of member `kind` -> record class."""
 _TYPE_HINTS = {kind: get_type_hints(kind) for kind in (*RECORD_TYPES.values(), Tool, ToolResult)}

@@ -48,6 +48,7 @@ STARTS = {
     "-p": Start([*PROGRAM, "-p", "hi", "--model", "replies.json", "--no-servers"], CHAT, "Hello."),
     "doctor": Start([*PROGRAM, "doctor", "--root", str(TREES / "laptop")], HEAVY, "kernel", 1),
     "trust": Start([*PROGRAM, "trust", "chaos"], HEAVY, ""),
+    "sessions": Start([*PROGRAM, "sessions"], HEAVY, ""),
     "init": Start([*PROGRAM, "init", "new"], ONE_SHOT, '"ok": true'),
     "list-servers": Start([*PROGRAM, "list-servers"], ONE_SHOT, '"chaos"'),
     "list-tools": Start([*PROGRAM, "list-tools", "--server", "chaos"], DIRECT, '"echo"'),

@@ -22,6 +22,7 @@ from rkllm_chat.storage.session_records import (
     ContextTrimmed,
     HistoryEdited,
     Record,
+    SessionTitle,
     Setup,
     TurnFinished,
     rebuild_conversation,
@@ -51,6 +52,7 @@ RECORDS: tuple[Record, ...] = (
     ContextTrimmed(0, 0),
     HistoryEdited(1, 2, (Message("assistant", "Two."),)),
     TurnFinished("failed", "why"),
+    SessionTitle("Depths"),
 )
 
 

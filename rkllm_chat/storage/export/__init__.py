@@ -1,12 +1,14 @@
-"""EXPORTS: formats in which a conversation can be exported. Each is a pure function of the records and writes no file.
+"""EXPORTS: formats in which a conversation can be exported. Each is a pure function of the records.
 
 To add a format, write a function of an ExportedConversation and the words, and add a row.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
+from pathlib import Path
 
 from ...core.i18n import Words
 from ..session_records import LogEntry
@@ -36,3 +38,10 @@ def export_conversation(
         zone: Time zone of the times shown; by default the local one.
     """
     return EXPORTS[format_name](build_conversation(name, entries, zone), words)
+
+
+def write_export(path: Path, text: str) -> None:
+    """Write an export to a new file with mode 0600; links are not followed. Raises OSError if the path exists."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(file, "wb") as stream:  # noqa: PTH123  # a descriptor
+        stream.write(text.encode("utf-8", errors="replace"))

@@ -12,7 +12,16 @@ from ...calls.scanner import InventedResult
 from ...core.events import CallFound, CallUnreadable, Text, Thought, Usage
 from ...core.messages import Message, ToolResult
 from ...core.sanitize import shorten_line
-from ..session_records import ContextTrimmed, End, HistoryEdited, LogEntry, Setup, TurnFinished, find_undone_records
+from ..session_records import (
+    ContextTrimmed,
+    End,
+    HistoryEdited,
+    LogEntry,
+    SessionTitle,
+    Setup,
+    TurnFinished,
+    find_undone_records,
+)
 
 _MAX_TITLE_LENGTH = 80
 
@@ -116,18 +125,20 @@ class ExportedConversation:
         setup: The last setup of the session.
         turns: Turns in order.
         zone: Time zone of the times shown; None is the local one.
+        given_title: Title that the user gave, or "".
     """
 
     name: str
     setup: Setup
     turns: Sequence[ExportedTurn]
     zone: tzinfo | None = None
+    given_title: str = ""
 
     @property
     def title(self) -> str:
-        """First line of the first user message, truncated; the session id if there is none."""
+        """The given title, else the first line of the first user message, truncated; else the session id."""
         asked = (turn.asked for turn in self.turns if turn.asked.strip())
-        return shorten_line(next(asked, self.name), _MAX_TITLE_LENGTH)
+        return shorten_line(self.given_title or next(asked, self.name), _MAX_TITLE_LENGTH)
 
     def to_local_time(self, at: float) -> datetime:
         """Convert seconds since 1970 to a time in the zone of the export."""
@@ -145,7 +156,7 @@ def build_conversation(name: str, entries: Iterable[LogEntry], zone: tzinfo | No
     for index, entry in enumerate(entries):
         if index not in undone_indices:
             builder.add_entry(entry)
-    return ExportedConversation(name, builder.setup, builder.turns, zone)
+    return ExportedConversation(name, builder.setup, builder.turns, zone, builder.given_title)
 
 
 class _TurnBuilder:
@@ -154,6 +165,7 @@ class _TurnBuilder:
     def __init__(self) -> None:
         self.turns: list[ExportedTurn] = []
         self.setup = Setup()
+        self.given_title = ""
         self._pending_calls: list[int] = []
         self._longest_call_s = 0.0
 
@@ -162,6 +174,8 @@ class _TurnBuilder:
         match entry.record:
             case Setup() as setup:
                 self.setup = setup
+            case SessionTitle(title):
+                self.given_title = title
             case Message("user", text, tools=tools):
                 self.turns.append(ExportedTurn(text, entry.at, told=tools))
                 self._pending_calls = []

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
 
 from ...chat.app import App
-from ...chat.sessions import SessionSummary, list_sessions
 from ...chat.transcript import iter_last_turns
 from ...chat.turn import Turn
 from ...core.errors import ChatError, UsageError
 from ...core.events import Event, Notice, Table
-from ...storage.export import EXPORTS, export_conversation
+from ...storage.export import EXPORTS, export_conversation, write_export
+from ...storage.session_index import SessionSummary, list_sessions
 from ...storage.session_records import HistoryEdited
 from .registry import command
 
@@ -97,18 +96,11 @@ async def export_session(app: App, argument: str) -> AsyncGenerator[Event, None]
         return
     text = export_conversation(format_name, app.sessions.name or "talk", messages, words)
     try:
-        _write_new(path, text.encode("utf-8", errors="replace"))
+        write_export(path, text)
     except OSError as error:
         yield Notice(words("commands.not_exported", path=path, reason=error.strerror or error))
         return
     yield Notice(words("commands.exported", path=path))
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    """Create a file with mode 0600. Raises FileExistsError if the path exists."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(file, "wb") as stream:  # noqa: PTH123  # a descriptor
-        stream.write(data)
 
 
 def _choose_export(argument: str, name: str) -> tuple[str, Path]:

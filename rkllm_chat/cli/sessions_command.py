@@ -1,0 +1,124 @@
+"""List, search, show, export, rename and delete saved sessions: `rkllm-chat sessions ACTION ...`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+from ..config.loader import state_folder
+from ..core import i18n
+from ..core.errors import ConfigError, UsageError
+from ..core.redact import Redactor
+from ..core.sanitize import sanitize_for_terminal, sanitize_line
+from ..storage.export import EXPORTS, export_conversation, write_export
+from ..storage.session_files import SessionDirectory
+from ..storage.session_index import SessionSummary, list_sessions, summarize
+from .doctor import write_json, write_output
+
+_ACTIONS = {
+    "list": "list the newest sessions; this is the default",
+    "search": "list the sessions that contain all of the words",
+    "show": "print a conversation as Markdown",
+    "export": f"write a conversation as {', '.join(EXPORTS)}",
+    "rename": "give a session a title",
+    "delete": "delete sessions",
+}
+_DEFAULT_LIMIT = 50
+_DESCRIPTION = "List and manage saved sessions. The beginning of an ID is enough where it is unique."
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns 1 if the user declined to delete. Raises ChatError."""
+    words = list(arguments)
+    if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
+        words.insert(0, "list")
+    options = make_parser().parse_args(words)
+    directory = SessionDirectory(state_folder() / "sessions")
+    if options.action in ("list", "search"):
+        return _list(directory, options)
+    if options.action == "delete":
+        return _delete(directory, [directory.find_id(name) for name in options.ids], options.yes)
+    name = directory.find_id(options.id)
+    if options.action == "rename":
+        directory.rename(name, sanitize_line(options.title), Redactor().redact_member)
+        return 0
+    return _export(directory, name, options)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Build the argument parser of the command."""
+    parser = argparse.ArgumentParser(prog="rkllm-chat sessions", description=_DESCRIPTION)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    parsers = {name: actions.add_parser(name, help=text, description=text) for name, text in _ACTIONS.items()}
+    parsers["search"].add_argument("words", metavar="WORD", nargs="+", help="word of a message or of a title")
+    for name in ("list", "search"):
+        add = parsers[name].add_argument
+        add("--here", action="store_true", help="only sessions of the current folder")
+        add("--limit", metavar="N", type=int, default=_DEFAULT_LIMIT, help="maximum number (default: %(default)s)")
+        add("--json", action="store_true", help="print one JSON document")
+    for name in ("show", "export", "rename"):
+        parsers[name].add_argument("id", metavar="ID", help="a session")
+    parsers["export"].add_argument("--format", choices=EXPORTS, help="default: by the suffix of FILE, else md")
+    parsers["export"].add_argument("-o", "--output", metavar="FILE", type=Path, help="a new file (default: print)")
+    parsers["rename"].add_argument("title", metavar="TITLE", help='the title; "" restores the first message')
+    parsers["delete"].add_argument("ids", metavar="ID", nargs="+", help="a session")
+    parsers["delete"].add_argument("-y", "--yes", action="store_true", help="delete without asking")
+    return parser
+
+
+def _list(directory: SessionDirectory, options: argparse.Namespace) -> int:
+    """Print the sessions, newest first."""
+    if options.limit < 1:
+        raise UsageError(f"--limit must be at least 1, not {options.limit}.")
+    search = " ".join(options.words) if options.action == "search" else ""
+    summaries = list_sessions(directory, search, options.limit, str(Path.cwd()) if options.here else "")
+    if options.json:
+        write_json({"ok": True, "result": [asdict(summary) for summary in summaries]})
+        return 0
+    write_output("".join(f"{_describe(summary)}\n" for summary in summaries))
+    if not summaries:
+        print("No session was found." if search or options.here else "No session is saved.", file=sys.stderr)
+    return 0
+
+
+def _describe(session: SessionSummary) -> str:
+    """Return the line of a session in the list."""
+    when = datetime.fromtimestamp(session.updated_at).astimezone()
+    turns = f"{session.turns} {'turn' if session.turns == 1 else 'turns'}"
+    title = session.title or "(no message)"
+    return f"{session.name}  {when:%Y-%m-%d %H:%M}  {turns:>9}  {title}  [{sanitize_line(session.folder)}]"
+
+
+def _export(directory: SessionDirectory, name: str, options: argparse.Namespace) -> int:
+    """Write a conversation to standard output, or to a new file. Raises ConfigError."""
+    path: Path | None = options.output if options.action == "export" else None
+    suffix = path.suffix.removeprefix(".") if path else ""
+    format_name = (options.format if options.action == "export" else None) or (suffix if suffix in EXPORTS else "md")
+    text = export_conversation(format_name, name, directory.read(name).entries, i18n.load(i18n.AUTO))
+    if path is None:
+        write_output(sanitize_for_terminal(text) if sys.stdout.isatty() else text)
+        return 0
+    try:
+        write_export(path, text)
+    except OSError as error:
+        hint = "Existing files are not overwritten." if isinstance(error, FileExistsError) else ""
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.", hint) from None
+    return 0
+
+
+def _delete(directory: SessionDirectory, names: Sequence[str], is_confirmed: bool) -> int:
+    """Delete sessions after a question. Raises UsageError if nobody can be asked."""
+    if not is_confirmed:
+        if not sys.stdin or not sys.stdin.isatty():
+            raise UsageError("Deleting needs a confirmation, and standard input is not a terminal.", "Add --yes.")
+        write_output("".join(f"{_describe(summarize(name, directory.read(name).entries))}\n" for name in names))
+        print(f"Delete {'this session' if len(names) == 1 else 'these sessions'}? [y/N] ", end="", flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            return 1
+    for name in dict.fromkeys(names):
+        directory.delete(name)
+    return 0

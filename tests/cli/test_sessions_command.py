@@ -1,0 +1,84 @@
+"""`rkllm-chat sessions`: saved conversations are listed, searched, shown, exported, renamed and deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from rkllm_chat.storage.session_files import SessionDirectory
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Script = Callable[..., str]
+
+
+def save_two(program: Run, script: Script, shelf: SessionDirectory) -> tuple[str, str]:
+    """Save two conversations; return their ids."""
+    program("-p", "How deep is Husum?", "--continue", "--model", script("Two metres."), "--no-servers")
+    (first,) = shelf.list_ids()
+    (shelf.path / f"{first}.jsonl").rename(shelf.path / "250101-0000.jsonl")
+    text = (shelf.path / "250101-0000.jsonl").read_text("utf-8")
+    (shelf.path / "250102-0000.jsonl").write_text(text.replace("Husum", "Kiel").replace("/work", "/other"), "utf-8")
+    os.utime(shelf.path / "250101-0000.jsonl", (1, 1))
+    return "250101-0000", "250102-0000"
+
+
+def test_sessions_are_listed_searched_and_limited(program: Run, script: Script, shelf: SessionDirectory) -> None:
+    assert program("sessions").stderr == "No session is saved.\n"
+    husum, kiel = save_two(program, script, shelf)
+    lines = program("sessions").stdout.splitlines()
+    assert [line[:11] for line in lines] == [kiel, husum]
+    assert "     1 turn  How deep is Husum?  [" in lines[1] and lines[1].endswith("/work]")
+    assert program("sessions", "list", "--limit", "1").stdout.splitlines() == lines[:1]
+    assert program("sessions", "search", "METRES", "husum").stdout.splitlines() == lines[1:]
+    document = json.loads(program("sessions", "--here", "--json").stdout)
+    assert [session["name"] for session in document["result"]] == [husum]
+    assert document["result"][0].keys() == {"name", "updated_at", "title", "turns", "model", "folder"}
+    assert program("sessions", "search", "nowhere").stderr == "No session was found.\n"
+
+
+def test_a_conversation_is_shown_and_exported(
+    program: Run, script: Script, shelf: SessionDirectory, folder: Path
+) -> None:
+    husum, _ = save_two(program, script, shelf)
+    shown = program("sessions", "show", "250101").stdout
+    assert "# How deep is Husum?" in shown and "Two metres." in shown
+    assert json.loads(program("sessions", "export", husum, "--format", "json").stdout)["title"] == "How deep is Husum?"
+    program("sessions", "export", husum, "-o", "talk.html")
+    assert (folder / "talk.html").read_text("utf-8").startswith("<!doctype html>")
+    done = program("sessions", "export", husum, "-o", "talk.html", code=3)
+    assert "talk.html cannot be written: File exists. Existing files are not overwritten." in done.stderr
+    assert 'There is no session "zzzz".' in program("sessions", "show", "zzzz", code=2).stderr
+
+
+def test_a_title_replaces_the_first_message_and_keeps_the_order(
+    program: Run, script: Script, shelf: SessionDirectory
+) -> None:
+    husum, kiel = save_two(program, script, shelf)
+    program("sessions", "rename", husum, "Depths \x1b[31m of\nthe coast")
+    lines = program("sessions").stdout.splitlines()
+    assert [line[:11] for line in lines] == [kiel, husum]
+    assert "  Depths \\x1b[31m of the coast  [" in lines[1]
+    assert program("sessions", "search", "coast").stdout.splitlines() == lines[1:]
+    assert program("sessions", "show", husum).stdout.startswith("# Depths ")
+    program("sessions", "rename", husum, "")
+    assert "How deep is Husum?" in program("sessions", "search", "husum").stdout
+
+
+def test_only_confirmed_and_unused_sessions_are_deleted(program: Run, script: Script, shelf: SessionDirectory) -> None:
+    husum, kiel = save_two(program, script, shelf)
+    done = program("sessions", "delete", husum, code=2)
+    assert "Deleting needs a confirmation, and standard input is not a terminal. Add --yes." in done.stderr
+    file = shelf.open(husum)
+    assert file is not None
+    for action in (("delete", "--yes", husum), ("rename", husum, "x")):
+        assert f"Session {husum} is open in another chat." in program("sessions", *action, code=2).stderr
+    os.close(file)
+    assert shelf.list_ids() == [kiel, husum]
+    (shelf.path / f"{husum}.torn").write_text("{", "utf-8")
+    program("sessions", "delete", "--yes", "250101")
+    assert os.listdir(shelf.path) == [f"{kiel}.jsonl"]  # noqa: PTH208
+    program("sessions", "delete", "--yes", kiel, "nosuch", code=2)
+    assert shelf.list_ids() == [kiel]
