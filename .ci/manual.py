@@ -19,22 +19,22 @@ from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES, make_parser
 from rkllm_chat.core.command_line import get_positionals, get_subparsers
 
 DOCS = Path(__file__).parents[1] / "docs"
+SIGNS = str.maketrans({"\\": "\\e", "-": "\\-", "'": "\\(aq", "~": "\\(ti", "^": "\\(ha"})
 TABLE = re.compile(r"(?<=<!-- exit codes -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def make_manual() -> str:
     """Return the man page of `rkllm-chat` as roff."""
     parser = main.make_parser()
+    about = parser.description or ""
     lines = [
         '.TH RKLLM\\-CHAT 1 "" "rkllm\\-chat"',
         ".SH NAME",
-        f"rkllm\\-chat \\- {escape(main.SUMMARY)}",
+        f"rkllm\\-chat \\- {escape(about[0].lower() + about[1:-1])}",
         ".SH SYNOPSIS",
         ".B rkllm\\-chat\n[\\fIOPTIONS\\fR] [\\fICOMMAND\\fR ...]",
         ".SH DESCRIPTION",
-        escape(
-            "Without a command, rkllm-chat starts the chat; with text from -p or a pipe, it runs one turn and exits."
-        ),
+        escape("Without a command, rkllm-chat chats; with text from -p or a pipe, it runs one turn and exits."),
         escape("rkllm-chat COMMAND --help describes a command."),
         ".SH OPTIONS",
         *describe_arguments(parser),
@@ -87,9 +87,7 @@ def format_positional(action: argparse.Action) -> str:
 
 def escape(text: str) -> str:
     """Return text as roff, which would take some characters for requests or typographic signs."""
-    escaped = (
-        text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("~", "\\(ti").replace("^", "\\(ha")
-    )
+    escaped = text.translate(SIGNS)
     return f"\\&{escaped}" if escaped.startswith(".") else escaped
 
 
