@@ -20,6 +20,7 @@ from ..core.errors import ChatError
 from ..core.events import Usage
 from ..core.i18n import Words, load
 from ..core.messages import Attachment, Message, Tool, ToolResult
+from ..core.programs import find_installed
 from ..core.protocols import Consent, Continuation, ProgressCallback, decline_all, stop_at_limit
 from ..core.redact import Redactor
 from ..mcp_client.answer_rules import MAX_TOOLS
@@ -432,7 +433,8 @@ class _ServerEvents:
         """Handle a change of a server."""
         if change.kind is ChangeKind.UNSANDBOXED and not self._has_warned_unsandboxed:
             self._has_warned_unsandboxed = True
-            self.notify(self._words("servers.bare", server=change.server))
+            key = "bare_blocked" if find_installed("bwrap") else "bare"
+            self.notify(self._words(f"servers.{key}", reason=change.error))
         if change.kind is ChangeKind.INCOMPLETE:
             self._announce_left_out(change)
         if self._is_interactive and change.kind in _CHANGE_KEYS:

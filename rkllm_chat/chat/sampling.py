@@ -65,9 +65,9 @@ class Sampler:
             return await self._generate_reply(backend, scanner, prompt, params.max_tokens, params.temperature)
 
     def _describe_request(self, server: str, text: str, tokens: int, max_tokens: int) -> str:
-        seconds = f"{tokens / self._speed:.0f}" if self._speed else "?"
+        time = self._words("ask.sample_time", seconds=f"{tokens / self._speed:.0f}") if self._speed else ""
         excerpt = escape_line_visibly(text)[:200]
-        return self._words("ask.sample", server=server, text=excerpt, tokens=tokens, most=max_tokens, seconds=seconds)
+        return self._words("ask.sample", server=server, text=excerpt, tokens=tokens, most=max_tokens, time=time)
 
     async def _generate_reply(
         self, backend: Backend, scanner: Scanner, prompt: Sequence[Message], max_tokens: int, temperature: float | None

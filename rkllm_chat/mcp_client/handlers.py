@@ -70,7 +70,7 @@ class ServerChange:
         left_out: Tools that cannot be used, with the reason, a key of the language table "hidden".
         list_fault: Why its list of tools is unusable, or "".
         listed_tools: Number of tools that it lists.
-        error: Why it could not be started, for FAILED.
+        error: Why it could not be started, for FAILED; why there is no sandbox, for UNSANDBOXED.
     """
 
     server: str

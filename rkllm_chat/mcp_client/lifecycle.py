@@ -301,8 +301,10 @@ class ServerLifecycle(AdvertisedTools):
         log_start(self.config.name, seconds, client.protocol_version, len(self.tools))
         if self._machine.mark_open():
             self._report(ChangeKind.OPENED)
-        if self._transport and self._transport.sandbox and self._transport.sandbox.unavailable_reason:
-            self._report(ChangeKind.UNSANDBOXED)
+        sandbox = self._transport.sandbox if self._transport else None
+        if sandbox and sandbox.unavailable_reason:
+            change = ServerChange(self.config.name, ChangeKind.UNSANDBOXED, error=sandbox.unavailable_reason)
+            self.handlers.on_change(change)
         self._ready.set()
 
     def _mark_failed(self, error: BaseException, opened: bool, recorder: RecordingTransport | None) -> None:

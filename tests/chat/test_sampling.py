@@ -60,7 +60,7 @@ def test_the_price_is_shown_before_anything_is_computed() -> None:
     assert reply is None and backend.prompts == []
     assert questions == [
         "Server 'harbour' requests a completion from your model: Name a harbour. "
-        "(prompt: 8 tokens, about ? s; output: at most 5 tokens). Allow? [y/N] "
+        "(prompt: 8 tokens; output: at most 5 tokens)\nAllow? [y/N] "
     ]
 
 

@@ -185,7 +185,8 @@ def test_the_chat_says_once_that_there_is_no_sandbox(
     environment |= {SANDBOX_VARIABLE: "auto", "PATH": "/nonexistent"}
     done = program("--model", script("Hello."), "-p", "hello")
     assert done.stdout == "Hello.\n"
-    assert done.stderr.count("without a sandbox") == 1
+    cure = "bubblewrap is not installed. To install it: sudo apt install bubblewrap]"
+    assert done.stderr.count("without a sandbox") == 1 and cure in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -206,3 +207,12 @@ def test_the_doctor_reports_missing_bubblewrap_where_it_is_wanted(
     told = json.loads(program("doctor", "--json", code=1 if state == "wrong" else 0).stdout)
     found = [line["state"] for line in told["result"]["lines"] if line["name"] == "sandbox"]
     assert found == ([state] if state else [])
+
+
+def test_the_doctor_of_a_fresh_machine_names_the_sandbox_that_is_missing(
+    program: Callable[..., Any], environment: dict[str, str]
+) -> None:
+    environment |= {SANDBOX_VARIABLE: "auto", "PATH": "/nonexistent"}
+    told = json.loads(program("doctor", "--json").stdout)
+    (line,) = [line for line in told["result"]["lines"] if line["name"] == "sandbox"]
+    assert (line["state"], line["advice"]) == ("ok", "sudo apt install bubblewrap")

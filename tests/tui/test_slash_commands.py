@@ -107,6 +107,17 @@ def test_a_bad_line_gets_an_error_that_names_the_fault(screen: Screen) -> None:
         screen.enter(line, error)
 
 
+def test_a_server_is_shown_with_its_roots(
+    open_screen: OpenChat, script: Callable[..., str], folder: Path, fresh: Screen
+) -> None:
+    options = write_harbour(folder).split()
+    screen = open_screen("--model", script("Hello."), *options, size=(200, 40))
+    screen.wait_for_prompt()
+    for one, expected in ((screen, str(folder)), (fresh, "false")):  # the shared chat runs in its home folder
+        one.enter("/mcp harbour", "connected, ")
+        assert ["roots", expected] in [line.split() for line in one.lines()]
+
+
 @pytest.mark.parametrize(
     ("line", "shown"),
     [

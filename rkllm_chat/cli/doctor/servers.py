@@ -14,6 +14,7 @@ from ...core.errors import ConfigError, StartError
 from ...core.programs import PROGRAM_NAME
 from ...mcp_client.acceptance import check_start
 from ...mcp_client.process.launch import make_environment, wants_sandbox
+from ...mcp_client.process.start import SANDBOX_VARIABLE
 from ...mcp_servers.claude.find_cli import find_claude
 from .board import Board, CheckState, Finding
 
@@ -46,19 +47,20 @@ def check_servers(board: Board) -> Iterator[Finding]:
 
 
 def check_sandbox(board: Board) -> Iterator[Finding]:
-    """Report whether bubblewrap is installed if a server needs a sandbox. It is not run."""
-    sandboxed = [
-        server for server in board.settings.servers if server.enabled and server.command and wants_sandbox(server)
-    ]
-    if not board.is_this_machine or not sandboxed:
+    """Report whether bubblewrap is installed, unless no sandbox is wanted. It is not run."""
+    commands = [server for server in board.settings.servers if server.enabled and server.command]
+    sandboxed = [server for server in commands if wants_sandbox(server)]
+    is_off = os.environ.get(SANDBOX_VARIABLE) == "off" or any(server.command != PROGRAM_NAME for server in commands)
+    if not board.is_this_machine or (is_off and not sandboxed):
         return
     if bwrap_path := shutil.which("bwrap"):
         yield Finding("sandbox", "ok", f"bubblewrap is {bwrap_path}; /mcp status shows what it allows")
-    else:
-        state: CheckState = "wrong" if any(server.sandbox == "on" for server in sandboxed) else "warn"
-        yield Finding(
-            "sandbox", state, "bubblewrap is not installed: servers run without a sandbox", "apt install bubblewrap"
-        )
+        return
+    state: CheckState = "wrong" if any(server.sandbox == "on" for server in sandboxed) else "warn"
+    text = "servers run without a sandbox" if sandboxed else "servers that you add will run without a sandbox"
+    yield Finding(
+        "sandbox", state if sandboxed else "ok", f"bubblewrap is not installed: {text}", "sudo apt install bubblewrap"
+    )
 
 
 def _check_bundled(board: Board, server: ServerConfig, name: str) -> Finding:

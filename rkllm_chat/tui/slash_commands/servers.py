@@ -18,12 +18,15 @@ from ...config.servers import BOARD_SERVER, ServerConfig, decode_server
 from ...core.errors import ServerNotFoundError, UsageError
 from ...core.events import Notice, Page, Table
 from ...core.i18n import Words
+from ...core.redact import redact_keys
+from ...mcp_client.roots import find_roots
 from .auth import manage_login
 from .registry import EventStream, command
 from .review import review_tools
 
 if TYPE_CHECKING:
     from ...mcp_client.connection import Connection
+    from ...mcp_client.process.start import Sandbox
 
 _LOG_BYTES = 4000
 
@@ -32,19 +35,23 @@ async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
     """Return completions for the action and its argument."""
     action, blank, _ = typed.partition(" ")
     if not blank:
-        return list(_ACTIONS)
+        return [*_ACTIONS, *(server.name for server in app.settings.servers)]
     if action == "schema":
         return list(shown_names(app.toolbox.toolbox.tools))
     return [server.name for server in app.settings.servers]
 
 
-_USAGE = "[list | reload | add NAME -- COMMAND ... | add NAME URL | ACTION NAME]"
+_USAGE = "[NAME | list | reload | add NAME -- COMMAND ... | add NAME URL | ACTION NAME]"
 
 
 @command("/mcp", "/servers", usage=_USAGE, suggest=_suggest_arguments)
 async def show_servers(app: App, argument: str) -> EventStream:
-    """Run an action of /mcp; without one, list the servers."""
+    """Run an action of /mcp; with a name, show that server; without either, list the servers."""
     action, _, rest = argument.partition(" ")
+    if action not in _ACTIONS and not rest and any(server.name == action for server in app.settings.servers):
+        async for event in _show_server(app, action):
+            yield event
+        return
     if action and action not in _ACTIONS:
         raise UsageError(f'Unknown action "{action}" of /mcp.', f"Available actions: {', '.join(_ACTIONS)}.")
     async for event in _ACTIONS[action or "list"](app, rest.strip()):
@@ -94,17 +101,39 @@ async def _show_status(app: App, _rest: str) -> EventStream:
     """List the servers and what each sandbox permits."""
     async for event in _list_servers(app, ""):
         yield event
-    words = app.words
     for name, connection in (app.servers.connections if app.servers else {}).items():
-        if (sandbox := connection.sandbox) is None:
-            continue
-        if sandbox.unavailable_reason:
-            yield Notice(words("sandbox.why", server=name, reason=sandbox.unavailable_reason))
-            continue
-        reads, writes = (", ".join(map(str, paths)) for paths in (sandbox.reads, ("/tmp", *sandbox.writes)))
-        network = words("sandbox.let_out" if sandbox.has_network else "sandbox.kept_in")
-        network += "" if sandbox.filters_calls else words("sandbox.unfiltered")
-        yield Notice(words("sandbox.lets", server=name, network=network, reads=reads or "-", writes=writes))
+        if connection.sandbox:
+            yield Notice(_describe_access(name, connection.sandbox, app.words))
+
+
+def _describe_access(name: str, sandbox: Sandbox, words: Words) -> str:
+    """Return what a sandbox permits, or why there is none."""
+    if sandbox.unavailable_reason:
+        return words("sandbox.why", server=name, reason=sandbox.unavailable_reason)
+    reads, writes = (", ".join(paths) for paths in (sandbox.reads, ("/tmp", *sandbox.writes)))
+    network = words("sandbox.let_out" if sandbox.has_network else "sandbox.kept_in")
+    network += "" if sandbox.filters_calls else words("sandbox.unfiltered")
+    return words("sandbox.lets", server=name, network=network, reads=reads or "-", writes=writes)
+
+
+async def _show_server(app: App, name: str) -> EventStream:
+    """Show the configuration of a server, the roots that it learns of, and what its sandbox permits."""
+    server, words = _find_server(app, name), app.words
+    connection = app.servers.connections.get(name) if app.servers else None
+    rows = {
+        "command": shlex.join([server.command, *server.args]) if server.command else "",
+        "url": server.url,
+        "roots": ", ".join(find_roots(server)) or "false",
+        "source": server.source,
+    }
+    state = f"{words(f'state.{connection.state}')}, {describe_connection(connection, words)}" if connection else ""
+    rows = {name: state.removesuffix(", "), **{key: redact_keys(value) for key, value in rows.items()}}
+    yield Table((), tuple((key, value) for key, value in rows.items() if value))
+    if not connection:
+        refusal = app.failures.get(name)
+        yield Notice(refusal.message if refusal else words("servers.disabled", server=name))
+    elif connection.sandbox:
+        yield Notice(_describe_access(name, connection.sandbox, words))
 
 
 async def restart_server(app: App, name: str) -> EventStream:
