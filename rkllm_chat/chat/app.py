@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -20,11 +19,9 @@ from ..core.errors import ChatError
 from ..core.events import Usage
 from ..core.i18n import Words, load
 from ..core.messages import Attachment, Message, Tool, ToolResult
-from ..core.programs import find_installed
 from ..core.protocols import Consent, Continuation, ProgressCallback, decline_all, stop_at_limit
 from ..core.redact import Redactor
-from ..mcp_client.answer_rules import MAX_TOOLS
-from ..mcp_client.handlers import ChangeKind, ClientHandlers, ServerChange
+from ..mcp_client.handlers import ClientHandlers
 from ..storage import log_file as logfile
 from ..storage.local_statistics import Measurements, ToolUsage
 from ..storage.session_files import SessionDirectory
@@ -36,15 +33,12 @@ from .prefill_speed import PrefillSpeed
 from .replay import Replay, is_replay, open_replay
 from .sampling import FindBackend, Sampler
 from .server_approval import ServerApproval
+from .server_events import SERVER_START_WAIT_S, ServerEvents
 from .sessions import SessionManager
 from .tool_filter import FilteredToolbox
 
 if TYPE_CHECKING:
     from ..mcp_client.toolbox import Toolbox
-
-
-SERVER_START_WAIT_S = 5.0
-"""Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""
 
 
 class Frontend(UserPromptsWithBrowser, Protocol):
@@ -284,7 +278,7 @@ async def open_app(
         return app.backend if app else await asyncio.shield(loading)
 
     notices: list[str] = []
-    events = _ServerEvents(settings, words, frontend, notices)
+    events = ServerEvents(settings, words, frontend.notify if frontend else notices.append, frontend is not None)
     handlers = _make_handlers(settings, words, find_backend, frontend, events)
     make_toolbox = partial(
         _make_connections, state, replace(handlers, secrets=secrets, check_start=approval.check_start)
@@ -327,6 +321,7 @@ async def open_app(
         if frontend and not replay:  # the prompt of a script must not depend on earlier sessions
             chat.tool_usage = ToolUsage(state / "served.json")
         chat.find_quarantined = partial(_find_quarantined, app)
+        chat.find_instructions = partial(_find_instructions, app)
         events.on_tools_changed = app.prefiller.start
         async with _session(app, events.notify):
             yield app
@@ -388,6 +383,11 @@ def _find_quarantined(app: App) -> Sequence[Tool]:
     return app.servers.quarantined_tools if app.servers else ()
 
 
+def _find_instructions(app: App) -> Mapping[str, str]:
+    """Return what the servers say about their use."""
+    return app.servers.instructions if app.servers else {}
+
+
 def _report_log_errors(words: Words, notify: Callable[[str], None] | None) -> None:
     """Report write errors of the program's log through `notify`; any thread may write to it. None stops reporting."""
     if (handler := logfile.find_log_file()) is None:
@@ -403,77 +403,8 @@ def _report_log_errors(words: Words, notify: Callable[[str], None] | None) -> No
     handler.set_error_callback(report)
 
 
-_MAX_ANNOUNCED = 5
-_CHANGE_KEYS = {
-    ChangeKind.OPENED: "servers.open",
-    ChangeKind.GONE: "servers.gone",
-    ChangeKind.FAILED: "servers.failed",
-    ChangeKind.QUARANTINED: "servers.held",
-}
-
-
-class _ServerEvents:
-    """Reports changes and log messages of servers to the user.
-
-    Attributes:
-        notify: Shows a message to the user.
-        on_tools_changed: Called when the tools may have changed.
-    """
-
-    def __init__(self, settings: Settings, words: Words, frontend: Frontend | None, notices: list[str]) -> None:
-        self.notify = frontend.notify if frontend else notices.append
-        self.on_tools_changed: Callable[[], object] = lambda: None
-        self._words, self._is_interactive = words, frontend is not None
-        self._started_at = time.monotonic()
-        # servers that are announced when they open; excludes those that the user opens later
-        self._unopened = {server.name for server in settings.servers if server.enabled}
-        self._has_warned_unsandboxed = False
-
-    def on_change(self, change: ServerChange) -> None:
-        """Handle a change of a server."""
-        if change.kind is ChangeKind.UNSANDBOXED and not self._has_warned_unsandboxed:
-            self._has_warned_unsandboxed = True
-            key = "bare_blocked" if find_installed("bwrap") else "bare"
-            self.notify(self._words(f"servers.{key}", reason=change.error))
-        if change.kind is ChangeKind.INCOMPLETE:
-            self._announce_left_out(change)
-        if self._is_interactive and change.kind in _CHANGE_KEYS:
-            self._announce(change)
-        if change.kind in (ChangeKind.OPENED, ChangeKind.GONE, ChangeKind.TOOLS):
-            self.on_tools_changed()
-
-    def _announce_left_out(self, change: ServerChange) -> None:
-        """Announce the tools of a server that cannot be used."""
-        words, server = self._words, change.server
-        if change.list_fault:
-            self.notify(words("servers.no_list", server=server, fault=change.list_fault))
-        if change.listed_tools > MAX_TOOLS:
-            self.notify(words("servers.crowd", server=server, count=change.listed_tools, limit=MAX_TOOLS))
-        for tool, why in list(change.left_out.items())[:_MAX_ANNOUNCED]:
-            self.notify(words("servers.hidden", server=server, tool=tool, reason=words(f"hidden.{why}")))
-        if (more := len(change.left_out) - _MAX_ANNOUNCED) > 0:
-            self.notify(words("servers.more_hidden", server=server, count=more))
-
-    def on_log(self, server: str, level: str, text: str) -> None:
-        """Show a log message of a server."""
-        self.notify(self._words("servers.log", server=server, level=level, text=text))
-
-    def _announce(self, change: ServerChange) -> None:
-        """Announce quarantined tools, and servers that open or fail late, exit, or return."""
-        is_late = time.monotonic() - self._started_at > SERVER_START_WAIT_S
-        is_news = change.kind is ChangeKind.QUARANTINED
-        if change.kind is ChangeKind.GONE:
-            self._unopened.add(change.server)
-            is_news = is_late
-        elif change.kind in (ChangeKind.OPENED, ChangeKind.FAILED) and change.server in self._unopened:
-            self._unopened.discard(change.server)
-            is_news = is_late
-        if is_news:
-            self.notify(self._words(_CHANGE_KEYS[change.kind], server=change.server, error=change.error))
-
-
 def _make_handlers(
-    settings: Settings, words: Words, find_backend: FindBackend, frontend: Frontend | None, events: _ServerEvents
+    settings: Settings, words: Words, find_backend: FindBackend, frontend: Frontend | None, events: ServerEvents
 ) -> ClientHandlers:
     """Build the handlers for requests of servers.
 

@@ -93,7 +93,8 @@ def describe_prompt(chat: Conversation, prompt: Sequence[Message]) -> PromptSnap
     tool_texts = describe_tools(native_tools_of(chat), whole=True)
     head, *rest = prompt
     shown = [replace(head, text="\n".join([head.text, *tool_texts])), *rest] if tool_texts else prompt
-    tools = select_tools(chat).descriptions
+    selection = select_tools(chat)
+    tools = (*selection.descriptions, *selection.catalogue.sections)
     return PromptSnapshot(
         shown,
         chat.visible_messages,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..backends.base import Backend
@@ -88,6 +88,7 @@ class Conversation:
         usages: Usage of each reply.
         on_record: Callback for session records: changes of the history, usage, ends of turns.
         find_quarantined: Returns tools that are quarantined until the user accepts them.
+        find_instructions: Returns what servers say about their use, by server name.
         last_handle_number: Number of the newest truncated result.
         choose_trim: Chooses the turns to drop before a prompt would overflow; None for `context.choose_dropped_turns`.
         prompt_log: How far each prompt extends the previous one.
@@ -109,6 +110,7 @@ class Conversation:
     usages: list[Usage] = field(default_factory=list[Usage])
     on_record: Keep = discard_record
     find_quarantined: Callable[[], Sequence[Tool]] = tuple
+    find_instructions: Callable[[], Mapping[str, str]] = dict[str, str]
     last_handle_number: int = 0
     choose_trim: Callable[[Conversation, int], ContextTrimmed | None] | None = None
     prompt_log: PromptLog = field(default_factory=PromptLog)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ..backends.base import Backend
 from ..calls.formats import FORMATS
@@ -16,6 +17,7 @@ from ..config.settings import Settings
 from ..core.messages import Message, Tool
 from ..prompt.budget import SIGNATURES_FRACTION
 from ..prompt.compose import is_tool_description
+from ..prompt.server_instructions import render_instructions
 from ..prompt.tool_catalogue import LEVELS, Catalogue, make_catalogue
 from ..prompt.tool_listing import describe_tools, render_tool
 from ..prompt.tool_ranking import ToolIndex, rank_tools, select_few_tools
@@ -38,10 +40,18 @@ def select_tools(chat: Conversation) -> ToolSelection:
     """Return the tool list for the current tools."""
     tools = list(chat.toolbox.tools)
     share = apply_model_settings(chat.settings, chat.backend).tools_share
-    inputs = [chat.backend, share, chat.prompt_words.code, chat.call_format, tools]
+    instructions = dict(chat.find_instructions())
+    inputs = [chat.backend, share, chat.prompt_words.code, chat.call_format, tools, instructions]
     if chat.tool_selection.inputs != inputs:
-        chat.tool_selection = _make_selection(chat, tools, inputs)
+        chat.tool_selection = _add_instructions(chat, _make_selection(chat, tools, inputs), instructions)
     return chat.tool_selection
+
+
+def _add_instructions(chat: Conversation, selection: ToolSelection, instructions: Mapping[str, str]) -> ToolSelection:
+    sections = render_instructions(
+        instructions, chat.prompt_words, chat.backend.context_tokens, partial(count_text_in_prompt, chat)
+    )
+    return replace(selection, catalogue=replace(selection.catalogue, sections=sections))
 
 
 def select_catalogue(chat: Conversation) -> Catalogue:

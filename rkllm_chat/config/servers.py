@@ -74,6 +74,7 @@ class ServerConfig:
         network: Network access in the sandbox; None grants it only to package runners.
         roots: Folders that the server learns of as MCP roots, relative to the file; None selects those of its
             arguments, else the start folder. In a file, false means none.
+        instructions: What the server says about its use is part of the prompt.
         tools_allow: Names of the tools to use; empty means all.
         tools_deny: Names of the tools to leave out.
         source: File that defines the server.
@@ -104,6 +105,7 @@ class ServerConfig:
     write: tuple[str, ...] | None = None
     network: bool | None = None
     roots: tuple[str, ...] | None = None
+    instructions: bool = True
     tools_allow: tuple[str, ...] = ()
     tools_deny: tuple[str, ...] = ()
     source: str = ""

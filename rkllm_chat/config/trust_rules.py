@@ -152,6 +152,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "write": _ASKED,
         "network": _ASKED,
         "roots": _ASKED,
+        "instructions": _ALLOWED,
         "tools_allow": _ALLOWED,
         "tools_deny": _ALLOWED,
     },

@@ -56,6 +56,7 @@ class ServerLifecycle(AdvertisedTools):
         handlers: Handlers of requests and notifications from the server.
         login: The server's OAuth login.
         log_level: Lowest level that the server writes to its log.
+        instructions: What the server said about its use when it was last opened.
 
     `source` replaces the transport for a server in this process (an `MCPServer`).
     """
@@ -68,6 +69,7 @@ class ServerLifecycle(AdvertisedTools):
         self.handlers = handlers or ClientHandlers()
         self.login = Login(config, None, self.handlers)
         self.log_level = config.log_level
+        self.instructions = ""
         self._source = source
         self._transport: Transport | None = None
         self._client: Client | None = None
@@ -296,6 +298,7 @@ class ServerLifecycle(AdvertisedTools):
 
     def _mark_open(self, client: Client, seconds: float) -> None:
         self._client = client
+        self.instructions = (client.instructions or "").strip()
         if self._transport:
             self._transport.mark_ready()
         log_start(self.config.name, seconds, client.protocol_version, len(self.tools))

@@ -131,6 +131,15 @@ class Toolbox:
         return [*tools, *resource_tools(all(connection.config.trust == "trusted" for connection in sources))]
 
     @property
+    def instructions(self) -> dict[str, str]:
+        """What the servers say about their use, by server name; without those whose entry switches it off."""
+        return {
+            name: one.instructions
+            for name, one in self.connections.items()
+            if one.is_ready and one.instructions and one.config.instructions
+        }
+
+    @property
     def quarantined_tools(self) -> Sequence[Tool]:
         """The quarantined tools: new or changed ones that cannot be called until the user accepts them."""
         return [tool for connection in self.connections.values() for tool in connection.quarantined_tools]

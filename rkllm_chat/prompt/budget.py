@@ -22,6 +22,10 @@ RESULTS_AFTER_TRIM_FRACTION = 1 / 4
 """The same, of the space that would be free if all turns but the last were dropped."""
 SIGNATURES_FRACTION = 1 / 8
 """Of the context window, what the tool signatures for one question may take."""
+INSTRUCTIONS_FRACTION = 1 / 8
+"""Of the context window, what the instructions of all servers together may take."""
+MAX_INSTRUCTIONS_TOKENS = 512
+"""What the instructions of one server may take."""
 MIN_RESULT_FRACTION = 1 / 64
 """Of the context window, what each result may take in any case."""
 NEXT_QUESTION_FRACTION = 1 / 16

@@ -58,6 +58,8 @@ def _system_text(catalogue: Catalogue, words: Words, system: str, call_format: F
     parts = [system or words("prompt.system")]
     if catalogue.lines:
         parts.append(catalogue.render(words, call_format))
+    parts += catalogue.sections
+    if catalogue.lines:
         parts.append(f"{words('prompt.call')}\n{call_format.example}")
     return "\n\n".join(parts)
 

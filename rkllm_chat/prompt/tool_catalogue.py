@@ -36,11 +36,13 @@ class Catalogue:
             per server.
         lines: Lines of the list.
         tokens: Length of the lines in tokens.
+        sections: What follows the list, such as the instructions of servers.
     """
 
     level: Level = "full"
     lines: tuple[str, ...] = ()
     tokens: int = 0
+    sections: tuple[str, ...] = ()
 
     @property
     def is_full(self) -> bool:

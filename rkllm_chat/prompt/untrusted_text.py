@@ -29,6 +29,7 @@ _HEADING_KEYS = (
     "prompt.attached",
     "prompt.fenced",
     "prompt.tools",
+    "prompt.instructions",
     "prompt.catalogue",
     "prompt.may_help",
     "prompt.read_on",

@@ -111,6 +111,7 @@ SERVER_VALUES: dict[str, tuple[dict[str, Any], Any]] = {
     "write": (ENTRY, ["."]),
     "network": (ENTRY, True),
     "roots": (ENTRY, ["notes"]),
+    "instructions": (ENTRY, False),
     "tools_allow": (ENTRY, ["a"]),
     "tools_deny": (ENTRY, ["a"]),
 }

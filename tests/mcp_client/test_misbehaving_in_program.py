@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rkllm_chat.chat.app import SERVER_START_WAIT_S
+from rkllm_chat.chat.server_events import SERVER_START_WAIT_S
 from rkllm_chat.config.settings import ServerConfig
 from stage import Screen, call_text
 

@@ -42,6 +42,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "--max-result": ("MB", "largest reply that is read, in MB (default: 64)"),
     "--no-check": ("", "send the arguments without validating them"),
     "--meta": ("", "add the server, the protocol version and the time of each phase"),
+    "--start": ("", "start each enabled server, one by one, and add its protocol version and instructions"),
     "--verbose": ("", "print the server's standard error at the end"),
     "--help": ("", "show this help"),
 }
@@ -55,7 +56,11 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Call a tool.",
         (*_CONNECTION_OPTIONS, "--tool", "--args", "--select", "--output-dir", "--max-result", "--no-check"),
     ),
-    "list-servers": ("", "List the servers of the configuration, without starting any.", ("--config",)),
+    "list-servers": (
+        "",
+        "List the servers of the configuration, by default without starting any.",
+        ("--config", "--start"),
+    ),
     "list-resources": ("", "List the resources of a server.", _CONNECTION_OPTIONS),
     "read-resource": ("[URI]", "Read a resource.", (*_CONNECTION_OPTIONS, "--uri", "--output-dir", "--max-result")),
     "list-prompts": ("", "List a server's prompts.", _CONNECTION_OPTIONS),

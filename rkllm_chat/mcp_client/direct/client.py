@@ -32,7 +32,7 @@ class SessionLostError(Exception):
 
 __all__ = ["DirectClient", "UnsupportedByDirectClient"]
 _AWAITED = {"start": "start", "list": "list what it has", "call": "answer the call"}
-_SESSION = ("version", "info", "capabilities")
+_SESSION = ("version", "info", "capabilities", "instructions")
 _NO_HANDSHAKE = (-32022, -32601)
 """Errors that mean the server has no `initialize` and supports only 2026-07-28.
 
@@ -50,12 +50,14 @@ class DirectClient:
         no_sandbox: Why its process has no sandbox although one is configured, else "".
         phase_seconds: Duration of each phase so far.
         info: The server's name and version.
+        instructions: What the server says about its use.
     """
 
     def __init__(self, server: ServerConfig, channel: Channel, no_sandbox: str = "") -> None:
         self.server, self.no_sandbox = server, no_sandbox
         self.phase_seconds: dict[str, float] = {}
         self.info: dict[str, Any] = {}
+        self.instructions = ""
         self._channel, self._dialog = channel, JsonRpcDialog(server.name, find_roots(server))
         self._capabilities: dict[str, Any] | None = None
         self._is_open = False
@@ -68,7 +70,7 @@ class DirectClient:
 
     def _resume(self, session: dict[str, Any]) -> None:
         """Continue a session that an earlier call has negotiated."""
-        self._dialog.version, self.info, self._capabilities = (session[key] for key in _SESSION)
+        self._dialog.version, self.info, self._capabilities, self.instructions = (session[key] for key in _SESSION)
         self._is_open = True
 
     @property
@@ -98,8 +100,10 @@ class DirectClient:
             self._refusal = None if error.details.get("code") in _NO_HANDSHAKE else error
         else:
             self.info, self._capabilities = self._read_object(result, "serverInfo"), self._read_object(result)
+            text = result.get("instructions")
+            self.instructions = text if isinstance(text, str) else ""
             self._channel.send(self._dialog.accept_initialize(result))
-        values = (self._dialog.version, self.info, self._capabilities)
+        values = (self._dialog.version, self.info, self._capabilities, self.instructions)
         self._channel.save_session(dict(zip(_SESSION, values, strict=True)))
 
     def _read_object(self, result: dict[str, Any], key: str = "capabilities") -> dict[str, Any]:

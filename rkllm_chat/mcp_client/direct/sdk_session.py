@@ -100,6 +100,11 @@ class SdkSession:
         return info.model_dump(by_alias=True, exclude_none=True, mode="json") if info else {}
 
     @property
+    def instructions(self) -> str:
+        """What the server says about its use."""
+        return self._connection.instructions
+
+    @property
     def version(self) -> str:
         """The negotiated protocol version."""
         return self._connection.protocol_version

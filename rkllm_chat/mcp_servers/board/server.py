@@ -194,7 +194,7 @@ def build_server(folder: Path, root: Path = hardware.ROOT) -> MCPServer:
         folder: The only folder that the file tools read. A link is followed once, now.
         root: Where the kernel files are looked up; for tests.
     """
-    server = MCPServer("board", version=__version__, instructions="Time, gauges, sums and files of this machine.")
+    server = MCPServer("board", version=__version__, description="Time, gauges, sums and files of this machine.")
     read_only = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
     plain: list[Callable[..., Any]] = [get_time, calculate, get_disk]
     for tool in [*plain, *_hardware_tools(root), *_file_tools(folder.resolve())]:

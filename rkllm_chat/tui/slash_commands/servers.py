@@ -19,6 +19,7 @@ from ...core.errors import ServerNotFoundError, UsageError
 from ...core.events import Notice, Page, Table
 from ...core.i18n import Words
 from ...core.redact import redact_keys
+from ...core.sanitize import escape_visibly
 from ...mcp_client.roots import find_roots
 from .auth import manage_login
 from .registry import EventStream, command
@@ -117,7 +118,7 @@ def _describe_access(name: str, sandbox: Sandbox, words: Words) -> str:
 
 
 async def _show_server(app: App, name: str) -> EventStream:
-    """Show the configuration of a server, the roots that it learns of, and what its sandbox permits."""
+    """Show a server's configuration, the roots that it learns of, what its sandbox permits, and its instructions."""
     server, words = _find_server(app, name), app.words
     connection = app.servers.connections.get(name) if app.servers else None
     rows = {
@@ -132,8 +133,12 @@ async def _show_server(app: App, name: str) -> EventStream:
     if not connection:
         refusal = app.failures.get(name)
         yield Notice(refusal.message if refusal else words("servers.disabled", server=name))
-    elif connection.sandbox:
+        return
+    if connection.sandbox:
         yield Notice(_describe_access(name, connection.sandbox, words))
+    if connection.instructions:
+        yield Notice(words(f"servers.instructions{'' if server.instructions else '_off'}", server=name))
+        yield Page(escape_visibly(connection.instructions))
 
 
 async def restart_server(app: App, name: str) -> EventStream:

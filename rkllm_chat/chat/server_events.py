@@ -1,0 +1,83 @@
+"""Tell the user what changes at the servers, and what they log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ..config.settings import Settings
+from ..core.i18n import Words
+from ..core.programs import find_installed
+from ..mcp_client.answer_rules import MAX_TOOLS
+from ..mcp_client.handlers import ChangeKind, ServerChange
+
+SERVER_START_WAIT_S = 5.0
+"""Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""
+
+_MAX_ANNOUNCED = 5
+_CHANGE_KEYS = {
+    ChangeKind.OPENED: "servers.open",
+    ChangeKind.GONE: "servers.gone",
+    ChangeKind.FAILED: "servers.failed",
+    ChangeKind.QUARANTINED: "servers.held",
+}
+
+
+class ServerEvents:
+    """Reports changes and log messages of servers to the user.
+
+    Attributes:
+        notify: Shows a message to the user.
+        on_tools_changed: Called when the tools may have changed.
+    """
+
+    def __init__(self, settings: Settings, words: Words, notify: Callable[[str], None], is_interactive: bool) -> None:
+        self.notify = notify
+        self.on_tools_changed: Callable[[], object] = lambda: None
+        self._words, self._is_interactive = words, is_interactive
+        self._started_at = time.monotonic()
+        # servers that are announced when they open; excludes those that the user opens later
+        self._unopened = {server.name for server in settings.servers if server.enabled}
+        self._has_warned_unsandboxed = False
+
+    def on_change(self, change: ServerChange) -> None:
+        """Handle a change of a server."""
+        if change.kind is ChangeKind.UNSANDBOXED and not self._has_warned_unsandboxed:
+            self._has_warned_unsandboxed = True
+            key = "bare_blocked" if find_installed("bwrap") else "bare"
+            self.notify(self._words(f"servers.{key}", reason=change.error))
+        if change.kind is ChangeKind.INCOMPLETE:
+            self._announce_left_out(change)
+        if self._is_interactive and change.kind in _CHANGE_KEYS:
+            self._announce(change)
+        if change.kind in (ChangeKind.OPENED, ChangeKind.GONE, ChangeKind.TOOLS):
+            self.on_tools_changed()
+
+    def _announce_left_out(self, change: ServerChange) -> None:
+        """Announce the tools of a server that cannot be used."""
+        words, server = self._words, change.server
+        if change.list_fault:
+            self.notify(words("servers.no_list", server=server, fault=change.list_fault))
+        if change.listed_tools > MAX_TOOLS:
+            self.notify(words("servers.crowd", server=server, count=change.listed_tools, limit=MAX_TOOLS))
+        for tool, why in list(change.left_out.items())[:_MAX_ANNOUNCED]:
+            self.notify(words("servers.hidden", server=server, tool=tool, reason=words(f"hidden.{why}")))
+        if (more := len(change.left_out) - _MAX_ANNOUNCED) > 0:
+            self.notify(words("servers.more_hidden", server=server, count=more))
+
+    def on_log(self, server: str, level: str, text: str) -> None:
+        """Show a log message of a server."""
+        self.notify(self._words("servers.log", server=server, level=level, text=text))
+
+    def _announce(self, change: ServerChange) -> None:
+        """Announce quarantined tools, and servers that open or fail late, exit, or return."""
+        is_late = time.monotonic() - self._started_at > SERVER_START_WAIT_S
+        is_news = change.kind is ChangeKind.QUARANTINED
+        if change.kind is ChangeKind.GONE:
+            self._unopened.add(change.server)
+            is_news = is_late
+        elif change.kind in (ChangeKind.OPENED, ChangeKind.FAILED) and change.server in self._unopened:
+            self._unopened.discard(change.server)
+            is_news = is_late
+        if is_news:
+            self.notify(self._words(_CHANGE_KEYS[change.kind], server=change.server, error=change.error))
