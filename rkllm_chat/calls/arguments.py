@@ -50,7 +50,7 @@ def validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) 
         root = BudgetedSchema(schema, MAX_STEPS)
         coerced, coercions = coerce(original, Node(root))
         valid = ValidatedArguments(coerced, coercions) if isinstance(coerced, dict) else ValidatedArguments(original)
-        violation = _find_violation(valid.arguments, root)
+        violation = find_violation(valid.arguments, root)
         message = _truncate_middle(_write_message(violation, valid.arguments, root)) if violation else ""
     except (BudgetExceededError, RecursionError):
         return ValidatedArguments(original)
@@ -60,12 +60,16 @@ def validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) 
     return valid
 
 
-def _find_violation(arguments: dict[str, Any], root: BudgetedSchema) -> Violation | None:
-    """Return the most helpful violation that holds whatever the untried patterns would match, or None."""
-    violations = sorted(iter_errors(arguments, root, root), key=_rank)
+def find_violation(value: Any, root: BudgetedSchema) -> Violation | None:
+    """Return the most helpful violation that holds whatever the untried patterns would match, or None.
+
+    Raises:
+        BudgetExceededError: The step budget of `root` is spent.
+    """
+    violations = sorted(iter_errors(value, root, root), key=_rank)
     if violations and root.has_untested_pattern:
         root.assumed_match = False
-        return None if is_valid(arguments, root, root) else violations[0]
+        return None if is_valid(value, root, root) else violations[0]
     return violations[0] if violations else None
 
 

@@ -124,9 +124,11 @@ def make_call_toolbox(chat: Conversation, fits: Fits = bool) -> Toolbox:
 
 
 def build_grammar(chat: Conversation) -> CallGrammar | None:
-    """Return the grammar of tool calls for an engine that supports it; None otherwise."""
-    if not (chat.backend.supports_grammar and chat.settings.constrained):
+    """Return the grammar of the reply or of its tool calls for an engine that supports it; None otherwise."""
+    if not chat.backend.supports_grammar:
         return None
+    if chat.reply_grammar or not chat.settings.constrained:
+        return chat.reply_grammar
     return build_call_grammar(make_call_toolbox(chat).tools, chat.call_format)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..backends.base import Backend
+from ..calls.grammar import CallGrammar
 from ..calls.model_families import AUTO
 from ..config.settings import Settings
 from ..core.events import Notice, Reading, Sentence, Usage
@@ -96,6 +97,7 @@ class Conversation:
         tool_selection: Cached selection of tools for the prompt.
         tool_usage: Usage counts of tools.
         compactions: Compactions that can be undone, oldest first.
+        reply_grammar: Grammar of whole replies, for an engine that supports it; None for that of tool calls.
     """
 
     backend: Backend
@@ -118,6 +120,7 @@ class Conversation:
     tool_selection: ToolSelection = field(default_factory=ToolSelection)
     tool_usage: ToolUsage = field(default_factory=ToolUsage)
     compactions: list[Compaction] = field(default_factory=list[Compaction])
+    reply_grammar: CallGrammar | None = None
 
     def __post_init__(self) -> None:
         self.restore(self.history)

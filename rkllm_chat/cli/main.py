@@ -30,7 +30,7 @@ from ..core.version import __version__
 from . import json_commands
 from .commands import COMMANDS, format_commands, split_command
 from .process_end import discard_unwritable_output, flush_output, is_output_broken, run_interface
-from .prompt_input import read_prompt
+from .prompt_input import read_prompt, read_schema
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
@@ -105,6 +105,7 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
     _start_log(options, secrets)
     try:
         prompt, settings = read_prompt(options.prompt), _load_settings(options)
+        schema = read_schema(options.json_schema)
     except ChatError as error:
         from . import print_mode
 
@@ -128,7 +129,7 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
         )
     from . import print_mode
 
-    output = print_mode.Output(options.output_format, options.quiet, options.no_stream)
+    output = print_mode.Output(options.output_format, options.quiet, options.no_stream, schema)
     limits = print_mode.Limits(options.timeout, options.max_cost_s)
     return run_interface(print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, limits))
 
@@ -257,6 +258,8 @@ def make_parser() -> Parser:
     add("--output-format", choices=_OUTPUT_FORMATS, default="text", help="output format of -p (default: text)")
     add("-q", "--quiet", action="store_true", help="with -p: print the answer and errors alone")
     add("--no-stream", action="store_true", help="with -p: print the answer when it is complete")
+    schema = "with -p: the answer is a JSON value that matches this JSON Schema, a file or the JSON itself"
+    add("--json-schema", metavar="FILE|JSON", help=schema)
     add("--timeout", metavar="SECONDS", type=parse_seconds, help="with -p: end after this time, with exit code 7")
     cost = "with -p: end before a prompt that would be evaluated later than this after the turn began, by its forecast"
     add("--max-cost-s", metavar="SECONDS", type=parse_seconds, help=cost)

@@ -10,7 +10,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from ..chat.app import App, open_app
 from ..chat.attachments import find_mentions, find_missing_files, read_attachment, send_attached, unescape_mentions
+from ..chat.json_answer import correct_answer, request_json
 from ..config.settings import Settings
 from ..core.errors import AuthError, ChatError, TimeLimitError
 from ..core.events import (
@@ -61,11 +62,13 @@ class Output:
         format: "text", "json" or "stream-json".
         is_quiet: Whether the text format prints the answer alone, without the lines about tools and notices.
         is_held: Whether the text format prints the answer when it is complete.
+        schema: JSON Schema that the answer must match; None for any text.
     """
 
     format: str = "text"
     is_quiet: bool = False
     is_held: bool = False
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ async def run_prompt(
     async def run() -> int:
         async with (
             open_app(settings, state, secrets=secrets) as app,
-            aclosing(_stream_events(app, prompt, limits)) as events,
+            aclosing(_stream_events(app, prompt, output.schema, limits)) as events,
         ):
             app.notices += [app.words("repl.exposed", path=path, entry=key) for path, key in exposed]
             _raise_login_error(app)
@@ -177,7 +180,9 @@ def _raise_login_error(app: App) -> None:
             raise error
 
 
-async def _stream_events(app: App, prompt: Prompt, limits: Limits) -> AsyncGenerator[Event, None]:
+async def _stream_events(
+    app: App, prompt: Prompt, schema: Mapping[str, Any] | None, limits: Limits
+) -> AsyncGenerator[Event, None]:
     """Yield the notices about the startup, then the events of the turn and the notices of its session.
 
     Raises:
@@ -188,8 +193,9 @@ async def _stream_events(app: App, prompt: Prompt, limits: Limits) -> AsyncGener
     attached = await _read_attachments(app, prompt)
     text = "\n\n".join(unescape_mentions(part.text) if part.is_typed else part.text for part in prompt.parts)
     started_at = time.monotonic()
-    async with aclosing(send_attached(app, text, attached)) as turn:
-        async for event in turn:
+    turn = send_attached(app, text if schema is None else request_json(app.chat, text, schema), attached)
+    async with aclosing(turn if schema is None else correct_answer(app.chat, turn, schema)) as events:
+        async for event in events:
             if isinstance(event, Reading) and limits.max_cost_s is not None:
                 _check_cost(event, time.monotonic() - started_at, limits.max_cost_s)
             while app.notices:
@@ -251,12 +257,14 @@ async def _show_text(app: App, events: AsyncIterator[Event], _answer: _Answer, o
     return exit_code(last)
 
 
-async def _show_json(_app: App, events: AsyncIterator[Event], answer: _Answer, _output: Output) -> int:
+async def _show_json(_app: App, events: AsyncIterator[Event], answer: _Answer, output: Output) -> int:
     """Print one JSON document at the end and return the exit code."""
     async for _ in events:
         pass
     end = answer.end
     result = {**answer.describe(), "reason": end.reason, "usage": _sum_usage(end.usage), "notices": answer.notices}
+    if output.schema is not None and not exit_code(end):
+        result["value"] = json.loads(result["text"])
     _write_line({"ok": True, "result": result})
     return exit_code(end)
 

@@ -1,4 +1,4 @@
-"""Read the prompt of `rkllm-chat -p` from the command line and from standard input."""
+"""Read the prompt of `rkllm-chat -p` from the command line and from standard input, and the schema of its answer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from ..core.errors import UsageError
+from ..core.strict_json import parse_strict_json
 
 STANDARD_INPUT = "-"
 FIRST_BYTE_S = 3.0
@@ -81,6 +84,29 @@ def read_prompt(options: Sequence[str] | None) -> Prompt | None:
     parts = [PromptPart(text, option != STANDARD_INPUT) for text, option in zip(decoded, options, strict=False)]
     is_replaced = any(text.encode() != data for text, data in zip(decoded, (*texts, attached), strict=True))
     return Prompt(tuple(parts), decoded[-1], is_replaced, is_pipe_silent)
+
+
+def read_schema(option: str | None) -> dict[str, Any] | None:
+    """Read the JSON Schema of the answer.
+
+    Args:
+        option: Value of `--json-schema`: a path, or a JSON object; None without the option.
+
+    Raises:
+        UsageError: There is no such file, or it does not contain a JSON object.
+    """
+    if option is None:
+        return None
+    is_inline = option.lstrip().startswith("{")
+    place = "--json-schema" if is_inline else option
+    try:
+        schema = parse_strict_json(option if is_inline else Path(option).expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"The schema {place} cannot be read: {reason}.", "Pass a file or a JSON object.") from None
+    if not isinstance(schema, dict):
+        raise UsageError(f"The schema {place} is no JSON object.", 'The smallest is {"type": "object"}.')
+    return schema
 
 
 def _read_input() -> bytes:
