@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -26,12 +25,13 @@ from calls.schema.test_coerce import (
     schema_of,
 )
 from calls.schema.test_validate import KINDS, LEAVES, SCHEMAS, VALUES
+from cpu_time import limit_cpu
 from fuzzing import examples
 from rkllm_chat.calls.arguments import MAX_MESSAGE_LENGTH, ValidatedArguments, validate_arguments
 from rkllm_chat.calls.schema.resolve import remove_patterns
 from rkllm_chat.core.errors import ValidationError
 
-HANG_S = 20
+MOST_CPU_S = 5
 
 REJECTED: list[tuple[Any, Any, str]] = [
     (WHOLE, "3.5", "a whole number"),
@@ -145,9 +145,8 @@ EVIL = "a" * 40 + "!"
     ids=str,
 )
 def test_a_pattern_that_may_take_for_ever_is_left_to_the_server(child: Any) -> None:
-    begun = time.monotonic()
-    assert validate_arguments({"x": EVIL}, schema_of(child)) == ValidatedArguments({"x": EVIL})
-    assert time.monotonic() - begun < HANG_S
+    with limit_cpu(MOST_CPU_S):
+        assert validate_arguments({"x": EVIL}, schema_of(child)) == ValidatedArguments({"x": EVIL})
 
 
 def test_another_argument_is_checked_beside_a_pattern_that_was_not_tried() -> None:
@@ -216,12 +215,11 @@ DEAR = ("branches", "dynamic", "patterns", "unevaluated")
 )
 def test_the_time_for_a_hostile_schema_is_bounded(name: str) -> None:
     schema, value = HOSTILE[name]
-    begun = time.monotonic()
     try:
-        assert validate_arguments({"x": value}, schema).arguments.keys() <= {"x"}
+        with limit_cpu(MOST_CPU_S):
+            assert validate_arguments({"x": value}, schema).arguments.keys() <= {"x"}
     except ValidationError as error:
         assert len(error.message) <= MAX_MESSAGE_LENGTH
-    assert time.monotonic() - begun < HANG_S
 
 
 def test_a_large_schema_and_a_long_list_are_checked_like_any_other() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from bench.calls import scan
+from cpu_time import limit_cpu
 from rkllm_chat.calls.formats import select_formats
 
 SIZE = 250_000
-HANG_S = 20.0
-"""A slow machine takes below half a second; work that looks back over the reply takes minutes."""
+MOST_CPU_S = 5
+"""It takes below half a second; work that looks back over the reply takes minutes."""
 HOSTILE = (
     "[TOOL_CALL]{",
     '<tool_call name="a">',
@@ -28,5 +29,5 @@ HOSTILE = (
 
 @pytest.mark.parametrize("piece", dict.fromkeys(HOSTILE))
 def test_hostile_markers_are_scanned_in_linear_time(piece: str) -> None:
-    spent = scan(piece * (SIZE // len(piece)), 64)
-    assert spent < HANG_S
+    with limit_cpu(MOST_CPU_S):
+        scan(piece * (SIZE // len(piece)), 64)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
+from cpu_time import limit_cpu
 from rkllm_chat.config.loader import read_settings
 from rkllm_chat.config.settings import read_toml
 from rkllm_chat.core.errors import ConfigError
 
 KB = 1024
-HANG_S = 5.0
+MOST_CPU_S = 5
 """A fair machine takes below 0.1 s for each; quadratic work takes minutes."""
 
 
@@ -36,12 +36,11 @@ LONG = {
 
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_a_hostile_file_is_read_or_rejected_in_bounded_time(text: str) -> None:
-    begun = time.monotonic()
     try:
-        read_toml(text, "here.toml", {})
+        with limit_cpu(MOST_CPU_S):
+            read_toml(text, "here.toml", {})
     except ConfigError as error:
         assert error.message.startswith("here.toml: ")
-    assert time.monotonic() - begun < HANG_S
 
 
 @pytest.mark.parametrize("end", ['"""', '""""', "'''", "''''"])

@@ -26,7 +26,7 @@ from rkllm_chat.core.messages import Tool, ToolResult
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
 from . import chaos as _all_modes  # noqa: F401 - it fills MODES
-from .chaos_server import MODES
+from .chaos_server import MODES, notice
 from .chaos_sizes import FLOOD_VARIABLE
 
 TESTS = Path(__file__).parents[1]
@@ -252,7 +252,9 @@ def measure_each(folder: Path, *modes: str, **urls: str) -> dict[str, dict[str, 
     """What calling `act` of each mode, or of the server at each URL, costs a client which is a process of its own.
 
     Returns:
-        By mode or name of the URL: the result, `after` (what this and a healthy server echoed later), `growth_mb`.
+        By mode or name of the URL: the result, `after` (what this and a healthy server echoed later), `growth_mb`,
+        `unloaded_s` (the call's time without what other processes took from the client and from that server), and
+        `parsing_s` (what reading 10,000 notifications as JSON takes here).
     """
     words = [str(folder), *modes, *(f"{name}={url}" for name, url in urls.items())]
     command = [sys.executable, "-m", "mcp_client.faults", *words]
@@ -290,11 +292,36 @@ async def act_and_measure(mode: str, folder: Path) -> dict[str, Any]:
     before = reset_peak()
     async with Toolbox([server, chaos(folder, "ok", "fine")], folder / "logs") as toolbox:
         trial = Trial(toolbox, folder, name)
+        pids = [os.getpid(), *(entry["pid"] for entry in trial.events("start"))]
+        worked_s, queued_s = time.process_time(), read_queued_s(pids)
         result = await trial.act()
+        unloaded_s = max(time.process_time() - worked_s, result.seconds - (read_queued_s(pids) - queued_s))
         growth_mb = (read_status("VmHWM") - before) / 1024
         after = [await trial.echo(), await trial.echo(server="fine")]
     text = result.text if len(result.text) < 2000 else f"{result.text[:500]} ... {len(result.text)} characters"
-    return {**asdict(result), "text": text, "structured": None, "after": after, "growth_mb": growth_mb}
+    return {
+        **asdict(result),
+        "text": text,
+        "structured": None,
+        "after": after,
+        "growth_mb": growth_mb,
+        "unloaded_s": unloaded_s,
+        "parsing_s": min(measure_parsing() for _ in range(5)),
+    }
+
+
+def measure_parsing() -> float:
+    line = json.dumps(notice("notifications/message", level="info", data="again"))
+    begun = time.process_time()
+    for _ in range(10_000):
+        json.loads(line)
+    return time.process_time() - begun
+
+
+def read_queued_s(pids: Iterable[int]) -> float:
+    """How long the processes were ready to run while others had the processors; 0 if the kernel does not say."""
+    files = [file for pid in pids if (file := Path(f"/proc/{pid}/schedstat")).exists()]
+    return sum(int(file.read_text(encoding="ascii").split()[1]) for file in files) / 1e9
 
 
 def reset_peak() -> int:

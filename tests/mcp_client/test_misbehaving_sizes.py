@@ -19,9 +19,9 @@ HELD_GROWTH_MB = 48
 FLOOD = "10000"
 
 
-def assert_bounded(measured: dict[str, Any], within_s: float, most_mb: float = MOST_GROWTH_MB) -> None:
-    """It took no longer, the client did not grow, and both servers answered afterwards."""
-    assert measured["seconds"] <= within_s * SLACK
+def assert_bounded(measured: dict[str, Any], limit_s: float, most_mb: float = MOST_GROWTH_MB) -> None:
+    """It took no longer, other processes aside; the client did not grow, and both servers answered afterwards."""
+    assert measured["unloaded_s"] <= limit_s
     assert measured["growth_mb"] <= most_mb
     assert measured["after"] == ["still here", "still here"]
 
@@ -39,7 +39,7 @@ def test_a_result_beyond_the_limit_is_refused_and_not_held(modes: dict[str, str]
     for mode, measured in measure_each(tmp_path, *modes).items():
         assert measured["status"] == "failed" and modes[mode] in measured["text"]
         assert_one_line(measured["text"], mode)
-        assert_bounded(measured, 2)
+        assert_bounded(measured, 2 * SLACK)
 
 
 @pytest.mark.slow
@@ -53,27 +53,28 @@ def test_a_large_result_within_the_limit_comes_whole_and_the_client_stays_small(
     for mode, measured in measure_each(tmp_path, *texts).items():
         assert measured["status"] == "completed"
         assert measured["text"].startswith(texts[mode])
-        assert_bounded(measured, 2, HELD_GROWTH_MB)
+        assert_bounded(measured, 2 * SLACK, HELD_GROWTH_MB)
 
 
 @pytest.mark.slow
 def test_a_flood_does_not_delay_the_answer_and_the_log_of_it_has_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits_s = {
-        "notifications-flood": 1,
-        "progress-flood": 1,
-        "server-request-flood": 1,
-        "stderr-flood": 2,
-        "stderr-noline": 2,
-        "list-changed-flood": 2,
-        "list-crowd": 1,
-        "list-heavy": 1,
+    most_parsings = {
+        "notifications-flood": 20,
+        "progress-flood": 20,
+        "server-request-flood": 90,
+        "stderr-flood": 90,
+        "stderr-noline": 90,
+        "list-changed-flood": 5,
+        "list-crowd": 5,
+        "list-heavy": 5,
     }
     monkeypatch.setenv(FLOOD_VARIABLE, FLOOD)
-    for mode, measured in measure_each(tmp_path, *limits_s).items():
+    for mode, measured in measure_each(tmp_path, *most_parsings).items():
         assert (measured["status"], measured["text"]) == ("completed", "act is done")
-        assert_bounded(measured, limits_s[mode], HELD_GROWTH_MB if mode.startswith("list-") else MOST_GROWTH_MB)
+        limit_s = most_parsings[mode] * measured["parsing_s"]
+        assert_bounded(measured, limit_s, HELD_GROWTH_MB if mode.startswith("list-") else MOST_GROWTH_MB)
         assert (tmp_path / "logs" / f"{mode}.log").stat().st_size <= 1_100_000
 
 
