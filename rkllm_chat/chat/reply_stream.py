@@ -37,6 +37,11 @@ class ReplyStream:
             text[: self._scanner.retained_length].rstrip() if self._reply.has_invented_result else text
         ) or EMPTY_REPLY
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was generated yet."""
+        return not self._chunks
+
     async def read_events(self, stream: ModelStream) -> AsyncGenerator[Event | Sentence, None]:
         """Yield the events of the reply and messages of the engine; close the stream at the end."""
         async with aclosing(stream) as pieces:

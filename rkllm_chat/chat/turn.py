@@ -14,7 +14,7 @@ from typing import Any
 
 from ..calls.formats import FORMATS
 from ..config.policy import decide_call
-from ..core.errors import ChatError, GenerationError
+from ..core.errors import ChatError, ContextOverflowError, GenerationError
 from ..core.events import CallFound, CallsDetected, CallUnreadable, Event, Notice, Sentence, Text, TurnEnded, Usage
 from ..core.messages import Message, Tool
 from ..prompt.budget import MAX_TOKEN_LENGTH
@@ -177,12 +177,24 @@ class Turn:
         is_complete = False
         prompt = build_prompt(self._chat)
         divergence = self._chat.prompt_log.add_prompt(describe_prompt(self._chat, prompt))
+        context_tokens = self._chat.backend.context_tokens
         try:
-            chat = self._chat
-            stream = chat.backend.stream(prompt, chat.settings.generation, native_tools_of(chat), build_grammar(chat))
-            async with aclosing(reply_stream.read_events(stream)) as events:
-                async for event in events:
-                    yield self._chat.translate(event) if isinstance(event, Sentence) else event
+            try:
+                async with aclosing(self._read_reply(reply_stream, prompt)) as events:
+                    async for event in events:
+                        yield event
+            except ContextOverflowError as overflow:
+                learned_tokens = self._chat.backend.context_tokens
+                if not reply_stream.is_empty or not (overflow.prompt_tokens or learned_tokens < context_tokens):
+                    raise
+                if learned_tokens < context_tokens:
+                    key = "chat.context_learned" if overflow.context_tokens else "chat.context_halved"
+                    yield Notice(self._chat.words(key, tokens=learned_tokens))
+                for notice in self._trim_history():
+                    yield notice
+                async with aclosing(self._read_reply(reply_stream, build_prompt(self._chat))) as events:
+                    async for event in events:
+                        yield event
             is_complete = True
         finally:
             self._chat.history.append(Message("assistant", reply_stream.text))
@@ -190,6 +202,14 @@ class Turn:
             self._chat.on_record(reply.usage)
             if not is_complete:
                 await self._append_results(reply, initial_messages(reply.calls, self._chat.prompt_words))
+
+    async def _read_reply(self, reply_stream: ReplyStream, prompt: Sequence[Message]) -> AsyncGenerator[Event, None]:
+        """Send the prompt and yield the events of the reply."""
+        chat = self._chat
+        stream = chat.backend.stream(prompt, chat.settings.generation, native_tools_of(chat), build_grammar(chat))
+        async with aclosing(reply_stream.read_events(stream)) as events:
+            async for event in events:
+                yield chat.translate(event) if isinstance(event, Sentence) else event
 
     def _start_calls(self, reply: ModelReply, context: CallPolicyContext | None) -> None:
         if context:

@@ -15,6 +15,7 @@
     ├── ToolError                a tool called by a command reported failure
     ├── InterruptedByUserError   the user stopped a command
     └── GenerationError          the model failed while it generated a reply
+        └── ContextOverflowError its service rejected the prompt as too long
 
 An error of the model or of a tool within a turn is a value (CallUnreadable, ToolResult), never one of these classes.
 The module neither prints nor formats: the front ends do.
@@ -136,6 +137,20 @@ class GenerationError(ChatError):
     """The model failed while it generated a reply."""
 
     type_name, exit_code = "ModelError", 1
+
+
+class ContextOverflowError(GenerationError):
+    """A service rejected a prompt as too long for its context window.
+
+    Attributes:
+        context_tokens: Size of its context window; 0 if it did not say.
+        prompt_tokens: Length of the prompt; 0 if it did not say.
+    """
+
+    def __init__(self, message: str, context_tokens: int = 0, prompt_tokens: int = 0) -> None:
+        super().__init__(message, CONTEXT_FULL_HINT, needed=prompt_tokens, available=context_tokens)
+        self.context_tokens = context_tokens
+        self.prompt_tokens = prompt_tokens
 
 
 CONTEXT_FULL_HINT = "Shorten the message, start over with /clear, or use fewer tools."

@@ -20,18 +20,20 @@ from pathlib import PurePosixPath
 from ...calls.grammar import CallGrammar
 from ...calls.model_families import find_family
 from ...config.settings import Generation, Settings
-from ...core.errors import ChatError, ConfigError, GenerationError, ModelError
+from ...core.errors import ChatError, ConfigError, ContextOverflowError, GenerationError, ModelError
 from ...core.events import Sentence
 from ...core.messages import Message, Tool
 from ..base import ModelStream, StoppableStream, StreamItem
 from .addresses import parse_service_urls, read_api_key
 from .exchange import Exchange
 from .requests import ServiceRequest, make_chat_request, make_completion_request, make_native_request
-from .responses import BusyError, UnreachableError
+from .responses import BusyError, CutOffError, UnreachableError
 from .service import Service
 
 CONTEXT_TOKENS = 4096
 """Context window if no service reports its own."""
+_MIN_CONTEXT_TOKENS = 256
+"""A smaller context window is not believed."""
 _MAX_TRIES = 4
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
 
@@ -70,6 +72,7 @@ class OpenaiBackend:
         reported = [info.context_tokens for info in infos if info.context_tokens]
         configured = settings.context_tokens
         self.context_tokens = min([*reported, configured] if configured else reported or [CONTEXT_TOKENS])
+        self._is_context_assumed = not (configured or reported)
         self.name = PurePosixPath(infos[0].model).name
         self.template = infos[0].template_name
         self.native_tools = settings.openai.native_tools
@@ -175,10 +178,33 @@ class OpenaiBackend:
             if not service.info:
                 await _probe_again(service)
             request = self._make_request(service, task.prompt, task.tools)
-            exchange = Exchange(service, request, task.generation, self.context_tokens, task.stop)
-            async with aclosing(exchange.run()) as items:
-                async for item in items:
-                    yield item
+            is_assumed = self._is_context_assumed
+            exchange = Exchange(
+                service, request, task.generation, self.context_tokens, task.stop, is_assumed=is_assumed
+            )
+            try:
+                async with aclosing(exchange.run()) as items:
+                    async for item in items:
+                        yield item
+            except ContextOverflowError as overflow:
+                raise self._learn_context(service, request, overflow) from None
+            except (UnreachableError, CutOffError):
+                if found := await exchange.find_overflow() if is_assumed else None:
+                    raise self._learn_context(service, request, found) from None
+                raise
+
+    def _learn_context(
+        self, service: Service, request: ServiceRequest, overflow: ContextOverflowError
+    ) -> ContextOverflowError:
+        """Use the sizes that a service named, or half the context if nobody knows it; return the error unchanged."""
+        if overflow.prompt_tokens:
+            service.token_counts.record(request.text, overflow.prompt_tokens)
+        halved_tokens = self.context_tokens // 2 if self._is_context_assumed else 0
+        learned_tokens = overflow.context_tokens or halved_tokens
+        if _MIN_CONTEXT_TOKENS <= learned_tokens < self.context_tokens:
+            self.context_tokens = learned_tokens
+        self._is_context_assumed = self._is_context_assumed and not overflow.context_tokens
+        return overflow
 
 
 class _AllServicesFailedError(Exception):

@@ -12,18 +12,23 @@ from typing import Any
 import anyio
 
 from ...config.settings import Generation
-from ...core.errors import GenerationError, prompt_too_long
+from ...core.errors import ChatError, ContextOverflowError, GenerationError, prompt_too_long
 from ...core.events import Reading, Sentence, Usage
 from ..base import StreamItem
 from ..shared.stop_sequences import StopDetector
 from .requests import ServiceRequest, make_sampling_parameters
-from .responses import ReplyChunk, UnreachableError, get_number, parse_chunk
+from .responses import CutOffError, ReplyChunk, UnreachableError, get_number, parse_chunk
 from .service import Service
 from .streamed_reply import StreamedReply
 
 _MAX_UNCOUNTED_FRACTION = 0.7
 """A prompt estimated to fill more than this fraction of the available tokens is counted by the service, if it can."""
+_MAX_ESTIMATE_FACTOR = 2
+"""A prompt estimated at more than this many times the context is refused without an exact count."""
 _CLOSE_S = 0.3
+_DIAGNOSIS_S = 5.0
+_MIN_DIAGNOSED_FRACTION = 0.4
+"""A prompt that fills less than this fraction of an assumed context is not suspected to overflow it."""
 _MIN_MEASURED_TOKENS = 32
 """Minimum number of prefilled tokens for a measurement of speed."""
 
@@ -38,6 +43,8 @@ class Exchange:
         generation: Generation,
         context_tokens: int,
         stop: asyncio.Event,
+        *,
+        is_assumed: bool = False,
     ) -> None:
         """Prepare a request.
 
@@ -47,9 +54,10 @@ class Exchange:
             generation: Sampling parameters.
             context_tokens: Size of the context window.
             stop: Set by the consumer to end the reply early.
+            is_assumed: Whether nobody has said how large the context window is.
         """
         self._service, self._request, self._generation = service, request, generation
-        self._context_tokens, self._stop = context_tokens, stop
+        self._context_tokens, self._stop, self._is_assumed = context_tokens, stop, is_assumed
 
     async def run(self) -> AsyncGenerator[StreamItem, None]:
         """Yield the reply, then its Usage; during prefill also Readings.
@@ -57,6 +65,7 @@ class Exchange:
         Raises:
             UnreachableError: The service did not respond.
             BusyError: The service asks to retry later.
+            ContextOverflowError: The service rejects the prompt as too long.
             GenerationError: The prompt is too long, or the reply was cut off or is invalid.
         """
         service, request = self._service, self._request
@@ -88,10 +97,32 @@ class Exchange:
             counted = await service.count_tokens(request.text)
             tokens, is_exact = (tokens, False) if counted is None else (counted, True)
         available = self._context_tokens - tokens
-        if available <= 0 and is_exact:
+        is_certain = is_exact or (tokens > _MAX_ESTIMATE_FACTOR * self._context_tokens and not self._is_assumed)
+        if available <= 0 and is_certain:
             raise prompt_too_long(tokens, self._context_tokens)
-        # an estimate is no reason to refuse a prompt: the service decides
+        # a close estimate is no reason to refuse a prompt: the service decides
         return tokens, min(max_tokens, available) if available > 0 else max_tokens
+
+    async def find_overflow(self) -> ContextOverflowError | None:
+        """Request one token without streaming, to learn whether a reply failed because the prompt is too long.
+
+        Some services (llama-cpp-python) only close the connection when that happens in a stream. A prompt that is small
+        for the context is not sent again.
+        """
+        tokens = self._service.token_counts.count(self._request.text)
+        if tokens < _MIN_DIAGNOSED_FRACTION * self._context_tokens:
+            return None
+        body = {**self._make_body(1), "stream": False}
+        del body["stream_options"]
+        try:
+            with anyio.move_on_after(_DIAGNOSIS_S):
+                async with self._service.open_stream(self._request.path, body):
+                    return None
+        except ContextOverflowError as overflow:
+            return overflow
+        except ChatError:
+            return None
+        return None
 
     def _make_body(self, max_tokens: int) -> dict[str, Any]:
         info = self._service.info
@@ -154,9 +185,9 @@ class Exchange:
         when = "in the middle of a reply" if has_begun else "before the reply began"
         return GenerationError(f"{self._service.url} sent nothing for {limit_s:g} s {when}.", "Try it again.")
 
-    def _cut_error(self) -> GenerationError:
+    def _cut_error(self) -> CutOffError:
         self._service.record_failure()
-        return GenerationError(f"{self._service.url} closed the connection in the middle of a reply.", "Try /retry.")
+        return CutOffError(f"{self._service.url} closed the connection in the middle of a reply.", "Try /retry.")
 
     async def _record_usage(self, reply: StreamedReply) -> Usage:
         """Return the cost of the reply, and record what the service reported or counted."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...core.errors import CONTEXT_FULL_HINT, AuthError, ChatError, GenerationError
+from ...core.errors import AuthError, ChatError, ContextOverflowError, GenerationError
 from ...core.redact import REDACTED
 from ...core.retry_after import parse_retry_after
 from ...core.sanitize import truncate
@@ -22,11 +23,25 @@ _MAX_MESSAGE_LENGTH = 300
 _MAX_LISTED_MODELS = 20
 _PAGE_STARTS = ("<!doctype", "<html", "<?xml")
 """How a web page begins."""
+_MAX_SEARCHED_LENGTH = 2000
+_CONTEXT_SIZE = re.compile(
+    r"(?:context (?:window|length|size)|context_length|n_ctx)(?: is| of|:| =|)(?: only)? \(?(\d{3,8})\b", re.IGNORECASE
+)
+_PROMPT_SIZE = re.compile(
+    r"(?:requested tokens \(|request \(|resulted in |your request has |prompt (?:has|contains|is) )(\d{3,8})\b"
+    r"|\b(\d{3,8}) in (?:the messages|the prompt|your prompt)",
+    re.IGNORECASE,
+)
+"""Sizes in the sentences of llama.cpp's server, llama-cpp-python, vLLM, OpenAI, LM Studio and others."""
 ADDRESS_HINT = "Check the address; it usually ends in /v1."
 
 
 class UnreachableError(GenerationError):
     """The service did not respond; another one may."""
+
+
+class CutOffError(GenerationError):
+    """The service closed the connection before the end of a reply."""
 
 
 class NotFoundError(GenerationError):
@@ -154,7 +169,10 @@ def parse_chunk(data: str, service: ServiceIdentity) -> ReplyChunk:
             f"{service.url} sent invalid JSON: {service.sanitize_text(data)[:80]!r}.", ADDRESS_HINT
         ) from None
     if get_nested(value, "error") or get_text(value, "object") == "error":
-        raise GenerationError(f"{service.url} failed: {service.sanitize_text(_read_message(value))}.", "Try it again.")
+        message = _read_message(value)
+        if overflow := _find_overflow(service, value, message):
+            raise overflow
+        raise GenerationError(f"{service.url} failed: {service.sanitize_text(message)}.", "Try it again.")
     choice = get_nested(value, "choices", 0)
     delta = get_object(choice, "delta") or get_object(choice, "message")
     return ReplyChunk(
@@ -219,15 +237,34 @@ def to_error(service: ServiceIdentity, status: int, headers: Mapping[str, str], 
         )
     if status in (502, 504):
         return UnreachableError(f"{service.url} is unavailable (HTTP {status}){detail}.", "Try it again later.")
-    code = f"{get_nested(value, 'error', 'code')} {get_nested(value, 'error', 'type')} {message}".lower()
-    if "context" in code and ("exceed" in code or "length" in code):
-        return GenerationError(f"{service.url}: the prompt is too long{detail}.", CONTEXT_FULL_HINT)
+    if overflow := _find_overflow(service, value, message):
+        return overflow
+    code = _describe_code(value, message)
     if (status == 404 and "model" in code) or "model_not_found" in code:
         return unknown_model_error(service)
     hint = ADDRESS_HINT if status in (404, 405) or is_web_page(text) else ""
     detail = ": a web page instead of JSON" if is_web_page(text) else detail
     kind = NotFoundError if status == 404 else GenerationError
     return kind(f"{service.url} responded with HTTP {status}{detail}.", hint)
+
+
+def _describe_code(value: Any, message: str) -> str:
+    """Return the code, type and message of an error in lower case."""
+    return f"{get_nested(value, 'error', 'code')} {get_nested(value, 'error', 'type')} {message}".lower()
+
+
+def _find_overflow(service: ServiceIdentity, value: Any, message: str) -> ContextOverflowError | None:
+    """Return the error of a prompt that is too long, with the sizes that the service names; None for another error."""
+    code = _describe_code(value, message[:_MAX_SEARCHED_LENGTH])
+    if "context" not in code or not ("exceed" in code or "length" in code):
+        return None
+    context, prompt = (pattern.search(message[:_MAX_SEARCHED_LENGTH]) for pattern in (_CONTEXT_SIZE, _PROMPT_SIZE))
+    detail = f": {service.sanitize_text(message)}" if message else ""
+    return ContextOverflowError(
+        f"{service.url}: the prompt is too long{detail.rstrip('.')}.",
+        get_number(value, "error", "n_ctx") or int(context[1] if context else 0),
+        get_number(value, "error", "n_prompt_tokens") or int((prompt[1] or prompt[2]) if prompt else 0),
+    )
 
 
 def _read_body(text: str) -> tuple[Any, str]:

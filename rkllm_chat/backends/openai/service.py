@@ -179,7 +179,8 @@ class Service:
         model = get_text(entry, "id")
         props = self._try_request(client, "GET", f"{self.root_url}/props")
         program = self._recognize_kind(client, entry, props)
-        context = next((number for key in _CONTEXT_KEYS if (number := get_number(entry, key))), 0)
+        keys = (*((key,) for key in _CONTEXT_KEYS), ("meta", "n_ctx"))
+        context = next((number for key in keys if (number := get_number(entry, *key))), 0)
         if program == "llama.cpp":
             context = get_number(props, "default_generation_settings", "n_ctx") or context
         elif program in ("Ollama", "rkllama"):

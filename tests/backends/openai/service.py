@@ -56,6 +56,8 @@ class Service(Listener):
         models = [{"id": name, "object": "model", "owned_by": "vllm", "max_model_len": 4096} for name in names]
         self.answers: dict[str, Any] = {"/v1/models": {"object": "list", "data": models}}
         self.calls: list[dict[str, Any]] = []
+        self.limit_characters = 0
+        self.refusal: dict[str, Any] = {}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -266,6 +268,17 @@ def report_progress(handler: Handler) -> None:
     handler.write(b"")
 
 
+def refuse_long_prompts(handler: Handler) -> None:
+    """Refuse a prompt of more than `limit_characters` characters with `refusal`; with nothing, only in a stream."""
+    if len(handler.body["prompt"]) <= handler.server.limit_characters:
+        MODES["no usage"](handler)
+    elif handler.body["stream"] and not handler.server.refusal:
+        handler.begin()
+        handler.hang_up()
+    else:
+        handler.send_json(400, {"error": handler.server.refusal or OVERFLOW})
+
+
 def redirect(handler: Handler) -> None:
     handler.send_body(307, b"", "text/plain", location=f"{handler.server.elsewhere}?token=abc")
 
@@ -290,6 +303,7 @@ def wait_for_test(handler: Handler) -> None:
 
 
 NUMBERS = count()
+OVERFLOW = {"message": "This model's maximum context length is 2048 tokens, however you requested 2061 tokens"}
 WHOLE = {"index": 0, "text": REPLY, "message": {"role": "assistant", "content": REPLY}, "finish_reason": "stop"}
 UNAUTHORIZED = refused(401, "Incorrect API key provided: KEY", type="invalid_request_error", code="invalid_api_key")
 MODES: dict[str, Mode] = {
@@ -310,6 +324,7 @@ MODES: dict[str, Mode] = {
     "unauthorized everywhere": UNAUTHORIZED,
     "no such model": refused(404, 'model "x" not found, try pulling it first', type="api_error"),
     "too long": refused(400, "the request exceeds the available context size", type="exceed_context_size_error"),
+    "small context": refuse_long_prompts,
     "not here": answered(404, {"detail": "Not Found"}),
     "busy": busy_once(429, "0"),
     "busy by date": busy_once(503, formatdate(time.time() - 60, usegmt=True)),

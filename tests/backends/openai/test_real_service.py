@@ -17,7 +17,7 @@ from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.openai.backend import OpenaiBackend
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.errors import AuthError
-from rkllm_chat.core.events import Text
+from rkllm_chat.core.events import Notice, Text
 from rkllm_chat.core.messages import Message
 from stage import GREEDY, end_after
 
@@ -40,6 +40,17 @@ def test_a_talk_is_the_same_as_through_llama_cpp(
         (message.role, message.text) for message in through_llama
     ]
     assert [message.result.tool for message in chat.history if message.result] == ["get_time"]
+
+
+def test_the_context_window_is_learned_from_a_refused_prompt(real_service: str, open_remote: Open, run: Run) -> None:
+    chat = chat_with(open_remote(real_service, context_tokens=0))
+    question = "What time is it now? " * 110
+    assert chat.backend.context_tokens == 2 * CONTEXT_TOKENS
+    *_, events = run(talk(chat, f"One. {question}", f"Two. {question}"))
+    assert chat.backend.context_tokens == CONTEXT_TOKENS
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert notices[0] == "The service's context window has only 2048 tokens; the message is sent again."
+    assert [event for event in events if isinstance(event, Text)]
 
 
 @pytest.mark.slow
