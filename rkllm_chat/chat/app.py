@@ -61,6 +61,7 @@ class SettingsSource:
         read: Loads the settings.
         when_changed: Returns the modification times of the configuration files.
         diagnose: Returns the report of `rkllm-chat doctor` for its command-line arguments; None if there is none.
+        own_file: The configuration file that changed settings are saved to.
     """
 
     def __init__(
@@ -68,9 +69,10 @@ class SettingsSource:
         read: Callable[[], Settings],
         when_changed: Callable[[], Mapping[str, int]],
         diagnose: Callable[[Sequence[str]], str] | None = None,
+        own_file: Path = Path(),
     ) -> None:
         self._read, self._when_changed = read, when_changed
-        self.diagnose = diagnose
+        self.diagnose, self.own_file = diagnose, own_file
         self._seen = when_changed()
 
     def read(self) -> Settings:
@@ -103,7 +105,7 @@ class App:
     """The open parts of the program.
 
     Attributes:
-        settings: Current settings.
+        configured: The settings of the files and the command line, without what was changed in the chat.
         words: Sentences in the user's language.
         backend: Engine.
         servers: Connections to the servers; None in a session without servers.
@@ -124,7 +126,7 @@ class App:
         prefill_speed: Prefill speed of the current model, as far as it is known.
     """
 
-    settings: Settings
+    configured: Settings
     words: Words
     backend: Backend
     servers: Toolbox | None
@@ -143,6 +145,15 @@ class App:
     make_toolbox: Callable[[], Toolbox] | None = None
     model_switch: asyncio.Future[None] | None = None
     prefill_speed: PrefillSpeed = field(default_factory=PrefillSpeed)
+
+    @property
+    def settings(self) -> Settings:
+        """The current settings, which are those of the conversation."""
+        return self.chat.settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        self.chat.settings = settings
 
     async def apply_servers(self, servers: tuple[ServerConfig, ...]) -> list[str]:
         """Use these servers from now on.
@@ -176,10 +187,11 @@ class App:
         """
         if self.source is None:
             return []
-        settings = self.source.read()
-        self.settings = replace(self.settings, ignored=settings.ignored)
+        self.configured = settings = self.source.read()
         add_settings_secrets(self.secrets, settings, os.environ)
-        self.chat.settings = replace(self.chat.settings, generation=settings.generation, policy=settings.policy)
+        self.settings = replace(
+            self.settings, ignored=settings.ignored, generation=settings.generation, policy=settings.policy
+        )
         return await self.apply_servers(settings.servers)
 
     async def switch_model(self, settings: Settings) -> None:
@@ -279,7 +291,7 @@ async def open_app(
 
     notices: list[str] = []
     events = ServerEvents(settings, words, frontend.notify if frontend else notices.append, frontend is not None)
-    handlers = _make_handlers(settings, words, find_backend, frontend, events)
+    handlers = _make_handlers(lambda: app.settings if app else settings, words, find_backend, frontend, events)
     make_toolbox = partial(
         _make_connections, state, replace(handlers, secrets=secrets, check_start=approval.check_start)
     )
@@ -301,7 +313,7 @@ async def open_app(
         chat = _make_conversation(settings, words, opened_backend, toolbox, frontend, replay)
         is_saved = bool(frontend or settings.session) and not replay
         app = App(
-            settings=settings,
+            configured=settings,
             words=words,
             backend=opened_backend,
             servers=servers,
@@ -404,7 +416,11 @@ def _report_log_errors(words: Words, notify: Callable[[str], None] | None) -> No
 
 
 def _make_handlers(
-    settings: Settings, words: Words, find_backend: FindBackend, frontend: Frontend | None, events: ServerEvents
+    find_settings: Callable[[], Settings],
+    words: Words,
+    find_backend: FindBackend,
+    frontend: Frontend | None,
+    events: ServerEvents,
 ) -> ClientHandlers:
     """Build the handlers for requests of servers.
 
@@ -414,7 +430,7 @@ def _make_handlers(
         return ClientHandlers(on_change=events.on_change)
     login = LoginPrompt(frontend, words)
     return ClientHandlers(
-        sample=Sampler(find_backend, settings, words, frontend.confirm),
+        sample=Sampler(find_backend, find_settings, words, frontend.confirm),
         elicit=Elicitation(frontend, words),
         default_root=Path.cwd(),
         on_log=events.on_log,

@@ -36,13 +36,15 @@ class Sampler:
 
     Args:
         find_backend: Returns the current backend; may wait until it is loaded.
-        settings: Settings.
+        find_settings: Returns the current settings.
         words: Sentences in the user's language.
         ask: Asks the user to confirm a request.
     """
 
-    def __init__(self, find_backend: FindBackend, settings: Settings, words: Words, ask: _Ask) -> None:
-        self._find_backend, self._settings, self._words, self._ask = find_backend, settings, words, ask
+    def __init__(
+        self, find_backend: FindBackend, find_settings: Callable[[], Settings], words: Words, ask: _Ask
+    ) -> None:
+        self._find_backend, self._find_settings, self._words, self._ask = find_backend, find_settings, words, ask
         self._speed = 0.0
         self._lock = asyncio.Lock()
 
@@ -53,8 +55,9 @@ class Sampler:
         async with self._lock:
             tools = [Tool(tool.name, tool.description or "", tool.input_schema) for tool in params.tools or ()]
             backend = await self._find_backend()
-            words = load_prompt_words(backend, self._settings, self._words)
-            call_format = select_call_format(backend, self._settings)
+            settings = self._find_settings()
+            words = load_prompt_words(backend, settings, self._words)
+            call_format = select_call_format(backend, settings)
             prompt = compose_prompt(
                 _read_messages(params.messages), tools, words, params.system_prompt or "", call_format
             )
@@ -72,7 +75,7 @@ class Sampler:
     async def _generate_reply(
         self, backend: Backend, scanner: Scanner, prompt: Sequence[Message], max_tokens: int, temperature: float | None
     ) -> CreateMessageResult | CreateMessageResultWithTools:
-        generation = self._settings.generation
+        generation = self._find_settings().generation
         generation = replace(
             generation,
             max_tokens=max(1, min(max_tokens, generation.max_tokens)),

@@ -117,12 +117,14 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
     exposed = find_exposed_secrets(options.config)
     if prompt is None:
         from ..chat.app import SettingsSource
+        from ..config.files import find_own_config
         from ..tui import repl
 
         source = SettingsSource(
             partial(_load_settings, options),
             partial(read_modification_times, options.config),
             partial(_diagnose, options),
+            Path(find_own_config(options.config)),
         )
         return run_interface(
             repl.run_chat(settings, state_folder(), _use_color(options.no_color), source, secrets, exposed)
@@ -341,13 +343,10 @@ def _load_settings(options: argparse.Namespace) -> Settings:
     Raises:
         ChatError: A file, a name or a server is invalid.
     """
-    from ..backends import BACKENDS
-    from ..calls.formats import FORMATS
-    from ..calls.model_families import AUTO
+    from ..chat.setting_choices import check_choices
     from ..config.loader import load_settings, state_folder
     from ..config.project_trust import TrustStore
     from ..config.trust_rules import Origin
-    from ..core import i18n
 
     settings = load_settings(options.config)
     overrides = {
@@ -370,11 +369,7 @@ def _load_settings(options: argparse.Namespace) -> Settings:
     origins = {key if key in overrides else f"generation.{key}": Origin.COMMAND_LINE for key in given}
     policy = replace(policy, allow=allow, deny=deny)
     settings = replace(settings, generation=generation, policy=policy, origins={**settings.origins, **origins})
-    known_languages = [i18n.AUTO, *i18n.list_languages()]
-    _check_choice("language", settings.language, known_languages)
-    _check_choice("prompt language", settings.prompt_language, known_languages)
-    _check_choice("tool format", settings.tool_format, [AUTO, *FORMATS])
-    _check_choice("backend", settings.backend, ["auto", *BACKENDS])
+    check_choices(settings)
     return _choose_servers(replace(settings, session=_choose_session(options)), options)
 
 
@@ -389,12 +384,6 @@ def _choose_session(options: argparse.Namespace) -> str:
     from ..storage.session_files import SessionDirectory
 
     return SessionDirectory(state_folder() / "sessions").find_id(options.resume)
-
-
-def _check_choice(what: str, name: str, known: Sequence[str]) -> None:
-    """Raise UsageError if `name` is not one of the `known` values of the setting `what`."""
-    if name not in known:
-        raise UsageError(f'Unknown {what} "{name}".', f"Known values: {', '.join(known)}.")
 
 
 def _choose_servers(settings: Settings, options: argparse.Namespace) -> Settings:

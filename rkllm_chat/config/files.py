@@ -108,6 +108,11 @@ def find_single_file(named: str, environment: Mapping[str, str]) -> str:
     return os.path.expanduser(named or environment.get(CONFIG_VARIABLE, ""))
 
 
+def find_own_config(named: str = "", environment: Mapping[str, str] = os.environ) -> str:
+    """Return the configuration file of the user: the only one that is read, or the one of the home folder."""
+    return find_single_file(named, environment) or list_config_paths(environment)[1]
+
+
 def list_config_paths(environment: Mapping[str, str]) -> list[str]:
     """Return the paths where configuration files are looked for, farthest first."""
     home = environment.get("HOME") or "/nonexistent"

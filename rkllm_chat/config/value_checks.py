@@ -217,6 +217,15 @@ def check_ranges(table: Mapping[str, Any], source: str, place: str) -> None:
             raise ConfigError(f"{source}: {place}.{key} must be from {minimum:g} to {maximum:g}.", path=source)
 
 
+def describe_values(kind: type, key: str) -> str:
+    """Return the accepted values of a field, such as "auto|on|off" or "0-100"; "" if there is no limit."""
+    hint = read_types(kind)[key]
+    if get_origin(hint) is Literal:
+        return "|".join(get_args(hint))
+    minimum, maximum = _RANGES.get(key, (None, None))
+    return "on|off" if hint is bool else "" if minimum is None else f"{minimum:g}-{maximum:.7g}"
+
+
 def parse_document(loads: Callable[[str], Any], language: str, text: str, source: str) -> Any:
     """Parse text with `loads` (a UTF-8 BOM is skipped); raise ConfigError if it is invalid."""
     try:

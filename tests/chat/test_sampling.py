@@ -51,7 +51,7 @@ def sample(
     async def find_backend() -> Backend:
         return backend
 
-    return asyncio.run(Sampler(find_backend, Settings(), load(), ask)("harbour", params)), questions
+    return asyncio.run(Sampler(find_backend, Settings, load(), ask)("harbour", params)), questions
 
 
 def test_the_price_is_shown_before_anything_is_computed() -> None:

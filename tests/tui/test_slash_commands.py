@@ -97,6 +97,17 @@ BAD_LINES = {
     "/tools tide": "Did you mean get_tide?",
     "/language tlh": 'Unknown language "tlh". Available languages: en, ja, zh',
     "/thinking loudly": 'Unknown setting "loudly"',
+    "/set temperatur 1": 'unknown key "temperatur". Did you mean "temperature"?',
+    "/set chat.temperature 1": 'unknown key "chat.temperature". Did you mean "temperature"?',
+    "/set temperature hot": "generation.temperature must be a number, not 'hot'",
+    "/set top_k 0.5": "must be a whole number, not 0.5",
+    "/set max_steps 0": "chat.max_steps must be from 1 to 1000",
+    "/set constrained maybe": "must be true or false",
+    "/set thinking loud": "Allowed: auto, on, off",
+    "/set tool_format xlm": 'Unknown tool format "xlm". Known values: auto, json',
+    "/set language tlh": 'Unknown language "tlh"',
+    "/set keep_secrets on": "Write /set keep_secrets on --save",
+    "/set allow get_tied": 'no tool "get_tied". Did you mean get_tide?',
     "/help nosuch": 'Unknown command "nosuch"',
 }
 
@@ -213,6 +224,8 @@ MENU = {
     "files": ("see @notes/r", "notes/rope.txt"),
     "resource in a message": ("see @harbour://l", "harbour://log"),
     "value of a template": ("see @harbour://berth/1", "harbour://berth/12"),
+    "settings": ("/set temp", "temperature"),
+    "values of a setting": ("/set approve re", "read-only"),
     "states": ("/thinking sh", "show"),
 }
 
@@ -376,3 +389,35 @@ def test_thoughts_are_one_line_or_shown_whole(open_chat: OpenChat) -> None:
     screen.enter("/thinking hide", "Thinking: hide")
     screen.say("once more\r", "14 characters")
     screen.say("\x1b", "[Thought for", "[Stopped]")
+
+
+def test_a_setting_is_shown_changed_and_saved(open_chat: OpenChat, environment: dict[str, str]) -> None:
+    config = Path(environment["HOME"]) / ".config/rkllm-chat/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('# mine\n[chat]\nsystem = "You are brief."\n', encoding="utf-8")
+    screen = open_chat("--no-servers --seed 1", "One.", "Two.", size=(100, 60))
+    lines = screen.enter("/set", "policy.max_calls")
+    rows = [line.split() for line in lines]
+    assert ["chat.system", "You", "are", "brief."] in rows and ["generation.top_k", "40", "0-1000000"] in rows
+    screen.enter("/set temperature 0.2 --save", "generation.temperature  0.2  0-100", "Saved temperature to ")
+    screen.enter("/set generation.seed 7 --save", "option of the command line sets seed to 1")
+    screen.enter("/set system You are a pirate.", "chat.system  You are a pirate.", "prompt will be reprocessed")
+    screen.enter("/system", "You are a pirate.")
+    screen.enter("/set system default --save", "chat.system  -")
+    screen.enter("ahoy", "◆ One.")
+    screen.enter("/set thinking on", "chat.thinking  on  auto|on|off")
+    screen.enter("/set context_tokens 9000", "chat.context_tokens  9000", "ctx 13 / 9.0k")
+    screen.enter("/set keep_secrets on --save", "next time the program starts")
+    assert config.read_text(encoding="utf-8") == (
+        "# mine\n[chat]\nkeep_secrets = true\n\n[generation]\nseed = 7\ntemperature = 0.2\n"
+    )
+    screen.enter("/system reset", "prompt will be reprocessed")
+    screen.enter("/set language ja", "chat.language  ja")
+    screen.enter("/undo", "取り消しました: ahoy")
+
+
+def test_a_setting_of_the_model_takes_effect_at_once(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers")
+    screen.enter("/set max_tokens 2", "generation.max_tokens  2")
+    screen.enter("What time is it in Tokyo?", "reached its token limit")
+    screen.enter("/set context_tokens 768", "Model: tiny-tools.gguf (768 tokens of context)", "/ 768 (")

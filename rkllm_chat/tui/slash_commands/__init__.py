@@ -4,7 +4,17 @@ To add one, decorate an async generator with `@command` in a module that is impo
 `commands.NAME` in the language files.
 """
 
-from . import basics, history, model, permissions, resources, servers, sessions, tools  # noqa: F401  # registers them
+from . import (  # noqa: F401  # registers them
+    basics,
+    history,
+    model,
+    permissions,
+    resources,
+    servers,
+    sessions,
+    settings,
+    tools,
+)
 from .registry import COMMANDS, escape_message, is_command, leaves, run
 
 __all__ = ["COMMANDS", "escape_message", "is_command", "leaves", "run"]

@@ -69,11 +69,11 @@ async def choose_system(app: App, argument: str) -> EventStream:
     Replacing it requires a new prefill of the whole prompt.
     """
     if argument:
-        system = app.settings.system if argument == "reset" else argument
-        app.chat.settings = replace(app.chat.settings, system=system)
+        system = app.configured.system if argument == "reset" else argument
+        app.settings = replace(app.settings, system=system)
         yield Notice(app.words("model.system_changed"))
     else:
-        yield Page(app.chat.settings.system or app.chat.prompt_words("prompt.system"))
+        yield Page(app.settings.system or app.chat.prompt_words("prompt.system"))
 
 
 async def _suggest_thinking(_app: App, _typed: str) -> Sequence[str]:

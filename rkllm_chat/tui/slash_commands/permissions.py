@@ -21,7 +21,7 @@ _CONFIRMATION = "yes"
 async def _suggest_rules(app: App, typed: str) -> Sequence[str]:
     """Return completions for the action and its pattern."""
     _, blank, _ = typed.partition(" ")
-    policy = app.chat.settings.policy
+    policy = app.settings.policy
     if not blank:
         return ["allow", "deny", "forget"]
     return [*shown_names(app.toolbox.toolbox.tools), *policy.allow, *policy.deny]
@@ -38,11 +38,24 @@ async def show_permissions(app: App, argument: str) -> EventStream:
         if action == "allow" and _WILDCARDS & set(pattern) and not await _confirm(app, pattern.strip()):
             return
         change_rule(app, action, pattern)
-    policy = app.chat.settings.policy
+    policy = app.settings.policy
     rows: list[tuple[str, str]] = [(app.words("permissions.mode"), policy.approve)]
     rows += [(app.words("permissions.allow"), pattern) for pattern in policy.allow]
     rows += [(app.words("permissions.deny"), pattern) for pattern in policy.deny]
     yield Table((), tuple(rows))
+
+
+async def accept_patterns(app: App, action: str, patterns: Sequence[str]) -> bool:
+    """Check the patterns that are to replace those of `action`; ask about each new one that allows several tools.
+
+    Raises:
+        UsageError: A pattern names a tool that no server has.
+    """
+    for pattern in set(patterns) - set(getattr(app.settings.policy, action)):
+        _check_pattern(app, pattern)
+        if action == "allow" and _WILDCARDS & set(pattern) and not await _confirm(app, pattern):
+            return False
+    return True
 
 
 async def _confirm(app: App, pattern: str) -> bool:
@@ -54,7 +67,7 @@ async def _confirm(app: App, pattern: str) -> bool:
 
 def change_rule(app: App, action: str, pattern: str) -> None:
     """Add or delete a rule, here and in the stored rules. Raises UsageError."""
-    policy, pattern = app.chat.settings.policy, pattern.strip()
+    policy, pattern = app.settings.policy, pattern.strip()
     if action not in ("allow", "deny", "forget") or not pattern:
         what = "An action (allow, deny or forget) and a pattern are required."
         raise UsageError(what, "For example: /permissions allow board__*")
@@ -68,7 +81,7 @@ def change_rule(app: App, action: str, pattern: str) -> None:
         allow=(*allow, pattern) if action == "allow" else allow,
         deny=(*deny, pattern) if action == "deny" else deny,
     )
-    app.chat.settings = replace(app.chat.settings, policy=policy)
+    app.settings = replace(app.settings, policy=policy)
     store_rule(app.server_approval.trust_store, action, pattern)
 
 

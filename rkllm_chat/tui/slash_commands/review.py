@@ -55,5 +55,5 @@ def _describe_change(connection: Connection, tool: str) -> list[str]:
 def _forget_rules(app: App, tools: list[str]) -> None:
     """Delete the rules that allow the tools, so that the user is asked again."""
     for tool in tools:
-        if tool in app.chat.settings.policy.allow:
+        if tool in app.settings.policy.allow:
             change_rule(app, "forget", tool)

@@ -1,0 +1,186 @@
+"""The command that shows, changes and saves settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, cast
+
+from ...chat.app import App
+from ...chat.model_loading import make_loading_event
+from ...chat.setting_choices import check_choices, list_choices
+from ...config.editor import save_setting
+from ...config.policy import Policy
+from ...config.settings import CHAT_KEYS, Generation, Settings, Thinking
+from ...config.trust_rules import Origin
+from ...config.value_checks import check_keys, decode_table, describe_values, read_types
+from ...core.errors import UsageError
+from ...core.events import Notice, Table
+from ...core.sanitize import shorten_line
+from .model import choose_model
+from .permissions import accept_patterns
+from .registry import EventStream, command
+
+_TABLES: dict[str, type] = {"chat": Settings, "generation": Generation, "policy": Policy}
+_KEYS: dict[str, tuple[str, ...]] = {
+    "chat": CHAT_KEYS,
+    "generation": tuple(entry.name for entry in fields(Generation)),
+    "policy": tuple(entry.name for entry in fields(Policy)),
+}
+_TABLE_OF = {key: table for table, keys in _KEYS.items() for key in keys}
+_IN_PROMPT = ("system", "tool_format", "tools_share", "few_tools", "prompt_language")
+_RELOADED = ("backend", "context_tokens")
+"""Keys whose change loads the model again."""
+_AT_START = ("keep_secrets", "prefill_ahead", "keep_prefix", "llama_library")
+"""Keys that are read when the program starts."""
+_SAVE, _DEFAULT = "--save", "default"
+_SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
+_MAX_LENGTH = 60
+
+
+async def _suggest_settings(_app: App, typed: str) -> Sequence[str]:
+    """Return the keys, or the values of a key."""
+    name, blank, _ = typed.partition(" ")
+    key = name.rpartition(".")[2]
+    if not blank:
+        return list(_TABLE_OF)
+    values = _describe_accepted(key).split("|") if key in _TABLE_OF else []
+    return [*(value for value in values if value.isidentifier() or "-" in value[1:]), _DEFAULT, _SAVE]
+
+
+@command("/set", usage="[KEY [VALUE | default] [--save]]", suggest=_suggest_settings)
+async def change_settings(app: App, argument: str) -> EventStream:
+    """List the settings, show one, or change one for this chat; `--save` also writes it to the configuration."""
+    name, _, text = argument.partition(" ")
+    text = text.strip()
+    if is_saved := text == _SAVE or text.endswith(f" {_SAVE}"):
+        text = text.removesuffix(_SAVE).rstrip()
+    if not name:
+        yield Table((), tuple(_row_of(app, key) for key in _TABLE_OF))
+        return
+    key = _find_key(name)
+    if text:
+        value = _parse(key, text)
+        if key in ("allow", "deny") and not await accept_patterns(app, key, value):
+            return
+        if key in _AT_START and not is_saved:
+            raise UsageError(f"{key} is read when the program starts.", f"Write /set {key} {text} {_SAVE}.")
+        async for event in _apply(app, key, value):
+            yield event
+    yield Table((), (_row_of(app, key),))
+    if is_saved:
+        async for event in _save(app, key, text):
+            yield event
+
+
+def _find_key(name: str) -> str:
+    """Return the key of a name such as "temperature" or "generation.temperature". Raises ConfigError."""
+    check_keys({name: None}, (*_TABLE_OF, *(f"{table}.{key}" for key, table in _TABLE_OF.items())), "/set", "")
+    return name.rpartition(".")[2]
+
+
+def _parse(key: str, text: str) -> Any:
+    """Return the checked value of a text. Raises ConfigError or UsageError."""
+    table = _TABLE_OF[key]
+    kind = _TABLES[table]
+    if text == _DEFAULT:
+        return next(entry.default for entry in fields(kind) if entry.name == key)
+    value = decode_table(kind, {key: _read_value(read_types(kind)[key], text)}, "/set", table, _KEYS[table])[key]
+    if key in list_choices():
+        check_choices(replace(Settings(), **{key: value}))
+    return value
+
+
+def _read_value(kind: Any, text: str) -> Any:
+    """Convert a text to the type of its setting as far as possible; `decode_table` reports what is left."""
+    if kind is bool:
+        return _SWITCH.get(text.lower(), text)
+    if kind == tuple[str, ...]:
+        return [] if text == "[]" else text.strip("[]").replace(",", " ").replace('"', " ").split()
+    if kind in (int, float):
+        for convert in (int, float):
+            try:
+                return convert(text)
+            except ValueError:
+                pass
+    if text.startswith('"') and text.endswith('"') and len(text) > 1:
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
+    return text
+
+
+async def _apply(app: App, key: str, value: Any) -> EventStream:
+    """Change a setting of this chat, with what follows from it."""
+    if key == "model" and value:
+        async for event in choose_model(app, value):
+            yield event
+        value = app.settings.model
+    settings = _replace(app.settings, key, value)
+    if key == "thinking":
+        await app.switch_thinking(cast("Thinking", value))
+    elif key in _RELOADED or (key == "model" and not value):
+        yield make_loading_event(settings, app.state)
+        await app.switch_model(settings)
+        yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
+    app.settings = settings
+    if key == "language":
+        app.words.set_language(value)
+    if key in _IN_PROMPT:
+        yield Notice(app.words("model.system_changed"))
+    elif key in _AT_START:
+        yield Notice(app.words("set.at_start"))
+
+
+def _replace(settings: Settings, key: str, value: Any) -> Settings:
+    """Return settings with one value, which now counts as written."""
+    table = _TABLE_OF[key]
+    if table == "chat":
+        settings, written = replace(settings, **{key: value}), key
+    else:
+        part, written = replace(getattr(settings, table), **{key: value}), f"{table}.{key}"
+        settings = replace(settings, **{table: part})
+    return replace(settings, origins={**settings.origins, written: Origin.COMMAND_LINE})
+
+
+async def _save(app: App, key: str, text: str) -> EventStream:
+    """Write the current value to the user's configuration, and say if another place sets it too."""
+    if app.source is None:
+        raise UsageError("This chat was started without a configuration that could be changed.")
+    table = _TABLE_OF[key]
+    value = _read_current(app.settings, key)
+    path = app.source.own_file
+    save_setting(table, key, None if text == _DEFAULT else value, path)
+    yield Notice(app.words("set.saved", name=key, path=path))
+    app.configured = app.source.read()
+    read = _read_current(app.configured, key)
+    if read != value and not (isinstance(value, tuple) and set(value) <= set(read)):
+        yield Notice(app.words("set.overridden", name=key, value=_show(read)))
+
+
+def _read_current(settings: Settings, key: str) -> Any:
+    table = _TABLE_OF[key]
+    return getattr(settings if table == "chat" else getattr(settings, table), key)
+
+
+def _row_of(app: App, key: str) -> tuple[str, ...]:
+    """Return the table row of a setting: its name, its value and the accepted ones."""
+    return (
+        f"{_TABLE_OF[key]}.{key}",
+        _show(_read_current(app.settings, key)),
+        shorten_line(_describe_accepted(key), _MAX_LENGTH),
+    )
+
+
+def _describe_accepted(key: str) -> str:
+    return "|".join(list_choices().get(key, ())) or describe_values(_TABLES[_TABLE_OF[key]], key)
+
+
+def _show(value: Any) -> str:
+    """Return a value as it can be typed."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    text = ", ".join(value) if isinstance(value, tuple) else "" if value is None else str(value)
+    return shorten_line(text, _MAX_LENGTH) or "-"
