@@ -19,6 +19,7 @@ LEVELS = (  # from the lowest; packages of one level do not import each other
     {"mcp_client", "backends"},
     {"chat"},
     {"mcp_servers", "tui"},
+    {"api_server"},
     {"cli"},
     {"__main__"},
 )

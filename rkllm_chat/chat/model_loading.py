@@ -26,7 +26,7 @@ MEASUREMENTS_FILE = "measured.json"
 
 def make_loading_event(settings: Settings, state: Path) -> Loading:
     """Return the event for a load that is about to start, with the previous load time."""
-    name = _name_of(settings)
+    name = name_model(settings)
     return Loading(name, Measurements(state / MEASUREMENTS_FILE).get_figure("load", name))
 
 
@@ -46,7 +46,9 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
         except BaseException as error:
             deliver(loaded.set_exception, error)
             return
-        Measurements(state / MEASUREMENTS_FILE).record_figure("load", _name_of(settings), time.monotonic() - started_at)
+        Measurements(state / MEASUREMENTS_FILE).record_figure(
+            "load", name_model(settings), time.monotonic() - started_at
+        )
         deliver(loaded.set_result, backend)
 
     def deliver(set_outcome: Callable[[Any], None], value: Any) -> None:
@@ -61,7 +63,7 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
     return loaded
 
 
-def _name_of(settings: Settings) -> str:
+def name_model(settings: Settings) -> str:
     """Return the model's file name, or the model or host of a URL, without anything secret."""
     if choose_backend(settings) == "openai":
         url = urlsplit(next(iter(settings.model.split()), ""))

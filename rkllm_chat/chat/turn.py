@@ -87,7 +87,9 @@ class Turn:
         context_tokens = self._chat.backend.context_tokens
         if length > context_tokens * MAX_TOKEN_LENGTH:
             text = f"The message has {length} characters; the context window has {context_tokens} tokens."
-            raise GenerationError(text, "Shorten the message, or let a tool read the text.")
+            raise GenerationError(
+                text, "Shorten the message, or let a tool read the text.", length=length, available=context_tokens
+            )
 
     async def _run_rounds(self, messages: Sequence[Message]) -> AsyncGenerator[Event, None]:
         self._chat.history += add_tool_signatures(self._chat, messages)

@@ -34,7 +34,7 @@ COMMANDS: dict[str, Command] = {
     "bench": Command("measure the speed of the model", "cli.bench"),
     "trust": Command("review and approve servers of this folder", "cli.trust_command"),
     "sessions": Command("list, search, show, export, rename and delete saved sessions", "cli.sessions_command"),
-    "serve": Command(f"run a bundled MCP server: {', '.join(BUNDLED)}", "mcp_servers"),
+    "serve": Command(f"run a server: openai (an API of the model) or MCP: {', '.join(BUNDLED)}", "cli.serve_command"),
     "new-server": Command("create an MCP server project with a test", "mcp_servers.scaffold"),
     "completion": Command("print the completion script of bash, zsh or fish", "cli.completion_command"),
     **{name: Command(summary, _JSON_OPTIONS) for name, summary in json_commands.SUMMARIES.items()},

@@ -77,7 +77,7 @@ def _dispatch(arguments: list[str]) -> int:
     name, rest = split_command(arguments, make_parser())
     if name in json_commands.SUMMARIES:
         json_commands.main([name, *rest])
-    if run := {"chat": run_chat, "serve": run_server, "new-server": _new_server}.get(name):
+    if run := {"chat": run_chat, "new-server": _new_server}.get(name):
         return run(rest)
     code: int = import_module(f"...{COMMANDS[name].module}", __name__).main(rest)
     return code
@@ -165,43 +165,6 @@ def _disabled_echo() -> Iterator[None]:
     finally:
         with contextlib.suppress(termios.error):  # the terminal has been closed
             termios.tcsetattr(input_fd, termios.TCSADRAIN, original)
-
-
-def run_server(arguments: Sequence[str]) -> int:
-    """Run a bundled MCP server on standard input and output, or over HTTP until a signal arrives."""
-    from .. import mcp_servers
-
-    options = mcp_servers.read_options(arguments)
-    if options.http is None:
-        mcp_servers.build_server(options).run("stdio")
-        return 0
-    logging.basicConfig(level=logging.WARNING, format="rkllm-chat: %(message)s")
-    from ..mcp_servers import http
-
-    token, access = _find_token(options)
-    server = mcp_servers.build_server(options)
-    with http.open_listener(options.host, options.http) as listener:
-        url = http.find_url(listener, options.host)
-        print(f"rkllm-chat: {access}", file=sys.stderr)
-        print(f"rkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
-        return run_interface(http.serve(server, listener, options.host, token))
-
-
-def _find_token(options: argparse.Namespace) -> tuple[str, str]:
-    """Return the token of an HTTP server, "" for none, and a sentence that says what clients need."""
-    from ..config.loader import state_folder
-    from ..mcp_servers import http
-
-    if options.no_token:
-        return "", "no token is required: every program and every user of this machine can call this server"
-    if options.token_env:
-        return http.read_token(options.token_env), f"requests need the token in {options.token_env}"
-    path = state_folder() / "tokens" / options.name
-    try:
-        token, place = http.load_token(path), f"stored in {path}"
-    except OSError as error:
-        token, place = http.make_token(), f"for this run; {path} cannot be used: {error.strerror}"
-    return token, f"requests need the header Authorization: Bearer {token} ({place})"
 
 
 def _new_server(arguments: Sequence[str]) -> int:

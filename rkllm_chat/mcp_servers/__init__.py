@@ -9,7 +9,6 @@ its help text.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from ..core.errors import UsageError
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-__all__ = ["BUNDLED", "build_server", "make_parser", "parse_port", "read_options"]
+__all__ = ["BUNDLED", "add_servers", "build_server", "check_options", "parse_port"]
 
 BUNDLED: dict[str, str] = {
     "board": "rkllm_chat.mcp_servers.board",
@@ -29,37 +28,27 @@ BUNDLED: dict[str, str] = {
 }
 
 
-def read_options(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the command line of `serve`.
-
-    Returns:
-        `name`, `http`, `host`, `token_env`, `no_token` and the options of the server.
-
-    Raises:
-        UsageError: Options contradict each other.
-        SystemExit: With code 2, for unknown options.
-    """
-    options = make_parser().parse(arguments)
+def check_options(options: argparse.Namespace) -> None:
+    """Raise UsageError if options of a bundled server contradict each other."""
     if options.http is None and (options.host or options.token_env or options.no_token):
         hint = "Without --http the server uses standard input and output."
         raise UsageError("--host, --token-env and --no-token require --http.", hint)
     if options.no_token and (options.host or options.token_env):
         reason = "With --host other machines can reach the server, so it requires a token."
         raise UsageError(reason if options.host else "--token-env and --no-token exclude each other.")
-    return options
 
 
-def make_parser() -> Parser:
-    """Build the argument parser of `serve`, with a parser of its own for each server."""
-    parser = Parser(prog="rkllm-chat serve", description="Run a bundled MCP server.")
-    names = parser.add_subparsers(dest="name", metavar="NAME", required=True)
+def add_servers(names: argparse._SubParsersAction[Parser]) -> None:
+    """Add a parser for each bundled server to the subcommands of `serve`.
+
+    A server's options are `name`, `http`, `host`, `token_env`, `no_token` and its own.
+    """
     for name, module in BUNDLED.items():
         package = import_module(module)
         about = (package.__doc__ or "").partition("\n")[0]
         own = names.add_parser(name, help=about, description=about)
         package.add_options(own)
         _add_http_options(own)
-    return parser
 
 
 def _add_http_options(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,8 @@ import re
 import secrets
 import signal
 import socket
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -103,11 +103,11 @@ def open_listener(host: str, port: int) -> socket.socket:
         raise StartError(f"Port {port} on {host} cannot be opened: {os.strerror(error.errno or 0)}.") from None
 
 
-def find_url(listener: socket.socket, host: str) -> str:
+def find_url(listener: socket.socket, host: str, path: str = ENDPOINT_PATH) -> str:
     """Return the URL for clients; a wildcard address is replaced by the machine's name."""
     address, port = listener.getsockname()[:2]
     name = socket.gethostname() if ip_address(address).is_unspecified else host or _LOOPBACK
-    return f"http://{_bracket(name)}:{port}{ENDPOINT_PATH}"
+    return f"http://{_bracket(name)}:{port}{path}"
 
 
 def _bracket(host: str) -> str:
@@ -117,7 +117,7 @@ def _bracket(host: str) -> str:
 
 async def serve(server: MCPServer, listener: socket.socket, host: str, token: str) -> int:
     """Serve until cancelled, then stop within a second; open streams are cut off."""
-    logging.getLogger(_SDK_GUARD_LOGGER).setLevel(logging.ERROR)  # _Guard logs the same with the client's address
+    logging.getLogger(_SDK_GUARD_LOGGER).setLevel(logging.ERROR)  # Guard logs the same with the client's address
     app = server.streamable_http_app(
         streamable_http_path=ENDPOINT_PATH,
         max_request_body_size=_MAX_BODY_BYTES,
@@ -125,8 +125,20 @@ async def serve(server: MCPServer, listener: socket.socket, host: str, token: st
         # Guard checks instead: every path, before a body is read, with the address the client connected to
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+    guard = Guard(SessionLimit(app, _MAX_SESSIONS), list_allowed_hosts(host), token)
+    return await serve_app(guard, listener, server.session_manager.run())
+
+
+async def serve_app(app: ASGIApp, listener: socket.socket, lifetime: AbstractAsyncContextManager[object]) -> int:
+    """Serve an ASGI application until cancelled, then stop within a second; open streams are cut off.
+
+    Args:
+        app: The application, with its own `Guard`.
+        listener: The listening socket.
+        lifetime: Entered before the first request and left after the last one.
+    """
     config = uvicorn.Config(
-        _Guard(SessionLimit(app, _MAX_SESSIONS), _allowed_hosts(host), token),
+        app,
         http=TimedProtocol,
         ws="none",
         lifespan="off",
@@ -137,7 +149,7 @@ async def serve(server: MCPServer, listener: socket.socket, host: str, token: st
         timeout_graceful_shutdown=0,
     )
     http_server = HttpServer(config)
-    serving = asyncio.create_task(run_server(http_server, server, listener))
+    serving = asyncio.create_task(run_server(http_server, lifetime, listener))
     try:
         await asyncio.shield(serving)
     finally:
@@ -145,7 +157,7 @@ async def serve(server: MCPServer, listener: socket.socket, host: str, token: st
         http_server.should_exit = True
         _, running = await asyncio.wait([serving, *http_server.server_state.tasks], timeout=_STOP_S)
         if running:
-            _end_process()
+            end_process()
     return 0
 
 
@@ -158,13 +170,15 @@ class HttpServer(uvicorn.Server):
         yield
 
 
-async def run_server(http_server: HttpServer, server: MCPServer, listener: socket.socket) -> None:
-    """Run the session manager and the HTTP server."""
-    async with server.session_manager.run():
+async def run_server(
+    http_server: HttpServer, lifetime: AbstractAsyncContextManager[object], listener: socket.socket
+) -> None:
+    """Run the HTTP server inside a context, such as the session manager of an MCP server."""
+    async with lifetime:
         await http_server.serve([listener])
 
 
-def _end_process() -> None:
+def end_process() -> None:
     """End the process by SIGTERM.
 
     A tool that blocks in a thread cannot be cancelled, and the interpreter would wait for it.
@@ -173,7 +187,7 @@ def _end_process() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _allowed_hosts(host: str) -> list[str]:
+def list_allowed_hosts(host: str) -> list[str]:
     """Return the host names that requests may use, besides the address of the connection."""
     names = [_LOOPBACK, "localhost", "[::1]"]
     if host:
@@ -182,16 +196,31 @@ def _allowed_hosts(host: str) -> list[str]:
     return names
 
 
-class _Guard:
+class Guard:
     """ASGI middleware that authorizes requests.
 
     Answers 421 for a foreign Host, 403 for a foreign Origin and 401 for a missing or wrong token.
     """
 
-    def __init__(self, app: ASGIApp, names: Sequence[str], token: str) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        names: Sequence[str],
+        token: str,
+        render_refusal: Callable[[Response], Response] = lambda refusal: refusal,
+    ) -> None:
+        """Guard an application.
+
+        Args:
+            app: The application.
+            names: Host names that requests may use, besides the address of the connection.
+            token: The bearer token that requests need; "" for none.
+            render_refusal: Writes a refusal as the application writes its errors.
+        """
         self.app = app
         self.names = names
         self.token = token
+        self._render_refusal = render_refusal
         self._log_rate = RateLimit(_MAX_LOGS_PER_SECOND, 1.0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -200,7 +229,7 @@ class _Guard:
         refusal = await self.check_names(request) or self.check_token(request)
         if refusal:
             self._log_refusal(request, refusal.status_code)
-        await (refusal or self.app)(scope, receive, send)
+        await (self._render_refusal(refusal) if refusal else self.app)(scope, receive, send)
 
     def _log_refusal(self, request: Request, status: int) -> None:
         """Log a refused request in one line, at most 10 a second."""

@@ -39,9 +39,10 @@ class Activity:
 
 
 class JobQueue:
-    """A FIFO queue of at most _MAX_WAITING waiting calls; a cancelled call leaves it."""
+    """A FIFO queue of at most `max_waiting` waiting calls; a cancelled call leaves it."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_waiting: int = _MAX_WAITING) -> None:
+        self._max_waiting = max_waiting
         self._lock = asyncio.Lock()  # fair: first come, first served
         self._size = 0
 
@@ -57,7 +58,7 @@ class JobQueue:
         Raises:
             BusyError: The queue is full.
         """
-        if self._size > _MAX_WAITING:
+        if self._size > self._max_waiting:
             raise BusyError(f"{self._size} are before this one; try again later.")
         if self._size:
             activity.report(f"waits for {self._size} before it")

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command line options of this server."""
+    add_model_options(parser)
+    parser.add_argument(
+        "--folder",
+        metavar="DIR",
+        action="append",
+        help="folder whose files may be summarized; may be repeated (default: none)",
+    )
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that select and set up the model."""
     add = parser.add_argument
     add("--model", metavar="PATH", help="a .gguf or .rkllm file (default: the configured one)")
     add("--backend", metavar="NAME", help=f"auto, {', '.join(BACKENDS)} (default: auto)")
@@ -34,12 +45,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         type=float,
         help="0 is greedy (default: that of the model, else 0.6)",
-    )
-    add(
-        "--folder",
-        metavar="DIR",
-        action="append",
-        help="folder whose files may be summarized; may be repeated (default: none)",
     )
 
 
@@ -61,13 +66,18 @@ def build_server(options: argparse.Namespace) -> MCPServer:
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
-    """Return the configured settings, overridden by the command line."""
+    """Return the configured settings, overridden by the options of `add_model_options`.
+
+    Raises:
+        ConfigError: The configuration or a number is invalid.
+        UsageError: The backend is unknown.
+    """
     settings = load_settings(options.config)
     chat = {"model": options.model, "backend": options.backend, "context_tokens": options.context}
     written = {"max_tokens": options.max_tokens, "temperature": options.temperature}
     chat, written = ({key: value for key, value in one.items() if value is not None} for one in (chat, written))
     for table in (chat, written):
-        check_ranges(table, "the command line", "serve llm")
+        check_ranges(table, "the command line", f"serve {options.name}")
     settings = replace(settings, **chat, generation=replace(settings.generation, **written))
     if settings.backend not in ("auto", *BACKENDS):
         raise UsageError(f'There is no backend "{settings.backend}".', f"Use one of auto, {', '.join(BACKENDS)}.")

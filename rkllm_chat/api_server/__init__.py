@@ -1,0 +1,86 @@
+"""Serve the model to other programs through the APIs of OpenAI and Ollama.
+
+`chat_request.py` describes a request whatever API it came through, `generation.py` turns it into a stream of reply
+events, `model_host.py` loads the model and lets one request run at a time, and `openai_api.py` reads and writes the
+shapes of the API. The model is loaded at the first request.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+from ..config.settings import Settings
+from ..core.errors import UsageError
+from ..mcp_servers import parse_port
+from ..mcp_servers.llm import add_model_options, read_settings
+
+__all__ = ["LOOPBACK", "NAME", "Limits", "add_options", "read_options"]
+
+NAME = "openai"
+"""Name of the server on the command line."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Addresses to listen on that only this machine reaches, so that no token is required."""
+_MAX_WAITING, _MAX_REPLY_S = 64, 600.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of the server.
+
+    Attributes:
+        host: Address that it listens on.
+        allowed_hosts: Further host names that requests may use.
+        max_waiting: Requests that may wait for the model; further ones are refused with 429.
+        max_reply_s: Time limit of a request once it has the model, in seconds.
+    """
+
+    host: str = LOOPBACK[0]
+    allowed_hosts: tuple[str, ...] = ()
+    max_waiting: int = _MAX_WAITING
+    max_reply_s: float = _MAX_REPLY_S
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command line options of the server."""
+    add = parser.add_argument
+    add("--host", metavar="ADDRESS", default=LOOPBACK[0], help="address to listen on (default: 127.0.0.1)")
+    add("--port", metavar="PORT", type=parse_port, default=8080, help="port; 0 selects a free one (default: 8080)")
+    add(
+        "--token-env",
+        metavar="VAR",
+        default="",
+        help="environment variable with the token that requests must send (default: none on loopback, else one that is "
+        "made and stored)",
+    )
+    add("--allow-host", metavar="NAME", action="append", help="further host name of this server; may be repeated")
+    add_model_options(parser)
+    add(
+        "--max-waiting",
+        metavar="N",
+        type=int,
+        default=_MAX_WAITING,
+        help=f"requests that may wait for the model (default: {_MAX_WAITING})",
+    )
+    add(
+        "--max-reply-s",
+        metavar="X",
+        type=float,
+        default=_MAX_REPLY_S,
+        help=f"time limit of a reply in seconds (default: {_MAX_REPLY_S:g})",
+    )
+
+
+def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
+    """Return the settings of the model and the limits of the server.
+
+    Raises:
+        ConfigError: The configuration is invalid.
+        UsageError: An option is out of its range, or the backend is unknown.
+    """
+    if options.max_waiting < 0:
+        raise UsageError("--max-waiting must be 0 or more.")
+    if not options.max_reply_s > 0:
+        raise UsageError("--max-reply-s must be more than 0.")
+    allowed = tuple(options.allow_host or ())
+    return read_settings(options), Limits(options.host, allowed, options.max_waiting, options.max_reply_s)

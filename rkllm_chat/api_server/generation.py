@@ -1,0 +1,263 @@
+"""Generate the reply to a chat request as a stream of events, through a turn of the chat.
+
+A turn repairs, validates and corrects calls. Calls of the client's tools end it: the client runs them and sends their
+results with its next request.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ..backends import Backend
+from ..calls.formats import FORMATS
+from ..calls.grammar import CallGrammar, build_call_grammar, build_reply_grammar, require_call
+from ..calls.schema.validate import is_valid
+from ..chat.context import make_call_toolbox
+from ..chat.conversation import Conversation, select_call_format
+from ..chat.tool_calls import PreparedCall, resolve_call
+from ..chat.turn import Turn
+from ..config.settings import Settings
+from ..core import i18n
+from ..core.errors import GenerationError
+from ..core.events import CallFound, CallsDetected, Text, Thought, TurnEnded, Usage
+from ..core.messages import Message, Tool, ToolCall, ToolResult
+from ..core.protocols import ProgressCallback
+from ..prompt.budget import MAX_TOKEN_LENGTH
+from .chat_request import ChatRequest, ClientCall, ClientMessage, build_history
+from .reply_histories import ReplyHistories
+from .request_backend import LimitReachedError, RequestBackend
+
+Finish = Literal["stop", "length", "tool_calls"]
+
+
+@dataclass(frozen=True)
+class ReplyCall:
+    """A valid call of one of the client's tools."""
+
+    call: ClientCall
+
+
+@dataclass(frozen=True)
+class ReplyEnded:
+    """The last event of a reply.
+
+    Attributes:
+        reason: Why it ended.
+        usage: Sum of the cost of all replies of the model.
+    """
+
+    reason: Finish
+    usage: Usage
+
+
+ReplyEvent = Text | Thought | ReplyCall | ReplyEnded
+
+
+class ClientToolbox:
+    """The tools of a client, which are never called here."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self.tools = tools
+
+    async def call(self, tool: Tool, _arguments: Mapping[str, Any], _on_progress: ProgressCallback) -> ToolResult:
+        """Raise KeyError: the client runs its tools itself."""
+        raise KeyError(tool.full_name)
+
+
+class _BlankTrimmer:
+    """Removes blanks at the beginning and the end of a streamed text."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._has_text = False
+
+    def feed(self, text: str) -> str:
+        """Return the text that can be shown."""
+        text = self._held + text
+        text = text if self._has_text else text.lstrip()
+        shown = text.rstrip()
+        self._held = text[len(shown) :]
+        self._has_text = self._has_text or bool(shown)
+        return shown
+
+
+class ReplyGenerator:
+    """Generates one reply; an instance runs once."""
+
+    def __init__(
+        self, backend: Backend, settings: Settings, request: ChatRequest, histories: ReplyHistories | None = None
+    ) -> None:
+        """Prepare a reply.
+
+        Args:
+            backend: The loaded backend, held exclusively.
+            settings: Settings of the server.
+            request: The request.
+            histories: Histories of earlier replies; the new one is added.
+
+        Raises:
+            GenerationError: The conversation is far longer than the context.
+            ApiError: A tool result answers no call.
+        """
+        _check_length(request, backend)
+        call_format = select_call_format(backend, settings)
+        self._request, self._histories = request, histories or ReplyHistories()
+        self._tools = () if request.tool_choice == "none" else request.tools
+        grammar = self._choose_grammar(settings, call_format) if backend.supports_grammar else None
+        self._is_constrained = grammar is not None
+        self._backend = RequestBackend(backend, request.stop_sequences, grammar)
+        known, history = self._histories.find(request.messages)
+        history = (*history, *build_history(request.messages, call_format)[known:])
+        last_reply = max((i for i, message in enumerate(history) if message.role == "assistant"), default=-1)
+        self._new = history[last_reply + 1 :]
+        settings = replace(
+            settings,
+            system=request.system or settings.system,
+            generation=replace(settings.generation, **request.generation),
+        )
+        words = i18n.load(settings.language)
+        self._chat = Conversation(self._backend, ClientToolbox(self._tools), settings, words)
+        self._chat.choose_trim = lambda *_: None  # a client decides itself what a conversation loses
+        self._chat.restore(history[: last_reply + 1])
+        self._text: list[str] = []
+        self._calls: list[ClientCall] = []
+        self._trimmer = _BlankTrimmer()
+
+    def _choose_grammar(self, settings: Settings, call_format: str) -> CallGrammar | None:
+        """Return the grammar that replaces the one of calls, if the request requires a call or a JSON value."""
+        request = self._request
+        if not settings.constrained:
+            return None
+        if request.tool_choice == "required":
+            calls = build_call_grammar(self._required_tools, call_format)
+            return require_call(calls) if calls else None
+        if request.reply_schema is not None and not self._tools:
+            return build_reply_grammar(request.reply_schema)
+        return None
+
+    @property
+    def _required_tools(self) -> tuple[Tool, ...]:
+        name = self._request.required_tool
+        return tuple(tool for tool in self._tools if name in ("", tool.name))
+
+    async def stream(self) -> AsyncGenerator[ReplyEvent, None]:
+        """Yield the events of the reply; closing the stream stops the engine.
+
+        Raises:
+            GenerationError: The prompt does not fit, or the engine failed.
+        """
+        is_buffered = self._request.reply_schema is not None and not self._is_constrained
+        async with aclosing(self._run_turn(self._new)) as events:
+            async for event in events:
+                if not (is_buffered and isinstance(event, Text)):
+                    yield event
+        if correction := self._find_correction():
+            if is_buffered:
+                self._text.clear()
+            async with aclosing(self._run_turn([Message("user", correction)])) as events:
+                async for event in events:
+                    if not (is_buffered and isinstance(event, Text)):
+                        yield event
+        if is_buffered and (text := _strip_fence("".join(self._text))):
+            self._text = [text]
+            yield Text(text)
+        self._remember()
+        yield ReplyEnded(self._find_reason(), add_usages(self._backend.usages))
+
+    async def _run_turn(self, messages: Sequence[Message]) -> AsyncGenerator[Text | Thought | ReplyCall, None]:
+        """Run one turn up to a call of the client's tools."""
+        try:
+            async with aclosing(Turn(self._chat).run(messages)) as events:
+                async for event in events:
+                    if isinstance(event, Text) and (text := self._trimmer.feed(event.text)):
+                        self._text.append(text)
+                        yield Text(text)
+                    elif isinstance(event, Thought):
+                        yield event
+                    elif isinstance(event, CallFound) and (call := self._accept(event.call)):
+                        yield ReplyCall(call)
+                    elif isinstance(event, TurnEnded) or (isinstance(event, CallsDetected) and self._calls):
+                        break
+        except LimitReachedError:
+            return
+
+    def _accept(self, found: ToolCall) -> ClientCall | None:
+        """Return a call for the client; None if it is invalid, not of its tools, or one too many."""
+        if self._calls and not self._request.allows_parallel:
+            return None
+        resolved = resolve_call(found, make_call_toolbox(self._chat).tools, self._chat.prompt_words)
+        if not isinstance(resolved, PreparedCall) or not any(resolved.tool is tool for tool in self._tools):
+            return None
+        call = ClientCall(f"call_{secrets.token_hex(12)}", resolved.tool.name, resolved.call.arguments)
+        self._calls.append(call)
+        if not self._request.allows_parallel:
+            self._backend.stop()
+        return call
+
+    def _find_correction(self) -> str:
+        """Return what the model is told about a reply that is not what the request requires; "" if it is."""
+        request, call_format = self._request, FORMATS[self._chat.call_format]
+        if self._calls or self._backend.has_reached_limit:
+            return ""
+        if request.tool_choice == "required":
+            return f"{self._chat.prompt_words('prompt.call')}\n{call_format.example}"
+        if request.reply_schema is not None and not self._is_constrained and not self._is_valid_reply():
+            schema = json.dumps(request.reply_schema, ensure_ascii=False)
+            return f"{self._chat.prompt_words('prompt.again')}\nJSON: {schema}"
+        return ""
+
+    def _is_valid_reply(self) -> bool:
+        """Return whether the text is a JSON value that the schema of the request allows."""
+        try:
+            value = json.loads(_strip_fence("".join(self._text)))
+        except (ValueError, RecursionError):
+            return False
+        return is_valid(value, self._request.reply_schema, self._request.reply_schema)
+
+    def _find_reason(self) -> Finish:
+        if self._backend.has_reached_limit:
+            return "length"
+        return "tool_calls" if self._calls else "stop"
+
+    def _remember(self) -> None:
+        """Remember the history up to the last reply of the model, as the continuation of what the client sees."""
+        history = list(self._chat.history)
+        while history and history[-1].role == "tool":
+            history.pop()
+        reply = ClientMessage("assistant", "".join(self._text), tuple(self._calls))
+        self._histories.remember([*self._request.messages, reply], history)
+
+
+def _check_length(request: ChatRequest, backend: Backend) -> None:
+    """Raise GenerationError for a conversation so long that counting its tokens is pointless."""
+    length = sum(len(message.text) for message in request.messages) + len(request.system)
+    if length > backend.context_tokens * MAX_TOKEN_LENGTH:
+        text = f"The conversation has {length} characters; the context window has {backend.context_tokens} tokens."
+        raise GenerationError(text, length=length, available=backend.context_tokens)
+
+
+def _strip_fence(text: str) -> str:
+    """Return the content of a text that is one code fence, else the text."""
+    text = text.strip()
+    if text.startswith("```") and text.endswith("```") and "\n" in text:
+        return text.partition("\n")[2].removesuffix("```").strip()
+    return text
+
+
+def add_usages(usages: Sequence[Usage]) -> Usage:
+    """Return the sum of token counts; the last reply decides whether the limit was reached."""
+    return Usage(
+        prompt_tokens=sum(usage.prompt_tokens for usage in usages),
+        reused_tokens=sum(usage.reused_tokens for usage in usages),
+        prefilled_tokens=sum(usage.prefilled_tokens for usage in usages),
+        generated_tokens=sum(usage.generated_tokens for usage in usages),
+        prefill_s=sum(usage.prefill_s for usage in usages),
+        generate_s=sum(usage.generate_s for usage in usages),
+        first_token_s=usages[0].first_token_s if usages else 0.0,
+        hit_limit=bool(usages) and usages[-1].hit_limit,
+    )

@@ -1,0 +1,75 @@
+"""The model of the server: loaded on demand, used by one request at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from ..backends import Backend
+from ..chat.model_loading import load_model, name_model
+from ..config.settings import Settings
+from ..mcp_servers.job_queue import Activity, BusyError, JobQueue
+from .errors import ApiError
+
+_FIRST_ESTIMATE_S, _MAX_RETRY_S = 5.0, 120
+
+
+class ModelHost:
+    """A backend with a bounded queue of requests.
+
+    Attributes:
+        name: Name of the model for clients.
+        settings: Settings of the model.
+    """
+
+    def __init__(self, settings: Settings, state: Path, max_waiting: int) -> None:
+        """Create a host; nothing is loaded yet.
+
+        Args:
+            settings: Settings of the model.
+            state: Folder of the program's state.
+            max_waiting: Requests that may wait while one runs.
+        """
+        self.settings = settings
+        self.name = name_model(settings)
+        self._state = state
+        self._queue = JobQueue(max_waiting)
+        self._loading: asyncio.Future[Backend] | None = None
+        self._mean_s = _FIRST_ESTIMATE_S
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Backend]:
+        """Wait for the requests before this one, and provide the loaded backend exclusively.
+
+        Raises:
+            ApiError: The queue is full.
+            ModelError: The model cannot be loaded; the next request tries again.
+        """
+        try:
+            async with self._queue.wait_turn(Activity()):
+                started_at = time.monotonic()
+                try:
+                    yield await self._load()
+                finally:
+                    self._mean_s += (time.monotonic() - started_at - self._mean_s) / 4
+        except BusyError:
+            wait_s = min(_MAX_RETRY_S, math.ceil(self._mean_s * self._queue.size))
+            message = f"{self._queue.size} requests are before this one. Try again in {wait_s} s."
+            raise ApiError(429, message, "rate_limit_error", code="queue_full", retry_after_s=wait_s) from None
+
+    async def _load(self) -> Backend:
+        """Return the backend; loading continues if the request is cancelled."""
+        if self._loading is None or (self._loading.done() and self._loading.exception()):
+            self._loading = load_model(self.settings, self._state)
+            self._loading.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark as retrieved
+        return await asyncio.shield(self._loading)
+
+    async def aclose(self) -> None:
+        """Close the backend; no request may be running."""
+        if self._loading and self._loading.done() and not self._loading.exception():
+            await self._loading.result().aclose()
+        self._loading = None

@@ -1,0 +1,229 @@
+"""Read the body of `POST /v1/chat/completions`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from ..core.messages import Tool
+from ..core.strict_json import parse_strict_json
+from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMessage, split_system
+from .errors import ApiError
+
+_MAX_STOP_SEQUENCES, _MAX_TOOLS, _MAX_NAME_LENGTH = 16, 512, 128
+_ANY_OBJECT = {"type": "object"}
+
+
+class _Part(BaseModel):
+    type: str
+    text: str | None = None
+
+
+_Content = str | list[_Part] | None
+
+
+class _Function(BaseModel):
+    name: str = Field(min_length=1, max_length=_MAX_NAME_LENGTH)
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class _Tool(BaseModel):
+    type: Literal["function"]
+    function: _Function
+
+
+class _CalledFunction(BaseModel):
+    name: str
+    arguments: str = "{}"
+
+
+class _Call(BaseModel):
+    id: str = ""
+    function: _CalledFunction
+
+
+class _Message(BaseModel):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: _Content = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str = ""
+    name: str | None = None
+
+
+class _ChosenFunction(BaseModel):
+    name: str
+
+
+class _ToolChoice(BaseModel):
+    type: Literal["function"]
+    function: _ChosenFunction
+
+
+class _JsonSchema(BaseModel):
+    name: str = ""
+    schema_: dict[str, Any] = Field(default_factory=lambda: dict(_ANY_OBJECT), alias="schema")
+
+
+class _ResponseFormat(BaseModel):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: _JsonSchema | None = None
+
+
+class _StreamOptions(BaseModel):
+    include_usage: bool = False
+
+
+class SamplingParameters(BaseModel):
+    """Sampling parameters that several endpoints share."""
+
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=0)
+    min_p: float | None = Field(None, ge=0, le=1)
+    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
+    stop: str | list[str] | None = None
+
+    def read_generation(self, max_tokens: int | None) -> dict[str, Any]:
+        """Return the parameters that the request sets, as fields of `Generation`."""
+        names = ("temperature", "top_p", "top_k", "min_p")
+        values = {name: getattr(self, name) for name in names}
+        seed = None if self.seed is None else self.seed % 2**32
+        return {
+            key: value for key, value in {**values, "seed": seed, "max_tokens": max_tokens}.items() if value is not None
+        }
+
+    def read_stop_sequences(self) -> tuple[str, ...]:
+        """Return the texts that end the reply. Raises ApiError."""
+        texts = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        if len(texts) > _MAX_STOP_SEQUENCES:
+            raise ApiError(400, f"At most {_MAX_STOP_SEQUENCES} stop sequences are possible.", param="stop")
+        return tuple(filter(None, texts))
+
+
+class ChatCompletionBody(SamplingParameters):
+    """Body of a chat completion; unknown fields are ignored."""
+
+    model: str = ""
+    messages: list[_Message] = Field(min_length=1)
+    tools: list[_Tool] | None = Field(None, max_length=_MAX_TOOLS)
+    tool_choice: Literal["auto", "none", "required"] | _ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: _ResponseFormat | None = None
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    n: Literal[1] | None = None
+    logprobs: Literal[False] | None = None
+
+    @property
+    def includes_usage(self) -> bool:
+        """Whether the last chunk of a stream has the usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    def read_request(self) -> ChatRequest:
+        """Return the request. Raises ApiError."""
+        system, messages = split_system(_read_message(message, i) for i, message in enumerate(self.messages))
+        tools = tuple(_read_tool(tool.function) for tool in self.tools or ())
+        choice, required_tool = self._read_tool_choice(tools)
+        return ChatRequest(
+            messages,
+            system,
+            tools,
+            choice,
+            required_tool,
+            self.parallel_tool_calls is not False,
+            self._read_reply_schema(),
+            self.read_stop_sequences(),
+            self.read_generation(self.max_completion_tokens or self.max_tokens),
+        )
+
+    def _read_tool_choice(self, tools: Sequence[Tool]) -> tuple[Literal["auto", "none", "required"], str]:
+        choice = self.tool_choice or "auto"
+        name = choice.function.name if isinstance(choice, _ToolChoice) else ""
+        if name and name not in [tool.name for tool in tools]:
+            raise ApiError(400, f'There is no tool "{name[:_MAX_NAME_LENGTH]}".', param="tool_choice")
+        if choice == "required" and not tools:
+            raise ApiError(400, "A required call needs tools.", param="tool_choice")
+        return ("required" if isinstance(choice, _ToolChoice) else choice), name
+
+    def _read_reply_schema(self) -> Mapping[str, Any] | None:
+        if self.response_format is None or self.response_format.type == "text":
+            return None
+        if self.response_format.type == "json_object":
+            return _ANY_OBJECT
+        if self.response_format.json_schema is None:
+            raise ApiError(400, "The schema is missing.", param="response_format.json_schema")
+        return self.response_format.json_schema.schema_
+
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+def read_body(data: bytes, kind: type[Body]) -> Body:
+    """Parse and validate the body of a request.
+
+    Raises:
+        ApiError: It is not JSON or not of that kind; the message names the first wrong field.
+    """
+    try:
+        value = parse_strict_json(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ApiError(400, "The body is not UTF-8.") from None
+    except ValueError as error:
+        raise ApiError(400, f"The body is not JSON: {error}.") from None
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = min(error.errors(include_url=False, include_input=False), key=lambda one: -len(one["loc"]))
+        place = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("_", "list[", "function-")))
+        message = f"{place}: {first['msg']}." if place else f"{first['msg']}."
+        raise ApiError(400, message, param=place) from None
+
+
+def _read_message(message: _Message, index: int) -> ClientMessage:
+    text = _read_text(message.content, index)
+    calls = tuple(_read_call(call, index) for call in message.tool_calls or ())
+    role = "system" if message.role == "developer" else message.role
+    return ClientMessage(role, text, calls if role == "assistant" else (), message.tool_call_id)
+
+
+def _read_text(content: _Content, index: int) -> str:
+    """Return the text of a content. Raises ApiError for images and other media."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    for part in content:
+        if part.type not in ("text", "input_text", "output_text", "refusal"):
+            text = f"Content of the type {part.type[:40]!r} is not supported; this model reads text."
+            raise ApiError(400, text, param=f"messages.{index}.content")
+    return "".join(part.text or "" for part in content)
+
+
+def _read_call(call: _Call, index: int) -> ClientCall:
+    return ClientCall(
+        call.id, call.function.name, read_arguments(call.function.arguments, f"messages.{index}.tool_calls")
+    )
+
+
+def read_arguments(text: str, param: str) -> dict[str, Any]:
+    """Return the arguments of a call in the history. Raises ApiError."""
+    try:
+        arguments = parse_strict_json(text or "{}")
+    except ValueError as error:
+        raise ApiError(400, f"{param}: the arguments are not JSON: {error}.", param=param) from None
+    if not isinstance(arguments, dict):
+        raise ApiError(400, f"{param}: the arguments are not an object.", param=param)
+    return arguments
+
+
+def _read_tool(function: _Function) -> Tool:
+    return Tool(function.name, function.description or "", function.parameters or {}, CLIENT)
+
+
+def dump_json(value: Any) -> bytes:
+    """Return a value as JSON in UTF-8."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", errors="replace")

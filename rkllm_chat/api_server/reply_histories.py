@@ -1,0 +1,57 @@
+"""Remember conversations as the model wrote them, so that a continued one begins with the same tokens.
+
+A client sends back only text and calls of a reply. The model's own text has more: thoughts, the spelling of its calls,
+the tool signatures shown with a question. With it, the engine finds the conversation in its KV cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from ..core.messages import Message
+from .chat_request import ClientMessage, describe_messages
+
+_MAX_CONVERSATIONS = 256
+_MAX_CHARACTERS = 8 * 1024 * 1024
+
+
+class ReplyHistories:
+    """Histories by the conversation that clients see, the least recently used first; their size is bounded."""
+
+    def __init__(self) -> None:
+        self._histories: OrderedDict[bytes, tuple[Message, ...]] = OrderedDict()
+        self._characters = 0
+
+    def find(self, messages: Sequence[ClientMessage]) -> tuple[int, tuple[Message, ...]]:
+        """Return how many messages, up to a reply, are known, and their history; 0 and () if none are."""
+        digests = _digest(messages)
+        for index in reversed(range(len(messages))):
+            if messages[index].role == "assistant" and digests[index] in self._histories:
+                self._histories.move_to_end(digests[index])
+                return index + 1, self._histories[digests[index]]
+        return 0, ()
+
+    def remember(self, messages: Sequence[ClientMessage], history: Sequence[Message]) -> None:
+        """Remember the history of a conversation that ends with a reply."""
+        digest = _digest(messages)[-1]
+        self._characters -= _count_characters(self._histories.pop(digest, ()))
+        self._histories[digest] = tuple(history)
+        self._characters += _count_characters(history)
+        while len(self._histories) > _MAX_CONVERSATIONS or self._characters > _MAX_CHARACTERS:
+            _, oldest = self._histories.popitem(last=False)
+            self._characters -= _count_characters(oldest)
+
+
+def _digest(messages: Sequence[ClientMessage]) -> list[bytes]:
+    """Return for each message a digest of the conversation up to it."""
+    digests = [b""]
+    for message in messages:
+        text = describe_messages([message])
+        digests.append(hashlib.sha256(digests[-1] + text.encode("utf-8", "surrogatepass")).digest())
+    return digests[1:]
+
+
+def _count_characters(history: Sequence[Message]) -> int:
+    return sum(len(message.text) for message in history)

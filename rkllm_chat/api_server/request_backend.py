@@ -1,0 +1,98 @@
+"""The engine as one request sees it: with its grammar, its stop sequences and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from ..backends import Backend, ModelStream
+from ..backends.base import StoppableStream, StreamItem
+from ..backends.shared.stop_sequences import Ending, StopDetector
+from ..calls.grammar import CallGrammar
+from ..config.settings import Generation
+from ..core.errors import GenerationError
+from ..core.events import Usage
+from ..core.messages import Message, Tool
+
+
+class LimitReachedError(GenerationError):
+    """The reply before has reached the token limit of the request, so no further one is generated."""
+
+
+class RequestBackend:
+    """A backend that applies what a request asks of each reply.
+
+    Attributes:
+        usages: Cost of each reply.
+    """
+
+    def __init__(self, backend: Backend, stop_sequences: Sequence[str], grammar: CallGrammar | None) -> None:
+        """Wrap a backend; its attributes are copied.
+
+        Args:
+            backend: The loaded backend.
+            stop_sequences: Texts that end a reply.
+            grammar: Replaces the grammar of calls; None to keep that.
+        """
+        self.name, self.template, self.family = backend.name, backend.template, backend.family
+        self.prompt_language, self.tools_share = backend.prompt_language, backend.tools_share
+        self.few_tools, self.context_tokens = backend.few_tools, backend.context_tokens
+        self.native_tools, self.supports_grammar = backend.native_tools, backend.supports_grammar
+        self.count_tokens, self.count_cached_tokens = backend.count_tokens, backend.count_cached_tokens
+        self.prefill = backend.prefill
+        self.usages: list[Usage] = []
+        self._backend, self._stop_sequences, self._grammar = backend, tuple(stop_sequences), grammar
+        self._stream: ModelStream | None = None
+
+    @property
+    def has_reached_limit(self) -> bool:
+        """Whether the last reply ended at the token limit."""
+        return bool(self.usages) and self.usages[-1].hit_limit
+
+    def stream(
+        self,
+        prompt: Sequence[Message],
+        generation: Generation,
+        tools: Sequence[Tool] = (),
+        grammar: CallGrammar | None = None,
+    ) -> ModelStream:
+        """Generate a reply, as `Backend.stream`.
+
+        Raises:
+            LimitReachedError: The last reply ended at the token limit.
+            GenerationError: The engine failed.
+        """
+        if self.has_reached_limit:
+            raise LimitReachedError("The token limit of the request is reached.")
+        self._stream = self._backend.stream(prompt, generation, tools, self._grammar or grammar)
+        return StoppableStream(self._read(self._stream), self._stream.stop)
+
+    def stop(self) -> None:
+        """End the reply that is being generated; what has been written stays."""
+        if self._stream:
+            self._stream.stop()
+
+    async def _read(self, stream: ModelStream) -> AsyncGenerator[StreamItem, None]:
+        """Yield the items of a reply up to a stop sequence, and record its cost."""
+        detector = StopDetector(self._stop_sequences) if self._stop_sequences else None
+        async with aclosing(stream):
+            async for item in stream:
+                if isinstance(item, Usage):
+                    if detector and (rest := detector.close()):
+                        yield rest
+                    is_stopped = bool(detector and detector.ending is Ending.STOP_SEQUENCE)
+                    self.usages.append(replace(item, hit_limit=item.hit_limit and not is_stopped))
+                    yield self.usages[-1]
+                elif isinstance(item, str) and detector:
+                    shown = detector.feed(item)
+                    if detector.ending:
+                        stream.stop()
+                    if shown:
+                        yield shown
+                else:
+                    yield item
+
+    async def aclose(self) -> None:
+        """Do nothing: the backend belongs to the server."""
+        return

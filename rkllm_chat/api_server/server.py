@@ -1,0 +1,187 @@
+"""The HTTP application: its endpoints, and how it is served."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..config.loader import state_folder
+from ..config.settings import Settings
+from ..core.errors import TimeLimitError
+from ..mcp_servers.http import Guard, list_allowed_hosts, serve_app
+from . import Limits
+from .chat_request import ChatRequest
+from .errors import ApiError
+from .generation import ReplyEvent, ReplyGenerator
+from .model_host import ModelHost
+from .openai_api import ChatCompletion, write_event
+from .openai_schema import ChatCompletionBody, dump_json, read_body
+from .reply_histories import ReplyHistories
+from .reply_response import ReplyResponse, ReplySink, write_stream
+
+_MAX_BODY_BYTES = 4 * 1024 * 1024
+_SUFFIXES = (".gguf", ".rkllm")
+_LATEST = ":latest"
+_REFUSALS = {401: "authentication_error", 403: "permission_error"}
+
+WriteReply = Callable[[ReplySink, AsyncIterator[ReplyEvent]], Awaitable[None]]
+
+
+class ApiServer:
+    """The endpoints over one model."""
+
+    def __init__(self, settings: Settings, limits: Limits) -> None:
+        self._settings, self._limits = settings, limits
+        self._host = ModelHost(settings, state_folder(), limits.max_waiting)
+        self._histories = ReplyHistories()
+
+    def make_app(self) -> Starlette:
+        """Return the application, without its guard."""
+        routes = [
+            Route("/v1/models", self.list_models, methods=["GET"]),
+            Route("/v1/models/{name:path}", self.show_model, methods=["GET"]),
+            Route("/v1/chat/completions", self.complete_chat, methods=["POST"]),
+        ]
+        handlers: dict[Any, Any] = {
+            HTTPException: _answer_http_error,
+            Exception: _answer_error,
+            ApiError: _answer_error,
+        }
+        return Starlette(routes=routes, exception_handlers=handlers)
+
+    async def aclose(self) -> None:
+        """Close the model."""
+        await self._host.aclose()
+
+    async def list_models(self, _request: Request) -> Response:
+        """Answer GET /v1/models."""
+        return _respond({"object": "list", "data": [self._describe_model()]})
+
+    async def show_model(self, request: Request) -> Response:
+        """Answer GET /v1/models/NAME."""
+        self._check_model(request.path_params["name"])
+        return _respond(self._describe_model())
+
+    def _describe_model(self) -> dict[str, Any]:
+        return {"id": self._host.name, "object": "model", "created": 0, "owned_by": "rkllm-chat"}
+
+    def _check_model(self, name: str) -> None:
+        """Raise ApiError if the name is not that of the model; without a name the model is meant."""
+        if name and _simplify_name(name) != _simplify_name(self._host.name):
+            message = f'There is no model "{name[:100]}"; this server has "{self._host.name}".'
+            raise ApiError(404, message, param="model", code="model_not_found")
+
+    async def complete_chat(self, request: Request) -> Response:
+        """Answer POST /v1/chat/completions."""
+        body = read_body(await _receive_body(request), ChatCompletionBody)
+        self._check_model(body.model)
+        chat_request, completion = body.read_request(), ChatCompletion(self._host.name, body.includes_usage)
+
+        async def write(sink: ReplySink, events: AsyncIterator[ReplyEvent]) -> None:
+            if body.stream:
+                await write_stream(sink, completion.stream(events), "text/event-stream")
+            else:
+                sink.respond(_respond(await completion.collect(events)))
+
+        return ReplyResponse(partial(self._reply, chat_request, write), _write_error, _render_error)
+
+    async def _reply(self, request: ChatRequest, write: WriteReply, sink: ReplySink) -> None:
+        """Wait for the model, generate the reply and write it.
+
+        Raises:
+            ApiError: The queue is full.
+            ChatError: The model cannot be loaded, fails or takes too long.
+        """
+        async with self._host.acquire() as backend:
+            generator = ReplyGenerator(backend, self._settings, request, self._histories)
+
+            async def run() -> None:
+                async with aclosing(generator.stream()) as events:
+                    await write(sink, events)
+
+            try:
+                await asyncio.wait_for(run(), self._limits.max_reply_s)
+            except asyncio.TimeoutError:
+                message = f"The reply was not finished within {self._limits.max_reply_s:g} s."
+                raise TimeLimitError(message) from None
+
+
+def _simplify_name(name: str) -> str:
+    name = name.removesuffix(_LATEST)
+    return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
+
+
+async def _receive_body(request: Request) -> bytes:
+    """Return the body of a request. Raises ApiError if it is too large."""
+    data = bytearray()
+    try:
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > _MAX_BODY_BYTES:
+                raise ApiError(413, f"The body is larger than {_MAX_BODY_BYTES} bytes.", code="body_too_large")
+    except ClientDisconnect:
+        raise ApiError(400, "The body is not complete.") from None
+    return bytes(data)
+
+
+def _respond(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(dump_json(value), status, headers, "application/json")
+
+
+def _render_error(error: ApiError) -> Response:
+    return _respond(error.describe(), error.status, error.headers)
+
+
+def _write_error(error: ApiError) -> bytes:
+    return write_event(error.describe())
+
+
+async def _answer_http_error(_request: Request, error: HTTPException) -> Response:
+    response = _render_error(ApiError(error.status_code, f"{error.detail}."))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _answer_error(_request: Request, error: ApiError) -> Response:
+    return _render_error(error)
+
+
+def _render_refusal(refusal: Response) -> Response:
+    """Return a refusal of the guard in OpenAI's shape, with its headers."""
+    kind = _REFUSALS.get(refusal.status_code, "invalid_request_error")
+    response = _render_error(ApiError(refusal.status_code, bytes(refusal.body).decode(), kind))
+    if challenge := refusal.headers.get("www-authenticate"):
+        response.headers["www-authenticate"] = challenge
+    return response
+
+
+async def serve_api(settings: Settings, limits: Limits, listener: socket.socket, token: str) -> int:
+    """Serve the API until cancelled.
+
+    Args:
+        settings: Settings of the model.
+        limits: Limits of the server.
+        listener: The listening socket.
+        token: The bearer token that requests need; "" for none.
+    """
+    server = ApiServer(settings, limits)
+    names = [*list_allowed_hosts(limits.host), *limits.allowed_hosts]
+
+    @asynccontextmanager
+    async def close_model() -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await server.aclose()
+
+    return await serve_app(Guard(server.make_app(), names, token, _render_refusal), listener, close_model())

@@ -1,0 +1,94 @@
+"""Run a server until a signal arrives: `rkllm-chat serve NAME`, a bundled MCP server or the API of the model."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import api_server, mcp_servers
+from ..core.command_line import Parser
+from .process_end import run_interface
+
+
+def make_parser() -> Parser:
+    """Build the parser of `serve`, with a parser of its own for each server."""
+    parser = Parser(prog="rkllm-chat serve", description="Run a bundled MCP server, or the API of the model.")
+    names = parser.add_subparsers(dest="name", metavar="NAME", required=True)
+    mcp_servers.add_servers(names)
+    about = (api_server.__doc__ or "").partition("\n")[0]
+    api_server.add_options(names.add_parser(api_server.NAME, help=about, description=about))
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run `rkllm-chat serve` and return the exit code.
+
+    Raises:
+        ChatError: Options contradict each other, or the server cannot be started.
+    """
+    options = make_parser().parse(arguments)
+    if options.name == api_server.NAME:
+        return _serve_api(options)
+    mcp_servers.check_options(options)
+    return _serve_mcp(options)
+
+
+def _serve_api(options: argparse.Namespace) -> int:
+    """Run the API of the model over HTTP."""
+    from ..mcp_servers import http
+
+    _start_log()
+    settings, limits = api_server.read_options(options)
+    is_local = options.host in api_server.LOOPBACK
+    options.no_token = is_local and not options.token_env
+    token, access = _find_token(options)
+    with http.open_listener(options.host, options.port) as listener:
+        from ..api_server.server import serve_api
+
+        url = http.find_url(listener, options.host, "/v1")
+        serving = serve_api(settings, limits, listener, token)
+        print(f"rkllm-chat: {access}", file=sys.stderr)
+        print(f"rkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
+        return run_interface(serving)
+
+
+def _serve_mcp(options: argparse.Namespace) -> int:
+    """Run a bundled MCP server on standard input and output, or over HTTP."""
+    if options.http is None:
+        mcp_servers.build_server(options).run("stdio")
+        return 0
+    _start_log()
+    from ..mcp_servers import http
+
+    token, access = _find_token(options)
+    server = mcp_servers.build_server(options)
+    with http.open_listener(options.host, options.http) as listener:
+        url = http.find_url(listener, options.host)
+        print(f"rkllm-chat: {access}", file=sys.stderr)
+        print(f"rkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
+        return run_interface(http.serve(server, listener, options.host, token))
+
+
+def _start_log() -> None:
+    """Write warnings to standard error."""
+    logging.basicConfig(level=logging.WARNING, format="rkllm-chat: %(message)s")
+
+
+def _find_token(options: argparse.Namespace) -> tuple[str, str]:
+    """Return the token of an HTTP server, "" for none, and a sentence that says what clients need."""
+    from ..config.loader import state_folder
+    from ..mcp_servers import http
+
+    if options.no_token:
+        return "", "no token is required: every program and every user of this machine can call this server"
+    if options.token_env:
+        return http.read_token(options.token_env), f"requests need the token in {options.token_env}"
+    path: Path = state_folder() / "tokens" / options.name
+    try:
+        token, place = http.load_token(path), f"stored in {path}"
+    except OSError as error:
+        token, place = http.make_token(), f"for this run; {path} cannot be used: {error.strerror}"
+    return token, f"requests need the header Authorization: Bearer {token} ({place})"

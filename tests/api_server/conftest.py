@@ -1,0 +1,48 @@
+"""Fixtures: the API server as a process, and the official clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import openai
+import pytest
+
+from api_server.serving import serve_api
+from mcp_servers.serving import Served
+
+Connect = Callable[[Served], openai.OpenAI]
+
+
+@pytest.fixture
+def start_api(environment: dict[str, str], folder: Path) -> Iterator[Callable[..., Served]]:
+    """Starts the server with options and variables."""
+    with ExitStack() as stack:
+        yield lambda *options, **variables: stack.enter_context(
+            serve_api(*options, env={**environment, **variables}, cwd=folder)
+        )
+
+
+@pytest.fixture(scope="module")
+def shared_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server of the model that ships, for tests that expect no empty cache."""
+    import os
+
+    home = tmp_path_factory.mktemp("home")
+    with serve_api(env={**os.environ, "HOME": str(home)}, cwd=home) as served:
+        yield served
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Opens a client of the `openai` package for a server."""
+    with ExitStack() as stack:
+        yield lambda served: stack.enter_context(
+            openai.OpenAI(
+                base_url=served.url,
+                api_key=served.headers.get("Authorization", "Bearer none").removeprefix("Bearer "),
+                max_retries=0,
+                timeout=30,
+            )
+        )

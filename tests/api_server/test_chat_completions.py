@@ -1,0 +1,196 @@
+"""Chat completions through the official `openai` package, with the model that ships or with written replies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import openai
+import pytest
+
+from api_server.conftest import Connect
+from mcp_servers.serving import Served
+from stage import call_text
+
+StartApi = Callable[..., Served]
+MODEL, SCRIPT = "tiny-tools.gguf", "replies.json"
+
+
+def make_tool(name: str, description: str, **parameters: str) -> Any:
+    """A function as clients describe it; parameter -> type."""
+    properties = {key: {"type": kind} for key, kind in parameters.items()}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
+
+
+CALCULATE = make_tool("calculate", "Calculate an arithmetic expression.", expression="string")
+GET_TIME = make_tool("get_time", "Current time of a place.", place="string")
+TIDE = make_tool("get_tide", "Tide height at a harbour.", harbour="string", days="integer")
+
+
+@pytest.mark.model
+def test_the_model_answers_whole_and_streamed(shared_api: Served, connect: Connect) -> None:
+    client = connect(shared_api)
+    assert [model.id for model in client.models.list()] == [MODEL]
+    messages: Any = [{"role": "user", "content": "Hello"}]
+    whole = client.chat.completions.create(model=MODEL, messages=messages, temperature=0)
+    assert (whole.object, whole.choices[0].finish_reason, whole.model) == ("chat.completion", "stop", MODEL)
+    assert whole.usage and whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens > 0
+    stream = client.chat.completions.create(
+        model=MODEL, messages=messages, temperature=0, stream=True, stream_options={"include_usage": True}
+    )
+    chunks = list(stream)
+    choices = [chunk.choices[0] for chunk in chunks if chunk.choices]
+    assert "".join(choice.delta.content or "" for choice in choices) == whole.choices[0].message.content != ""
+    assert len(choices) > 3
+    assert [choice.finish_reason for choice in choices] == [None] * (len(choices) - 1) + ["stop"]
+    usage = chunks[-1].usage
+    assert usage and usage.prompt_tokens_details
+    assert usage.completion_tokens == whole.usage.completion_tokens
+    assert usage.prompt_tokens_details.cached_tokens == usage.prompt_tokens - 1  # the last one is evaluated again
+    cut = client.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_completion_tokens=2)
+    assert cut.choices[0].finish_reason == "length"
+    assert cut.usage and cut.usage.completion_tokens == 2
+
+
+@pytest.mark.model
+def test_a_tool_task_of_three_calls_is_completed_and_prefills_new_tokens_only(
+    shared_api: Served, connect: Connect
+) -> None:
+    client = connect(shared_api)
+    sums = {"12 * 34": "408", "99 - 21": "78", "7 + 5": "12"}
+    messages: list[Any] = []
+    previous_tokens = 0
+    for expression, value in sums.items():
+        messages.append({"role": "user", "content": f"What is {expression}?"})
+        for has_result in (False, True):
+            reply = client.chat.completions.create(model=MODEL, messages=messages, tools=[CALCULATE], temperature=0)
+            choice, usage = reply.choices[0], reply.usage
+            assert usage and usage.prompt_tokens_details
+            cached = usage.prompt_tokens_details.cached_tokens
+            assert cached is not None and cached >= previous_tokens - 1, "the conversation was evaluated again"
+            previous_tokens = usage.total_tokens
+            messages.append(choice.message.model_dump(exclude_none=True))
+            if has_result:
+                assert choice.finish_reason == "stop" and value in (choice.message.content or "")
+            else:
+                assert choice.finish_reason == "tool_calls" and choice.message.tool_calls
+                (call,) = choice.message.tool_calls
+                assert call.type == "function" and call.function.name == "calculate"
+                assert json.loads(call.function.arguments) == {"expression": expression}
+                result = {"role": "tool", "tool_call_id": call.id, "content": f"{expression} = {value}"}
+                messages.append(result)
+
+
+def test_calls_are_streamed_one_by_one_repaired_and_coerced(
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    written = "<think>Two harbours.</think>I ask.\n[TOOL_CALL]\n"
+    written += '{"name": "get_tide", "arguments": {"harbour": "Husum", days: "3"}}\n'
+    written += call_text("client__get_tide", harbour="Amrum", days=1)
+    client = connect(start_api("--model", script(written)))
+    question: Any = [{"role": "user", "content": "Tides?"}]
+    stream = client.chat.completions.create(model=SCRIPT, messages=question, tools=[TIDE], stream=True)
+    deltas = [chunk.choices[0].delta for chunk in stream if chunk.choices]
+    assert "".join(delta.content or "" for delta in deltas) == "I ask."
+    assert "".join(getattr(delta, "reasoning_content", None) or "" for delta in deltas) == "Two harbours."
+    calls = [call for delta in deltas for call in delta.tool_calls or ()]
+    assert [(call.index, call.function and call.function.name) for call in calls] == [(0, "get_tide"), (1, "get_tide")]
+    assert [json.loads(call.function.arguments or "") for call in calls if call.function] == [
+        {"harbour": "Husum", "days": 3},
+        {"harbour": "Amrum", "days": 1},
+    ]
+
+
+def test_a_wrong_call_is_corrected_before_a_client_sees_it(
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    wrong, unknown = call_text("get_tide", harbour="Husum"), call_text("no_such_tool")
+    right = call_text("get_tide", harbour="Husum", days=2)
+    client = connect(start_api("--model", script(wrong, unknown, right)))
+    reply = client.chat.completions.create(model=SCRIPT, messages=[{"role": "user", "content": "Tide?"}], tools=[TIDE])
+    calls = reply.choices[0].message.tool_calls or []
+    assert [json.loads(call.function.arguments) for call in calls if call.type == "function"] == [
+        {"harbour": "Husum", "days": 2}
+    ]
+
+
+@pytest.mark.model
+def test_tool_choice_decides_whether_and_which_tool_is_called(shared_api: Served, connect: Connect) -> None:
+    client = connect(shared_api)
+
+    def ask(**options: Any) -> Any:
+        message: Any = {"role": "user", "content": "What is 12 * 34?"}
+        options = {"temperature": 0, "max_tokens": 150, "tools": [CALCULATE, GET_TIME], **options}
+        return client.chat.completions.create(model=MODEL, messages=[message], **options).choices[0]
+
+    assert [call.function.name for call in ask().message.tool_calls] == ["calculate"]
+    assert ask(tool_choice="none").message.tool_calls is None
+    named = {"type": "function", "function": {"name": "get_time"}}
+    assert [call.function.name for call in ask(tool_choice=named).message.tool_calls] == ["get_time"]
+    greeting: Any = {"messages": [{"role": "user", "content": "Hello"}], "model": MODEL, "tools": [GET_TIME]}
+    required = client.chat.completions.create(**greeting, tool_choice="required", temperature=0, max_tokens=150)
+    assert required.choices[0].finish_reason == "tool_calls"
+
+
+def test_one_call_is_enough_without_parallel_calls(
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    both = call_text("get_time", place="Rome") + "\n" + call_text("get_time", place="Oslo")
+    client = connect(start_api("--model", script(both)))
+    reply = client.chat.completions.create(
+        model=SCRIPT,
+        messages=[{"role": "user", "content": "Times?"}],
+        tools=[GET_TIME],
+        parallel_tool_calls=False,
+    )
+    assert len(reply.choices[0].message.tool_calls or []) == 1
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:"}}
+# Field of the request -> a wrong value, the status, the field that the error names, and words of its message.
+WRONG: list[tuple[dict[str, Any], int, str | None, str]] = [
+    ({"model": "gpt-9"}, 404, "model", "tiny-tools.gguf"),
+    ({"messages": []}, 400, "messages", "at least 1"),
+    ({"messages": [{"role": "robot", "content": "x"}]}, 400, "messages.0.role", "'system'"),
+    ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "messages", "last message"),
+    ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, 400, "messages", "answer a call"),
+    ({"messages": [{"role": "user", "content": [IMAGE]}]}, 400, "messages.0.content", "image_url"),
+    ({"temperature": 3}, 400, "temperature", "less than or equal to 2"),
+    ({"max_tokens": 0}, 400, "max_tokens", "greater than or equal to 1"),
+    ({"n": 2}, 400, "n", "1"),
+    ({"tool_choice": "required"}, 400, "tool_choice", "needs tools"),
+    ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, 400, "tool_choice", '"x"'),
+    ({"messages": [{"role": "user", "content": "word " * 3000}]}, 400, "messages", "1024"),
+    ({"messages": [{"role": "user", "content": "w" * 100_000}]}, 400, "messages", "1024"),
+]
+
+
+@pytest.mark.model
+def test_a_wrong_request_names_its_field(start_api: StartApi, connect: Connect) -> None:
+    client = connect(start_api("--context", "1024"))
+    for fields, status, param, words in WRONG:
+        body = {"model": MODEL, "messages": [{"role": "user", "content": "Hello"}], **fields}
+        with pytest.raises(openai.APIStatusError) as caught:
+            client.chat.completions.create(**body)
+        error = caught.value
+        assert (error.status_code, error.param, error.type) == (status, param, "invalid_request_error"), error.message
+        assert words in error.message, error.message
+    assert client.chat.completions.create(
+        model="tiny-tools", messages=[{"role": "user", "content": "Hello"}], max_tokens=1
+    )
+
+
+def test_a_missing_model_is_an_error_without_paths_and_is_tried_again(
+    start_api: StartApi, connect: Connect, shipped_model: Any, folder: Any
+) -> None:
+    served = start_api("--model", "later.gguf")
+    client = connect(served)
+    hello: Any = {"model": "later", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
+    with pytest.raises(openai.InternalServerError) as caught:
+        client.chat.completions.create(**hello)
+    assert caught.value.status_code == 503 and str(folder) not in caught.value.message
+    (folder / "later.gguf").symlink_to(shipped_model)
+    assert client.chat.completions.create(**hello).choices[0].finish_reason == "length"
+    assert "later.gguf: No such file" in served.end()[1]
