@@ -16,10 +16,10 @@ from ..backends.base import Backend, ThinkingSwitch
 from ..config.secrets import add_server_secrets, add_settings_secrets
 from ..config.settings import ServerConfig, Settings, Thinking
 from ..core.errors import ChatError
-from ..core.events import Usage
+from ..core.events import NoticeLevel, Usage
 from ..core.i18n import Words, load
 from ..core.messages import Attachment, Message, Tool, ToolResult
-from ..core.protocols import Consent, Continuation, ProgressCallback, decline_all, stop_at_limit
+from ..core.protocols import Consent, Continuation, Notify, ProgressCallback, decline_all, stop_at_limit
 from ..core.redact import Redactor
 from ..mcp_client.handlers import ClientHandlers
 from ..storage import log_file as logfile
@@ -50,7 +50,7 @@ class Frontend(UserPromptsWithBrowser, Protocol):
     async def ask_to_continue(self, rounds: int) -> Continuation:
         """Ask how to continue after the maximum number of rounds."""
 
-    def notify(self, text: str) -> None:
+    def notify(self, text: str, level: NoticeLevel = "info") -> None:
         """Show a message outside the conversation."""
 
 
@@ -290,7 +290,9 @@ async def open_app(
         return app.backend if app else await asyncio.shield(loading)
 
     notices: list[str] = []
-    events = ServerEvents(settings, words, frontend.notify if frontend else notices.append, frontend is not None)
+    events = ServerEvents(
+        settings, words, frontend.notify if frontend else _collect_texts(notices), frontend is not None
+    )
     handlers = _make_handlers(lambda: app.settings if app else settings, words, find_backend, frontend, events)
     make_toolbox = partial(
         _make_connections, state, replace(handlers, secrets=secrets, check_start=approval.check_start)
@@ -413,6 +415,15 @@ def _report_log_errors(words: Words, notify: Callable[[str], None] | None) -> No
         loop.call_soon_threadsafe(show, words("sessions.log_trouble", trouble=error))
 
     handler.set_error_callback(report)
+
+
+def _collect_texts(notices: list[str]) -> Notify:
+    """Return what appends messages to a list."""
+
+    def append(text: str, _level: NoticeLevel = "info") -> None:
+        notices.append(text)
+
+    return append
 
 
 def _make_handlers(

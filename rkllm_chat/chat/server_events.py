@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..config.settings import Settings
+from ..core.events import NoticeLevel
 from ..core.i18n import Words
 from ..core.programs import find_installed
+from ..core.protocols import Notify
 from ..mcp_client.answer_rules import MAX_TOOLS
 from ..mcp_client.handlers import ChangeKind, ServerChange
 
@@ -15,6 +17,8 @@ SERVER_START_WAIT_S = 5.0
 """Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""
 
 _MAX_ANNOUNCED = 5
+_LOG_LEVELS: Mapping[str, NoticeLevel] = {"debug": "info", "info": "info", "notice": "info", "warning": "warning"}
+"""Levels of servers (RFC 5424) below the errors."""
 _CHANGE_KEYS = {
     ChangeKind.OPENED: "servers.open",
     ChangeKind.GONE: "servers.gone",
@@ -31,7 +35,7 @@ class ServerEvents:
         on_tools_changed: Called when the tools may have changed.
     """
 
-    def __init__(self, settings: Settings, words: Words, notify: Callable[[str], None], is_interactive: bool) -> None:
+    def __init__(self, settings: Settings, words: Words, notify: Notify, is_interactive: bool) -> None:
         self.notify = notify
         self.on_tools_changed: Callable[[], object] = lambda: None
         self._words, self._is_interactive = words, is_interactive
@@ -45,7 +49,7 @@ class ServerEvents:
         if change.kind is ChangeKind.UNSANDBOXED and not self._has_warned_unsandboxed:
             self._has_warned_unsandboxed = True
             key = "bare_blocked" if find_installed("bwrap") else "bare"
-            self.notify(self._words(f"servers.{key}", reason=change.error))
+            self.notify(self._words(f"servers.{key}", reason=change.error), "warning")
         if change.kind is ChangeKind.INCOMPLETE:
             self._announce_left_out(change)
         if self._is_interactive and change.kind in _CHANGE_KEYS:
@@ -57,9 +61,9 @@ class ServerEvents:
         """Announce the tools of a server that cannot be used."""
         words, server = self._words, change.server
         if change.list_fault:
-            self.notify(words("servers.no_list", server=server, fault=change.list_fault))
+            self.notify(words("servers.no_list", server=server, fault=change.list_fault), "warning")
         if change.listed_tools > MAX_TOOLS:
-            self.notify(words("servers.crowd", server=server, count=change.listed_tools, limit=MAX_TOOLS))
+            self.notify(words("servers.crowd", server=server, count=change.listed_tools, limit=MAX_TOOLS), "warning")
         for tool, why in list(change.left_out.items())[:_MAX_ANNOUNCED]:
             self.notify(words("servers.hidden", server=server, tool=tool, reason=words(f"hidden.{why}")))
         if (more := len(change.left_out) - _MAX_ANNOUNCED) > 0:
@@ -67,7 +71,7 @@ class ServerEvents:
 
     def on_log(self, server: str, level: str, text: str) -> None:
         """Show a log message of a server."""
-        self.notify(self._words("servers.log", server=server, level=level, text=text))
+        self.notify(self._words("servers.log", server=server, level=level, text=text), _LOG_LEVELS.get(level, "error"))
 
     def _announce(self, change: ServerChange) -> None:
         """Announce quarantined tools, and servers that open or fail late, exit, or return."""
@@ -80,4 +84,6 @@ class ServerEvents:
             self._unopened.discard(change.server)
             is_news = is_late
         if is_news:
-            self.notify(self._words(_CHANGE_KEYS[change.kind], server=change.server, error=change.error))
+            level: NoticeLevel = "info" if change.kind is ChangeKind.OPENED else "warning"
+            level = "error" if change.kind is ChangeKind.FAILED else level
+            self.notify(self._words(_CHANGE_KEYS[change.kind], server=change.server, error=change.error), level)

@@ -50,11 +50,19 @@ _MAX_RUNS = 3
 
 @dataclass(frozen=True)
 class PreparedCall:
-    """One call to execute, and its index in the reply."""
+    """One call to execute.
+
+    Attributes:
+        index: Index among all calls of the reply, unreadable ones included.
+        tool: The tool.
+        call: The call with its validated arguments.
+        number: Position among the readable calls of the reply, from 1; 0 for a call that no reply made.
+    """
 
     index: int
     tool: Tool
     call: ToolCall
+    number: int = 0
 
 
 @dataclass
@@ -104,11 +112,11 @@ class RunningCalls:
         tool = run.tool
 
         def on_progress(progress: float, total: float | None, message: str) -> None:
-            self._happened.put_nowait(ToolProgress(tool.server, tool.name, progress, total, message))
+            self._happened.put_nowait(ToolProgress(tool.server, tool.name, progress, total, message, run.number))
 
         result = await toolbox.call(tool, run.call.arguments, on_progress)
         self.results[run.index] = Message("tool", result.text, result)
-        self._happened.put_nowait(ToolFinished(result))
+        self._happened.put_nowait(ToolFinished(result, run.number))
 
 
 @dataclass
@@ -214,7 +222,7 @@ def start_early_calls(reply: ModelReply, toolbox: Toolbox, context: CallPolicyCo
         index = len(runs.started)
         run = _authorize_early(reply.calls[index], toolbox.tools, context)
         if run:
-            runs.start(replace(run, index=index), toolbox)
+            runs.start(replace(run, index=index, number=index + 1), toolbox)
         else:
             runs.must_wait = True
 
@@ -251,16 +259,17 @@ async def run_calls(
     waiting: list[PreparedCall] = []
     call_errors: list[CallError] = []
     for index, call in enumerate(reply.calls[len(reply.running_calls.started) :], len(reply.running_calls.started)):
+        number = sum(isinstance(one, CallFound) for one in reply.calls[: index + 1])
         outcome = await _authorize(call, toolbox.tools, context)
         if isinstance(outcome, PreparedCall):
-            waiting.append(replace(outcome, index=index))
+            waiting.append(replace(outcome, index=index, number=number))
             continue
         if isinstance(outcome, CallError):
             call_errors.append(outcome)
         result = _result_of(call, outcome)
         placeholders[index] = Message("tool", _text_of(outcome, context), result)
         if result:
-            yield ToolFinished(result)
+            yield ToolFinished(result, number)
         if result and result.status == "stopped":
             await reply.running_calls.aclose()
             runs = [run for run in reply.running_calls.started if run.index in reply.running_calls.results]
@@ -271,7 +280,7 @@ async def run_calls(
             reply.running_calls.start(run, toolbox)
         runs = reply.running_calls.started
     for run in runs:
-        yield ToolStarted(run.tool.server, run.tool.name, run.call)
+        yield ToolStarted(run.tool.server, run.tool.name, run.call, run.number)
     async with aclosing(reply.running_calls.stream_events()) as events:
         async for event in events:
             yield event

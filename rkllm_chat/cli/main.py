@@ -34,10 +34,12 @@ from .prompt_input import read_prompt, read_schema
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
+    from ..tui.theme import Theme
 
 _DESCRIPTION = "Chat with an on-device model that calls MCP tools."
 _PLAIN_TERMINALS = ("dumb", "unknown")
 _OUTPUT_FORMATS = ("text", "json", "stream-json")
+_THEMES = ("auto", "light", "dark", "none")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -126,9 +128,7 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
             partial(_diagnose, options),
             Path(find_own_config(options.config)),
         )
-        return run_interface(
-            repl.run_chat(settings, state_folder(), _use_color(options.no_color), source, secrets, exposed)
-        )
+        return run_interface(repl.run_chat(settings, state_folder(), _choose_theme(options), source, secrets, exposed))
     from . import print_mode
 
     output = print_mode.Output(options.output_format, options.quiet, options.no_stream, schema)
@@ -253,7 +253,8 @@ def make_parser() -> Parser:
         help="sampling temperature; 0 is greedy (default: that of the model, else 0.6)",
     )
     add("--seed", metavar="N", type=parse_integer, help="seed of the sampler, for repeatable replies")
-    add("--no-color", action="store_true", help="disable colors")
+    add("--theme", choices=_THEMES, default="auto", help="colors: auto (default), light, dark or none")
+    add("--no-color", action="store_true", help="disable colors, as --theme none does")
     log = "write a log of starts, stops, errors, and sizes and times of calls, as JSON lines (default: no log)"
     add("--log-file", metavar="FILE", help=log)
     add("--log-bodies", action="store_true", help="include sent and received content in the log, with secrets hidden")
@@ -364,10 +365,12 @@ def _choose_servers(settings: Settings, options: argparse.Namespace) -> Settings
     return replace(settings, servers=tuple(s for s in settings.servers if s.name in options.server))
 
 
-def _use_color(refused: bool) -> bool:
-    """Return whether standard output is a terminal that shows colors and none of the switches disables them."""
-    is_disabled = refused or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not is_disabled
+def _choose_theme(options: argparse.Namespace) -> Theme:
+    """Return the colors of the chat: none if standard output shows none or a switch disables them."""
+    from ..tui.theme import choose_theme
+
+    is_disabled = options.no_color or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return choose_theme("none" if is_disabled or not sys.stdout.isatty() else options.theme, os.environ)
 
 
 def _start_log(options: argparse.Namespace, secrets: Redactor) -> None:

@@ -12,6 +12,7 @@ from typing import Literal
 from .messages import ToolCall, ToolResult
 
 Reason = Literal["answered", "steps", "stopped", "length"]
+NoticeLevel = Literal["info", "warning", "error"]
 Fault = Literal["bad_json", "bad_xml", "bad_python", "truncated", "too_large", "call_in_thinking"]
 
 
@@ -91,29 +92,48 @@ class CallsDetected:
 
 @dataclass(frozen=True)
 class ToolStarted:
-    """A call was authorized and is being executed; `call` carries the validated arguments."""
+    """A call was authorized and is being executed.
+
+    Attributes:
+        server: Name of the server.
+        tool: Name of the tool without prefix.
+        call: The call with its validated arguments.
+        number: Position among the calls of the reply, from 1; 0 for a call that no reply made.
+    """
 
     server: str
     tool: str
     call: ToolCall
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
 class ToolProgress:
-    """A running tool reported progress; `total` is None if unknown."""
+    """A running tool reported progress.
+
+    Attributes:
+        server: Name of the server.
+        tool: Name of the tool without prefix.
+        progress: What is done, in a unit of the tool.
+        total: What is to be done; None if unknown.
+        message: What the tool says about it.
+        number: That of the call, as in `ToolStarted`.
+    """
 
     server: str
     tool: str
     progress: float
     total: float | None
     message: str
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
 class ToolFinished:
-    """A call finished, successfully or not."""
+    """A call finished, successfully or not; `number` is that of the call, as in `ToolStarted`."""
 
     result: ToolResult
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -144,6 +164,7 @@ class Notice:
     """A one-line message for the user."""
 
     text: str
+    level: NoticeLevel = field(default="info", compare=False)
 
 
 @dataclass(frozen=True)

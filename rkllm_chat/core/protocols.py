@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+from .events import NoticeLevel
 from .messages import Tool, ToolResult
 
 Consent = Literal["once", "always", "no", "stop"]
@@ -18,6 +19,13 @@ Continuation = int | Literal["answer", "stop"]
 """Continuation after the last permitted round: that many more rounds, one more reply without tools, or the end."""
 ProgressCallback = Callable[[float, "float | None", str], None]
 """Receives progress, total and message of a running tool."""
+
+
+class Notify(Protocol):
+    """Shows a message to the user."""
+
+    def __call__(self, text: str, level: NoticeLevel = "info", /) -> None:
+        """Show one line."""
 
 
 class Toolbox(Protocol):

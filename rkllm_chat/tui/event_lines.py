@@ -70,7 +70,7 @@ class EventPrinter:
                 if isinstance(event, TurnEnded):
                     self.end_line()
                 if line := describe_event(event, self._words):
-                    self._write_line(line)
+                    self._write_line(line, _is_error(event))
                 if isinstance(event, ToolFinished) and (lines := format_user_text(event.result, self._words)):
                     self._write_lines(lines)
 
@@ -99,14 +99,24 @@ class EventPrinter:
         self._answer.flush()
         self._space = text[len(words) :]
 
-    def _write_line(self, text: str) -> None:
+    def _write_line(self, text: str, is_error: bool = False) -> None:
         line = truncate(text, MAX_LINE_LENGTH)
-        self._write_lines([f"{DIM}{line}{PLAIN}" if self._color else line])
+        self._write_lines([f"{DIM}{line}{PLAIN}" if self._color and not is_error else line])
 
     def _write_lines(self, lines: Sequence[str]) -> None:
         self.end_line()
         self._side.write("".join(f"{line}\n" for line in lines))
         self._side.flush()
+
+
+def _is_error(event: Event) -> bool:
+    """Return whether an event is a failure, which is never dim."""
+    match event:
+        case Notice(level=level):
+            return level == "error"
+        case ToolFinished(result):
+            return result.status == "failed"
+    return False
 
 
 def describe_event(event: Event, words: Words) -> str:

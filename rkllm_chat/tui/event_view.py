@@ -6,13 +6,16 @@ Text from the model and from servers is sanitized before it is drawn.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.events import (
+    CallsDetected,
     Event,
     Loading,
+    Notice,
+    NoticeLevel,
     Page,
     Reading,
     Table,
@@ -24,26 +27,16 @@ from ..core.events import (
     TurnEnded,
 )
 from ..core.i18n import Words
-from ..core.messages import ToolResult
 from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
-from .event_lines import ANSWER_MARK, DIM, PLAIN, describe_event, format_table, format_user_text, summarize_arguments
+from .event_lines import ANSWER_MARK, describe_event, format_table, format_user_text
 from .markdown import Growing
 from .markdown.cells import wrap_text
 from .screen import Screen
 from .status_line import format_seconds, format_tokens, progress_bar
+from .theme import Theme, paint
+from .tool_view import ToolCallView
 
 _MARGIN = 2
-
-
-@dataclass
-class _Running:
-    """A running tool call with its last progress; `started` is on the monotonic clock."""
-
-    server: str
-    tool: str
-    arguments: Mapping[str, Any]
-    started: float = field(default_factory=time.monotonic)
-    progress: ToolProgress | None = None
 
 
 @dataclass
@@ -61,21 +54,27 @@ class EventView:
         shows_thoughts: Show thoughts in full instead of one line with their length.
         expect_s: Estimates the prefill time in seconds of a number of tokens, used if the backend does not report its
             speed; 0.0 if unknown.
+        calls: Running calls and shortened results.
     """
 
-    def __init__(self, screen: Screen, words: Words, color: bool) -> None:
+    def __init__(self, screen: Screen, words: Words, theme: Theme) -> None:
         self.shows_thoughts = False
         self.expect_s: Callable[[int], float] = lambda _new: 0.0
-        self._screen, self._words, self._color = screen, words, color
+        self._screen, self._words, self._theme = screen, words, theme
+        self.calls = ToolCallView(words)
         self._answer: Growing | None = None
         self._has_printed_answer = self._is_busy = False
         self._thinking: ThinkingPhase | None = None
         self._thoughts: Growing | None = None
-        self._running: list[_Running] = []
         self._reading: tuple[Reading, float] | None = None
         self._loading: tuple[Loading, float] | None = None
         self._waiting: float | None = None
         screen.layout.open_lines = self.open_lines
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether an answer or thoughts are growing, so that nothing else can be printed above the input line."""
+        return bool(self._answer or self._thinking)
 
     def begin_work(self) -> None:
         """Mark work as started and show a wait line until its first event."""
@@ -84,7 +83,8 @@ class EventView:
     def end_work(self) -> None:
         """Mark work as finished and close whatever is still open."""
         self._close()
-        self._running.clear()
+        for event in self.calls.list_interrupted():
+            self._screen.print_lines(self._lines_of(event))
         self._is_busy, self._waiting, self._reading = False, None, None
         self._screen.refresh()
 
@@ -100,7 +100,7 @@ class EventView:
             case Loading():
                 self._loading = (event, time.monotonic())
             case ToolProgress():
-                self._note_progress(event)
+                self.calls.update(event)
             case _:
                 self._finish(event)
         if not isinstance(event, Reading):
@@ -118,7 +118,7 @@ class EventView:
             lines += map(self.dim, self._thoughts.tail())
         if self._answer:
             lines += self._mark(self._answer.tail())
-        lines += [self.dim(self._describe(running)) for running in self._running]
+        lines += map(self.dim, self.calls.describe_running(self._width))
         if not lines and not self._screen.line.question:
             lines += map(self.dim, self._wait_lines())
         return [
@@ -126,17 +126,18 @@ class EventView:
             *(self.dim(self._words("live.queued", text=sanitize_line(text))) for text in self._screen.line.queued),
         ]
 
-    def print_notice(self, text: str) -> None:
-        """Print a line of the program, wrapped and dimmed."""
-        self._screen.print_lines([self.dim(line) for line in wrap_text(sanitize_line(text), self._screen.width)])
+    def print_notice(self, text: str, level: NoticeLevel = "info") -> None:
+        """Print a line of the program, wrapped, in the style of its level."""
+        style = self._theme.style_of(Notice(text, level))
+        self._screen.print_lines([paint(line, style) for line in wrap_text(sanitize_line(text), self._screen.width)])
 
     def _finish(self, event: Event) -> None:
         """Render an event that closes the open answer and has lines of its own."""
         self._close()
         if isinstance(event, ToolStarted):
-            self._running.append(_Running(event.server, event.tool, event.call.arguments))
-        elif isinstance(event, ToolFinished):
-            self._remove_running(event.result)
+            self.calls.start(event)
+        elif isinstance(event, CallsDetected):
+            self.calls.call_count = event.count
         self._waiting = time.monotonic() if self._is_busy and not isinstance(event, TurnEnded) else None
         self._screen.print_lines(self._lines_of(event))
 
@@ -145,15 +146,15 @@ class EventView:
             return format_table(event, self._screen.width)
         if isinstance(event, Page):
             return sanitize_for_terminal(event.text).splitlines()
-        line = truncate(describe_event(event, self._words), MAX_LINE_LENGTH)
-        if isinstance(event, ToolStarted) and event.call.arguments:
-            line += f" {summarize_arguments(event.call.arguments)}"
-        elif isinstance(event, ToolFinished) and event.result.seconds:
-            line += f" {format_seconds(event.result.seconds)}"
-        lines = [self.dim(part) for part in wrap_text(line, self._screen.width)] if line else []
+        if isinstance(event, ToolStarted) or event == CallsDetected(1):  # the line of the result says it all
+            return []
+        width, style = self._screen.width, self._theme.style_of(event)
         if isinstance(event, ToolFinished):
-            lines += format_user_text(event.result, self._words)
-        return lines
+            lines = [paint(part, style) for part in wrap_text(self.calls.finish(event), width)]
+            lines += map(self.dim, self.calls.shorten_result(event.result, width))
+            return [*lines, *format_user_text(event.result, self._words)]
+        line = truncate(describe_event(event, self._words), MAX_LINE_LENGTH)
+        return [paint(part, style) for part in wrap_text(line, width)] if line else []
 
     def _add_answer(self, text: str) -> None:
         if self._thinking:
@@ -163,7 +164,7 @@ class EventView:
             if not text:
                 return
             self._close()
-            self._answer, self._has_printed_answer = Growing(self._width, self._color), False
+            self._answer, self._has_printed_answer = Growing(self._width, self._theme.has_color), False
         self._waiting = None
         self._emit(self._answer.feed(text))
 
@@ -203,30 +204,6 @@ class EventView:
             self.print_notice(self._words("live.thought", **thinking_values(self._thinking)))
         self._thinking = self._thoughts = None
 
-    def _note_progress(self, event: ToolProgress) -> None:
-        running = next((call for call in self._running if (call.server, call.tool) == (event.server, event.tool)), None)
-        if running:
-            running.progress = event
-
-    def _remove_running(self, result: ToolResult) -> None:
-        """Remove the finished call from the running ones."""
-        same_tool = [call for call in self._running if (call.server, call.tool) == (result.server, result.tool)]
-        same_call = [call for call in same_tool if call.arguments == result.arguments]
-        for call in (same_call or same_tool)[:1]:
-            self._running.remove(call)
-
-    def _describe(self, running: _Running) -> str:
-        """Return a line about a running call."""
-        parts = [f"  {sanitize_line(running.tool)}", _seconds_since(running.started)]
-        if progress := running.progress:
-            if progress.total:
-                parts.append(progress_bar(progress.progress, progress.total))
-                parts.append(f"{progress.progress:g}/{progress.total:g}")
-            else:
-                parts.append(f"{progress.progress:g}")
-            parts.append(sanitize_line(progress.message))
-        return " ".join(parts)
-
     def _wait_lines(self) -> list[str]:
         """Return a line about what the user is waiting for, if anything."""
         if self._reading:
@@ -265,8 +242,8 @@ class EventView:
         return max(1, self._screen.width - _MARGIN)
 
     def dim(self, line: str) -> str:
-        """Return the line in the dim style, if colours are on."""
-        return f"{DIM}{line}{PLAIN}" if self._color and line else line
+        """Return the line in the style of the program's lines."""
+        return paint(line, self._theme.system)
 
 
 def _seconds_since(started: float) -> str:

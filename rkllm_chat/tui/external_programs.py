@@ -24,6 +24,19 @@ def _find_editor() -> list[str]:
     return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
 
 
+async def page_text(text: str, run: Callable[[Sequence[str]], Awaitable[int]]) -> bool:
+    """Show a sanitized text in the user's pager (PAGER or less); return False if the pager cannot be started.
+
+    Args:
+        text: The text.
+        run: Runs the pager in the foreground and returns its exit code.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "result.txt"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        return await run([*shlex.split(os.environ.get("PAGER") or "less"), str(path)]) not in (126, 127)
+
+
 def has_desktop() -> bool:
     """Whether a browser can be opened; False over SSH without a display."""
     return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))

@@ -12,13 +12,14 @@ from prompt_toolkit.completion import Completer
 from prompt_toolkit.history import History
 from typing_extensions import Self
 
-from ..core.events import Copied, Draft, Event, Shown
+from ..core.events import Copied, Draft, Event, NoticeLevel, Shown
 from ..core.i18n import Words
 from ..core.messages import Tool
 from ..core.protocols import Consent, Continuation
 from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_terminal, sanitize_line
 from .approval_prompt import CONSENT_KEYS, CONTINUE_KEYS, describe_call, describe_limit, parse_continue_answer
 from .cost_preview import CostPreview
+from .event_lines import summarize_arguments
 from .event_view import EventView
 from .external_programs import has_desktop, open_page
 from .input_line import PROMPT
@@ -26,6 +27,7 @@ from .markdown.cells import break_text, wrap_text
 from .screen import Screen
 from .status_line import format_status
 from .status_source import StatusSource
+from .theme import Theme, paint
 
 _MAX_ECHOED, _MAX_ECHOED_LINES = 4000, 40
 _MAX_COPY_BYTES = 74_000
@@ -41,14 +43,15 @@ class InteractiveFrontend:
     """
 
     def __init__(
-        self, words: Words, history: History, completer: Completer, status_source: StatusSource, color: bool
+        self, words: Words, history: History, completer: Completer, status_source: StatusSource, theme: Theme
     ) -> None:
-        self.screen = Screen(history, completer, color)
-        self.live = EventView(self.screen, words, color)
-        self._words = words
+        self.screen = Screen(history, completer, theme.has_color)
+        self.live = EventView(self.screen, words, theme)
+        self._words, self._theme = words, theme
         self.live.expect_s = status_source.expect_s
         self._status_source, self._cost_preview = status_source, CostPreview(self.screen.refresh)
         self.screen.layout.status = self._status
+        self.screen.keys.unfold = self._unfold
         self.screen.keys.on_hint = lambda: self.live.print_notice(words("repl.leave_hint"))
 
     async def __aenter__(self) -> Self:
@@ -69,7 +72,7 @@ class InteractiveFrontend:
         """Return the next line after echoing it; None when the user leaves."""
         line = await self.screen.read_line()
         if line is not None:
-            self._print(PROMPT, self._echo(line))
+            self._print(PROMPT, self._echo(line), self._theme.own)
         return line
 
     def _echo(self, line: str) -> list[str]:
@@ -80,11 +83,12 @@ class InteractiveFrontend:
         values = {"lines": line.count("\n") + 1, "characters": len(line)}
         return [*lines[:_MAX_ECHOED_LINES], self._words("repl.long", **values)]
 
-    def _print(self, start: str, lines: Sequence[str]) -> None:
+    def _print(self, start: str, lines: Sequence[str], style: str = "") -> None:
         """Print lines with a prefix, wrapped and indented to the width of the prefix."""
         room = self.screen.width - len(start)
         parts = [part for line in lines for part in break_text(line, room)]
-        self.screen.print_lines([f"{' ' * len(start) if i else start}{part}".rstrip() for i, part in enumerate(parts)])
+        shown = [f"{' ' * len(start) if i else start}{part}".rstrip() for i, part in enumerate(parts)]
+        self.screen.print_lines([paint(line, style) for line in shown])
 
     def close_input(self) -> None:
         """Make a pending `read_line` return None."""
@@ -128,6 +132,15 @@ class InteractiveFrontend:
         """Copy text to the terminal's clipboard (OSC 52), which works over SSH too."""
         data = base64.b64encode(text.encode("utf-8", errors="replace")[:_MAX_COPY_BYTES]).decode("ascii")
         self.screen.write_raw(f"\x1b]52;c;{data}\x07")
+
+    async def _unfold(self) -> None:
+        """Show the newest shortened result that was not unfolded yet: above the input line, or in a pager."""
+        if result := self.live.calls.take_folded():
+            head = f"{result.tool} {summarize_arguments(result.arguments)}" if result.arguments else result.tool
+            text = f"{sanitize_line(head)}:\n{sanitize_for_terminal(result.text)}"
+            await self.screen.show_page(text, in_pager=self.live.is_answering)
+        else:
+            self.live.print_notice(self._words("live.nothing_folded"))
 
     async def edit_text(self, text: str) -> str:
         """Return the text as edited in the user's editor."""
@@ -197,8 +210,8 @@ class InteractiveFrontend:
         """Print text as one line without shortening it."""
         self.screen.print_lines([sanitize_line(text)])
 
-    def show_message(self, text: str) -> None:
+    def show_message(self, text: str, level: NoticeLevel = "info") -> None:
         """Print a line of the program."""
-        self.live.print_notice(text)
+        self.live.print_notice(text, level)
 
     notify = show_message

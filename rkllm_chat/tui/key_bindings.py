@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent, merge_key_bindings
@@ -30,11 +31,13 @@ class KeyHandler:
     Attributes:
         stop: Called by Ctrl+C and Esc; None while nothing runs.
         on_hint: Called for Ctrl+C on an empty line.
+        unfold: Shows the newest shortened result in full; called by Ctrl+O.
     """
 
     def __init__(self, line: InputLine, close: Callable[[], None], edit_text: Callable[[str], Awaitable[str]]) -> None:
         self.stop: Callable[[], None] | None = None
         self.on_hint: Callable[[], None] = lambda: None
+        self.unfold: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
         self._line, self._close, self._edit_text = line, close, edit_text
         self._is_hinted = False
         self._has_foreground_program = False
@@ -197,8 +200,17 @@ class KeyHandler:
         def _(event: KeyPressEvent) -> None:
             event.app.renderer.clear()
 
+        @keys.add("c-o", eager=True)
+        def _(event: KeyPressEvent) -> None:
+            if not self._has_foreground_program:
+                event.app.create_background_task(self.unfold())
+
         @keys.add("c-z")
         def _(event: KeyPressEvent) -> None:
             event.app.suspend_to_background()
 
         return keys
+
+
+async def _do_nothing() -> None:
+    """Show nothing."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from typing_extensions import Self
 
-from ..core.events import Draft, Event, Notice, Page, Table
+from ..core.events import Draft, Event, Notice, NoticeLevel, Page, Table
 from ..core.i18n import Words
 from ..core.messages import Tool
 from ..core.protocols import Consent, Continuation
@@ -133,9 +133,9 @@ class LineModeFrontend:
         """Print text without shortening it."""
         self._printer.show(Table((), ((text,),)))
 
-    def show_message(self, text: str) -> None:
+    def show_message(self, text: str, level: NoticeLevel = "info") -> None:
         """Show a notice."""
-        self.show(Notice(text))
+        self.show(Notice(text, level))
 
     notify = show_message
 

@@ -32,6 +32,7 @@ from ..core.version import __version__
 from . import slash_commands as commands
 from .completion import LineCompleter
 from .status_source import StatusSource
+from .theme import Theme
 
 
 class _GuardedFileHistory(FileHistory):
@@ -88,7 +89,7 @@ class Face(Frontend, Protocol):
 async def run_chat(
     settings: Settings,
     state: Path,
-    color: bool,
+    theme: Theme,
     source: SettingsSource,
     secrets: Redactor | None = None,
     exposed: Iterable[tuple[str, str]] = (),
@@ -100,7 +101,7 @@ async def run_chat(
     Args:
         settings: The merged configuration.
         state: Folder of history, sessions and trust records.
-        color: Whether the terminal gets SGR sequences.
+        theme: Colours of the screen.
         source: Where the configuration was read from, for reloads.
         secrets: Redacts secrets in error messages.
         exposed: Pairs of a file that others can read and the key in it that holds a secret.
@@ -111,18 +112,18 @@ async def run_chat(
     words, status_source = language.load(settings.language), StatusSource()
     async with AsyncExitStack() as stack:
         history, trouble = _open_history(state)
-        face = _make_face(words, history, status_source, color)
+        face = _make_face(words, history, status_source, theme)
         async with face:
             face.show(Notice(words("repl.opening", version=__version__)))
             for path, key in exposed:
-                face.show(Notice(words("repl.exposed", path=path, entry=key)))
+                face.show(Notice(words("repl.exposed", path=path, entry=key), "warning"))
             if trouble:
-                face.show(Notice(words("repl.no_history", trouble=trouble)))
+                face.show(Notice(words("repl.no_history", trouble=trouble), "warning"))
             elif isinstance(history, _GuardedFileHistory):
-                history.on_error = lambda reason: face.show(Notice(words("repl.no_history", trouble=reason)))
+                history.on_error = lambda reason: face.show(Notice(words("repl.no_history", trouble=reason), "warning"))
             face.show(make_loading_event(settings, state))
             for path, name in settings.ignored:
-                face.show(Notice(words("trust.ignored", file=path, name=name)))
+                face.show(Notice(words("trust.ignored", file=path, name=name), "warning"))
             server_approval = ServerApproval(state)
             await server_approval.ask_user(settings.servers, face, words)
             app = open_app(settings, state, face, words, server_approval, secrets)
@@ -143,15 +144,15 @@ async def run_chat(
     return 0
 
 
-def _make_face(words: Words, history: History, status_source: StatusSource, color: bool) -> Face:
+def _make_face(words: Words, history: History, status_source: StatusSource, theme: Theme) -> Face:
     """Return a full screen front end, or line mode if the terminal cannot move its cursor."""
     if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         from .line_mode import LineModeFrontend
 
-        return LineModeFrontend(words, color)
+        return LineModeFrontend(words, theme.has_color)
     from .interactive import InteractiveFrontend
 
-    return InteractiveFrontend(words, history, LineCompleter(status_source), status_source, color)
+    return InteractiveFrontend(words, history, LineCompleter(status_source), status_source, theme)
 
 
 async def _announce(
@@ -169,8 +170,8 @@ async def _announce(
     status_source.app, app.source = app, source
     for event in iter_last_turns(app.chat):
         face.show(event)
-    for line in welcome_lines(app):
-        face.show(Notice(line))
+    for notice in welcome_notices(app):
+        face.show(notice)
     app.prefiller.start()
     return app
 
@@ -196,17 +197,17 @@ def _open_history(state: Path) -> tuple[_GuardedFileHistory | InMemoryHistory, s
     return _GuardedFileHistory(str(path)), ""
 
 
-def welcome_lines(app: App) -> list[str]:
+def welcome_notices(app: App) -> list[Notice]:
     """Return the opening lines: model, servers, failed servers and a hint."""
     words = app.words
     servers = dict.fromkeys(tool.server for tool in app.toolbox.tools if tool.server)
     model, context = app.backend.name, app.backend.context_tokens
     listed = ", ".join(servers) or words("repl.no_servers")
     return [
-        words("repl.ready", model=model, context=context, servers=listed),
-        *(words("servers.starting", server=server) for server in app.starting_servers),
-        *(words("repl.failed", server=server, error=error) for server, error in app.failures.items()),
-        words("repl.hint"),
+        Notice(words("repl.ready", model=model, context=context, servers=listed)),
+        *(Notice(words("servers.starting", server=server)) for server in app.starting_servers),
+        *(Notice(words("repl.failed", server=name, error=error), "error") for name, error in app.failures.items()),
+        Notice(words("repl.hint")),
     ]
 
 
@@ -221,7 +222,7 @@ async def _run_line(ready: asyncio.Future[App], line: str, words: Words) -> Asyn
     if app.model_switch:
         await asyncio.wait([app.model_switch])
     if app.source and app.source.has_changed():
-        yield Notice(words("servers.changed"))
+        yield Notice(words("servers.changed"), "warning")
     stream = commands.run(app, line) if commands.is_command(line) else send_message(app, line.removeprefix("/"))
     with app.prefiller.paused():
         async with aclosing(stream) as events:
@@ -259,9 +260,10 @@ async def show_stream(
         await asyncio.wait([showing])
     status_source.recount_context()
     if showing.cancelled():
-        face.show(Notice(words("repl.stopped")))
+        face.show(Notice(words("repl.stopped"), "warning"))
     elif isinstance(error := showing.exception(), ChatError):
-        face.show(Notice(str(status_source.app.secrets.redact_error(error) if status_source.app else error)))
+        shown = status_source.app.secrets.redact_error(error) if status_source.app else error
+        face.show(Notice(str(shown), "error"))
     elif error:
         raise error
     for draft in drafts:

@@ -11,18 +11,20 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.history import History
 from typing_extensions import Self
 
-from .external_programs import edit_text, start_program
+from .external_programs import edit_text, page_text, start_program
 from .input_line import InputLine
 from .key_bindings import KeyHandler
 from .screen_layout import ScreenLayout
 
 _TICK_S = 0.5
+_MARGIN_ROWS = 4
 # synchronized output: terminals that support it draw what is between these in one frame
 _BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 
@@ -115,6 +117,19 @@ class Screen:
     async def edit_text(self, text: str) -> str:
         """Return the text as edited in the user's editor; unchanged if the editor fails."""
         return await edit_text(text, self.run_command)
+
+    async def show_page(self, text: str, in_pager: bool) -> None:
+        """Show a sanitized text: in the scrollback if it fits on the screen and `in_pager` is False, else in the pager.
+
+        Without a pager it is printed.
+        """
+        lines = text.splitlines()
+        rows = sum(max(1, -(-len(line) // max(1, self.width))) for line in lines)
+        if in_pager or rows > self.layout.rows - _MARGIN_ROWS:
+            with suppress(OSError):
+                if await page_text(f"{text}\n", self.run_command):
+                    return
+        self.print_lines(lines)
 
     async def run_command(self, command: Sequence[str] | str) -> int:
         """Run a command in the foreground and return its exit code; 127 if it cannot start.

@@ -63,7 +63,8 @@ class ScreenLayout:
         return self._output.get_size().columns
 
     @property
-    def _rows(self) -> int:
+    def rows(self) -> int:
+        """The height of the terminal in lines."""
         return self._output.get_size().rows
 
     def make_application(self, color: bool, bindings: KeyBindingsBase) -> Application[None]:
@@ -105,7 +106,7 @@ class ScreenLayout:
 
     def _visible_open_lines(self) -> Sequence[str]:
         """Return the last open lines, as many as fit above the input line."""
-        return self.open_lines()[-max(1, self._rows - 3) :]
+        return self.open_lines()[-max(1, self.rows - 3) :]
 
     def _open_text(self) -> AnyFormattedText:
         return ANSI("\n".join(self._visible_open_lines()))
@@ -119,10 +120,10 @@ class ScreenLayout:
 
     def _has_status(self) -> bool:
         """Return whether the status line is shown; a low window has no room for it beside the menu."""
-        return self._rows > 3 and (self._rows > _MENU_ROWS + 2 or not self._line.has_menu)
+        return self.rows > 3 and (self.rows > _MENU_ROWS + 2 or not self._line.has_menu)
 
     def _input_height(self) -> Dimension:
-        min_rows = min(_MENU_ROWS, max(1, self._rows - 2)) if self._line.has_menu else 1
+        min_rows = min(_MENU_ROWS, max(1, self.rows - 2)) if self._line.has_menu else 1
         return Dimension(min=min_rows, max=max(min_rows, _MAX_INPUT_ROWS))
 
 

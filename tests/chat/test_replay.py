@@ -179,7 +179,7 @@ def test_the_program_plays_a_session_without_model_and_servers(
     assert [json.loads(line) for line in again.stdout.splitlines()] == [e for e in events if e["type"] != "notice"]
     screen = open_chat("--backend scripted --model talk.jsonl")
     shown = "\n".join(screen.enter("/replay all", "Replay finished."))
-    wanted = ("> How high?", "[MCP: Detected 1 tool call]", "[MCP: Calling tool 'get_tide']", "◆ It is 2.4.")
+    wanted = ("> How high?", "[MCP: Tool 'get_tide' completed]", "  The tide at Husum is 2.4", "◆ It is 2.4.")
     assert [shown.count(line) for line in wanted] == [1] * 4
     assert shelf.list_ids() == [name]
 

@@ -103,7 +103,7 @@ class Sailor(Person):
     async def ask_to_continue(self, _rounds: int) -> Continuation:
         return "stop"
 
-    def notify(self, text: str) -> None:
+    def notify(self, text: str, _level: str = "info") -> None:
         self.shown.append(text)
 
 

@@ -31,12 +31,11 @@ def test_a_turn_with_a_question_is_in_the_language_of_the_locale(locale: str, op
     lines = screen.wait_for_prompt()
     shown = [re.sub(r" [\d.e-]+ s$", "", line) for line in lines[lines.index("> 六かける七は？") + 1 : -2]]
     assert shown == [
-        words("terminal.detected_one"),
         words("question.call", server="harbour", tool="get_tide"),
         '  harbour = "Husum"',
         f"{words('question.run')} y",
-        f'{words("terminal.calling", tool="get_tide")} harbour="Husum"',
-        words("terminal.completed", tool="get_tide"),
+        f'{words("terminal.completed", tool="get_tide")} harbour="Husum"',
+        "  The tide at Husum is 2.4 metres and rising.",
         "◆ 42 です。",
     ]
     assert words("status.servers", up=1, all=1) in lines[-1] and words("status.tools", count=7) in lines[-1]
@@ -63,7 +62,7 @@ def test_the_next_line_is_in_a_language_that_was_just_selected(open_chat: OpenCh
     zh, en = load("zh"), load("en")
     screen = open_chat("--no-servers", call_text("nosuch"), "2.", LANG=JA)
     screen.enter("/language zh", zh("language.name"))
-    screen.enter("二加二？", zh("terminal.detected_one"), "◆ 2.")
+    screen.enter("二加二？", zh("terminal.failed", tool="nosuch", text="").rstrip("]"), "◆ 2.")
     screen.enter("/language en", en("language.name"))
     screen.say("\x03", en("repl.leave_hint"))
 

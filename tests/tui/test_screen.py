@@ -23,12 +23,12 @@ WAITING = f"{HARBOUR} --allow wait"
 
 def test_a_line_typed_while_a_tool_runs_is_sent_after_the_turn(open_chat: OpenChat, harbour: Path) -> None:
     screen = open_chat(WAITING, call_text("wait"), "It is high.", "Bye.")
-    screen.say("tide?\r", "wait ", "███░░░░░░░ 3/10 rising")
+    screen.say("tide?\r", "[MCP: Calling tool 'wait']", "███░░░░░░░ 3/10 rising")
     screen.say("and then leave\r", "next: and then leave")
     (harbour / "go").touch()
     screen.wait_for("◆ Bye.")
     lines = screen.wait_for_prompt()
-    shown = [line for line in lines[lines.index("> tide?") : -2] if not line.startswith("[")]
+    shown = [line for line in lines[lines.index("> tide?") : -2] if not line.startswith(("[", "  "))]
     assert shown == ["> tide?", "◆ It is high.", "> and then leave", "◆ Bye."]
 
 
@@ -49,7 +49,7 @@ def test_stopping_a_tool_cancels_it_and_restores_what_was_typed(open_chat: OpenC
 def test_keys_typed_before_a_question_do_not_answer_it(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, call_text("wait"))
     screen.say("tide?\ryes anyway", "Run it?")
-    screen.say(CTRL_C, "[MCP: Tool 'wait' stopped]", "> yes anyway")
+    screen.say(CTRL_C, "[MCP: Tool 'wait' was not run]", "> yes anyway")
     assert not any("Tool 'wait' completed" in line for line in screen.lines())
 
 

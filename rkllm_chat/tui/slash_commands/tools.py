@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from ...calls.arguments import validate_arguments
@@ -16,7 +17,7 @@ from ...chat.prefill_speed import PrefillSpeed
 from ...chat.tool_calls import PreparedCall, RunningCalls
 from ...chat.tool_selection import count_text_in_prompt, select_catalogue
 from ...core.errors import ConfigError, UsageError
-from ...core.events import Notice, Page, Table, ToolStarted
+from ...core.events import Notice, Page, Table, ToolFinished, ToolStarted
 from ...core.messages import Tool, ToolCall
 from ...core.private_files import explain_open_error
 from ...core.sanitize import sanitize_line
@@ -193,6 +194,8 @@ async def call_tool(app: App, argument: str) -> EventStream:
         runs.start(PreparedCall(0, tool, call), app.toolbox)
         async with aclosing(runs.stream_events()) as events:
             async for event in events:
+                if isinstance(event, ToolFinished) and event.result.status == "completed":
+                    event = ToolFinished(replace(event.result, text=""))  # the text follows in full
                 yield event
     if runs.results[0].text:
         yield Page(runs.results[0].text)

@@ -1,0 +1,127 @@
+"""Tool calls on the interactive screen: a line per running call, which becomes that of its shortened result."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from ..core.events import ToolFinished, ToolProgress, ToolStarted
+from ..core.i18n import Words
+from ..core.messages import ToolResult
+from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
+from .event_lines import describe_event, summarize_arguments
+from .markdown.cells import break_text
+from .status_line import format_seconds, progress_bar
+
+_SHOWN_ROWS, _MAX_SHOWN_CHARACTERS = 3, 4000
+_MAX_FOLDED = 50
+_INDENT = "  "
+
+
+@dataclass
+class _RunningCall:
+    """A running call with its last progress; `started` is on the monotonic clock."""
+
+    event: ToolStarted
+    started: float = field(default_factory=time.monotonic)
+    progress: ToolProgress | None = None
+
+
+class ToolCallView:
+    """Describes running and finished calls, and keeps the results that were shortened.
+
+    Attributes:
+        call_count: Number of calls of the current reply; calls are numbered if there are several.
+    """
+
+    def __init__(self, words: Words) -> None:
+        self.call_count = 0
+        self._words = words
+        self._running: list[_RunningCall] = []
+        self._folded: deque[ToolResult] = deque(maxlen=_MAX_FOLDED)
+
+    def start(self, event: ToolStarted) -> None:
+        """Add a running call."""
+        self._running.append(_RunningCall(event))
+
+    def update(self, event: ToolProgress) -> None:
+        """Record the progress of a running call."""
+        for call in self._running:
+            if (call.event.server, call.event.tool, call.event.number) == (event.server, event.tool, event.number):
+                call.progress = event
+
+    def describe_running(self, width: int) -> list[str]:
+        """Return a line of at most `width` cells for each running call."""
+        return [break_text(self._describe_running(call), width)[0] for call in self._running]
+
+    def _describe_running(self, call: _RunningCall) -> str:
+        parts = [describe_event(call.event, self._words), self._position(call.event.number)]
+        parts.append(f"{time.monotonic() - call.started:.0f} s")
+        if progress := call.progress:
+            if progress.total:
+                parts.append(progress_bar(progress.progress, progress.total))
+                parts.append(f"{progress.progress:g}/{progress.total:g}")
+            else:
+                parts.append(f"{progress.progress:g}")
+            parts.append(sanitize_line(progress.message))
+        parts.append(_summarize(call.event.call.arguments))
+        return " ".join(filter(None, parts))
+
+    def finish(self, event: ToolFinished) -> str:
+        """Remove a call that has finished and return the line about it."""
+        result = event.result
+        call = next((call for call in self._running if _is_same(call.event, event)), None)
+        if call:
+            self._running.remove(call)
+        line = truncate(describe_event(event, self._words), MAX_LINE_LENGTH)
+        if result.status == "stopped" and not call:
+            line = sanitize_line(self._words("live.not_run", tool=result.tool))
+        arguments = _summarize(result.arguments) if call or result.status == "completed" else ""
+        seconds = format_seconds(result.seconds) if result.seconds else ""
+        return " ".join(filter(None, (line, self._position(event.number), arguments, seconds)))
+
+    def list_interrupted(self) -> list[ToolFinished]:
+        """Return the ends of the calls that still run: no event reports them."""
+        return [ToolFinished(_stopped_result(call), call.event.number) for call in self._running]
+
+    def shorten_result(self, result: ToolResult, width: int) -> list[str]:
+        """Return the first rows of what a call returned, indented; the whole is kept for `take_folded`."""
+        text = result.text.strip("\r\n")
+        if result.status != "completed" or not text.strip():
+            return []
+        beginning = sanitize_for_terminal(text[:_MAX_SHOWN_CHARACTERS]).split("\n")
+        rows = (row for line in beginning for row in break_text(line.rstrip(), width - len(_INDENT)))
+        first = list(islice(rows, _SHOWN_ROWS + 1))
+        if len(first) > _SHOWN_ROWS or len(text) > _MAX_SHOWN_CHARACTERS:
+            self._folded.append(result)
+            lines = text.count("\n") + 1
+            more = self._words("live.folded", lines=f"{lines:,}", characters=f"{len(text):,}")
+            first = [*first[:_SHOWN_ROWS], more]
+        return [f"{_INDENT}{row}".rstrip() for row in first]
+
+    def take_folded(self) -> ToolResult | None:
+        """Return the newest shortened result that was not taken yet; None if there is none."""
+        return self._folded.pop() if self._folded else None
+
+    def _position(self, number: int) -> str:
+        """Return the position of a call among several of a reply, such as `1/2`."""
+        return f"{number}/{self.call_count}" if number and self.call_count > 1 else ""
+
+
+def _stopped_result(call: _RunningCall) -> ToolResult:
+    event, seconds = call.event, time.monotonic() - call.started
+    return ToolResult(event.server, event.tool, event.call.arguments, "stopped", "", seconds)
+
+
+def _summarize(arguments: Mapping[str, Any]) -> str:
+    return summarize_arguments(arguments) if arguments else ""
+
+
+def _is_same(started: ToolStarted, finished: ToolFinished) -> bool:
+    """Whether both events are about the same call."""
+    result = finished.result
+    return (started.server, started.tool, started.number) == (result.server, result.tool, finished.number)

@@ -1,0 +1,104 @@
+"""Tool calls on the interactive screen: their lines, shortened results, and the colours of what they mean."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stage import Screen, call_text
+
+from .server_configs import HARBOUR
+
+OpenChat = Callable[..., Screen]
+CTRL_O = "\x0f"
+YEAR = [f"2026, day {day}: {'storm' if day == 217 else 'calm'}" for day in range(1, 366)]
+
+
+@pytest.fixture
+def pager(folder: Path) -> str:
+    """A pager that says what it shows and waits for a line."""
+    path = folder / "pager"
+    text = "import sys; lines = open(sys.argv[1]).read().splitlines(); print(len(lines), 'lines', lines[-1]); input()"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{text}" "$1"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.usefixtures("harbour")
+def test_calls_are_numbered_and_their_results_stand_below_them(open_chat: OpenChat) -> None:
+    calls = "\n".join(call_text("get_tide", harbour=name) for name in ("Hull", "Husum"))
+    screen = open_chat(f"{HARBOUR} --allow get_tide", calls, "High.")
+    lines = screen.enter("tides?", "◆ High.")
+    shown = sorted(re.sub(r"[\d.]+ s$", "N s", line) for line in lines[lines.index("> tides?") + 2 : -3])
+    assert lines[lines.index("> tides?") + 1] == "[MCP: Detected 2 tool calls]"
+    assert shown == [
+        "  The tide at Hull is 2.4 metres and rising.",
+        "  The tide at Husum is 2.4 metres and rising.",
+        """[MCP: Tool 'get_tide' completed] 1/2 harbour="Hull" N s""",
+        """[MCP: Tool 'get_tide' completed] 2/2 harbour="Husum" N s""",
+    ]
+    for name in ("Hull", "Husum"):
+        line = next(line for line in lines if f'"{name}"' in line)
+        assert name in lines[lines.index(line) + 1], "each result is below its own call"
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_long_result_is_shortened_and_unfolded_by_ctrl_o(open_chat: OpenChat, pager: str) -> None:
+    calls = (call_text("read_year", year=2026), "A year.")
+    screen = open_chat(f"{HARBOUR} --allow read_year", *calls, PAGER=pager)
+    lines = screen.enter("How was it?", "◆ A year.")
+    folded = [f"  {line}" for line in YEAR[:3]]
+    folded.append("  … 365 lines, 7,192 characters in total; Ctrl+O shows them")
+    assert lines[-7:-3] == folded
+    screen.say(f"{CTRL_O}", f"366 lines {YEAR[-1]}")
+    screen.type("\r")
+    screen.wait_for_prompt()
+    screen.say(CTRL_O, "No shortened result is left")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_without_a_pager_a_long_result_is_printed(open_chat: OpenChat) -> None:
+    screen = open_chat(
+        f"{HARBOUR} --allow read_year", call_text("read_year", year=2026), "A year.", PAGER="no-such-pager"
+    )
+    screen.enter("How was it?", "◆ A year.")
+    screen.say(CTRL_O, YEAR[-1])
+    screen.wait_for_prompt()
+
+
+def color_of(screen: Screen, text: str) -> str:
+    """Return the colour of the line that begins with a text."""
+    row = next(row for row, line in enumerate(screen.emulator.display) if line.startswith(text))
+    return str(screen.emulator.buffer[row][0].fg)
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "colors"),
+    [
+        ("", {}, ("brightred", "brightblack", "brightbrown", "brightcyan")),
+        ("--theme light", {}, ("red", "brightblack", "magenta", "blue")),
+        ("", {"COLORFGBG": "0;15"}, ("red", "brightblack", "magenta", "blue")),
+        ("--theme none", {}, ("default",) * 4),
+        ("--theme light", {"NO_COLOR": "1"}, ("default",) * 4),
+    ],
+    ids=["dark", "light", "detected", "none", "NO_COLOR"],
+)
+@pytest.mark.usefixtures("harbour")
+def test_colours_tell_failures_warnings_system_and_own_lines_apart(
+    options: str, variables: dict[str, str], colors: tuple[str, ...], open_chat: OpenChat, environment: dict[str, str]
+) -> None:
+    environment.pop("NO_COLOR", None)
+    calls = "\n".join([call_text("nosuch"), call_text("get_tide", harbour="Hull"), call_text("write_log", text="x")])
+    screen = open_chat(f"{HARBOUR} --allow get_tide {options}", calls, "So.", **variables)
+    screen.say("go\r", "[y] once")
+    screen.wait_for_end_of_line("stop:")
+    screen.say("\r", "◆ So.")
+    screen.wait_for_prompt()
+    lines = ("Tool 'nosuch' failed", "Tool 'get_tide' completed]", "Tool 'write_log' declined")
+    assert tuple(color_of(screen, line) for line in (*(f"[MCP: {line}" for line in lines), "> go")) == colors
+    screen.enter("/undo 99", "is not a number of turns")
+    assert color_of(screen, '"99"') == colors[0], "errors are never dim"
