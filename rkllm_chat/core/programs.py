@@ -1,4 +1,4 @@
-"""Find programs as a shell would, and tell which are installed ones.
+"""Find programs as a shell would, tell which are installed ones, and describe how one ended.
 
 Imported before a one-shot command starts its server, so it imports only os.
 """
@@ -55,6 +55,18 @@ def find_installed(name: str) -> str | None:
         if program and is_installed(program):
             return program
     return None
+
+
+def describe_exit(code: int) -> str:
+    """Return an exit code as words that follow "it": "exited with 3", "was ended by SIGSEGV"."""
+    if code >= 0:
+        return f"exited with {code}"
+    import signal
+
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
 
 
 def _is_closed_to_others(path: str) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ModelError
+from ..core.programs import describe_exit
 
 _WALL_S = 30.0
 """Deadline for a response, which includes the start of the process on a busy board."""
@@ -114,7 +115,7 @@ def _read_line(file: int) -> bytes:
 
 def _explain_end(worker: subprocess.Popen[bytes]) -> str:
     code = _kill(worker)
-    return "it takes too long" if code in (-signal.SIGPROF, -signal.SIGKILL) else f"its process ended with {code}"
+    return "it takes too long" if code in (-signal.SIGPROF, -signal.SIGKILL) else f"its process {describe_exit(code)}"
 
 
 def _kill(worker: subprocess.Popen[bytes]) -> int:

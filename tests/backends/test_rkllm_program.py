@@ -66,7 +66,7 @@ def test_a_crash_is_one_line_and_the_next_message_is_answered(
     screen.wait_for_prompt()
     once.touch()
     screen.type("What is 6 * 7?\r")
-    screen.wait_for("Segmentation fault (SIGSEGV)")
+    screen.wait_for("was ended by SIGSEGV")
     lines = screen.wait_for_prompt()
     assert not any("Traceback" in line for line in lines)
     screen.type("What is 6 * 7?\r")

@@ -24,9 +24,9 @@ DANGEROUS = ["--dangerously-skip-permissions", "--output-format", "json"]
 
 # prompt -> words of the error
 FAILURES = {
-    "fail": ("exit code 3", "the moon is full"),
-    "fail-in-json": ("exit code 1", "Credit balance"),
-    "forgotten": ("exit code 1", "session-1", "reset_session"),
+    "fail": ("exited with 3", "the moon is full"),
+    "fail-in-json": ("exited with 1", "Credit balance"),
+    "forgotten": ("exited with 1", "session-1", "reset_session"),
     "error": ("API Error: overloaded",),
     "limit": ("error_max_turns",),
     "garbage": ("not JSON", f"Welcome to Claude! {'x' * 281}."),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from threading import Event, Thread
 from typing import Any
 
 from ...core.private_files import make_folder, open_private
+from ...core.programs import describe_exit
 from ...core.run_module import run_module
 
 _SEND_S = 10.0
@@ -176,7 +176,7 @@ class WorkerClient:
             code = self._process.wait(_EXIT_WAIT_S)
         except subprocess.TimeoutExpired:
             return "no longer responds"
-        return f"ended with {signal.strsignal(-code)} ({signal.Signals(-code).name})" if code < 0 else f"ended ({code})"
+        return describe_exit(code)
 
 
 def _make_environment() -> dict[str, str]:

@@ -14,8 +14,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConnectError, ProtocolError
+from ...core.programs import describe_exit
 from ...core.redact import truncate_at_word, truncate_start
-from ..process.start import describe_exit
 from ..transports.framing import (
     MAX_DISCARDED_BYTES,
     MAX_RESULT_BYTES,

@@ -164,15 +164,3 @@ def decode_exit_code(code: int | None) -> int | None:
     bubblewrap returns 128 plus the signal number if a signal ended the server.
     """
     return 128 - code if code is not None and 128 < code <= 128 + 64 else code
-
-
-def describe_exit(code: int) -> str:
-    """Return an exit code as words that follow "it": "exited with 3", "was ended by SIGSEGV"."""
-    if code >= 0:
-        return f"exited with {code}"
-    import signal
-
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

@@ -20,9 +20,9 @@ from mcp.shared.message import SessionMessage
 
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
+from ...core.programs import describe_exit
 from ..process.launch import find_command, find_working_folder, plan_start
 from ..process.process_group import ProcessGroup
-from ..process.start import describe_exit
 from .base import Transport
 from .framing import MAX_DISCARDED_BYTES, MB, LineSplitter
 

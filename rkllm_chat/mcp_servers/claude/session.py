@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 
 from ...core.errors import StartError
+from ...core.programs import describe_exit
 from ..job_queue import Activity, BusyError, JobQueue
 from ..text_files import FileError, read_text
 from . import process
@@ -204,12 +205,12 @@ def interpret_result(finished: process.CompletedCommand, limit_s: float) -> tupl
     try:
         answer = parse_output(finished.output)
     except OutputError as error:
-        cause = f"claude ended with exit code {finished.exit_code}" if finished.exit_code else str(error)
+        cause = f"claude {describe_exit(finished.exit_code)}" if finished.exit_code else str(error)
         head = finished.output.decode("utf-8", errors="replace").strip()[:_SHOWN_ERROR_CHARS]
         return None, format_error(cause, stderr or (head if finished.exit_code else ""))
     if finished.exit_code:
         return answer, format_error(
-            f"claude ended with exit code {finished.exit_code}", stderr or answer.result or answer.subtype
+            f"claude {describe_exit(finished.exit_code)}", stderr or answer.result or answer.subtype
         )
     if answer.is_error:
         return answer, format_error("claude reports an error", answer.result or answer.subtype or stderr)
