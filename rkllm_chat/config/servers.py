@@ -62,7 +62,8 @@ class ServerConfig:
         allow_insecure: Send headers to another machine without TLS.
         oauth: OAuth settings.
         transport: Name of the transport; "" selects it by the URL.
-        timeout_s: Timeout of one call.
+        timeout_s: Timeout of one call, counted from its last sign of progress.
+        tool_timeouts: Timeouts of single tools in seconds, in place of `timeout_s`.
         connect_s: Timeout of the start; in a file it is longer by default for npx, uvx and other package runners.
         ping_s: Interval of health checks while the server is unused; 0 disables them.
         idle_s: Idle time after which the server is closed until it is needed again; 0 keeps it open.
@@ -95,6 +96,7 @@ class ServerConfig:
     oauth: OAuth = field(default_factory=OAuth)
     transport: str = ""
     timeout_s: float = 60.0
+    tool_timeouts: Mapping[str, float] = field(default_factory=dict[str, float])
     connect_s: float = 30.0
     ping_s: float = 30.0
     idle_s: float = 0.0
@@ -112,6 +114,10 @@ class ServerConfig:
     origin: Origin = Origin.USER
     replaces: str = ""
     place: str = field(default="", compare=False)
+
+    def get_timeout_s(self, tool: str) -> float:
+        """Return the timeout of a call of this tool."""
+        return self.tool_timeouts.get(tool, self.timeout_s)
 
 
 _NOT_WRITTEN = ("source", "origin", "replaces", "place")

@@ -142,6 +142,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "oauth": _ASKED,
         "transport": _ASKED,
         "timeout_s": _ALLOWED,
+        "tool_timeouts": _ALLOWED,
         "connect_s": _ALLOWED,
         "ping_s": _ALLOWED,
         "idle_s": _ALLOWED,

@@ -88,6 +88,7 @@ _EXPECTED: dict[Any, str] = {
     float: "a number",
     tuple[str, ...]: "a list of texts",
     Mapping[str, str]: "a table of texts",
+    Mapping[str, float]: "a table of numbers",
 }
 """Types of fields and what an error calls their values; a field may also be Literal, a dataclass, or `| None`."""
 
@@ -158,7 +159,8 @@ def _is_of_type(value: Any, kind: Any) -> bool:
         return isinstance(value, kind)
     items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
     is_container = isinstance(value, list if get_origin(kind) is tuple else dict)
-    return is_container and kind in _EXPECTED and all(isinstance(item, str) for item in items)
+    item_kind = get_args(kind)[-1] if get_origin(kind) is not tuple and get_args(kind) else str
+    return is_container and kind in _EXPECTED and all(_is_of_type(item, item_kind) for item in items)
 
 
 def _quote_value(value: Any, kind: Any, place: str) -> str:
@@ -183,6 +185,7 @@ def check_keys(table: Mapping[str, Any], known: tuple[str, ...], source: str, pl
 # Inclusive ranges of numbers, by key.
 _RANGES: dict[str, tuple[float, float]] = {
     "timeout_s": (0.001, 86_400),
+    "tool_timeouts": (0.001, 86_400),
     "first_s": (0.001, 86_400),
     "connect_s": (0.001, 86_400),
     "ping_s": (0, 86_400),
@@ -213,7 +216,9 @@ def check_choices(values: Mapping[str, Any], kind: type, source: str, place: str
 def check_ranges(table: Mapping[str, Any], source: str, place: str) -> None:
     """Raise ConfigError for a number out of its range."""
     for key, (minimum, maximum) in _RANGES.items():
-        if key in table and not minimum <= table[key] <= maximum:
+        value = table.get(key, minimum)
+        numbers = value.values() if isinstance(value, dict) else (value,)
+        if not all(minimum <= number <= maximum for number in numbers):
             raise ConfigError(f"{source}: {place}.{key} must be from {minimum:g} to {maximum:g}.", path=source)
 
 

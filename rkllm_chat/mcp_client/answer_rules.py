@@ -21,6 +21,8 @@ from typing import Any
 from ..core.retry_after import parse_retry_after
 
 _MAX_RETRY_WAIT_S = 10.0
+MAX_EXTENSIONS = 20
+"""Factor by which a call that keeps reporting progress may exceed its limit."""
 MAX_TOOLS = 1000
 """Tools of a server that are used in a conversation; that there are more is said."""
 TOO_DEEP = "[nested too deeply]"

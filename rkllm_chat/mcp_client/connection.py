@@ -46,9 +46,9 @@ class Connection(ServerLifecycle):
     ) -> CallToolResult:
         """Call a tool and return its result. Raises ChatError.
 
-        The deadline is the server's `timeout_s`, counted from the last progress notification. If the server dies during
-        the call, an idempotent or read-only tool is called again; any other may already have had its effect and is not.
-        A call that becomes a task is awaited like any other, and its task is cancelled with it.
+        The deadline is that of the tool or the server, counted from the last progress notification. If the server dies
+        during the call, an idempotent or read-only tool is called again; any other may already have had its effect and
+        is not. A call that becomes a task is awaited like any other, and its task is cancelled with it.
 
         Args:
             name: Name of the tool at its server.
@@ -58,7 +58,7 @@ class Connection(ServerLifecycle):
         """
         if (key := find_surrogate_key(arguments)) is not None:
             raise self._key_error(name, key)
-        deadline = CallDeadline(self.config.timeout_s, self.login.deadlines)
+        deadline = CallDeadline(self.config.get_timeout_s(name), self.login.deadlines)
         with self._usage.track(), closing(ProgressReporter(on_progress, deadline, self._reporters)) as reporter:
             outcome = await self._start_call(name, arguments, expected, deadline, reporter)
             return await self._wait_for_task(outcome, deadline) if isinstance(outcome, ServerTask) else outcome

@@ -10,11 +10,10 @@ from contextlib import contextmanager
 
 import anyio
 
+from .answer_rules import MAX_EXTENSIONS
 from .timing import PausableDeadlines
 
 _REPORT_INTERVAL_S = 0.25
-_MAX_EXTENSIONS = 20
-"""Factor by which a call that keeps reporting progress may exceed its limit."""
 
 OnProgress = Callable[[float, "float | None", str], None]
 """Called with progress, total if known, and message."""
@@ -34,7 +33,7 @@ class CallDeadline:
     def __init__(self, limit_s: float, deadlines: PausableDeadlines | None = None) -> None:
         self.limit_s = limit_s
         self._pausable = deadlines or PausableDeadlines()
-        self.max_s = _MAX_EXTENSIONS * limit_s
+        self.max_s = MAX_EXTENSIONS * limit_s
         self._end = anyio.current_time() + self.max_s
         self._deadline = anyio.current_time() + limit_s
         self._scope: anyio.CancelScope | None = None

@@ -101,6 +101,7 @@ SERVER_VALUES: dict[str, tuple[dict[str, Any], Any]] = {
     "oauth": (URL_ENTRY, {"client_id": "x"}),
     "transport": (URL_ENTRY, "sse"),
     "timeout_s": (ENTRY, 9.0),
+    "tool_timeouts": (ENTRY, {"a": 9.0}),
     "connect_s": (ENTRY, 9.0),
     "ping_s": (ENTRY, 9.0),
     "idle_s": (ENTRY, 9.0),

@@ -54,7 +54,6 @@ PROCESSES: dict[str, Outcome] = {
     "hang-on-init": (TimeLimitError, "within 0.5 s"),
     "list-hang": (TimeLimitError, "within 0.5 s"),
     "message-flood": (TimeLimitError, "within 0.5 s"),
-    "progress-forever": (TimeLimitError, "within 0.5 s"),
     "sigstop-self": (TimeLimitError, "within 0.5 s"),
     "init-bad-version": (ProtocolError, "'1999-12-31'"),
     "deep-json": (ProtocolError, "too deep"),

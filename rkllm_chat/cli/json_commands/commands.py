@@ -354,5 +354,5 @@ def prepare_server(found: FoundServers, name: str, options: Options, invocation:
     server = check_start(TrustStore(find_state_folder()), server)
     invocation.select_server(server, written)
     if options.timeout is not None:
-        server = replace(server, timeout_s=options.timeout, connect_s=options.timeout)
+        server = replace(server, timeout_s=options.timeout, tool_timeouts={}, connect_s=options.timeout)
     return server

@@ -34,7 +34,11 @@ OPTIONS: dict[str, tuple[str, bool, str]] = {
     "no-check": ("", True, "send the arguments without validating them"),
     "verbose": ("", True, "print the server's standard error at the end"),
     "max-result": ("MB", False, "largest reply that is read, in MB (default: 64)"),
-    "timeout": ("SECONDS", False, "limit for the start, and for each reply"),
+    "timeout": (
+        "SECONDS",
+        False,
+        "limit for the start, and for each reply; progress extends it, to 20 times at most",
+    ),
     "keep-alive": ("SECONDS", False, "keep the server running this long for later calls with this option; 0 stops it"),
     "config": ("FILE", False, "read only this configuration file"),
     "version": ("", False, "show the version"),

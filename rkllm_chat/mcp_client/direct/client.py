@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...config.servers import ServerConfig
 from ...core.errors import ProtocolError, TimeLimitError
+from ..answer_rules import MAX_EXTENSIONS
 from ..roots import find_roots
 from .jsonrpc_dialog import STATELESS_VERSION, JsonRpcDialog, UnsupportedByDirectClient
 
@@ -126,7 +127,7 @@ class DirectClient:
             method: Such as "tools/call".
             params: Its parameters.
             phase: Key of `phase_seconds`, and "phase" of an error: "list", "call" ...
-            limit_s: The deadline.
+            limit_s: The deadline, which progress of a call extends.
         """
         self.open()
         try:
@@ -161,6 +162,25 @@ class DirectClient:
         if self._is_open and (cancellation := self._dialog.make_cancellation()):
             self._channel.send(cancellation)  # the server may keep running
         self._channel.close(is_patient)
+
+
+class ProgressDeadline:
+    """The deadline of a request: `limit_s` from its last sign of progress, at most 20 times that in all.
+
+    The same rule as that of `progress.CallDeadline`, without an event loop.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s, self._progress_count = limit_s, 0
+        now = time.monotonic()
+        self._end, self._last_end = now + limit_s, now + MAX_EXTENSIONS * limit_s
+
+    def find_end(self, progress_count: int) -> float:
+        """Return the deadline on the monotonic clock, given the number of progress notifications so far."""
+        if progress_count != self._progress_count:
+            self._progress_count = progress_count
+            self._end = min(self._last_end, time.monotonic() + self._limit_s)
+        return self._end
 
 
 def make_timeout_error(

@@ -35,7 +35,7 @@ from ..transports.addresses import (
     split_url,
 )
 from ..transports.framing import MAX_RESULT_BYTES, MB, parse_values
-from .client import SessionLostError, make_timeout_error
+from .client import ProgressDeadline, SessionLostError, make_timeout_error
 from .jsonrpc_dialog import STATELESS_VERSION, UnsupportedByDirectClient
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class HttpChannel:
         self._unsent.append(message)
 
     def exchange(self, dialog: JsonRpcDialog, phase: str, limit_s: float) -> None:
-        """Send the queued messages until `dialog` has its answer.
+        """Send the queued messages until `dialog` has its answer; progress extends the limit.
 
         Raises:
             TimeLimitError: The deadline expired.
@@ -111,11 +111,12 @@ class HttpChannel:
             ProtocolError: The response is unusable.
             Elsewhere: The server needs what only the SDK client supports.
         """
-        self._end = time.monotonic() + limit_s
+        deadline = ProgressDeadline(limit_s)
+        self._end = deadline.find_end(0)
         self._version = dialog.version
         try:
             while self._unsent:
-                self._post(self._unsent.pop(0), dialog, phase)
+                self._post(self._unsent.pop(0), dialog, phase, deadline)
             dialog.response = dialog.response or dialog.doubtful_response
             if dialog.response is None:
                 raise ConnectError(
@@ -139,7 +140,7 @@ class HttpChannel:
     def _details(self, phase: str) -> dict[str, Any]:
         return {"server": self._server.name, "url": self._redacted_url, "phase": phase}
 
-    def _post(self, message: dict[str, Any], dialog: JsonRpcDialog, phase: str) -> None:
+    def _post(self, message: dict[str, Any], dialog: JsonRpcDialog, phase: str, deadline: ProgressDeadline) -> None:
         """Send one message and read the response, up to the answer."""
         response = self._request("POST", json.dumps(message, ensure_ascii=False).encode(), self._headers(message))
         self._session = response.headers.get("mcp-session-id", "") or self._session
@@ -148,7 +149,7 @@ class HttpChannel:
         elif "id" not in message or "method" not in message:
             self._discard(response)
         elif response.headers.get_content_type() == "text/event-stream":
-            self._read_stream(response, dialog)
+            self._read_stream(response, dialog, deadline)
         else:
             for value in self._values(self._read(response)):
                 dialog.receive(value)
@@ -258,7 +259,7 @@ class HttpChannel:
         else:
             self._read(response)
 
-    def _read_stream(self, response: HTTPResponse, dialog: JsonRpcDialog) -> None:
+    def _read_stream(self, response: HTTPResponse, dialog: JsonRpcDialog, deadline: ProgressDeadline) -> None:
         """Read the events of a stream up to the answer; requests of the server are answered first."""
         for data in self._events(response):
             for value in self._values(data):
@@ -266,7 +267,15 @@ class HttpChannel:
                     self._unsent.insert(0, reply)
             if dialog.response is not None:
                 break
+            self._extend(deadline.find_end(dialog.progress_count))
         self.close_connection()
+
+    def _extend(self, end: float) -> None:
+        """Use another deadline, also for the connection that is being read."""
+        self._end = end
+        if self._connection and self._connection.sock:
+            timed: Any = self._connection.sock
+            timed.end = end
 
     def _events(self, response: HTTPResponse) -> Iterator[bytes]:
         """Yield the data of the messages in a stream of events."""

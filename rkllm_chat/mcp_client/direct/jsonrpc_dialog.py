@@ -52,6 +52,7 @@ class JsonRpcDialog:
         response: The response to the last request, once received.
         doubtful_response: A response with a wrong or missing id. The channel uses it as the answer if no better one
             arrives soon.
+        progress_count: Number of progress notifications of the last request.
     """
 
     def __init__(self, server: str, roots: Sequence[str] = ()) -> None:
@@ -59,6 +60,7 @@ class JsonRpcDialog:
         self.version = ""
         self.response: dict[str, Any] | None = None
         self.doubtful_response: dict[str, Any] | None = None
+        self.progress_count = 0
         self._first = self._last_id = _FIRST_ID
         self._is_waiting = False
 
@@ -76,13 +78,20 @@ class JsonRpcDialog:
         return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
     def make_request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the message of a new request; in the stateless form it carries the client's details."""
+        """Return the message of a new request; in the stateless form it carries the client's details.
+
+        A call asks for progress, with the number of the request as token.
+        """
         self.response = self.doubtful_response = None
+        self.progress_count = 0
         self._last_id += 1
         self._is_waiting = True
+        meta: dict[str, Any] = {"progressToken": self._last_id} if method == "tools/call" else {}
         if self.version == STATELESS_VERSION:
-            meta = {"protocolVersion": STATELESS_VERSION, "clientInfo": _CLIENT_INFO, "clientCapabilities": {}}
-            params = {**params, "_meta": {f"{_META_PREFIX}{key}": value for key, value in meta.items()}}
+            client = {"protocolVersion": STATELESS_VERSION, "clientInfo": _CLIENT_INFO, "clientCapabilities": {}}
+            meta.update({f"{_META_PREFIX}{key}": value for key, value in client.items()})
+        if meta:
+            params = {**params, "_meta": meta}
         return {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
 
     def make_initialize(self) -> dict[str, Any]:
@@ -113,7 +122,10 @@ class JsonRpcDialog:
         if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
             return None
         if "method" in value:
-            return self._reply(value) if "id" in value else None
+            if "id" in value:
+                return self._reply(value)
+            self._count_progress(value)
+            return None
         response_id = value.get("id")
         if is_same_id(response_id, self._last_id):
             self.response = value
@@ -126,6 +138,12 @@ class JsonRpcDialog:
         elif self.version and response_id not in range(self._first, self._last_id):
             self.doubtful_response = {"error": {"message": explain_wrong_id(response_id, self._last_id)}}
         return None
+
+    def _count_progress(self, notification: dict[str, Any]) -> None:
+        """Count a notification if it reports progress of the last request."""
+        params = notification.get("params")
+        if notification["method"] == "notifications/progress" and isinstance(params, dict):
+            self.progress_count += is_same_id(params.get("progressToken"), self._last_id)
 
     def _reply(self, value: dict[str, Any]) -> dict[str, Any]:
         reply: dict[str, Any] = {"jsonrpc": "2.0", "id": value["id"]}

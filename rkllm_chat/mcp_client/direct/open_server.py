@@ -199,9 +199,10 @@ class ServerSession:
         Args:
             name: The tool's name.
             arguments: Its arguments.
-            limit_s: The deadline; by default the server's `timeout_s`.
+            limit_s: The deadline; by default that of the tool or of the server. Progress extends it.
         """
         self.check_quarantine(name)
+        limit_s = limit_s or self.server.get_timeout_s(name)
         result = self._request("tools/call", {"name": name, "arguments": arguments}, "call", limit_s)
         self._check_output(name, result)
         return result

@@ -27,6 +27,7 @@ from ...config.servers import ServerConfig
 from ...core.errors import ChatError, ProtocolError
 from ..auth.login import Login
 from ..connection import Connection
+from ..progress import CallDeadline
 from ..recording_transport import RecordingTransport
 from ..transports.framing import MAX_RESULT_BYTES
 
@@ -133,7 +134,16 @@ class SdkSession:
         self.open()
 
         async def send(client: Client) -> _AnyResult:
-            return await client.session.send_request(AnyRequest(method=method, params=params), _AnyResult, limit_s)
+            deadline = CallDeadline(limit_s, self._connection.login.deadlines)
+
+            async def extend(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
+                deadline.extend()
+
+            request, on_progress = AnyRequest(method=method, params=params), extend if phase == "call" else None
+            with deadline.enforce():
+                return await client.session.send_request(
+                    request, _AnyResult, deadline.max_s, progress_callback=on_progress
+                )
 
         self._run(self._connection.request(send, limit_s, repeat=False), phase)
         result: dict[str, Any] = self._connection.results[method]

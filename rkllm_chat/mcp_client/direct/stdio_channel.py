@@ -27,7 +27,7 @@ from ..transports.framing import (
     looks_like_response,
     parse_values,
 )
-from .client import make_timeout_error
+from .client import ProgressDeadline, make_timeout_error
 
 if TYPE_CHECKING:
     from .jsonrpc_dialog import JsonRpcDialog
@@ -78,7 +78,7 @@ class StdioChannel:
         self._write()
 
     def exchange(self, dialog: JsonRpcDialog, phase: str, limit_s: float) -> None:
-        """Wait until `dialog` has its answer, and answer requests of the server meanwhile.
+        """Wait until `dialog` has its answer, and answer requests of the server meanwhile; progress extends the limit.
 
         Raises:
             TimeLimitError: The deadline expired.
@@ -86,9 +86,10 @@ class StdioChannel:
             ProtocolError: The response is unusable.
         """
         self._unusable = None
-        end = time.monotonic() + limit_s
+        deadline = ProgressDeadline(limit_s)
         doubt_end: float | None = None
         while not self._receive_values(dialog):
+            end = deadline.find_end(dialog.progress_count)
             has_doubt = dialog.doubtful_response or self._unusable
             doubt_end = doubt_end if has_doubt and doubt_end else time.monotonic() + _DOUBT_S
             left = (min(end, doubt_end) if has_doubt or self._partial else end) - time.monotonic()

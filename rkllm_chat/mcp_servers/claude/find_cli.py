@@ -25,7 +25,10 @@ INSTALL_FOLDERS = (
     "~/.local/bin",
     "~/.claude/local",
 )
-_INSTALL_HINT = "Install it (npm install -g @anthropic-ai/claude-code), or set CLAUDE_PATH to its path."
+_INSTALL_HINT = (
+    "Install it (npm install -g @anthropic-ai/claude-code), or name its path in the entry of this server, which sees "
+    f'few other variables: env = {{ {_VARIABLE} = "/path/to/claude" }}.'
+)
 _WSL_S = 30.0
 USER_NAME = re.compile(r"[A-Za-z0-9._-]+")
 # a login shell, so that nvm's node is on the PATH; the command is passed as arguments and not parsed
