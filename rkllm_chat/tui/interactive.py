@@ -25,6 +25,7 @@ from .external_programs import has_desktop, open_page
 from .input_line import PROMPT
 from .markdown.cells import break_text, wrap_text
 from .screen import Screen
+from .slash_commands import leaves
 from .status_line import format_status
 from .status_source import StatusSource
 from .theme import Theme, paint
@@ -52,6 +53,7 @@ class InteractiveFrontend:
         self._status_source, self._cost_preview = status_source, CostPreview(self.screen.refresh)
         self.screen.layout.status = self._status
         self.screen.keys.unfold = self._unfold
+        self.screen.keys.is_quit = leaves
         self.screen.keys.on_hint = lambda: self.live.print_notice(words("repl.leave_hint"))
 
     async def __aenter__(self) -> Self:

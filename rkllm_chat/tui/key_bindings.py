@@ -32,12 +32,14 @@ class KeyHandler:
         stop: Called by Ctrl+C and Esc; None while nothing runs.
         on_hint: Called for Ctrl+C on an empty line.
         unfold: Shows the newest shortened result in full; called by Ctrl+O.
+        is_quit: Whether a line ends the session, also while something runs.
     """
 
     def __init__(self, line: InputLine, close: Callable[[], None], edit_text: Callable[[str], Awaitable[str]]) -> None:
         self.stop: Callable[[], None] | None = None
         self.on_hint: Callable[[], None] = lambda: None
         self.unfold: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
+        self.is_quit: Callable[[str], bool] = lambda _line: False
         self._line, self._close, self._edit_text = line, close, edit_text
         self._is_hinted = False
         self._has_foreground_program = False
@@ -73,7 +75,7 @@ class KeyHandler:
         self._program_interrupted_at = time.monotonic()
 
     def _enter(self) -> None:
-        r"""Handle Enter: answer the question, continue a line that ends in `\`, or submit the line."""
+        r"""Handle Enter: answer the question, continue a line that ends in `\`, quit, or submit the line."""
         line, buffer = self._line, self._line.buffer
         text = replace_surrogates(buffer.text)
         has_just_answered = time.monotonic() - self._answered_at < _MIN_ANSWER_DELAY_S
@@ -85,6 +87,9 @@ class KeyHandler:
         elif text.endswith("\\") and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor(1)
             buffer.insert_text("\n")
+        elif self.stop and self.is_quit(text):
+            self.stop()
+            self._close()
         elif has_visible_text(text):
             line.submit()
 

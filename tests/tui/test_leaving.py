@@ -103,6 +103,18 @@ def test_the_session_is_saved_and_no_process_is_left(
         assert shelf.list_ids() == []
 
 
+@pytest.mark.parametrize("state", ["generation", "a call"])
+def test_quit_ends_what_runs(state: str, open_chat: OpenChat, folder: Path, shelf: SessionDirectory) -> None:
+    replies, _, saved = STATES[state]
+    screen = open_chat(f"{write_chaos(folder, chaos='hang-call')} --allow act", *replies, "More.")
+    reach(state, screen, folder)
+    screen.type("and then?\r/QUIT\r")
+    assert screen.wait_for_end() == 0
+    records = last_turn(shelf)
+    assert records[:2] == saved and records[-1] == TurnFinished("stopped")
+    assert left_behind(folder, "chaos") == []
+
+
 def test_the_chat_ends_when_its_output_terminal_is_closed(
     script: Callable[..., str], environment: dict[str, str], folder: Path
 ) -> None:
