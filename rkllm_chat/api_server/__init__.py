@@ -21,7 +21,7 @@ NAME = "openai"
 """Name of the server on the command line."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses to listen on that only this machine reaches, so that no token is required."""
-_MAX_WAITING, _MAX_REPLY_S = 64, 600.0
+_MAX_WAITING, _MAX_REPLY_S, _IDLE_S = 64, 600.0, 600.0
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,14 @@ class Limits:
         allowed_hosts: Further host names that requests may use.
         max_waiting: Requests that may wait for the model; further ones are refused with 429.
         max_reply_s: Time limit of a request once it has the model, in seconds.
+        idle_s: Seconds without a request after which the model is unloaded; 0 keeps it.
     """
 
     host: str = LOOPBACK[0]
     allowed_hosts: tuple[str, ...] = ()
     max_waiting: int = _MAX_WAITING
     max_reply_s: float = _MAX_REPLY_S
+    idle_s: float = _IDLE_S
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +71,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=_MAX_REPLY_S,
         help=f"time limit of a reply in seconds (default: {_MAX_REPLY_S:g})",
     )
+    add(
+        "--idle-s",
+        metavar="X",
+        type=float,
+        default=_IDLE_S,
+        help=f"unload the model after so many seconds without a request; 0 keeps it (default: {_IDLE_S:g})",
+    )
 
 
 def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
@@ -82,5 +91,9 @@ def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
         raise UsageError("--max-waiting must be 0 or more.")
     if not options.max_reply_s > 0:
         raise UsageError("--max-reply-s must be more than 0.")
-    allowed = tuple(options.allow_host or ())
-    return read_settings(options), Limits(options.host, allowed, options.max_waiting, options.max_reply_s)
+    if not options.idle_s >= 0:
+        raise UsageError("--idle-s must be 0 or more.")
+    limits = Limits(
+        options.host, tuple(options.allow_host or ()), options.max_waiting, options.max_reply_s, options.idle_s
+    )
+    return read_settings(options), limits

@@ -26,13 +26,14 @@ class ModelHost:
         settings: Settings of the model.
     """
 
-    def __init__(self, settings: Settings, state: Path, max_waiting: int) -> None:
+    def __init__(self, settings: Settings, state: Path, max_waiting: int, idle_s: float = 0.0) -> None:
         """Create a host; nothing is loaded yet.
 
         Args:
             settings: Settings of the model.
             state: Folder of the program's state.
             max_waiting: Requests that may wait while one runs.
+            idle_s: Seconds without a request after which the model is unloaded; 0 keeps it.
         """
         self.settings = settings
         self.name = name_model(settings)
@@ -40,6 +41,14 @@ class ModelHost:
         self._queue = JobQueue(max_waiting)
         self._loading: asyncio.Future[Backend] | None = None
         self._mean_s = _FIRST_ESTIMATE_S
+        self._idle_s = idle_s
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._unloading: asyncio.Task[None] | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in memory."""
+        return self._loading is not None and self._loading.done() and not self._loading.exception()
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[Backend]:
@@ -52,10 +61,12 @@ class ModelHost:
         try:
             async with self._queue.wait_turn(Activity()):
                 started_at = time.monotonic()
+                self._stop_timer()
                 try:
                     yield await self._load()
                 finally:
                     self._mean_s += (time.monotonic() - started_at - self._mean_s) / 4
+                    self._start_timer()
         except BusyError:
             wait_s = min(_MAX_RETRY_S, math.ceil(self._mean_s * self._queue.size))
             message = f"{self._queue.size} requests are before this one. Try again in {wait_s} s."
@@ -68,8 +79,33 @@ class ModelHost:
             self._loading.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark as retrieved
         return await asyncio.shield(self._loading)
 
-    async def aclose(self) -> None:
-        """Close the backend; no request may be running."""
-        if self._loading and self._loading.done() and not self._loading.exception():
+    def _stop_timer(self) -> None:
+        if self._idle_timer:
+            self._idle_timer.cancel()
+        self._idle_timer = None
+
+    def _start_timer(self) -> None:
+        """Unload the model after `idle_s`, unless another request comes first."""
+
+        def unload() -> None:
+            self._unloading = loop.create_task(self._unload())
+
+        if self._idle_s:
+            loop = asyncio.get_running_loop()
+            self._idle_timer = loop.call_later(self._idle_s, unload)
+
+    async def _unload(self) -> None:
+        """Close the backend, unless requests wait for it."""
+        if not self._queue.size:
+            async with self._queue.wait_turn(Activity()):
+                await self._close_backend()
+
+    async def _close_backend(self) -> None:
+        if self._loading and self.is_loaded:
             await self._loading.result().aclose()
         self._loading = None
+
+    async def aclose(self) -> None:
+        """Close the backend; no request may be running."""
+        self._stop_timer()
+        await self._close_backend()

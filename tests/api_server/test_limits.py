@@ -1,0 +1,148 @@
+"""Which requests the API server accepts, and what clients that leave, wait or misbehave cost others."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import openai
+import pytest
+
+from api_server.conftest import Connect
+from mcp_servers.serving import END_S, Served
+
+StartApi = Callable[..., Served]
+TOKEN = "correct-horse-battery-staple"
+SCRIPT = "replies.json"
+WAITING = {"text": "I begin and ", "wait": True}
+HELLO: Any = [{"role": "user", "content": "Hello"}]
+CLIENTS = 50
+
+
+@contextmanager
+def post(
+    served: Served, path: str = "/v1/chat/completions", body: Any = None, **headers: str
+) -> Iterator[http.client.HTTPConnection]:
+    """A request that has been sent; headers are written with _ for -."""
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=END_S)
+    data = json.dumps({"messages": HELLO} if body is None else body)
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    with closing(connection):
+        connection.request("POST", path, data, {"content-type": "application/json", **given})
+        yield connection
+
+
+def status_of(served: Served, **options: Any) -> int:
+    with post(served, **options) as connection:
+        return connection.getresponse().status
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_client_that_leaves_frees_the_model(
+    start_api: StartApi, script: Callable[..., str], is_streamed: bool
+) -> None:
+    served = start_api("--model", script(WAITING, "for the other"), "--max-waiting", "0")
+    with post(served, body={"messages": HELLO, "stream": is_streamed}) as connection:
+        assert status_of(served) == 429
+        assert connection.sock
+        connection.sock.shutdown(socket.SHUT_WR)  # half-closed is gone, too
+        assert 200 in (status_of(served) for _ in range(300))
+    assert served.end()[1] == ""
+
+
+def test_a_full_queue_is_told_and_the_next_in_it_is_answered(
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    served = start_api("--model", script(WAITING, "second", "third"), "--max-waiting", "1")
+    client = connect(served)
+    with post(served, body={"messages": HELLO, "stream": True}) as first:
+        assert b"assistant" in first.getresponse().readline()
+        with post(served) as second:
+            with pytest.raises(openai.RateLimitError) as caught:
+                for _ in range(100):  # until the second one has arrived
+                    client.with_options(timeout=0.5).chat.completions.create(model=SCRIPT, messages=HELLO)
+            assert caught.value.code == "queue_full"
+            assert int(caught.value.response.headers["retry-after"]) >= 1
+            first.close()
+            answered = json.loads(second.getresponse().read())
+    assert answered["choices"][0]["message"]["content"] == "second"
+
+
+def test_a_token_and_known_names_are_required(
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    served = start_api("--model", script("yes"), "--token-env", "KEY", "--allow-host", "board.lan", KEY=TOKEN)
+    with pytest.raises(openai.AuthenticationError) as caught:
+        connect(served).chat.completions.create(model=SCRIPT, messages=HELLO)
+    assert caught.value.type == "authentication_error"
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    assert status_of(served, Host="attacker.example", **bearer) == 421
+    assert status_of(served, Origin="http://attacker.example", **bearer) == 403
+    assert status_of(served, Host="board.lan", Origin="http://board.lan", **bearer) == 200
+
+
+def test_other_machines_need_a_token_that_is_made(start_api: StartApi, script: Callable[..., str]) -> None:
+    served = start_api("--model", script("yes"), "--host", "0.0.0.0")
+    assert status_of(served) == 401
+    assert status_of(served, **served.headers) == 200
+
+
+def test_bodies_are_limited_and_read_strictly(start_api: StartApi, script: Callable[..., str]) -> None:
+    served = start_api("--model", script("yes"))
+    large = {"messages": [{"role": "user", "content": "x" * (4 * 1024 * 1024)}]}
+    assert status_of(served, body=large) == 413
+    deep: Any = "x"
+    for _ in range(900):
+        deep = [deep]
+    with post(served, body={"messages": deep}) as connection:
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["error"]["type"]) == (400, "invalid_request_error")
+    assert status_of(served, path="/v1/nothing") == 404
+    assert status_of(served) == 200
+    assert served.end()[1] == ""
+
+
+def test_the_time_of_a_reply_is_limited(start_api: StartApi, connect: Connect, script: Callable[..., str]) -> None:
+    served = start_api("--model", script(WAITING, WAITING, "fast"), "--max-reply-s", "0.2")
+    client = connect(served)
+    with pytest.raises(openai.InternalServerError) as caught:
+        client.chat.completions.create(model=SCRIPT, messages=HELLO)
+    assert (caught.value.status_code, caught.value.code) == (504, "timeout")
+    with pytest.raises(openai.APIError, match=r"0\.2 s"):
+        list(client.chat.completions.create(model=SCRIPT, messages=HELLO, stream=True))
+    assert client.chat.completions.create(model=SCRIPT, messages=HELLO).choices[0].message.content == "fast"
+
+
+@pytest.mark.slow
+def test_a_client_that_does_not_read_keeps_the_model_from_nobody(
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    served = start_api("--model", script("0123 " * 60_000, "for the other"))
+    body = {"messages": HELLO, "stream": True, "max_tokens": 1_000_000}
+    with post(served, body=body):  # its reply is longer than what the sockets hold
+        reply = connect(served).chat.completions.create(model=SCRIPT, messages=HELLO)
+    assert reply.choices[0].message.content == "for the other"
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_fifty_clients_at_once_are_all_answered(start_api: StartApi) -> None:
+    served = start_api()
+
+    async def ask(client: openai.AsyncOpenAI, number: int) -> str:
+        message: Any = {"role": "user", "content": f"What is {number} + 1?"}
+        reply = await client.chat.completions.create(
+            model="tiny-tools", messages=[message], temperature=0, max_tokens=4
+        )
+        return reply.choices[0].finish_reason
+
+    async def go() -> list[str]:
+        async with openai.AsyncOpenAI(base_url=served.url, api_key="none", max_retries=0, timeout=50) as client:
+            return list(await asyncio.gather(*(ask(client, number) for number in range(CLIENTS))))
+
+    assert asyncio.run(go()) == ["length"] * CLIENTS
