@@ -190,7 +190,11 @@ class App:
         self.configured = settings = self.source.read()
         add_settings_secrets(self.secrets, settings, os.environ)
         self.settings = replace(
-            self.settings, ignored=settings.ignored, generation=settings.generation, policy=settings.policy
+            self.settings,
+            ignored=settings.ignored,
+            skipped=settings.skipped,
+            generation=settings.generation,
+            policy=settings.policy,
         )
         return await self.apply_servers(settings.servers)
 

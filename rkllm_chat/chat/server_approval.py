@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..config.project_trust import TrustStore, hash_value, is_enabled, needs_acceptance, refusal_error
-from ..config.settings import ServerConfig
+from ..config.settings import ServerConfig, Settings
 from ..core.errors import ChatError, ConfigError
 from ..core.i18n import Words
 from ..core.sanitize import escape_visibly, sanitize_line
@@ -36,6 +36,15 @@ _SCREEN_ROWS, _SCREEN_COLUMNS = 20, 80
 """A description that needs more rows is followed by a summary that needs fewer."""
 _WHOLE_CHARS, _END_CHARS = 120, 40
 _MAX_WARNINGS = 6
+
+
+def list_config_notices(settings: Settings, words: Words) -> Iterator[str]:
+    """Yield the notices about settings of a project that are refused, and about entries that cannot be used."""
+    for path, name in settings.ignored:
+        yield words("trust.ignored", file=path, name=name)
+    for entry in settings.skipped:
+        reason = f"{entry.reason} {entry.hint}".strip()
+        yield words("servers.skipped", place=entry.location, server=entry.original_name, reason=reason)
 
 
 class ServerApproval:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..core.command_line import Parser
-from ..core.errors import ChatError, ServerNotFoundError, UsageError
+from ..core.errors import ChatError, UsageError
 from ..core.redact import Redactor
 from ..core.sanitize import sanitize_for_terminal
 from ..core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams
@@ -353,16 +353,13 @@ def _choose_session(options: argparse.Namespace) -> str:
 def _choose_servers(settings: Settings, options: argparse.Namespace) -> Settings:
     """Apply `--server` and `--no-servers`. Raises ServerNotFoundError."""
     if options.no_servers:
-        return replace(settings, servers=())
+        return replace(settings, servers=(), skipped=())
     if not options.server:
         return settings
-    names = [server.name for server in settings.servers]
-    for name in options.server:
-        if name not in names:
-            raise ServerNotFoundError(
-                f'There is no server "{name}".', f"Configured servers: {', '.join(names)}.", available=names
-            )
-    return replace(settings, servers=tuple(s for s in settings.servers if s.name in options.server))
+    from ..config.servers import find_server
+
+    chosen = {find_server(name, settings.servers, settings.skipped).name for name in options.server}
+    return replace(settings, servers=tuple(s for s in settings.servers if s.name in chosen))
 
 
 def _choose_theme(options: argparse.Namespace) -> Theme:

@@ -19,6 +19,7 @@ from typing import Any
 from ..chat.app import App, open_app
 from ..chat.attachments import find_mentions, find_missing_files, read_attachment, send_attached, unescape_mentions
 from ..chat.json_answer import correct_answer, request_json
+from ..chat.server_approval import list_config_notices
 from ..config.settings import Settings
 from ..core.errors import AuthError, ChatError, TimeLimitError
 from ..core.events import (
@@ -207,8 +208,7 @@ async def _stream_events(
 
 def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
     """Yield the notices about the startup and the prompt."""
-    for path, name in app.settings.ignored:
-        yield app.words("trust.ignored", file=path, name=name)
+    yield from list_config_notices(app.settings, app.words)
     for server in dict.fromkeys(tool.server for tool in app.chat.find_quarantined()):
         yield app.words("servers.held", server=server)
     if prompt.is_replaced:

@@ -13,11 +13,11 @@ from ..chat.server_approval import describe_server
 from ..config.files import TRUST_VARIABLE
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, needs_acceptance
-from ..config.settings import ServerConfig
+from ..config.servers import ServerConfig, find_server
 from ..config.tool_pins import ToolPins, diff_accepted_text, extract_pinned_fields
 from ..core import i18n
 from ..core.command_line import Parser
-from ..core.errors import ConfigError, ServerNotFoundError, UsageError
+from ..core.errors import ConfigError, UsageError
 from ..core.sanitize import escape_visibly, sanitize_for_terminal
 from ..mcp_client.acceptance import accept, check_start, is_accepted, review_start
 from ..mcp_client.direct.open_server import open_server
@@ -29,13 +29,10 @@ _DESCRIPTION = "Review how servers are started and how their tools have changed,
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 1 if the user declined a server or its tools. Raises ChatError."""
     options = make_parser().parse(arguments)
-    servers = {server.name: server for server in load_settings(options.config).servers}
-    for name in options.names:
-        if name not in servers:
-            hint = f"Configured servers: {', '.join(servers)}."
-            raise ServerNotFoundError(f'There is no server "{name}".', hint, available=list(servers))
+    settings = load_settings(options.config)
+    servers = [find_server(name, settings.servers, settings.skipped) for name in options.names]
     trust_store = TrustStore(str(state_folder()))
-    return max(_review_server(servers[name], trust_store) for name in options.names)
+    return max(_review_server(server, trust_store) for server in servers)
 
 
 def make_parser() -> Parser:

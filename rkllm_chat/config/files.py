@@ -7,13 +7,17 @@ files completely for the chat.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ..core.errors import ConfigError, ServerNotFoundError
 from .servers import (
     BOARD_SERVER,
     ServerConfig,
+    SkippedServer,
+    find_server,
+    locate_skipped,
     merge_servers,
+    names_hidden_by,
     read_json_servers,
     read_toml_servers,
     read_toml_tables,
@@ -37,19 +41,27 @@ class FoundServers:
     Attributes:
         searched: Paths that were looked for.
         servers: The servers by name.
+        skipped: Entries that cannot be used.
     """
 
-    def __init__(self, searched: list[str], servers: Mapping[str, ServerConfig]) -> None:
-        self.searched, self.servers = searched, servers
+    def __init__(
+        self, searched: list[str], servers: Mapping[str, ServerConfig], skipped: Iterable[SkippedServer] = ()
+    ) -> None:
+        self.searched, self.servers, self.skipped = searched, servers, tuple(skipped)
 
     def get(self, name: str) -> ServerConfig:
-        """Return a server.
+        """Return a server by its name, or by the name that its file has.
 
         Raises:
+            ConfigError: The entry of the server cannot be used.
             ServerNotFoundError: No file defines the server; the error lists similar names.
         """
         if name in self.servers:
             return self.servers[name]
+        try:
+            return find_server(name, self.servers.values(), self.skipped)
+        except ServerNotFoundError:
+            pass
         from difflib import get_close_matches
 
         names = list(self.servers)
@@ -71,23 +83,39 @@ def find_servers(named: str = "", environment: Mapping[str, str] = os.environ) -
         ConfigError: A file is unreadable or invalid.
     """
     servers: dict[str, ServerConfig] = {}
+    skipped: list[SkippedServer] = []
     for path, origin in find_config_files(named, environment):
-        servers = merge_servers([restrict_trust(server)[0] for server in read_servers(path, origin)], servers)
+        unusable: list[SkippedServer] = []
+        read = read_servers(path, origin, unusable)
+        hidden = names_hidden_by(unusable)
+        kept = {name: server for name, server in servers.items() if name not in hidden}
+        servers = merge_servers([restrict_trust(server)[0] for server in read], kept)
+        skipped += unusable
     single_file = find_single_file(named, environment)
     searched = [single_file] if single_file else list_config_paths(environment)
-    return FoundServers(searched, servers or {BOARD_SERVER.name: BOARD_SERVER})
+    return FoundServers(searched, servers or ({} if skipped else {BOARD_SERVER.name: BOARD_SERVER}), skipped)
 
 
-def read_servers(path: str, origin: Origin) -> list[ServerConfig]:
+def read_servers(path: str, origin: Origin, skipped: list[SkippedServer] | None = None) -> list[ServerConfig]:
     """Read the servers of one file.
+
+    Args:
+        path: The file.
+        origin: Whose file it is.
+        skipped: Receives the entries that cannot be used; without it, the first of them is an error.
 
     Raises:
         ConfigError: The file is unreadable or invalid.
     """
     text = read_text(path)
+    unusable: list[SkippedServer] | None = None if skipped is None else []
     if path.endswith(".json"):
-        return read_json_servers(text, path, origin)
-    return read_toml_servers(read_toml_tables(text, path), path, origin)
+        servers = read_json_servers(text, path, origin, unusable)
+    else:
+        servers = read_toml_servers(read_toml_tables(text, path), path, origin, unusable)
+    if skipped is not None and unusable:
+        skipped += locate_skipped(unusable, text)
+    return servers
 
 
 def find_config_files(named: str = "", environment: Mapping[str, str] = os.environ) -> list[tuple[str, Origin]]:
@@ -174,7 +202,7 @@ def find_exposed_secrets(path: str) -> list[str]:
         return []
     from .secrets import find_literal_secrets
 
-    return find_literal_secrets(read_servers(path, Origin.USER))
+    return find_literal_secrets(read_servers(path, Origin.USER, []))
 
 
 def find_state_folder(environment: Mapping[str, str] = os.environ) -> str:

@@ -22,7 +22,8 @@ from .trust_rules import Decision, Origin, decide
 def load_settings(named: str = "", environment: Mapping[str, str] = os.environ) -> Settings:
     """Load and merge all configuration files, or only the one given by an option or RKLLM_CHAT_CONFIG.
 
-    If no file defines a server, the board server that ships is used.
+    If no file defines a server, the board server that ships is used. Entries of servers that cannot be used are
+    `skipped`.
 
     Raises:
         ConfigError: A file is missing, unreadable or invalid.
@@ -31,7 +32,7 @@ def load_settings(named: str = "", environment: Mapping[str, str] = os.environ) 
     for path, origin in files.find_config_files(named, environment):
         override = read_settings(Path(path), environment, origin)
         settings = merge_settings(override=_restrict(override, settings, path), base=settings)
-    return settings if settings.servers else replace(settings, servers=(BOARD_SERVER,))
+    return settings if settings.servers or settings.skipped else replace(settings, servers=(BOARD_SERVER,))
 
 
 def _restrict(override: Settings, base: Settings, path: str) -> Settings:
@@ -73,13 +74,13 @@ def read_modification_times(named: str = "", environment: Mapping[str, str] = os
 
 
 def read_settings(path: Path, environment: Mapping[str, str], origin: Origin = Origin.USER) -> Settings:
-    """Read one configuration file, as TOML or JSON by its suffix.
+    """Read one configuration file, as TOML or JSON by its suffix. Entries that cannot be used are `skipped`.
 
     Raises:
         ConfigError: The file is missing, unreadable or invalid.
     """
     read = read_json if path.suffix == ".json" else read_toml
-    return read(files.read_text(str(path)), str(path), environment, origin)
+    return read(files.read_text(str(path)), str(path), environment, origin, skips=True)
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:

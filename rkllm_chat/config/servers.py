@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, ServerNotFoundError
 from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
 from .oauth import OAuth, find_oauth_error, translate_keys
 from .trust_rules import Decision, Origin, decide, inherits
 from .value_checks import (
     MAX_DEPTH,
     LogLevel,
+    RepeatedKeys,
+    build_object,
     build_unique_object,
     check_choices,
     check_dotted_keys,
@@ -34,6 +37,7 @@ from .value_checks import (
 Trust = Literal["off", "ask", "trusted"]
 SandboxMode = Literal["auto", "on", "off"]
 MAX_SERVERS = 64
+_MAX_NAME_LENGTH = 32
 _RUNNER_CONNECT_S = 120.0
 """Default timeout of the start for a package runner, which may download the server first."""
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
@@ -83,6 +87,7 @@ class ServerConfig:
             before (`expand_server`).
         replaces: The file of the user's own server of the same name that a project's server replaces.
         place: Place of the entry in its file, such as "servers[0]".
+        original_name: The name as the file has it, if no server can have that name and `name` was made of it.
     """
 
     name: str
@@ -114,13 +119,49 @@ class ServerConfig:
     origin: Origin = Origin.USER
     replaces: str = ""
     place: str = field(default="", compare=False)
+    original_name: str = ""
 
     def get_timeout_s(self, tool: str) -> float:
         """Return the timeout of a call of this tool."""
         return self.tool_timeouts.get(tool, self.timeout_s)
 
 
-_NOT_WRITTEN = ("source", "origin", "replaces", "place")
+@dataclass(frozen=True)
+class SkippedServer:
+    """An entry of a file that cannot be used; the other entries are.
+
+    Attributes:
+        name: The name that the server would have.
+        original_name: The name as the file has it.
+        source: The file.
+        line: Line of the entry in it, from 1; 0 if unknown.
+        reason: Why it is skipped.
+        hint: What the user can try; may be empty.
+        origin: Whose file it is.
+        place: Place of the entry in the file.
+    """
+
+    name: str
+    original_name: str
+    source: str
+    line: int
+    reason: str
+    hint: str
+    origin: Origin = Origin.USER
+    place: str = ""
+
+    @property
+    def location(self) -> str:
+        """The file and the line."""
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+    def make_error(self) -> ConfigError:
+        """Build the error of a command that needs the server; its text also serves as a notice."""
+        text = f'{self.location}: server "{self.original_name}" is skipped: {self.reason}'
+        return ConfigError(text, self.hint, path=self.source, line=self.line or None, server=self.name)
+
+
+_NOT_WRITTEN = ("source", "origin", "replaces", "place", "original_name")
 SERVER_KEYS = tuple(entry.name for entry in fields(ServerConfig) if entry.name not in _NOT_WRITTEN)
 """Keys of an entry."""
 BOARD_SERVER = ServerConfig(
@@ -148,31 +189,136 @@ def read_toml_tables(text: str, source: str) -> dict[str, Any]:
     return tables
 
 
-def read_toml_servers(tables: Mapping[str, Any], source: str, origin: Origin = Origin.USER) -> list[ServerConfig]:
+def read_toml_servers(
+    tables: Mapping[str, Any], source: str, origin: Origin = Origin.USER, skipped: list[SkippedServer] | None = None
+) -> list[ServerConfig]:
     """Decode the [[servers]] among the tables of a TOML file; variables are not expanded.
 
+    Args:
+        tables: Tables of the file.
+        source: Path of the file.
+        origin: Whose file it is.
+        skipped: Receives the entries that cannot be used; without it, the first of them is an error.
+
     Raises:
-        ConfigError: An entry is invalid.
+        ConfigError: An entry is invalid, or the file has no list of them.
     """
     entries = tables.get("servers", [])
     if not isinstance(entries, list):
         raise ConfigError(f"{source}: servers must be written as [[servers]].", path=source)
-    return _check_names([decode_server(table, source, f"servers[{i}]", origin) for i, table in enumerate(entries)])
+    decoder = _EntryDecoder(source, origin, skipped, len(entries))
+    for i, table in enumerate(entries):
+        name = table.get("name") if isinstance(table, dict) else None
+        decoder.decode(name if isinstance(name, str) else "", f"servers[{i}]", table)
+    return decoder.servers
 
 
-def read_json_servers(text: str, source: str, origin: Origin = Origin.USER) -> list[ServerConfig]:
+def read_json_servers(
+    text: str, source: str, origin: Origin = Origin.USER, skipped: list[SkippedServer] | None = None
+) -> list[ServerConfig]:
     """Decode the servers of a JSON file with the root key mcpServers (Claude Desktop, Cursor and others).
 
-    Raises:
-        ConfigError: The text or an entry is invalid.
+    Arguments and errors are those of `read_toml_servers`.
     """
     check_size(text, source)
-    root = parse_document(lambda text: json.loads(text, object_pairs_hook=build_unique_object), "JSON", text, source)
+    build = build_unique_object if skipped is None else build_object
+    root = parse_document(lambda text: json.loads(text, object_pairs_hook=build), "JSON", text, source)
     entries = root.get("mcpServers") if isinstance(root, dict) else None
     if not isinstance(entries, dict):
         raise ConfigError(f'{source}: no "mcpServers" object.', 'Try {"mcpServers": {"name": {"command": "..."}}}.')
-    tables = {name: _from_json_entry(name, table, source) for name, table in entries.items()}
-    return _check_names([decode_server(table, source, f"mcpServers.{name}", origin) for name, table in tables.items()])
+    for table in (root, entries):
+        if isinstance(table, RepeatedKeys):
+            text = f'{source}: the key "{table.repeated}" occurs twice in one object.'
+            raise ConfigError(text, "The file was not used.", path=source)
+    decoder = _EntryDecoder(source, origin, skipped, len(entries))
+    for name, table in entries.items():
+        place = f"mcpServers.{name}"
+        decoder.decode(name, place, table, _from_json_entry)
+    return decoder.servers
+
+
+class _EntryDecoder:
+    """Decodes the entries of one file, each by itself.
+
+    Attributes:
+        servers: The servers that can be used.
+    """
+
+    def __init__(self, source: str, origin: Origin, skipped: list[SkippedServer] | None, count: int) -> None:
+        self.servers: list[ServerConfig] = []
+        self._source, self._origin, self._skipped, self._seen = source, origin, skipped, 0
+        if count > MAX_SERVERS:
+            error = ConfigError(f"{source}: {count} servers, at most {MAX_SERVERS} are read.", path=source)
+            self._skip(f"{count - MAX_SERVERS} more", "", error)
+
+    def decode(
+        self, name: str, place: str, table: Any, translate: Callable[[str, Any, str], dict[str, Any]] | None = None
+    ) -> None:
+        """Decode an entry; `translate` turns one of another program into one of ours."""
+        self._seen += 1
+        if self._seen > MAX_SERVERS:
+            return
+        names = {server.name for server in self.servers}
+        slug = make_slug(name, names) if translate else name
+        try:
+            if repeated := _find_repeated_key(table):
+                raise ConfigError(f'{self._source}: {place}: the key "{repeated}" occurs twice in one object.')
+            table = {**translate(name, table, self._source), "name": slug} if translate else table
+            server = decode_server(table, self._source, place, self._origin)
+            if server.name in names:
+                text = f'{self._source}: two servers have the name "{server.name}".'
+                raise ConfigError(text, path=self._source)
+        except ConfigError as error:
+            self._skip(slug or place, name, error, place)
+        else:
+            self.servers.append(replace(server, original_name=name) if name != server.name else server)
+
+    def _skip(self, name: str, original_name: str, error: ConfigError, place: str = "") -> None:
+        if self._skipped is None:
+            raise error
+        self._skipped.append(skip_server(name, original_name, self._source, error, self._origin, place))
+
+
+def skip_server(
+    name: str, original_name: str, source: str, error: ConfigError, origin: Origin, place: str
+) -> SkippedServer:
+    """Describe an entry that an error makes unusable."""
+    reason = error.message.removeprefix(f"{source}: ")
+    return SkippedServer(name, original_name or name, source, 0, reason, error.hint, origin, place)
+
+
+def locate_skipped(skipped: Iterable[SkippedServer], text: str) -> list[SkippedServer]:
+    """Return skipped entries with their lines in the text of their file."""
+    from .source_text import find_line  # 2 ms, which files without such entries need not spend
+
+    return [replace(entry, line=find_line(text, entry.place)) for entry in skipped]
+
+
+def _find_repeated_key(value: Any, depth: int = 0) -> str:
+    """Return the first key that occurs twice in one object; "" if there is none."""
+    if isinstance(value, RepeatedKeys):
+        return value.repeated
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    nested = (_find_repeated_key(item, depth + 1) for item in items) if depth < MAX_DEPTH else ()
+    return next(filter(None, nested), "")
+
+
+def make_slug(name: str, taken: Iterable[str] = ()) -> str:
+    """Return the name that a server gets for a name of any form: the same one, if a server can have it.
+
+    Args:
+        name: Any text.
+        taken: Names of other servers; the result differs from them.
+    """
+    slug = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]+", "-", name)).strip("-_")
+    if slug and slug == name and len(slug) <= _MAX_NAME_LENGTH:
+        return slug
+    if not slug or len(slug) > _MAX_NAME_LENGTH or slug in taken:
+        import zlib
+
+        mark = f"{zlib.crc32(name.encode(errors='surrogatepass')):08x}"
+        slug = f"{slug[: _MAX_NAME_LENGTH - 9].rstrip('-_') or 'server'}-{mark}"
+    return slug
 
 
 def _from_json_entry(name: str, table: Any, source: str) -> dict[str, Any]:
@@ -188,20 +334,6 @@ def _from_json_entry(name: str, table: Any, source: str) -> dict[str, Any]:
         if isinstance(table.get(key), dict):
             del table[key]
     return {**{key: value for key, value in table.items() if key in SERVER_KEYS}, "name": name}
-
-
-def _check_names(servers: list[ServerConfig]) -> list[ServerConfig]:
-    """Return the servers of one file. Raises ConfigError for too many, or for two with one name."""
-    names = [server.name for server in servers]
-    if len(names) > MAX_SERVERS:
-        raise ConfigError(
-            f"{servers[0].source}: {len(names)} servers, at most {MAX_SERVERS} are read.", path=servers[0].source
-        )
-    for server in servers:
-        if names.count(server.name) > 1:
-            text = f'{server.source}: two servers have the name "{server.name}".'
-            raise ConfigError(text, path=server.source)
-    return servers
 
 
 def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.USER) -> ServerConfig:
@@ -229,8 +361,8 @@ def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.U
         values = {"connect_s": _RUNNER_CONNECT_S, **values}
     server = ServerConfig(**{"name": "", **values}, source=source, place=place, origin=origin)
     name, url = server.name, server.url
-    if len(name) > 32 or not all(part and _NAME_CHARACTERS.issuperset(part) for part in name.split("_")):
-        hint = "Use at most 32 letters, digits, - and single _."
+    if len(name) > _MAX_NAME_LENGTH or not all(part and _NAME_CHARACTERS.issuperset(part) for part in name.split("_")):
+        hint = f"Use at most {_MAX_NAME_LENGTH} letters, digits, - and single _."
         raise ConfigError(f'{source}: {place}.name "{name}" cannot be a server name.', hint, path=source)
     server = _check_server(server)
     if url and (unused := [key for key in ("sandbox", "write", "network") if key in table]):
@@ -311,6 +443,35 @@ def merge_servers(override: Iterable[ServerConfig], base: Mapping[str, ServerCon
             server = replace(server, env=env, headers=headers, replaces=replaced.replaces)
         servers[server.name] = server
     return servers
+
+
+def find_server(name: str, servers: Iterable[ServerConfig], skipped: Iterable[SkippedServer] = ()) -> ServerConfig:
+    """Return a server by its name, or by the name that its file has.
+
+    Raises:
+        ConfigError: The entry of the server cannot be used.
+        ServerNotFoundError: No file defines the server.
+    """
+    found = {server.name: server for server in servers}
+    if name in found:
+        return found[name]
+    for server in found.values():
+        if name and name == server.original_name:
+            return server
+    for entry in skipped:
+        if name and name in (entry.name, entry.original_name):
+            raise entry.make_error()
+    hint = f"Configured servers: {', '.join(found)}." if found else "No server is configured."
+    what = f'There is no server "{name}".' if name else "The name of a server is missing."
+    raise ServerNotFoundError(what, hint, available=list(found))
+
+
+def names_hidden_by(skipped: Iterable[SkippedServer]) -> set[str]:
+    """Return the names of servers that skipped entries would replace: these do not run either, nobody meant them.
+
+    A project's entries hide no server of the user's own.
+    """
+    return {entry.name for entry in skipped if entry.origin is not Origin.PROJECT}
 
 
 def is_board(server: ServerConfig) -> bool:

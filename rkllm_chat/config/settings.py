@@ -10,14 +10,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
+from ..core.errors import ConfigError
 from .policy import Policy
 from .servers import (
     ServerConfig,
+    SkippedServer,
+    locate_skipped,
     merge_servers,
+    names_hidden_by,
     prepare_server,
     read_json_servers,
     read_toml_servers,
     read_toml_tables,
+    skip_server,
 )
 from .trust_rules import Origin
 from .value_checks import decode_table, expand_variables, find_variables
@@ -155,6 +160,7 @@ class Settings:
         origins: Origin by key, for all keys that a file sets explicitly ("policy.approve"): an explicit default also
             wins in `merge_settings`. All others are built in.
         ignored: Pairs (file, key) of settings that a project file may not make.
+        skipped: Entries of servers that cannot be used.
     """
 
     model: str = ""
@@ -183,15 +189,18 @@ class Settings:
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
     origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin], compare=False)
     ignored: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    skipped: tuple[SkippedServer, ...] = field(default=(), compare=False)
 
 
 SETTINGS_TABLES = {"generation": Generation, "rkllm": Rkllm, "openai": Openai, "policy": Policy}
-_NOT_CHAT = (*SETTINGS_TABLES, "servers", "variables", "origins", "ignored", "session")
+_NOT_CHAT = (*SETTINGS_TABLES, "servers", "variables", "origins", "ignored", "skipped", "session")
 CHAT_KEYS = tuple(entry.name for entry in fields(Settings) if entry.name not in _NOT_CHAT)
 """Keys of table `[chat]`."""
 
 
-def read_toml(text: str, source: str, environment: Mapping[str, str], origin: Origin = Origin.USER) -> Settings:
+def read_toml(
+    text: str, source: str, environment: Mapping[str, str], origin: Origin = Origin.USER, skips: bool = False
+) -> Settings:
     """Parse the text of a TOML configuration file.
 
     Args:
@@ -199,6 +208,7 @@ def read_toml(text: str, source: str, environment: Mapping[str, str], origin: Or
         source: Path of the file for error messages.
         environment: Values for `${VAR}` references.
         origin: Whose file it is; in a project's, references are not expanded.
+        skips: Entries of servers that cannot be used become `skipped` of the result; otherwise they are errors.
 
     Raises:
         ConfigError: The text is invalid or a referenced variable is not set.
@@ -213,14 +223,31 @@ def read_toml(text: str, source: str, environment: Mapping[str, str], origin: Or
     settings = Settings(**chat, **parts, origins=dict.fromkeys(written, origin))
     if origin is not Origin.PROJECT:
         settings = replace(settings, variables=find_variables(own, environment))
-    return _add_servers(settings, read_toml_servers(raw, source, origin), environment)
+    skipped: list[SkippedServer] | None = [] if skips else None
+    servers = read_toml_servers(raw, source, origin, skipped)
+    return _add_servers(settings, servers, skipped, text, environment)
 
 
-def _add_servers(settings: Settings, servers: list[ServerConfig], environment: Mapping[str, str]) -> Settings:
+def _add_servers(
+    settings: Settings,
+    servers: list[ServerConfig],
+    skipped: list[SkippedServer] | None,
+    text: str,
+    environment: Mapping[str, str],
+) -> Settings:
     """Return the settings of a file with its servers, and with the variables that these reference."""
     variables = {**settings.variables, **find_variables([asdict(server) for server in servers], environment)}
-    expanded = tuple(prepare_server(server, environment) for server in servers)
-    return replace(settings, servers=expanded, variables=variables)
+    expanded: list[ServerConfig] = []
+    for server in servers:
+        try:
+            expanded.append(prepare_server(server, environment))
+        except ConfigError as error:
+            if skipped is None:
+                raise
+            name = server.original_name or server.name
+            skipped.append(skip_server(server.name, name, server.source, error, server.origin, server.place))
+    located = tuple(locate_skipped(skipped, text)) if skipped else ()
+    return replace(settings, servers=tuple(expanded), variables=variables, skipped=located)
 
 
 def _join_urls(chat: Any) -> Any:
@@ -230,17 +257,23 @@ def _join_urls(chat: Any) -> Any:
     return {**chat, "model": " ".join(models or ())} if urls else chat
 
 
-def read_json(text: str, source: str, environment: Mapping[str, str], origin: Origin = Origin.USER) -> Settings:
+def read_json(
+    text: str, source: str, environment: Mapping[str, str], origin: Origin = Origin.USER, skips: bool = False
+) -> Settings:
     """Parse the servers of a JSON file with the root key mcpServers.
 
     Arguments and errors are those of `read_toml`.
     """
-    return _add_servers(Settings(), read_json_servers(text, source, origin), environment)
+    skipped: list[SkippedServer] | None = [] if skips else None
+    servers = read_json_servers(text, source, origin, skipped)
+    return _add_servers(Settings(), servers, skipped, text, environment)
 
 
 def merge_settings(override: Settings, base: Settings) -> Settings:
     """Merge two settings: values written in `override` win; servers are joined by name; deny patterns accumulate."""
-    servers = merge_servers(override.servers, {server.name: server for server in base.servers})
+    hidden = names_hidden_by(override.skipped)
+    base_servers = {server.name: server for server in base.servers if server.name not in hidden}
+    servers = merge_servers(override.servers, base_servers)
     written = {key.rpartition(".")[::2] for key in override.origins}
 
     def written_in(part: Any, place: str) -> dict[str, Any]:
@@ -258,4 +291,5 @@ def merge_settings(override: Settings, base: Settings) -> Settings:
         variables={**base.variables, **override.variables},
         origins={**base.origins, **override.origins},
         ignored=(*base.ignored, *override.ignored),
+        skipped=(*base.skipped, *override.skipped),
     )

@@ -250,6 +250,22 @@ def build_unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
+class RepeatedKeys(dict[str, Any]):
+    """An object of a file in which keys occur twice; `repeated` names the first of them."""
+
+    repeated = ""
+
+
+def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object; one in which a key occurs twice is a RepeatedKeys."""
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+    marked, seen = RepeatedKeys(value), set[str]()
+    marked.repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    return marked
+
+
 def check_size(text: str | bytes, source: str) -> None:
     """Raise ConfigError for a text larger than the limit."""
     data = text.encode(errors="replace") if isinstance(text, str) else text
@@ -259,15 +275,16 @@ def check_size(text: str | bytes, source: str) -> None:
 
 # An unterminated string extends to the end, so every character is visited once; a multi-line string may end with two
 # quotes before its closing delimiter (TOML 1.0, String).
-_VALUE_OR_COMMENT = r"""
+VALUE_OR_COMMENT = r"""
     "{3} (?:\\.|[^\\])*? (?:"{3,5}|\Z)  |  '{3} .*? (?:'{3,5}|\Z)  |  "(?:\\.|[^"\\\n])*"?  |  '[^'\n]*'?  |  \#[^\n]*
 """
+"""Strings and comments of TOML, as a verbose regular expression."""
 
 
 def check_dotted_keys(text: str, source: str) -> None:
     """Reject TOML keys with too many dots: tomllib takes 13.8 s for a dotted key of 40 kB (measured)."""
     if text.count(".") <= _MAX_DOTS:
         return
-    keys_only = re.sub(_VALUE_OR_COMMENT, "x", text, flags=re.DOTALL | re.VERBOSE)
+    keys_only = re.sub(VALUE_OR_COMMENT, "x", text, flags=re.DOTALL | re.VERBOSE)
     if any(part.count(".") > _MAX_DOTS for part in re.split(r"[=,\[\]{}\n]", keys_only)):
         raise ConfigError(f"{source}: a key has more than {_MAX_DOTS} dots.", path=source)

@@ -17,6 +17,7 @@ All errors are MCPException or derived from it. Nothing is printed.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -52,6 +53,7 @@ MCPTimeoutError = TimeLimitError
 Servers = str | Path | Mapping[str, Any] | Iterable[ServerConfig]
 """A configuration file, its content, a table of servers by name, or server configurations."""
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -286,7 +288,10 @@ class SyncMCPClient:
 def _read_servers(servers: Servers) -> tuple[list[ServerConfig], dict[str, Any]]:
     """Return the configured servers, and the in-process server objects by name."""
     if isinstance(servers, str | Path):
-        return list(read_settings(Path(servers).expanduser(), os.environ).servers), {}
+        settings = read_settings(Path(servers).expanduser(), os.environ)
+        for entry in settings.skipped:
+            _log.warning("%s", entry.make_error())
+        return list(settings.servers), {}
     if not isinstance(servers, Mapping):
         return list(servers), {}
     entries = servers.get("mcpServers", servers)

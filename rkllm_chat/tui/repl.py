@@ -19,7 +19,7 @@ from typing_extensions import Self
 from ..chat.app import App, Frontend, SettingsSource, open_app
 from ..chat.attachments import send_message
 from ..chat.model_loading import make_loading_event
-from ..chat.server_approval import ServerApproval
+from ..chat.server_approval import ServerApproval, list_config_notices
 from ..chat.transcript import iter_last_turns
 from ..config.settings import Settings
 from ..core import i18n as language
@@ -122,8 +122,8 @@ async def run_chat(
             elif isinstance(history, _GuardedFileHistory):
                 history.on_error = lambda reason: face.show(Notice(words("repl.no_history", trouble=reason), "warning"))
             face.show(make_loading_event(settings, state))
-            for path, name in settings.ignored:
-                face.show(Notice(words("trust.ignored", file=path, name=name), "warning"))
+            for notice in list_config_notices(settings, words):
+                face.show(Notice(notice, "warning"))
             server_approval = ServerApproval(state)
             await server_approval.ask_user(settings.servers, face, words)
             app = open_app(settings, state, face, words, server_approval, secrets)

@@ -23,6 +23,9 @@ _KEY_OPTION = "--key-env"
 
 def check_servers(board: Board) -> Iterator[Finding]:
     """Report for each server whether it is accepted, and whether its program and working directory exist."""
+    for entry in board.settings.skipped:
+        value = f"{entry.location}: the entry is skipped: {entry.reason}"
+        yield Finding(f"server {entry.original_name}", "wrong", value, entry.hint)
     trust_store = TrustStore(str(state_folder(board.environment)))
     for configured in board.settings.servers:
         server, name = configured, f"server {configured.name}"

@@ -141,7 +141,7 @@ def make_tool_error(opened: ServerSession, name: str, result: dict[str, Any]) ->
 
 def list_servers(options: Options, invocation: Invocation) -> Any:
     """Return the configured servers; with `--start`, also what the enabled ones say when they start."""
-    found = find_servers(options.config or "")
+    found = _read_servers(options, invocation)
     return [
         {**_describe_server(server), **(_ask_server(found, server.name, options, invocation) if options.start else {})}
         for server in found.servers.values()
@@ -177,6 +177,7 @@ def _describe_server(server: ServerConfig) -> dict[str, Any]:
     transport = server.transport or ("stdio" if server.command else "websocket" if url[:2] == "ws" else "http")
     description = {
         "name": server.name,
+        "original_name": server.original_name or None,
         "transport": transport,
         "command": server.command or None,
         "url": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if url else None,
@@ -296,9 +297,16 @@ def _find_server_and_name(
         raise UsageError(
             f"{options.command}: no {what} is named.", f"Name it with --{what}, or as SERVER.{what.upper()}."
         )
-    found = find_servers(options.config or "")
+    found = _read_servers(options, invocation)
     server, name = split_target(target, found)
     return prepare_server(found, server, options, invocation), name
+
+
+def _read_servers(options: Options, invocation: Invocation) -> FoundServers:
+    """Return the configured servers; skipped entries become notices."""
+    found = find_servers(options.config or "")
+    invocation.notices += [str(entry.make_error()) for entry in found.skipped]
+    return found
 
 
 def split_target(target: str, found: FoundServers) -> tuple[str, str]:
@@ -309,7 +317,8 @@ def split_target(target: str, found: FoundServers) -> tuple[str, str]:
     Raises:
         UsageError: The word has no separator.
     """
-    for server in sorted(found.servers, key=len, reverse=True):
+    names = {*found.servers, *(server.original_name for server in found.servers.values() if server.original_name)}
+    for server in sorted(names, key=len, reverse=True):
         for candidate in SEPARATORS:
             if target.startswith(server + candidate) and target != server + candidate:
                 return server, target[len(server + candidate) :]
@@ -331,7 +340,7 @@ def _find_server(options: Options, invocation: Invocation) -> ServerConfig:
         from .adhoc_server import make_server
 
         return prepare_server(FoundServers([], {"adhoc": make_server(options)}), "adhoc", options, invocation)
-    found = find_servers(options.config or "")
+    found = _read_servers(options, invocation)
     if options.server is None:
         names = list(found.servers)
         hint = f"Pass --server NAME; configured servers: {', '.join(names)}."

@@ -39,6 +39,7 @@ class Invocation:
         selected_server: The selected server, and as its file defines it.
         keep_s: Seconds that the server keeps running for the next command; None to end it.
         limits: The limit of a message, if an option sets it.
+        notices: What the user should know about the configuration.
         wants_meta: Whether the document includes `meta()`.
         is_verbose: Whether the server's standard error is printed at the end.
     """
@@ -50,6 +51,7 @@ class Invocation:
         self.selected_server: tuple[ServerConfig, ServerConfig] | None = None
         self.keep_s: float | None = None
         self.limits: dict[str, int] = {}
+        self.notices: list[str] = []
         self.wants_meta = self.is_verbose = False
 
     @property

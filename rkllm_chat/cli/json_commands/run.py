@@ -70,7 +70,9 @@ def execute_command(arguments: Sequence[str], invocation: Invocation) -> dict[st
 def _add_notices(document: dict[str, Any], invocation: Invocation) -> dict[str, Any]:
     """Add what the user should know about the run; without a notice the document stays as it is."""
     opened = invocation.opened
-    notices = list(filter(None, [opened.sandbox_notice])) if opened else []
+    message = document.get("error", {}).get("message", "\0")  # of a skipped entry, it is the notice itself
+    notices = [notice for notice in invocation.notices if not notice.startswith(message)]
+    notices += [*filter(None, [opened.sandbox_notice] if opened else [])]
     if opened and invocation.command == "list-tools":
         notices += opened.tool_notices
     return {**document, "notices": notices} if notices else document

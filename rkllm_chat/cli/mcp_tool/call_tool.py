@@ -39,7 +39,7 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: T
     Raises:
         ChatError: The command line is invalid, the server cannot be used, or the tool reports an error.
     """
-    found = find_configured(options)
+    found = find_configured(options, invocation)
     server_name, name = split_tool_name(target, found)
     invocation.keep_s = options.keep_alive
     if options.max_result is not None:
@@ -72,13 +72,14 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: T
     return format_result(invocation.secrets.redact_named(result), name, options)
 
 
-def find_configured(options: Options) -> FoundServers:
-    """Return the configured servers.
+def find_configured(options: Options, invocation: ToolInvocation) -> FoundServers:
+    """Return the configured servers; skipped entries are reported on standard error.
 
     Raises:
         ConfigError: No configuration names a server; the built-in `board` server is for the chat only.
     """
     found = find_servers(options.config or "")
+    invocation.error_lines += [str(entry.make_error()) for entry in found.skipped]
     if list(found.servers.values()) == [BOARD_SERVER]:
         message = f"No configuration file names a server. Searched: {', '.join(found.searched)}."
         hint = f"A minimal ./mcp.json: {MINIMAL_CONFIG}"

@@ -48,7 +48,7 @@ def list_all_tools(options: Options, invocation: ToolInvocation) -> str:
     """
     found = None
     try:
-        found = find_configured(options)
+        found = find_configured(options, invocation)
     except ChatError as error:
         if not options.help or options.output in ("json", "yaml"):
             raise

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from ...calls.tool_names import find_tools, shown_names
 from ...chat.app import App
+from ...chat.server_approval import list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
-from ...config.servers import BOARD_SERVER, ServerConfig, decode_server
-from ...core.errors import ServerNotFoundError, UsageError
+from ...config.servers import BOARD_SERVER, ServerConfig, decode_server, find_server
+from ...core.errors import UsageError
 from ...core.events import Notice, Page, Table
 from ...core.i18n import Words
 from ...core.redact import redact_keys
@@ -62,7 +63,7 @@ async def show_servers(app: App, argument: str) -> EventStream:
 async def _list_servers(app: App, _rest: str) -> EventStream:
     """List the servers with their state, and the tools that are hidden."""
     words = app.words
-    if not app.settings.servers:
+    if not app.settings.servers and not app.settings.skipped:
         yield Notice(words("commands.no_servers"))
         return
     connections: Mapping[str, Connection] = app.servers.connections if app.servers else {}
@@ -72,7 +73,10 @@ async def _list_servers(app: App, _rest: str) -> EventStream:
         refusal = None if connection else app.failures.get(server.name)
         state = words(f"state.{connection.state if connection else 'unasked' if refusal else 'off'}")
         description = describe_connection(connection, words) if connection else refusal.message if refusal else ""
-        rows.append((server.name, state, description, server.source))
+        name = f"{server.name} ({server.original_name})" if server.original_name else server.name
+        rows.append((name, state, description, server.source))
+    for entry in app.settings.skipped:
+        rows.append((entry.original_name, words("state.skipped"), entry.reason, entry.location))
     yield Table((), tuple(rows))
     for connection in connections.values():
         for tool, why in connection.hidden.items():
@@ -229,8 +233,8 @@ async def remove_server(app: App, name: str) -> EventStream:
 async def _reload(app: App, _rest: str) -> EventStream:
     """Read the configuration again; only servers that changed are started or stopped."""
     changed = await app.reload()
-    for path, name in app.settings.ignored:
-        yield Notice(app.words("trust.ignored", file=path, name=name))
+    for notice in list_config_notices(app.settings, app.words):
+        yield Notice(notice, "warning")
     yield Notice(app.words("servers.reloaded", names=", ".join(changed) or "-"))
     async for event in _list_servers(app, ""):
         yield event
@@ -271,13 +275,8 @@ def _shorten_home(path: Path) -> str:
 
 
 def _find_server(app: App, name: str) -> ServerConfig:
-    """Return the configured server of a name. Raises ServerNotFoundError."""
-    names = [server.name for server in app.settings.servers]
-    if name not in names:
-        hint = f"Configured servers: {', '.join(names)}." if names else "No server is configured."
-        what = f'There is no server "{name}".' if name else "The name of a server is missing."
-        raise ServerNotFoundError(what, hint, available=names)
-    return app.settings.servers[names.index(name)]
+    """Return the configured server of a name. Raises ServerNotFoundError, or ConfigError for a skipped entry."""
+    return find_server(name, app.settings.servers, app.settings.skipped)
 
 
 _ACTIONS: dict[str, Callable[[App, str], EventStream]] = {

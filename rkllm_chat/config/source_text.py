@@ -1,0 +1,137 @@
+"""Where things stand in the text of a configuration file: comments and members of JSON, tables of TOML.
+
+All functions keep positions: what is blanked is replaced by blanks. Edits and line numbers of errors rely on that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .value_checks import VALUE_OR_COMMENT
+
+_JSON_STRING = r'"(?:\\.|[^"\\])*"?'
+_COMMENT = re.compile(rf"{_JSON_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"{_JSON_STRING}|,(?=\s*[}}\]])", re.DOTALL)
+_BLANK = re.compile(r"[^\n]")
+_SPACE = re.compile(r"\s*")
+_TOML_VALUE = re.compile(VALUE_OR_COMMENT, re.DOTALL | re.VERBOSE)
+_TOML_HEADER = re.compile(r"^[ \t]*(\[\[?)[ \t]*([^\]\n]*?)[ \t]*\]\]?[ \t]*\r?$", re.MULTILINE)
+
+
+class Member(NamedTuple):
+    """A member of a JSON object.
+
+    Attributes:
+        key: Its key.
+        start: Offset of the key's opening quote.
+        value_start: Offset of the value.
+        end: Offset behind the value.
+    """
+
+    key: str
+    start: int
+    value_start: int
+    end: int
+
+
+def blank_comments(text: str) -> str:
+    """Return JSON with comments (JSONC, as editors write it) as plain JSON: comments and trailing commas are blank."""
+    return _TRAILING_COMMA.sub(_blank_unless_text, _COMMENT.sub(_blank_unless_text, text))
+
+
+def _blank_unless_text(match: re.Match[str]) -> str:
+    return match[0] if match[0][0] == '"' else _BLANK.sub(" ", match[0])
+
+
+def find_members(text: str, start: int = 0) -> Iterator[Member]:
+    """Yield the members of the object that begins at or after `start`.
+
+    Args:
+        text: Valid JSON, from `blank_comments`.
+        start: An offset with at most blanks before the object.
+    """
+    decoder = json.JSONDecoder()
+    position = _skip(text, _skip(text, start) + 1)
+    while text[position] == '"':
+        key, end = decoder.raw_decode(text, position)
+        value_start = _skip(text, _skip(text, end) + 1)
+        value_end = decoder.raw_decode(text, value_start)[1]
+        yield Member(key, position, value_start, value_end)
+        position = _skip(text, value_end)
+        if text[position] != ",":
+            return
+        position = _skip(text, position + 1)
+
+
+def find_member(text: str, keys: tuple[str, ...]) -> Member | None:
+    """Return the member that a path of keys leads to; the last one of a repeated key."""
+    start, found = 0, None
+    for key in keys:
+        if text[_skip(text, start)] != "{":
+            return None
+        found = next((member for member in reversed([*find_members(text, start)]) if member.key == key), None)
+        if found is None:
+            return None
+        start = found.value_start
+    return found
+
+
+def _skip(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
+
+
+class Table(NamedTuple):
+    """A table of a TOML file: from its header to the next one.
+
+    Attributes:
+        name: Its name, as written.
+        is_array: Whether it is an entry of an array of tables, `[[name]]`.
+        start: Offset of the header's line.
+        body: Offset behind the header.
+        end: Offset behind the table.
+    """
+
+    name: str
+    is_array: bool
+    start: int
+    body: int
+    end: int
+
+
+def find_tables(text: str) -> list[Table]:
+    """Return the tables of a TOML file with the names of their headers."""
+    masked = mask_values(text)
+    headers = [*_TOML_HEADER.finditer(masked)]
+    ends = [*(header.start() for header in headers[1:]), len(text)]
+    return [
+        Table(text[header.start(2) : header.end(2)], header[1] == "[[", header.start(), header.end(), end)
+        for header, end in zip(headers, ends, strict=True)
+    ]
+
+
+def mask_values(text: str) -> str:
+    """Return TOML with the characters of its strings and comments replaced, at the same offsets."""
+    return _TOML_VALUE.sub(_mask, text)
+
+
+def _mask(match: re.Match[str]) -> str:
+    return _BLANK.sub(" " if match[0][0] == "#" else "x", match[0])
+
+
+def find_line(text: str, place: str) -> int:
+    """Return the line of an entry, such as "servers[0]" or "mcpServers.name"; 0 if it is not found."""
+    if match := re.fullmatch(r"servers\[(\d+)\]", place):
+        tables = [table for table in find_tables(text) if table.is_array and table.name == "servers"]
+        index = int(match[1])
+        return _line_at(text, tables[index].start) if index < len(tables) else 0
+    root, _, name = place.partition(".")
+    member = find_member(blank_comments(text), (root, name))
+    return _line_at(text, member.start) if member else 0
+
+
+def _line_at(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1

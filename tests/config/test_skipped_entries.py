@@ -1,0 +1,174 @@
+"""One entry that cannot be used is skipped alone, and every command names it with file, line and reason."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mcp_client.faults import chaos
+from rkllm_chat.config.loader import load_settings
+from rkllm_chat.core.errors import ConfigError
+from stage import PROGRAM, Screen
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+OpenScreen = Callable[..., Screen]
+REASON = "mcpServers.odd.args must be a list of texts, not 3."
+PLACE = 'mcp.json:4: server "odd" is skipped'
+
+
+@pytest.fixture
+def mixed(folder: Path) -> Path:
+    """A file of the user's own with a good server of an unusual name, and one that cannot be used."""
+    good = chaos(folder, "ok")
+    entry = {"command": good.command, "args": list(good.args), "env": dict(good.env)}
+    lines = ['{"mcpServers": {', f'"My Weather": {json.dumps(entry)},', "", '"odd": {"command": "x", "args": 3}', "}}"]
+    (folder / "mcp.json").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def test_every_command_uses_the_good_server_and_names_the_other(
+    mixed: Path, program: Run, environment: dict[str, str], script: Callable[..., str]
+) -> None:
+    environment["RKLLM_CHAT_CONFIG"] = "mcp.json"
+    note = f"{PLACE}: {REASON}"
+
+    done = program("-p", "hi", "--model", script("Hello."))
+    assert (done.stdout, done.returncode) == ("Hello.\n", 0)
+    assert note in done.stderr
+    listed = json.loads(program("list-servers").stdout)
+    assert [(one["name"], one["original_name"]) for one in listed["result"]] == [("My-Weather", "My Weather")]
+    assert listed["notices"] == [note]
+    for name in ("My-Weather", "My Weather"):
+        called = json.loads(program("call-tool", "--server", name, "--tool", "echo", "--args", '{"text": "x"}').stdout)
+        assert called["ok"] is True and called["notices"][0] == note
+    assert json.loads(program("call-tool", "My Weather.echo", "--args", '{"text": "x"}').stdout)["ok"] is True
+    broken = json.loads(program("call-tool", "odd.echo", code=1).stdout)["error"]
+    assert (broken["type"], broken["message"], broken["details"]["line"]) == ("ConfigError", note, 4)
+
+    command = [*PROGRAM[:-1], "rkllm_chat.cli.mcp_tool", "My-Weather__echo", "--text", "x"]
+    tool = subprocess.run(command, cwd=mixed, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (tool.returncode, tool.stderr.splitlines()[0]) == (0, f"mcp-tool: {note}")
+    checked = program("doctor", code=1).stdout
+    assert "wrong server odd" in checked and f"mcp.json:4: the entry is skipped: {REASON}" in checked
+    assert "server My-Weather" in checked
+
+
+@pytest.mark.usefixtures("mixed")
+def test_the_chat_names_the_skipped_entry_and_the_original_name(
+    open_screen: OpenScreen, script: Callable[..., str]
+) -> None:
+    screen = open_screen("--config", "mcp.json", "--model", script("Hello."))
+    screen.wait_for('mcp.json:4: server "odd" is skipped')
+    screen.wait_for("Servers: My-Weather.")
+    screen.type("/mcp\r")
+    screen.wait_for("My-Weather (My Weather)")
+    screen.wait_for("skipped")
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("My Weather", "My-Weather"),
+        ("io.github.x/y", "io-github-x-y"),
+        ("a__b", "a_b"),
+        ("x" * 33, "x" * 23 + "-6fbfd3ac"),
+        ("天気", "server-654e4006"),
+        ("", "server-00000000"),
+        ("-v", "v"),
+        ("plain_name-1", "plain_name-1"),
+    ],
+)
+def test_a_server_of_any_name_gets_one_that_tools_can_have(name: str, slug: str, tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {name: {"command": "x"}}}), encoding="utf-8")
+    [server] = load_settings(str(path), {}).servers
+    assert (server.name, server.original_name) == (slug, name if slug != name else "")
+
+
+def test_two_names_that_become_one_stay_two_servers(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    entries = {"a.b": {"command": "first"}, "a b": {"command": "second"}}
+    path.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+    found = {server.original_name: server for server in load_settings(str(path), {}).servers}
+    assert {name: server.command for name, server in found.items()} == {"a.b": "first", "a b": "second"}
+    assert found["a.b"].name == "a-b" and found["a b"].name.startswith("a-b-")
+
+
+TOML = """
+[[servers]]
+name = "good"
+command = "x"
+
+[[servers]]  # comments may stand here
+name = "bad name"
+command = "y"
+
+[[servers]]
+name = "good"
+command = "z"
+
+[[servers]]
+name = "unset"
+command = "x"
+env = { A = "${NOT_SET}" }
+"""
+
+
+def test_each_entry_of_a_toml_file_stands_for_itself(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(TOML, encoding="utf-8")
+    settings = load_settings(str(path), {})
+    assert [(server.name, server.command) for server in settings.servers] == [("good", "x")]
+    assert [(entry.original_name, entry.line) for entry in settings.skipped] == [
+        ("bad name", 6),
+        ("good", 10),
+        ("unset", 14),
+    ]
+    assert "uses the variable NOT_SET, which is not set" in settings.skipped[2].reason
+
+
+def test_an_entry_that_cannot_be_used_still_replaces_a_farther_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the nearer entry meant to change is unknown, so the farther one does not run in its place."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    own = tmp_path / ".config/rkllm-chat/config.toml"
+    own.parent.mkdir(parents=True)
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "far"}}}', encoding="utf-8")
+    own.write_text('[[servers]]\nname = "a"\ncommand = "near"\nenabled = "no"\n', encoding="utf-8")
+    settings = load_settings(environment={"HOME": str(tmp_path)})
+    assert (settings.servers, [entry.name for entry in settings.skipped]) == ((), ["a"])
+    own.unlink()
+    Path("mcp.json").write_text('{"mcpServers": {"a": {"command": 1}}}', encoding="utf-8")  # a project's hides nothing
+    settings = load_settings(environment={"HOME": str(tmp_path)})
+    assert [server.command for server in settings.servers] == ["far"]
+    assert [entry.location for entry in settings.skipped] == ["mcp.json:1"]
+
+
+def test_a_repeated_key_spoils_its_entry_alone_but_a_repeated_server_or_root_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"a": {"command": "x"},\n"b": {"command": "x", "command": "y"}}}', encoding="utf-8")
+    settings = load_settings(str(path), {})
+    assert [server.name for server in settings.servers] == ["a"]
+    assert [(entry.name, entry.line) for entry in settings.skipped] == [("b", 2)]
+    assert '"command" occurs twice' in settings.skipped[0].reason
+    for text in (
+        '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}',
+        '{"mcpServers": {}, "mcpServers": {"a": {"command": "y"}}}',
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError, match="occurs twice"):
+            load_settings(str(path), {})
+
+
+def test_entries_beyond_the_limit_are_skipped_together(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {f"s{i}": {"command": "x"} for i in range(70)}}), encoding="utf-8")
+    settings = load_settings(str(path), {})
+    assert len(settings.servers) == 64
+    assert [entry.original_name for entry in settings.skipped] == ["6 more"]
