@@ -90,12 +90,14 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
         UsageError: The first word that is no option is no subcommand.
     """
     options = get_options(parser)
-    is_value = has_unknown = False
+    is_value = may_be_value = has_unknown = False
     for i, word in enumerate(arguments):
-        if is_value:
-            is_value = False
-        elif word.startswith("-") and word != "-":
-            is_value = word in options and options[word].nargs != 0
+        is_option = word.startswith("-") and word != "-"
+        if is_value or (may_be_value and not is_option):
+            is_value = may_be_value = False
+        elif is_option:
+            may_be_value = word in options and options[word].nargs == "?"
+            is_value = word in options and options[word].nargs != 0 and not may_be_value
             has_unknown = has_unknown or word.partition("=")[0] not in options
         elif word == "help":
             return split_command([*arguments[:i], *arguments[i + 1 :], "--help"], parser)

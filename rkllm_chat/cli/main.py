@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = "Chat with an on-device model that calls MCP tools."
 _PLAIN_TERMINALS = ("dumb", "unknown")
+_PICK_SESSION = "pick"
 _OUTPUT_FORMATS = ("text", "json", "stream-json")
 _THEMES = ("auto", "light", "dark", "none")
 
@@ -108,6 +109,8 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
     try:
         prompt, settings = read_prompt(options.prompt), _load_settings(options)
         schema = read_schema(options.json_schema)
+        if prompt is not None and settings.session == _PICK_SESSION:
+            raise UsageError("--resume needs an ID for a single turn.", "rkllm-chat sessions lists them.")
     except ChatError as error:
         from . import print_mode
 
@@ -241,7 +244,8 @@ def make_parser() -> Parser:
     add("--deny", metavar="PATTERN", action="append", help="never run matching tools; repeatable")
     session = parser.add_mutually_exclusive_group()
     session.add_argument("--continue", action="store_true", dest="newest", help="resume the newest session")
-    session.add_argument("--resume", metavar="ID", help="resume this session; a unique prefix of its id is enough")
+    resume = "resume this session; a unique prefix of its id is enough; without ID, pick one"
+    session.add_argument("--resume", metavar="ID", nargs="?", const=_PICK_SESSION, help=resume)
     add("--language", metavar="CODE", help="language of the interface: en, ja or zh (default: auto, by the locale)")
     add("--max-steps", metavar="N", type=parse_positive, help="maximum rounds of tool calls in one turn (default: 8)")
     add("--max-tokens", metavar="N", type=parse_positive, help="maximum tokens of one reply (default: 1024)")
@@ -338,12 +342,14 @@ def _load_settings(options: argparse.Namespace) -> Settings:
 
 
 def _choose_session(options: argparse.Namespace) -> str:
-    """Return the id of the session to resume, "newest", or "" for a new session.
+    """Return the id of the session to resume, "newest", "pick" for a question, or "" for a new session.
 
     The session is looked up here so that an unknown id fails before anything is opened.
     """
     if options.resume is None:
         return "newest" if options.newest else ""
+    if options.resume == _PICK_SESSION:
+        return _PICK_SESSION
     from ..config.loader import state_folder
     from ..storage.session_files import SessionDirectory
 

@@ -155,7 +155,7 @@ class Settings:
         keep_prefix: Store llama.cpp's state after system text and tools in a file for the next start; the NPU backend
             has its own setting.
         llama_library: Path of another libllama.so for llama-cpp-python, or its folder; "" uses the package's own.
-        session: Session to resume: an id or "newest". Set only by the command line.
+        session: Session to resume: an id, "newest", or "pick" to ask. Set only by the command line.
         variables: Environment variables that the files reference, with their values.
         origins: Origin by key, for all keys that a file sets explicitly ("policy.approve"): an explicit default also
             wins in `merge_settings`. All others are built in.

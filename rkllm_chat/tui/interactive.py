@@ -24,6 +24,7 @@ from .event_view import EventView
 from .external_programs import has_desktop, open_page
 from .input_line import PROMPT
 from .markdown.cells import break_text, wrap_text
+from .picker import Picker
 from .screen import Screen
 from .slash_commands import leaves
 from .status_line import format_status
@@ -151,6 +152,10 @@ class InteractiveFrontend:
     async def run_command(self, command: str) -> int:
         """Run a shell command in the foreground and return its exit code."""
         return await self.screen.run_command(command)
+
+    async def pick(self, picker: Picker) -> str | None:
+        """Show a picker and return the key of the chosen row; None if the user leaves it."""
+        return await self.screen.run_picker(picker, self._theme.has_color)
 
     async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
         """Show the call and ask whether it may run."""

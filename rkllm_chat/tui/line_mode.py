@@ -23,6 +23,7 @@ from ..core.sanitize import escape_line_visibly
 from .approval_prompt import CONSENT_KEYS, CONTINUE_KEYS, describe_call, describe_limit, parse_continue_answer
 from .event_lines import EventPrinter
 from .external_programs import has_desktop, open_page, start_program
+from .picker import Picker
 
 PROMPT = "> "
 MAX_READ_BYTES = 1 << 20
@@ -95,6 +96,15 @@ class LineModeFrontend:
         """Run a shell command in the foreground and return its exit code."""
         with _on_interrupt(lambda: None):
             return await (await start_program(command)).wait()
+
+    async def pick(self, picker: Picker) -> str | None:
+        """Show the rows with their numbers and ask for one."""
+        rows = [(str(number), *choice.columns) for number, choice in enumerate(picker.choices, 1)]
+        self.show_message(picker.title)
+        self._printer.show(Table((), tuple(rows)))
+        answer = await self.ask_line(self._words("picker.number") + " ", "") or ""
+        is_valid = answer.isdecimal() and 1 <= int(answer) <= len(rows)
+        return picker.choices[int(answer) - 1].key if is_valid else None
 
     async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
         """Show the call and ask whether it may run."""

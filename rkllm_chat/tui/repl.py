@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -29,10 +30,17 @@ from ..core.i18n import Words
 from ..core.private_files import explain_open_error, make_folder, open_private
 from ..core.redact import Redactor
 from ..core.version import __version__
+from ..storage.session_files import SessionDirectory
+from ..storage.session_index import list_sessions
 from . import slash_commands as commands
 from .completion import LineCompleter
+from .picker import PickerFrontend
+from .session_picker import make_session_picker
 from .status_source import StatusSource
 from .theme import Theme
+
+_PICK_SESSION = "pick"
+_MAX_PICKED_SESSIONS = 200
 
 
 class _GuardedFileHistory(FileHistory):
@@ -54,7 +62,7 @@ class _GuardedFileHistory(FileHistory):
             self.on_error = None
 
 
-class Face(Frontend, Protocol):
+class Face(Frontend, PickerFrontend, Protocol):
     """The terminal front end that the loop needs: line input and event output."""
 
     async def __aenter__(self) -> Self: ...
@@ -117,10 +125,12 @@ async def run_chat(
             face.show(Notice(words("repl.opening", version=__version__)))
             for path, key in exposed:
                 face.show(Notice(words("repl.exposed", path=path, entry=key), "warning"))
-            if trouble:
-                face.show(Notice(words("repl.no_history", trouble=trouble), "warning"))
-            elif isinstance(history, _GuardedFileHistory):
-                history.on_error = lambda reason: face.show(Notice(words("repl.no_history", trouble=reason), "warning"))
+            _report_history(history, trouble, face, words)
+            if settings.session == _PICK_SESSION:
+                picked = await _pick_session(SessionDirectory(state / "sessions"), face, words)
+                if picked is None:
+                    return 0
+                settings = replace(settings, session=picked)
             face.show(make_loading_event(settings, state))
             for notice in list_config_notices(settings, words):
                 face.show(Notice(notice, "warning"))
@@ -142,6 +152,31 @@ async def run_chat(
             ready.result()
         ready.cancel()
     return 0
+
+
+def _report_history(history: History, trouble: str, face: Face, words: Words) -> None:
+    """Report why the input history is not kept, now or as soon as it cannot be written."""
+    if trouble:
+        face.show(Notice(words("repl.no_history", trouble=trouble), "warning"))
+    elif isinstance(history, _GuardedFileHistory):
+        history.on_error = lambda reason: face.show(Notice(words("repl.no_history", trouble=reason), "warning"))
+
+
+async def _pick_session(directory: SessionDirectory, face: Face, words: Words) -> str | None:
+    """Let the user pick a session; return its id, "" if there is none, None if the user leaves.
+
+    Raises:
+        ConfigError: The directory of sessions cannot be trusted.
+    """
+    summaries = await asyncio.to_thread(list_sessions, directory, "", _MAX_PICKED_SESSIONS)
+    if not summaries:
+        face.show(Notice(words("commands.no_sessions")))
+        return ""
+
+    def rename(name: str, title: str) -> None:
+        directory.rename(name, title, Redactor().redact_member)
+
+    return await face.pick(make_session_picker(directory, summaries, words, rename))
 
 
 def _make_face(words: Words, history: History, status_source: StatusSource, theme: Theme) -> Face:

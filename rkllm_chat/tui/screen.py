@@ -21,6 +21,7 @@ from typing_extensions import Self
 from .external_programs import edit_text, page_text, start_program
 from .input_line import InputLine
 from .key_bindings import KeyHandler
+from .picker import Picker
 from .screen_layout import ScreenLayout
 
 _TICK_S = 0.5
@@ -130,6 +131,20 @@ class Screen:
                 if await page_text(f"{text}\n", self.run_command):
                     return
         self.print_lines(lines)
+
+    async def run_picker(self, picker: Picker, color: bool) -> str | None:
+        """Show a picker in place of the screen and return the key of the chosen row; None if there is none."""
+        self._deferred_lines = []
+        try:
+            with self.keys.foreground_program():
+                async with in_terminal():
+                    await self.layout.make_picker_application(picker, color).run_async(handle_sigint=False)
+        except EOFError:  # the terminal was closed
+            self.close_input()
+        finally:
+            deferred, self._deferred_lines = self._deferred_lines, None
+            self.print_lines(deferred)
+        return picker.picked
 
     async def run_command(self, command: Sequence[str] | str) -> int:
         """Run a command in the foreground and return its exit code; 127 if it cannot start.

@@ -12,7 +12,7 @@ from typing import Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
+from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindingsBase
 from prompt_toolkit.layout import (
     BufferControl,
@@ -32,6 +32,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from .input_line import InputLine
+from .picker import Picker
 from .reveal_processor import RevealProcessor
 
 MIN_REDRAW_S = 0.03
@@ -102,6 +103,24 @@ class ScreenLayout:
         )
         app.ttimeoutlen = app.timeoutlen = _ESCAPE_S
         app.key_processor.after_key_press += lambda _: _set_key_timeout(app)
+        return app
+
+    def make_picker_application(self, picker: Picker, color: bool) -> Application[None]:
+        """Build the application that shows a picker in place of the screen."""
+
+        def render() -> StyleAndTextTuples:
+            return picker.render(self.width, self.rows)
+
+        window = Window(FormattedTextControl(render, show_cursor=False), dont_extend_height=True)
+        app = SteadyApplication(
+            Layout(window),
+            key_bindings=picker.make_bindings(),
+            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+            output=self._output,
+            erase_when_done=True,
+        )
+        app.ttimeoutlen = app.timeoutlen = _ESCAPE_S
+        picker.close = app.exit
         return app
 
     def _visible_open_lines(self) -> Sequence[str]:

@@ -139,7 +139,7 @@ def test_sessions_are_listed_searched_left_and_resumed(open_chat: OpenChat, shel
     screen.enter("/new", f"/resume {first} restores it.")
     screen.enter("東京湾は？", "四メートル。")
     second = shelf.list_ids()[0]
-    screen.enter("/sessions", "How deep is Husum?  1      scripted", f"{second} *")
+    screen.enter("/sessions ？", f"{second} *", "東京湾は？")
     lines = screen.enter("/sessions METRES husum")
     shown = lines[lines.index("> /sessions METRES husum") :]
     assert [line.split()[0] for line in shown[2:] if line[0].isdigit()] == [first]
@@ -148,7 +148,7 @@ def test_sessions_are_listed_searched_left_and_resumed(open_chat: OpenChat, shel
     screen.enter("And Kiel?", "◆ Six.")
     assert texts(shelf, first) == ["How deep is Husum?", "Two metres.", "And Kiel?", "Six."]
     assert texts(shelf, second) == ["東京湾は？", "四メートル。"]
-    screen.enter("/resume", f"{first} *")
+    screen.enter("/sessions deep", "How deep is Husum?  2      scripted", f"{first} *")
     screen.enter("/resume zzzz", 'There is no session "zzzz".')
 
 

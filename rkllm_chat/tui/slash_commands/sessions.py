@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from pathlib import Path
 
 from ...chat.app import App
@@ -14,16 +13,24 @@ from ...chat.turn import Turn
 from ...core.errors import ChatError, UsageError
 from ...core.events import Event, Notice, Table
 from ...storage.export import EXPORTS, export_conversation, write_export
+from ...storage.session_files import SessionDirectory
 from ...storage.session_index import SessionSummary, list_sessions
 from ...storage.session_records import HistoryEdited
+from ..picker import PickerFrontend
+from ..session_picker import format_folder, format_time, make_session_picker
 from .registry import command
 
-_MAX_LISTED = 20
+_MAX_LISTED, _MAX_PICKED = 20, 200
 
 
 @command("/sessions", usage="[WORDS]")
 async def show_sessions(app: App, argument: str) -> AsyncGenerator[Event, None]:
-    """List the newest sessions, or those that match words."""
+    """Pick one of the newest sessions, or list those that contain words."""
+    if not argument and isinstance(app.frontend, PickerFrontend):
+        async with aclosing(resume_session(app, "")) as events:
+            async for event in events:
+                yield event
+        return
     words, directory = app.words, app.sessions.directory
     try:
         summaries = await asyncio.to_thread(list_sessions, directory, argument, _MAX_LISTED) if directory else []
@@ -33,15 +40,24 @@ async def show_sessions(app: App, argument: str) -> AsyncGenerator[Event, None]:
     if not summaries:
         yield Notice(words("commands.no_such_sessions" if argument else "commands.no_sessions"))
         return
-    head = tuple(words(f"sessions.{name}") for name in ("name", "when", "title", "turns", "model"))
+    head = tuple(words(f"sessions.{name}") for name in ("name", "when", "title", "turns", "model", "folder"))
     yield Table(head, tuple(_row_of(one, app.sessions.name) for one in summaries))
 
 
 def _row_of(session: SessionSummary, current: str) -> tuple[str, ...]:
     """Return the table row of a session; the current one is marked with `*`."""
     mark = " *" if session.name == current else ""
-    when = datetime.fromtimestamp(session.updated_at).astimezone().strftime("%Y-%m-%d %H:%M")
-    return (session.name + mark, when, session.title, str(session.turns), session.model)
+    when, folder = format_time(session.updated_at), format_folder(session.folder)
+    return (session.name + mark, when, session.title, str(session.turns), session.model, folder)
+
+
+async def _pick_session(app: App, directory: SessionDirectory, frontend: PickerFrontend) -> str | None:
+    """Let the user pick a session; return its id, "" if there is none, None if the user picked none."""
+    summaries = await asyncio.to_thread(list_sessions, directory, "", _MAX_PICKED)
+    if not summaries:
+        return ""
+    sessions = app.sessions
+    return await frontend.pick(make_session_picker(directory, summaries, app.words, sessions.rename, sessions.name))
 
 
 async def _suggest_ids(app: App, _typed: str) -> Sequence[str]:
@@ -59,16 +75,19 @@ async def _suggest_all(_app: App, _typed: str) -> Sequence[str]:
     return ["all"]
 
 
-@command("/resume", usage="ID", suggest=_suggest_ids)
-async def resume_session(app: App, argument: str) -> AsyncGenerator[Event, None]:
-    """Continue a saved session; list the sessions if no id is given."""
-    if not argument:
-        async with aclosing(show_sessions(app, "")) as listed:
-            async for event in listed:
-                yield event
-        return
+@command("/resume", usage="[ID]", suggest=_suggest_ids)
+async def resume_session(app: App, argument: str | None) -> AsyncGenerator[Event, None]:
+    """Continue a saved session; pick one if no id is given."""
+    directory = app.sessions.directory
     try:
-        name = app.sessions.directory.find_id(argument) if app.sessions.directory else app.sessions.name
+        if not argument and directory and isinstance(app.frontend, PickerFrontend):
+            argument = await _pick_session(app, directory, app.frontend)
+            if argument is None:
+                return
+        if not argument:
+            yield Notice(app.words("commands.no_sessions"))
+            return
+        name = directory.find_id(argument) if directory else app.sessions.name
         if name == app.sessions.name:
             yield Notice(app.words("commands.session_here", name=name))
         else:

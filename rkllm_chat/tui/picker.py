@@ -1,0 +1,232 @@
+"""A list below the conversation from which the user picks one row: arrow keys, search, delete, rename.
+
+`Picker` knows rows and keys only; `Screen.run_picker` shows it in place of the input line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from ..core.errors import ChatError
+from ..core.i18n import Words
+from ..core.sanitize import sanitize_line, shorten_line
+from .markdown.cells import break_text, count_cells, split_clusters
+
+_MAX_ROWS, _FRAME_ROWS = 12, 4
+_MAX_COLUMN_CELLS = 44
+_GAP = "  "
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A row.
+
+    Attributes:
+        key: What the picker returns.
+        columns: Texts of the row.
+        name: Text that renaming starts from; "" for an empty one.
+    """
+
+    key: str
+    columns: tuple[str, ...]
+    name: str = ""
+
+
+class Picker:
+    """The state of a list and its keys.
+
+    Args:
+        title: Line above the list.
+        choices: The rows.
+        words: Sentences of the user's language.
+        delete: Deletes a row; None if rows cannot be deleted. A ChatError is shown.
+        rename: Renames a row and returns it; None if rows cannot be renamed. A ChatError is shown.
+
+    Attributes:
+        picked: Key of the row that was chosen; None if none was.
+        close: Called when the picker is done.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        words: Words,
+        delete: Callable[[str], None] | None = None,
+        rename: Callable[[str, str], Choice] | None = None,
+    ) -> None:
+        self.title, self.choices = title, list(choices)
+        self.picked: str | None = None
+        self.close: Callable[[], None] = lambda: None
+        self._words, self._delete, self._rename = words, delete, rename
+        self._mode: Literal["search", "delete", "rename"] = "search"
+        self._query = self._name = self._error = ""
+        self._index = 0
+
+    @property
+    def matches(self) -> list[Choice]:
+        """The rows that contain each word of the search."""
+        words = self._query.casefold().split()
+        texts = [" ".join((choice.key, *choice.columns)).casefold() for choice in self.choices]
+        return [choice for choice, text in zip(self.choices, texts, strict=True) if all(word in text for word in words)]
+
+    @property
+    def _current(self) -> Choice | None:
+        matches = self.matches
+        return matches[min(self._index, len(matches) - 1)] if matches else None
+
+    def render(self, width: int, rows: int) -> StyleAndTextTuples:
+        """Return the lines for a window of `width` cells and `rows` rows; the current row is reversed."""
+        matches, current = self.matches, self._current
+        index = matches.index(current) if current else 0
+        count = max(1, min(_MAX_ROWS, rows - _FRAME_ROWS))
+        first = max(0, min(index - count // 2, len(matches) - count))
+        widths = [
+            min(_MAX_COLUMN_CELLS, max(map(_width, cells))) for cells in zip(*(c.columns for c in matches), strict=True)
+        ]
+        shown = [(choice, _format_row(choice.columns, widths)) for choice in matches[first : first + count]]
+        counts = f"{index + 1 if matches else 0}/{len(matches)}"
+        lines = [("", f"{self.title}  {counts}"), ("", self._describe_input())]
+        lines += [("reverse", f"❯ {text}") if choice is current else ("", f"{_GAP}{text}") for choice, text in shown]
+        lines.append(("", self._error or self._describe_keys()))
+        return [(style, f"{break_text(text, max(2, width - 1))[0]}\n") for style, text in lines]
+
+    def _describe_input(self) -> str:
+        words, current = self._words, self._current
+        if self._mode == "rename":
+            return words("picker.rename", name=self._name)
+        if self._mode == "delete" and current:
+            return words("picker.delete", name=shorten_line(current.name or current.key, _MAX_COLUMN_CELLS))
+        return words("picker.search", query=self._query)
+
+    def _describe_keys(self) -> str:
+        keys = ["picker.keys", *(["picker.key_rename"] if self._rename else [])]
+        return " · ".join(map(self._words, [*keys, *(["picker.key_delete"] if self._delete else [])]))
+
+    def make_bindings(self) -> KeyBindings:
+        """Return the key bindings."""
+        keys = KeyBindings()
+        is_search = Condition(lambda: self._mode == "search")
+        moves = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -_MAX_ROWS, "pagedown": _MAX_ROWS}
+        for key, step in {**moves, "home": -len(self.choices), "end": len(self.choices)}.items():
+            keys.add(key, filter=is_search)(lambda _event, step=step: self._move(step))
+
+        @keys.add("enter")
+        def _(_event: KeyPressEvent) -> None:
+            self._enter()
+
+        @keys.add("escape")
+        @keys.add("c-c")
+        @keys.add("c-g")
+        def _(_event: KeyPressEvent) -> None:
+            self._leave()
+
+        @keys.add("c-d", filter=is_search & Condition(lambda: self._delete is not None))
+        @keys.add("delete", filter=is_search & Condition(lambda: self._delete is not None))
+        def _(_event: KeyPressEvent) -> None:
+            self._start("delete")
+
+        @keys.add("c-r", filter=is_search & Condition(lambda: self._rename is not None))
+        def _(_event: KeyPressEvent) -> None:
+            self._start("rename")
+
+        @keys.add("backspace")
+        def _(_event: KeyPressEvent) -> None:
+            self._edit(lambda text: text[:-1])
+
+        @keys.add("c-u")
+        def _(_event: KeyPressEvent) -> None:
+            self._edit(lambda _text: "")
+
+        @keys.add(Keys.BracketedPaste)
+        @keys.add(Keys.Any)
+        def _(event: KeyPressEvent) -> None:
+            self._type(sanitize_line(event.data) or " " * event.data.isspace())
+
+        return keys
+
+    def _move(self, step: int) -> None:
+        self._error = ""
+        last = max(0, len(self.matches) - 1)
+        self._index = max(0, min(last, min(self._index, last) + step))
+
+    def _start(self, mode: Literal["delete", "rename"]) -> None:
+        if self._current:
+            self._mode, self._name, self._error = mode, self._current.name, ""
+
+    def _edit(self, change: Callable[[str], str]) -> None:
+        self._error = ""
+        if self._mode == "rename":
+            self._name = change(self._name)
+        elif self._mode == "search":
+            self._query, self._index = change(self._query), 0
+
+    def _type(self, text: str) -> None:
+        """Handle printable keys: the answer to a question, or text of the search or of the name."""
+        if self._mode == "delete":
+            if text.casefold() == "y":
+                self._delete_current()
+            self._mode = "search"
+        elif not text.startswith("\\x"):  # an escaped control key
+            self._edit(lambda before: before + text)
+
+    def _enter(self) -> None:
+        if self._mode == "rename":
+            self._rename_current()
+        elif self._mode == "search" and self._current:
+            self.picked = self._current.key
+            self.close()
+        self._mode = "search"
+
+    def _leave(self) -> None:
+        if self._mode == "search":
+            self.close()
+        self._mode = "search"
+
+    def _delete_current(self) -> None:
+        current = self._current
+        if not (current and self._delete):
+            return
+        try:
+            self._delete(current.key)
+            self.choices.remove(current)
+        except ChatError as error:
+            self._error = str(error)
+
+    def _rename_current(self) -> None:
+        current = self._current
+        if not (current and self._rename):
+            return
+        try:
+            self.choices[self.choices.index(current)] = self._rename(current.key, self._name.strip())
+        except ChatError as error:
+            self._error = str(error)
+
+
+@runtime_checkable
+class PickerFrontend(Protocol):
+    """A front end that can show a picker."""
+
+    async def pick(self, picker: Picker) -> str | None:
+        """Show a picker and return the key of the chosen row; None if the user leaves it."""
+        ...
+
+
+def _width(text: str) -> int:
+    return count_cells(split_clusters([(text, "")]))
+
+
+def _format_row(columns: Sequence[str], widths: Sequence[int]) -> str:
+    """Return the columns of a row, padded or cut to their widths."""
+    cells: list[str] = []
+    for text, width in zip(columns, widths, strict=True):
+        cut = text if _width(text) <= width else f"{break_text(text, max(2, width - 1))[0]}…"
+        cells.append(cut + " " * (width - _width(cut)))
+    return _GAP.join(cells).rstrip()

@@ -1,0 +1,101 @@
+"""The list of saved sessions at a terminal: arrow keys, search, rename, delete, and what is opened."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from rkllm_chat.storage.session_files import SessionDirectory
+from stage import Screen
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+HUSUM, KIEL, BERLIN = "250101-0000", "250102-0000", "250103-0000"
+DOWN, UP, ESCAPE, RENAME, DELETE, CLEAR = "\x1b[B", "\x1b[A", "\x1b", "\x12", "\x04", "\x15"
+
+
+@pytest.fixture
+def saved(program: Run, script: Callable[..., str], shelf: SessionDirectory) -> SessionDirectory:
+    """Three sessions, Berlin the newest."""
+    program("-p", "How deep is Husum?", "--continue", "--model", script("Two metres."), "--no-servers")
+    (first,) = shelf.list_ids()
+    text = (shelf.path / f"{first}.jsonl").read_text("utf-8")
+    (shelf.path / f"{first}.jsonl").unlink()
+    for age, (name, place) in enumerate({BERLIN: "Berlin", KIEL: "Kiel", HUSUM: "Husum"}.items()):
+        (shelf.path / f"{name}.jsonl").write_text(text.replace("Husum", place), "utf-8")
+        os.utime(shelf.path / f"{name}.jsonl", (10**9 - age, 10**9 - age))
+    return shelf
+
+
+def open_picker(open_screen: Callable[..., Screen], script: Callable[..., str], **options: str) -> Screen:
+    screen = open_screen("--resume", "--model", script("Hello."), "--no-servers", **options)
+    screen.wait_for("How deep is Husum?")
+    return screen
+
+
+def rows(screen: Screen) -> list[str]:
+    """The places of the rows; the current one is marked."""
+    lines = [line for line in screen.lines() if "How deep is" in line]
+    return [("❯" if line.startswith("❯") else "") + line.partition("deep is ")[2].partition("?")[0] for line in lines]
+
+
+def test_arrow_keys_and_search_choose_the_session_that_goes_on(
+    open_screen: Callable[..., Screen], script: Callable[..., str], saved: SessionDirectory
+) -> None:
+    screen = open_picker(open_screen, script)
+    assert rows(screen) == ["❯Berlin", "Kiel", "Husum"]
+    assert next(line for line in screen.lines() if "Berlin" in line).endswith("/work")
+    screen.type(DOWN)
+    screen.wait_until(lambda: rows(screen) == ["Berlin", "❯Kiel", "Husum"], "the second row")
+    screen.say("husum", "Search: husum")
+    screen.wait_until(lambda: rows(screen) == ["❯Husum"], "one row")
+    screen.type("\r")
+    screen.wait_for(f"Resumed session {HUSUM} (1 turn). Last message: How deep is Husum?")
+    screen.wait_for_prompt()
+    screen.enter("And now?", "◆ Hello.")
+    screen.say("/resume\r", "Saved sessions  1/3")
+    screen.wait_for("❯ *")
+    screen.type(DELETE)
+    screen.say("y", f"Session {HUSUM} is the current one; /new starts another.")
+    screen.type(ESCAPE)
+    screen.wait_for_prompt()
+    screen.leave()
+    assert saved.list_ids() == [HUSUM, BERLIN, KIEL]
+
+
+def test_sessions_are_renamed_and_deleted_in_the_list(
+    open_screen: Callable[..., Screen], script: Callable[..., str], saved: SessionDirectory
+) -> None:
+    screen = open_picker(open_screen, script)
+    screen.say(RENAME, "New title: How deep is Berlin?")
+    screen.say(CLEAR + "Spree\r", "Search:")
+    screen.wait_until(lambda: rows(screen) == ["Kiel", "Husum"], "the renamed row")
+    assert any(line.startswith("❯") and "  Spree  " in line for line in screen.lines())
+    screen.type(DOWN)
+    screen.wait_until(lambda: rows(screen) == ["❯Kiel", "Husum"], "the second row")
+    screen.say(DELETE, "Delete 'How deep is Kiel?'? [y/N]")
+    screen.say("n", "Search:")
+    screen.say(DELETE, "Delete 'How deep is Kiel?'? [y/N]")
+    screen.type("y")
+    screen.wait_until(lambda: rows(screen) == ["❯Husum"], "one row fewer")
+    screen.type(ESCAPE)
+    assert screen.wait_for_end() == 0
+    assert saved.list_ids() == [BERLIN, HUSUM]
+    assert '"kind":"title"' in (saved.path / f"{BERLIN}.jsonl").read_text("utf-8")
+
+
+def test_a_number_is_asked_for_where_the_cursor_cannot_move(
+    open_screen: Callable[..., Screen], script: Callable[..., str], saved: SessionDirectory
+) -> None:
+    screen = open_picker(open_screen, script, TERM="dumb")
+    screen.wait_for("Number (Enter cancels):")
+    screen.say("2\r", f"Resumed session {KIEL} (1 turn).")
+    assert saved.list_ids()[0] == BERLIN
+
+
+def test_one_turn_needs_an_id(program: Run, saved: SessionDirectory) -> None:
+    done = program("-p", "hi", "--resume", code=2)
+    assert "--resume needs an ID for a single turn. rkllm-chat sessions lists them." in done.stderr
+    assert saved.list_ids() == [BERLIN, KIEL, HUSUM]
