@@ -51,6 +51,7 @@ _MEASURED_S, _MAX_RUNS = 2.0, 5
 _MAX_REPLIES = 8
 """Maximum number of replies behind one prompt, where the model ends them early."""
 _WORD = " stone"
+_THREADS = ("prefill_threads", "decode_threads")  # attributes of the backend of llama.cpp
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ class EngineReport:
         rows: One per prompt length.
         before: State of the machine before the model was loaded.
         after: State of the machine after the last measurement, with the model loaded.
+        prefill_threads: Threads that evaluate a prompt; 0 if the engine does not report them, as the NPU's.
+        decode_threads: Threads that generate tokens.
         problem: Why the engine was not measured; "" if it was.
     """
 
@@ -100,6 +103,8 @@ class EngineReport:
     rows: tuple[Row, ...]
     before: Mapping[str, str]
     after: Mapping[str, str]
+    prefill_threads: int = 0
+    decode_threads: int = 0
     problem: str = ""
 
 
@@ -215,7 +220,9 @@ def _measure_engines(jobs: Sequence[Settings], board: Board, report: Callable[[s
             size_bytes = model.stat().st_size if model.is_file() else 0
             after = read_conditions(board)
             results.append(
-                EngineReport(name, _ENGINES[name](job), model.name, size_bytes, 0, (), before, after, str(error))
+                EngineReport(
+                    name, _ENGINES[name](job), model.name, size_bytes, 0, (), before, after, problem=str(error)
+                )
             )
     if len(errors) == len(jobs):
         raise errors[0]
@@ -241,11 +248,23 @@ async def _measure_engine(settings: Settings, board: Board, report: Callable[[st
             except ChatError as error:
                 rows.append(Row(tokens, problem=str(error)))
         after, context_tokens = read_conditions(board), backend.context_tokens
+        prefill_threads, decode_threads = (getattr(backend, name, 0) for name in _THREADS)
     finally:
         await backend.aclose()
     report("")
     engine = _ENGINES[name](settings)
-    return EngineReport(name, engine, model.name, model.stat().st_size, context_tokens, tuple(rows), before, after)
+    return EngineReport(
+        name,
+        engine,
+        model.name,
+        model.stat().st_size,
+        context_tokens,
+        tuple(rows),
+        before,
+        after,
+        prefill_threads,
+        decode_threads,
+    )
 
 
 def _open(settings: Settings) -> Backend:
@@ -347,6 +366,8 @@ def _format_table(machine: str, results: Sequence[EngineReport]) -> str:
         else:
             lines.append(f"{'prompt':>8} {'prefill/s':>10} {'decode/s':>10} {'first token':>12}")
         lines += [_format_row(row) for row in result.rows]
+        if result.decode_threads:
+            lines.append(f"  threads: {result.prefill_threads} for prefill, {result.decode_threads} for decode")
         for name in dict.fromkeys((*result.before, *result.after)):
             before, after = (sanitize_line(state.get(name, "-")) for state in (result.before, result.after))
             lines.append(f"  {name}: {before} before, {after} after")

@@ -128,6 +128,8 @@ class LlamaBackend:
         self._engine: Any = load_engine(path, context_tokens, len(cores), library)
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
         self._prefill: PrefillRequest | None = None
+        self.prefill_threads: int = self._engine.n_threads_batch
+        self.decode_threads: int = self._engine.n_threads
         self.name = path.name
         self.template = name_template(self._engine)
         self.family = find_family(read_model_names(path, self._engine), self._engine.metadata.get(TEMPLATE_KEY, ""))
