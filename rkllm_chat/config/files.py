@@ -205,6 +205,11 @@ def find_exposed_secrets(path: str) -> list[str]:
     return find_literal_secrets(read_servers(path, Origin.USER, []))
 
 
+def find_own_folder(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the directory of the user's own configuration."""
+    return os.path.dirname(os.path.join(environment.get("HOME") or "/nonexistent", _HOME_FILES[1]))
+
+
 def find_state_folder(environment: Mapping[str, str] = os.environ) -> str:
     """Return the state directory: `$XDG_STATE_HOME/rkllm-chat`, by default below ~/.local/state.
 

@@ -53,6 +53,7 @@ class Reach:
         has_network: Whether the network is available.
         no_sandbox: Why there is no sandbox; "" if there is one. Without one, everything of the user is accessible.
         in_project: Whether the program is a file of the current directory.
+        known: The name under which it is known to need more than others, and why; empty if it is not.
     """
 
     def __init__(
@@ -62,9 +63,11 @@ class Reach:
         has_network: bool = True,
         no_sandbox: str = "",
         in_project: bool = False,
+        known: tuple[str, ...] = (),
     ) -> None:
         self.reads, self.writes = (sorted({os.path.realpath(path) for path in paths}) for paths in (reads, writes))
         self.has_network, self.no_sandbox, self.in_project = has_network, no_sandbox, in_project
+        self.known = known
 
     def is_covered_by(self, accepted: Mapping[str, Any]) -> bool:
         """Tell whether an accepted reach, as stored, permits all of this one."""
@@ -131,7 +134,8 @@ class ReviewedStart:
         if sandbox is None or sandbox.unavailable_reason:
             reason = sandbox.unavailable_reason if sandbox else _explain_no_sandbox(self.expanded)
             return Reach(no_sandbox=reason, in_project=in_project)
-        return Reach(sandbox.reads, sandbox.writes, sandbox.has_network, in_project=in_project)
+        known = (sandbox.known_name, sandbox.known_reason) if sandbox.known_name else ()
+        return Reach(sandbox.reads, sandbox.writes, sandbox.has_network, in_project=in_project, known=known)
 
 
 def _explain_no_sandbox(server: ServerConfig) -> str:

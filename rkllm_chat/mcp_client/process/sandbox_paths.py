@@ -4,6 +4,7 @@
     the command, a script, the folder that contains it  read, with its project, environment and interpreter
     a folder or a file in `args` or `env`               write, unless `write` says what is writable
     paths in `write`                                    write
+    what a known server needs (config/sandbox_rules.py) write, unless `write` says what is writable
     the cache of an installed package runner            write
 
 A folder with much other content (the home folder, /etc, /) is never added because of a file in it, only where the
@@ -26,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ...config.sandbox_rules import KnownServer
     from ...config.settings import ServerConfig
 
 SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
@@ -48,7 +50,9 @@ class SandboxPaths:
         runner: The installed package runner that is the command, or "".
     """
 
-    def __init__(self, server: ServerConfig, command: list[str], folder: str, home: str) -> None:
+    def __init__(
+        self, server: ServerConfig, command: list[str], folder: str, home: str, known: KnownServer | None = None
+    ) -> None:
         self.reads: set[str] = set()
         self.writes: set[str] = set()
         self._server, self._folder, self._home = server, folder, home
@@ -62,6 +66,9 @@ class SandboxPaths:
             self._add_variable(name, value)
         for root in configured_roots(server):
             self._add_named(root)
+        if known and server.write is None:
+            for option, default in known.files.items():
+                self._add_folder_of(_find_option(command, option) or default)
         self._add_writable()
         for cache in PACKAGE_RUNNERS.get(self.runner, ()):
             self._add_cache(os.path.join(home, cache))
@@ -132,6 +139,13 @@ class SandboxPaths:
         elif not os.path.lexists(path) and os.path.isdir(parent) and not self._is_broad(parent):
             target.add(parent)
 
+    def _add_folder_of(self, word: str) -> None:
+        """Add a file with its folder, where the server creates others, unless that has much other content."""
+        path = os.path.normpath(os.path.join(self._folder, os.path.expanduser(word)))
+        parent = os.path.dirname(path)
+        is_closed = self._is_broad(parent) or _is_excluded(parent) or not os.path.isdir(parent)
+        self._add_named(path if is_closed else parent)
+
     def _add_writable(self) -> None:
         for word in self._server.write or ():
             path = os.path.normpath(os.path.join(self._folder, os.path.expanduser(word)))
@@ -166,6 +180,15 @@ def _is_excluded(path: str) -> bool:
     """Tell whether a path, or what it links to, is one of the system's, which is available only if `write` says so."""
     names = {path, os.path.realpath(path)}
     return not names.isdisjoint(("/", "/tmp")) or any(is_within(name, _EXCLUDED_PATHS) for name in names)
+
+
+def _find_option(command: list[str], option: str) -> str:
+    """Return the value of an option in a command line, written `--option VALUE` or `--option=VALUE`; "" without one."""
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == option:
+            return value if equals else following
+    return ""
 
 
 def _find_runner(program: str) -> str:

@@ -44,6 +44,8 @@ class Sandbox:
         filters_calls: Whether system calls are filtered.
         reads: Readable paths.
         writes: Writable paths.
+        known_name: Name under which the server is known to need more than others; "" if it is not.
+        known_reason: Why, as a key of the language table "known", or as text.
     """
 
     def __init__(self, name: str, missing: str = "") -> None:
@@ -52,6 +54,7 @@ class Sandbox:
         self.filters_calls = False
         self.reads: list[str] = []
         self.writes: list[str] = []
+        self.known_name = self.known_reason = ""
         self._denied_packets = 0
 
     @property
