@@ -1,7 +1,7 @@
 """BACKENDS: engines that generate text. The `Backend` protocol says what an engine must offer.
 
-A row names the function that opens an engine, as "module:function". The module is imported only when its row is
-chosen, because engines are heavy imports. `auto` chooses by the model's name.
+A row names the function that opens an engine, as "module:function"; further engines are plugins. A module is imported
+only when its row is chosen, because engines are heavy imports. `auto` chooses by the model's name.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from importlib import import_module
 from pathlib import Path
 
 from ..config.settings import Settings
-from ..core.errors import UsageError
+from ..core.plugins import find_plugin
 from .base import Backend, ModelStream
 
-__all__ = ["BACKENDS", "Backend", "ModelStream", "choose_backend", "open_backend"]
+__all__ = ["BACKENDS", "Backend", "ModelStream", "check_backend", "choose_backend", "open_backend"]
 
 BACKENDS: dict[str, str] = {
     "rkllm": "rkllm.backend:open_rkllm",
@@ -30,14 +30,28 @@ def open_backend(settings: Settings) -> Backend:
 
     Raises:
         UsageError: The settings name an unknown backend.
+        ConfigError: The plugin of the backend cannot be loaded.
         ModelError: The model cannot be loaded.
     """
     name = choose_backend(settings)
-    if name not in BACKENDS:
-        raise UsageError(f'There is no backend "{name}".', f"Known backends: auto, {', '.join(BACKENDS)}.")
-    module, _, function = BACKENDS[name].partition(":")
-    backend: Backend = getattr(import_module(f".{module}", __package__), function)(settings)
+    if name in BACKENDS:
+        module, _, function = BACKENDS[name].partition(":")
+        open_row = getattr(import_module(f".{module}", __package__), function)
+    else:
+        open_row = find_plugin("backends", name, ("auto", *BACKENDS))
+    backend: Backend = open_row(settings)
     return backend
+
+
+def check_backend(name: str) -> None:
+    """Import the plugin of a backend that is not built in.
+
+    Raises:
+        UsageError: There is no backend with that name.
+        ConfigError: The plugin cannot be loaded.
+    """
+    if name not in ("auto", *BACKENDS):
+        find_plugin("backends", name, ("auto", *BACKENDS))
 
 
 def choose_backend(settings: Settings) -> str:

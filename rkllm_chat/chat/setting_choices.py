@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..backends import BACKENDS
-from ..calls.formats import FORMATS
+from ..backends import BACKENDS, check_backend
+from ..calls.formats import FORMATS, load_format
 from ..calls.model_families import AUTO
 from ..config.settings import Settings
 from ..core import i18n
@@ -24,7 +24,16 @@ def list_choices() -> dict[str, Sequence[str]]:
 
 
 def check_choices(settings: Settings) -> None:
-    """Raise UsageError for a setting that has none of its accepted values."""
+    """Import the plugins that the settings name.
+
+    Raises:
+        UsageError: A setting has none of its accepted values, and there is no plugin with that name.
+        ConfigError: A plugin cannot be loaded.
+    """
+    load_format(settings.tool_format, (AUTO,))
+    check_backend(settings.backend)
     for key, known in list_choices().items():
+        if key == "backend":
+            continue
         if (value := getattr(settings, key)) not in known:
             raise UsageError(f'Unknown {key.replace("_", " ")} "{value}".', f"Known values: {', '.join(known)}.")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple
 
 from ..core.command_line import get_options
-from ..core.errors import UsageError
+from ..core.plugins import find_plugin
 from ..mcp_servers import BUNDLED
 from . import json_commands
 
@@ -36,13 +35,14 @@ COMMANDS: dict[str, Command] = {
     "sessions": Command("list, search, show, export, rename and delete saved sessions", "cli.sessions_command"),
     "serve": Command(f"run a server: openai (an API of the model) or MCP: {', '.join(BUNDLED)}", "cli.serve_command"),
     "new-server": Command("create an MCP server project with a test", "mcp_servers.scaffold"),
+    "plugins": Command("list the installed plugins", "cli.plugins_command"),
     "completion": Command("print the completion script of bash, zsh or fish", "cli.completion_command"),
     **{name: Command(summary, _JSON_OPTIONS) for name, summary in json_commands.SUMMARIES.items()},
 }
 
 EXIT_CODES = {
     0: "success",
-    1: "the model or a tool failed, the turn has no answer, doctor found a fault, or trust was declined",
+    1: "the model or a tool failed, the turn has no answer, doctor or plugins found a fault, or trust was declined",
     2: "the command line is invalid, or arguments do not match the schema of a tool",
     3: "a configuration file is missing or invalid",
     4: "a server or a service requires a login or a key",
@@ -88,6 +88,7 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
 
     Raises:
         UsageError: The first word that is no option is no subcommand.
+        ConfigError: It is a plugin that cannot be loaded.
     """
     options = get_options(parser)
     is_value = may_be_value = has_unknown = False
@@ -106,7 +107,6 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
         elif has_unknown:  # the word may be its value; the parser reports the option
             break
         else:
-            matches = get_close_matches(word, COMMANDS, n=1)
-            hint = f"Did you mean {matches[0]}?" if matches else "rkllm-chat --help lists the commands."
-            raise UsageError(f'There is no command "{word}".', hint, got=word, closest=matches)
+            find_plugin("commands", word, COMMANDS)
+            return word, [*arguments[:i], *arguments[i + 1 :]]
     return "chat", list(arguments)

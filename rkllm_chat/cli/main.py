@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from ..core.command_line import Parser
 from ..core.errors import ChatError, UsageError
+from ..core.plugins import find_plugin
 from ..core.redact import Redactor
 from ..core.sanitize import sanitize_for_terminal
 from ..core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams
@@ -82,7 +83,9 @@ def _dispatch(arguments: list[str]) -> int:
         json_commands.main([name, *rest])
     if run := {"chat": run_chat, "new-server": _new_server}.get(name):
         return run(rest)
-    code: int = import_module(f"...{COMMANDS[name].module}", __name__).main(rest)
+    is_built_in = name in COMMANDS
+    module = import_module(f"...{COMMANDS[name].module}", __name__) if is_built_in else find_plugin("commands", name)
+    code: int = module.main(rest)
     return code
 
 

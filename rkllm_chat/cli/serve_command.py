@@ -13,13 +13,18 @@ from ..core.command_line import Parser
 from .process_end import run_interface
 
 
-def make_parser() -> Parser:
-    """Build the parser of `serve`, with a parser of its own for each server."""
+def make_parser(plugin: str = "") -> Parser:
+    """Build the parser of `serve`, with a parser of its own for each bundled server, and for a plugin if one is named.
+
+    Raises:
+        UsageError: There is no plugin with that name.
+        ConfigError: The plugin cannot be loaded.
+    """
     parser = Parser(prog="rkllm-chat serve", description="Run a bundled MCP server, or the API of the model.")
     names = parser.add_subparsers(dest="name", metavar="NAME", required=True)
-    mcp_servers.add_servers(names)
     about = (api_server.__doc__ or "").partition("\n")[0]
     api_server.add_options(names.add_parser(api_server.NAME, help=about, description=about))
+    mcp_servers.add_servers(names, plugin)
     return parser
 
 
@@ -29,7 +34,9 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ChatError: Options contradict each other, or the server cannot be started.
     """
-    options = make_parser().parse(arguments)
+    name = arguments[0] if arguments else ""
+    is_plugin = not name.startswith("-") and name not in ("", api_server.NAME, *mcp_servers.BUNDLED)
+    options = make_parser(name if is_plugin else "").parse(arguments)
     if options.name == api_server.NAME:
         return _serve_api(options)
     mcp_servers.check_options(options)

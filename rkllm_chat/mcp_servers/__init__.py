@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..core.command_line import Parser
 from ..core.errors import UsageError
+from ..core.plugins import find_plugin
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -38,17 +39,28 @@ def check_options(options: argparse.Namespace) -> None:
         raise UsageError(reason if options.host else "--token-env and --no-token exclude each other.")
 
 
-def add_servers(names: argparse._SubParsersAction[Parser]) -> None:
+def add_servers(names: argparse._SubParsersAction[Parser], plugin: str = "") -> None:
     """Add a parser for each bundled server to the subcommands of `serve`.
 
-    A server's options are `name`, `http`, `host`, `token_env`, `no_token` and its own.
+    A server's options are `name`, `package`, `http`, `host`, `token_env`, `no_token` and its own.
+
+    Args:
+        names: The subcommands.
+        plugin: Name of a plugin to add, too; "" for none.
+
+    Raises:
+        UsageError: There is no plugin with that name.
+        ConfigError: The plugin cannot be loaded.
     """
-    for name, module in BUNDLED.items():
-        package = import_module(module)
+    packages = {name: import_module(module) for name, module in BUNDLED.items()}
+    if plugin:
+        packages[plugin] = find_plugin("servers", plugin, names.choices)
+    for name, package in packages.items():
         about = (package.__doc__ or "").partition("\n")[0]
         own = names.add_parser(name, help=about, description=about)
         package.add_options(own)
         _add_http_options(own)
+        own.set_defaults(package=package)
 
 
 def _add_http_options(parser: argparse.ArgumentParser) -> None:
@@ -80,5 +92,5 @@ def parse_port(text: str) -> int:
 
 def build_server(options: argparse.Namespace) -> MCPServer:
     """Return the server that the command line names. Raises ChatError."""
-    server: MCPServer = import_module(BUNDLED[options.name]).build_server(options)
+    server: MCPServer = options.package.build_server(options)
     return server

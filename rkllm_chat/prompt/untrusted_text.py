@@ -103,10 +103,15 @@ def _is_call(text: str) -> bool:
     return any(not isinstance(event, Text) for event in (*scanner.feed(text), *scanner.close()))
 
 
-@lru_cache
 def call_openers() -> tuple[str, ...]:
     """Return all literals that start a tool call in any format."""
-    return tuple(dict.fromkeys(opener for call_format in FORMATS.values() for opener in call_format.openers))
+    return _list_openers(tuple(FORMATS))
+
+
+@lru_cache
+def _list_openers(formats: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the openers of formats, given by name: plugins add formats later."""
+    return tuple(dict.fromkeys(opener for name in formats for opener in FORMATS[name].openers))
 
 
 @lru_cache

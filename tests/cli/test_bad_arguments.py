@@ -43,7 +43,7 @@ def start(
         (["-p", "x", "--language", "xx"], '"xx"'),
         (["-p", "x", "--log-file", "/no/such/folder/log"], "cannot be written"),
         (["-p", " \n\t"], "prompt is empty"),
-        (["serve", "toaster"], "invalid choice"),
+        (["serve", "toaster"], 'There is no server "toaster"'),
         (["serve", "board", "--folder", "/no/such/folder"], "/no/such/folder"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",

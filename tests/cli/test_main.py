@@ -107,8 +107,8 @@ def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[
     ("arguments", "text"),
     [
         (("doctr",), 'There is no command "doctr". Did you mean doctor?'),
-        (("frobnicate",), 'There is no command "frobnicate". rkllm-chat --help lists the commands.'),
-        (("--no-servers", "frobnicate"), 'There is no command "frobnicate". rkllm-chat --help lists the commands.'),
+        (("frobnicate",), 'There is no command "frobnicate". Known commands: chat, '),
+        (("--no-servers", "frobnicate"), 'There is no command "frobnicate". Known commands: chat, '),
         (("--modle", "doctor"), "unrecognized arguments: --modle"),
     ],
     ids=["a typo", "unknown", "behind an option", "an unknown option before a command"],

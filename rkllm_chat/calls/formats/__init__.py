@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...core.plugins import find_plugin
 from .common import BodyReader, ParsedCalls, ReadContext
 from .format import CLOSE, CONTROL_TOKENS, OPEN, TURN_OPENERS, Format
 from .table import FORMATS
@@ -29,11 +30,27 @@ __all__ = [
     "Format",
     "ParsedCalls",
     "ReadContext",
+    "load_format",
     "select_formats",
 ]
 
 COMMON_FORMATS = ("json", "xml", "hermes", "qwen3-coder", "llama3-function", "llama3", "mistral", "pythonic", "xlam")
 """Formats that are accepted from every model."""
+
+
+def load_format(name: str, also_known: Iterable[str] = ()) -> None:
+    """Add the format of a plugin to FORMATS, unless the name is built in.
+
+    Args:
+        name: The row, or one of `also_known`.
+        also_known: Names that stand for no row.
+
+    Raises:
+        UsageError: There is no format with that name.
+        ConfigError: The plugin cannot be loaded.
+    """
+    if name not in FORMATS and name not in also_known:
+        FORMATS[name] = find_plugin("formats", name, (*also_known, *FORMATS))
 
 
 def select_formats(name: str = "", accepts: Iterable[str] = ()) -> tuple[Format, ...]:

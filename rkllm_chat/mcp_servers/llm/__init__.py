@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...backends import BACKENDS
+from ...backends import BACKENDS, check_backend
 from ...config.loader import load_settings
 from ...config.settings import Settings
 from ...config.value_checks import check_ranges
@@ -79,6 +79,5 @@ def read_settings(options: argparse.Namespace) -> Settings:
     for table in (chat, written):
         check_ranges(table, "the command line", f"serve {options.name}")
     settings = replace(settings, **chat, generation=replace(settings.generation, **written))
-    if settings.backend not in ("auto", *BACKENDS):
-        raise UsageError(f'There is no backend "{settings.backend}".', f"Use one of auto, {', '.join(BACKENDS)}.")
+    check_backend(settings.backend)
     return settings

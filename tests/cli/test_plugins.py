@@ -1,0 +1,96 @@
+"""Plugins of other packages: the example is built by pip, installed and used; broken ones are named and skipped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stage import PROGRAM
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
+Use = Callable[..., "subprocess.CompletedProcess[str]"]
+NO_SERVERS = ("--no-servers",)
+
+
+@pytest.fixture
+def use(environment: dict[str, str], folder: Path, tmp_path: Path) -> Use:
+    """Run `rkllm-chat` with the packages of the folder `packages` installed."""
+    (tmp_path / "packages").mkdir()
+
+    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*PROGRAM, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            env={**environment, "PYTHONPATH": str(tmp_path / "packages")},
+            cwd=folder,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+def announce(tmp_path: Path, entry_points: str, package: str = "spoilt") -> None:
+    """Install a package without files that announces these entry points."""
+    information = tmp_path / "packages" / f"{package}-0.1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1\n", encoding="utf-8")
+    (information / "entry_points.txt").write_text(entry_points, encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_example_is_installed_and_used(use: Use, tmp_path: Path) -> None:
+    source = shutil.copytree(EXAMPLE, tmp_path / "source")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", tmp_path / "packages", source], check=True, timeout=60)
+    listed = json.loads(use("plugins", "--json").stdout)["result"]
+    assert [(plugin["kind"], plugin["name"], plugin["problem"]) for plugin in listed] == [
+        ("backends", "parrot", ""),
+        ("formats", "angle", ""),
+        ("commands", "greet", ""),
+        ("servers", "dice", ""),
+    ]
+    assert use("greet", "Ada").stdout == "Hello, Ada!\n"
+    assert "who is greeted" in use("help", "greet").stdout
+    assert use("-p", "Polly wants a cracker", "--backend", "parrot", *NO_SERVERS).stdout == "Polly wants a cracker\n"
+    call = '<<call {"name": "calculate", "arguments": {"expression": "6 * 7"}} call>>'
+    result = json.loads(
+        use("-p", call, "--backend", "parrot", "--tool-format", "angle", "--output-format", "json").stdout
+    )["result"]
+    assert result["calls"][0]["text"].endswith("= 42")
+    server = f"{sys.executable} -m rkllm_chat serve dice --sides 1"
+    options = ("--args", '{"count": 3}', "--select", "structured", "--stdio", server)
+    rolled = use("call-tool", *options, "--env", f"PYTHONPATH={tmp_path / 'packages'}", "--tool", "roll")
+    assert json.loads(rolled.stdout)["result"] == {"result": [1, 1, 1]}
+
+
+def test_a_broken_plugin_is_named_and_the_rest_works(use: Use, tmp_path: Path) -> None:
+    announce(
+        tmp_path,
+        "[rkllm_chat.commands]\ngone = no_such_module\nempty = json\nchat = antigravity\n"
+        "[rkllm_chat.backends]\nlost = json:no_such_function\n",
+    )
+    lines = use("plugins", code=1).stdout.splitlines()
+    assert len(lines) == 8 and "spoilt 0.1" in lines[0]
+    assert use("gone", code=3).stderr == (
+        'rkllm-chat: The command "gone" of spoilt 0.1 cannot be loaded: ModuleNotFoundError: '
+        "No module named 'no_such_module'. Install another version of that package, or remove it.\n"
+    )
+    assert "no make_parser and no main" in use("empty", code=3).stderr
+    assert "no_such_function" in use("-p", "x", "--backend", "lost", *NO_SERVERS, code=3).stderr
+    assert "Did you mean gone?" in use("gones", code=2).stderr
+    assert json.loads(use("list-servers").stdout)["ok"]
+
+
+def test_without_plugins_the_list_is_empty(use: Use) -> None:
+    assert use("plugins").stdout == "No plugins are installed.\n"
