@@ -51,17 +51,20 @@ class LineCompleter(Completer):
             candidates, word = list(COMMANDS), before
         else:
             candidates, word = list(await self._arguments(app, name.lower(), typed)), typed.rpartition(" ")[2]
-        descriptions = {candidate: self._explain(candidate) for candidate in candidates} if not blank else {}
+        descriptions = {candidate: self._explain(candidate, name if blank else "") for candidate in candidates}
         completer = FuzzyCompleter(
             WordCompleter(candidates[:MAX_COMPLETIONS], meta_dict=descriptions, WORD=True), WORD=True
         )
         for completion in completer.get_completions(Document(word), complete_event):
             yield completion
 
-    def _explain(self, name: str) -> str:
-        """Return the help line of a command in the user's language."""
-        entry, app = COMMANDS.get(name), self._status_source.app
-        return app.words(f"commands.{entry.names[0][1:]}") if entry and app else ""
+    def _explain(self, candidate: str, name: str) -> str:
+        """Return the help line of a command, or of an action of the command `name`, in the user's language."""
+        entry, app = COMMANDS.get((name or candidate).lower()), self._status_source.app
+        if entry is None or app is None:
+            return ""
+        key = f"actions.{entry.names[0][1:]}_{candidate}" if name else f"commands.{entry.names[0][1:]}"
+        return app.words.sentences.get(key, "")
 
     async def _arguments(self, app: App | None, name: str, typed: str) -> Sequence[str]:
         entry = COMMANDS.get(name)

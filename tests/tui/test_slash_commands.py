@@ -132,7 +132,7 @@ def test_a_server_is_shown_with_its_roots(
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        *((line, "/help [COMMAND]: list commands") for line in ("/HELP help", "  /help help", "／help help")),
+        *((line, "/help [COMMAND | keys]: list commands") for line in ("/HELP help", "  /help help", "／help help")),
         ("//etc is what?", SENT),
     ],
 )
@@ -144,6 +144,13 @@ def test_help_explains_each_command_with_an_example(screen: Screen) -> None:
     for name in {command.names[0] for command in COMMANDS.values()}:
         clear(screen)
         screen.enter(f"/help {name[1:]}", f"For example: {name}")
+    clear(screen)
+    screen.enter("/help mcp", "Also: /servers", "/mcp restart NAME             stop a server and start it again")
+    lines = screen.enter("/help", "/help NAME explains a command", "Program:")
+    assert "  /quit /exit /q     exit" in lines
+    clear(screen)
+    screen.enter("/help keys", "While the model works", "stop, keep the output")
+    screen.enter("/help toosl", "Did you mean /tools?")
 
 
 def test_a_rule_for_many_tools_is_set_only_by_a_typed_word(fresh: Screen) -> None:
@@ -213,6 +220,7 @@ MENU = {
     "command": ("/prm", "/permissions"),
     "description of a command": ("/und", "remove the last turn"),
     "words of a command": ("/mcp re", "restart"),
+    "description of a word": ("/mcp stat", "also show what each sandbox permits"),
     "servers": ("/mcp restart har", "harbour"),
     "tools": ("/mcp schema tid", "get_tide"),
     "arguments of a tool": ("/call get_tide ha", "harbour="),
@@ -235,7 +243,7 @@ def test_a_line_is_completed(typed: str, completion: str, fresh: Screen) -> None
     fresh.type(typed)
     fresh.wait_until(lambda: any(completion in line for line in fresh.lines()[1:-1]), f"{completion!r} in the menu")
     fresh.type("\t")
-    if completion.startswith(("/", "remove ")):
+    if completion.startswith(("/", "remove ", "also ")):
         fresh.wait_until(lambda: "".join(fresh.lines()[:1]).startswith("> /"), "a command in the line")
     else:
         fresh.wait_until(lambda: "".join(fresh.lines()[:1]).endswith(completion), f"{completion!r} in the line")

@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 
 from ...chat.app import App
 from ...core.events import Leave, Notice, Page, Table
-from .registry import COMMANDS, EventStream, command
+from ...core.i18n import Words
+from ..key_table import make_key_table
+from .help_topics import ACTIONS, iter_groups
+from .registry import COMMANDS, MIN_SIMILARITY, EventStream, command
+
+_KEYS_TOPIC = "keys"
 
 
 async def _suggest_commands(_app: App, _typed: str) -> Sequence[str]:
-    """Return the names of all commands."""
-    return list(COMMANDS)
+    """Return the names of all commands, and the topic about keys."""
+    return [*COMMANDS, _KEYS_TOPIC]
 
 
-@command("/help", "/?", usage="[COMMAND]", suggest=_suggest_commands)
+@command("/help", "/?", usage="[COMMAND | keys]", suggest=_suggest_commands)
 async def show_help(app: App, argument: str) -> EventStream:
-    """List all commands, or show usage and example of one."""
+    """List all commands by group, explain one with its actions and an example, or list the keys."""
+    words = app.words
     if not argument:
-        entries = dict.fromkeys(COMMANDS.values())
-        rows = [(" ".join(one.names), app.words(f"commands.{one.names[0][1:]}")) for one in entries]
-        yield Table((), tuple(rows))
-        yield Notice(app.words("help.more"))
+        yield Table((), tuple(_list_commands(words)))
+        yield Notice(words("help.more"))
+        return
+    if argument.lower() == _KEYS_TOPIC:
+        yield make_key_table(words)
         return
     entry = COMMANDS.get(f"/{argument.lower().lstrip('/')}")
     if entry is None:
-        yield Notice(app.words("commands.unknown", name=argument))
+        near = get_close_matches(f"/{argument.lower().lstrip('/')}", COMMANDS, 1, MIN_SIMILARITY)
+        yield Notice(words("commands.near" if near else "commands.unknown", name=argument, near="".join(near)))
         return
     name = entry.names[0]
-    usage = f"{name} {entry.usage}".rstrip()
-    yield Notice(f"{usage}: {app.words(f'commands.{name[1:]}')}")
-    yield Notice(app.words("help.example", text=app.words(f"examples.{name[1:]}")))
+    yield Notice(f"{f'{name} {entry.usage}'.rstrip()}: {words(f'commands.{name[1:]}')}")
+    if aliases := entry.names[1:]:
+        yield Notice(words("help.aliases", names=" ".join(aliases)))
+    if actions := ACTIONS.get(name):
+        rows = [(f"{name} {action}", words(f"actions.{name[1:]}_{key}")) for action, key in actions.items()]
+        yield Table((), tuple(rows))
+    yield Notice(words("help.example", text=words(f"examples.{name[1:]}")))
+
+
+def _list_commands(words: Words) -> Iterator[tuple[str, str]]:
+    """Yield a row for each group and for each of its commands."""
+    for group, entries in iter_groups():
+        yield f"{words(f'groups.{group}')}:", ""
+        for entry in entries:
+            yield f"  {' '.join(entry.names)}", words(f"commands.{entry.names[0][1:]}")
 
 
 @command("/doctor")

@@ -1,0 +1,61 @@
+"""GROUPS and ACTIONS: how help arranges the commands, and the actions that it explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .registry import COMMANDS, Command
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "conversation": ("/retry", "/edit", "/undo", "/copy", "/compact", "/context", "/usage", "/history"),
+    "sessions": ("/clear", "/sessions", "/resume", "/export", "/replay"),
+    "servers": ("/tools", "/call", "/permissions", "/mcp", "/resources", "/resource", "/prompts", "/prompt"),
+    "model": ("/model", "/system", "/thinking", "/set", "/language"),
+    "program": ("/help", "/doctor", "/quit"),
+}
+"""Names of the commands by group, in the order in which help lists them."""
+
+ACTIONS: dict[str, dict[str, str]] = {
+    "/tools": {
+        "NAME ...": "name",
+        "on NAME ...": "on",
+        "off NAME ...": "off",
+        "only NAME ...": "only",
+        "all": "all",
+        "none": "none",
+        "forget": "forget",
+    },
+    "/permissions": {"allow PATTERN": "allow", "deny PATTERN": "deny", "forget PATTERN": "forget"},
+    "/mcp": {
+        "list": "list",
+        "status": "status",
+        "NAME": "name",
+        "add NAME -- COMMAND ...": "add",
+        "add NAME URL": "add_url",
+        "remove NAME": "remove",
+        "enable NAME": "enable",
+        "disable NAME": "disable",
+        "restart NAME": "restart",
+        "reload": "reload",
+        "schema TOOL": "schema",
+        "log NAME": "log",
+        "auth NAME [forget]": "auth",
+        "review [NAME]": "review",
+    },
+    "/set": {"KEY": "show", "KEY VALUE": "value", "KEY default": "default", "KEY VALUE --save": "save"},
+    "/system": {"TEXT": "text", "reset": "reset"},
+    "/thinking": {"show": "show", "hide": "hide", "on": "on", "off": "off", "auto": "auto"},
+    "/context": {"cache": "cache"},
+    "/compact": {"preview": "preview"},
+    "/replay": {"all": "all"},
+}
+"""What can be written behind a command, and the key of its explanation behind `actions.` and the command's name."""
+
+
+def iter_groups() -> Iterator[tuple[str, list[Command]]]:
+    """Yield each group with its commands; those of no group come last."""
+    grouped = {name for names in GROUPS.values() for name in names}
+    rest = [entry for entry in dict.fromkeys(COMMANDS.values()) if entry.names[0] not in grouped]
+    yield from ((group, [COMMANDS[name] for name in names]) for group, names in GROUPS.items())
+    if rest:
+        yield "other", rest
