@@ -341,6 +341,7 @@ async def open_app(
         chat.find_quarantined = partial(_find_quarantined, app)
         chat.find_instructions = partial(_find_instructions, app)
         events.on_tools_changed = app.prefiller.start
+        events.find_subscriptions = partial(_find_subscriptions, app)
         async with _session(app, events.notify):
             yield app
     finally:
@@ -399,6 +400,11 @@ async def _session(app: App, notify: Callable[[str], None]) -> AsyncIterator[Non
 def _find_quarantined(app: App) -> Sequence[Tool]:
     """Return the tools that are quarantined until the user accepts them."""
     return app.servers.quarantined_tools if app.servers else ()
+
+
+def _find_subscriptions(app: App) -> Sequence[tuple[str, str]]:
+    """Return the resources that the user follows, with their servers."""
+    return app.servers.subscriptions if app.servers else ()
 
 
 def _find_instructions(app: App) -> Mapping[str, str]:

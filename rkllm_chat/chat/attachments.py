@@ -166,13 +166,19 @@ async def read_attachment(app: App, name: str) -> Attachment:
 
 
 async def _fetch_resource(app: App, uri: str) -> Attachment:
+    servers, server = await find_owner(app, uri)
+    kind, text = await servers.read_text(uri, server)
+    return Attachment(uri, kind, len(text.encode("utf-8", errors="replace")), text)
+
+
+async def find_owner(app: App, uri: str) -> tuple[Toolbox, str]:
+    """Return the toolbox and the name of the server that lists a resource. Raises UsageError if none does."""
     if not app.servers:
         raise UsageError("No server is connected that could have the resource.", "/servers lists the servers.")
     server = await _find_owner(app.servers, uri)
     if server is None:
         raise UsageError(f"No server lists {uri}.", "/resources lists what the servers have.")
-    kind, text = await app.servers.read_text(uri, server)
-    return Attachment(uri, kind, len(text.encode("utf-8", errors="replace")), text)
+    return app.servers, server
 
 
 async def _find_owner(toolbox: Toolbox, uri: str) -> str | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..config.settings import Settings
 from ..core.events import NoticeLevel
 from ..core.i18n import Words
 from ..core.programs import find_installed
 from ..core.protocols import Notify
+from ..core.sanitize import escape_line_visibly
 from ..mcp_client.answer_rules import MAX_TOOLS
 from ..mcp_client.handlers import ChangeKind, ServerChange
 
@@ -17,6 +19,9 @@ SERVER_START_WAIT_S = 5.0
 """Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""
 
 _MAX_ANNOUNCED = 5
+_SILENCE_S = 2.0
+_MAX_SILENCED = 20
+"""Resources that are announced within 2 seconds; changes of more are not."""
 _LOG_LEVELS: Mapping[str, NoticeLevel] = {"debug": "info", "info": "info", "notice": "info", "warning": "warning"}
 """Levels of servers (RFC 5424) below the errors."""
 _CHANGE_KEYS = {
@@ -33,11 +38,14 @@ class ServerEvents:
     Attributes:
         notify: Shows a message to the user.
         on_tools_changed: Called when the tools may have changed.
+        find_subscriptions: Returns the (server, URI) pairs whose changes the user asked to hear of.
     """
 
     def __init__(self, settings: Settings, words: Words, notify: Notify, is_interactive: bool) -> None:
         self.notify = notify
         self.on_tools_changed: Callable[[], object] = lambda: None
+        self.find_subscriptions: Callable[[], Sequence[tuple[str, str]]] = tuple
+        self._silenced: dict[tuple[str, str], bool] = {}
         self._words, self._is_interactive = words, is_interactive
         self._started_at = time.monotonic()
         # servers that are announced when they open; excludes those that the user opens later
@@ -50,12 +58,38 @@ class ServerEvents:
             self._has_warned_unsandboxed = True
             key = "bare_blocked" if find_installed("bwrap") else "bare"
             self.notify(self._words(f"servers.{key}", reason=change.error), "warning")
+        if change.kind is ChangeKind.RESOURCE_CONTENT and self._is_followed(change):
+            self._announce_content(change.server, change.uri)
         if change.kind is ChangeKind.INCOMPLETE:
             self._announce_left_out(change)
         if self._is_interactive and change.kind in _CHANGE_KEYS:
             self._announce(change)
         if change.kind in (ChangeKind.OPENED, ChangeKind.GONE, ChangeKind.TOOLS):
             self.on_tools_changed()
+
+    def _is_followed(self, change: ServerChange) -> bool:
+        """Whether the user follows the resource, or one that it is a part of (MCP 2025-11-25, resources)."""
+        return any(
+            change.server == server and (change.uri == uri or change.uri.startswith(f"{uri.rstrip('/')}/"))
+            for server, uri in self.find_subscriptions()
+        )
+
+    def _announce_content(self, server: str, uri: str) -> None:
+        """Announce that a resource has changed; further changes within 2 seconds are announced once, after them."""
+        key = server, uri
+        if key in self._silenced:
+            self._silenced[key] = True
+            return
+        if len(self._silenced) >= _MAX_SILENCED:
+            return
+        self._silenced[key] = False
+        self.notify(self._words("resources.changed", server=server, uri=escape_line_visibly(uri)))
+
+        def end_silence() -> None:
+            if self._silenced.pop(key):
+                self._announce_content(server, uri)
+
+        asyncio.get_running_loop().call_later(_SILENCE_S, end_silence)
 
     def _announce_left_out(self, change: ServerChange) -> None:
         """Announce the tools of a server that cannot be used."""

@@ -157,6 +157,15 @@ class ServerLifecycle(AdvertisedTools):
         """
         await self._subscriptions.add(self._client, uri)
 
+    async def unsubscribe(self, uri: str) -> None:
+        """End a subscription."""
+        await self._subscriptions.remove(self._client, uri)
+
+    @property
+    def subscribed_uris(self) -> list[str]:
+        """The resources that are subscribed to."""
+        return sorted(self._subscriptions.uris)
+
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a request that no caller awaits; it is cancelled with the connection."""
 

@@ -99,3 +99,11 @@ async def complete(
 async def subscribe(connection: Connection, uri: str) -> None:
     """Subscribe to changes of a resource, in any version of the protocol."""
     await connection.request(lambda _client: connection.subscribe(uri))
+
+
+async def unsubscribe(connection: Connection, uri: str) -> None:
+    """End a subscription; one at a server that is down ends without a request."""
+    if connection.is_open:
+        await connection.request(lambda _client: connection.unsubscribe(uri))
+    else:
+        await connection.unsubscribe(uri)

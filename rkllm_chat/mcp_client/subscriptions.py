@@ -62,21 +62,37 @@ class Subscriptions:
         self.uris: set[str] = set()
         self._changed = asyncio.Event()
         self._acknowledged = asyncio.Event()
+        self._acknowledged_uris: frozenset[str] = frozenset()
 
     async def add(self, client: Client | None, uri: str) -> None:
-        """Follow a resource, from now on if the server is open, else from its next start.
+        """Follow a resource, from now on if the server is open, else from its next start; not if it refuses.
 
         Raises:
             TimeoutError: The server has not acknowledged the subscription after 10 seconds.
         """
         self.uris.add(uri)
+        try:
+            if client and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                self._changed.set()
+                with anyio.fail_after(_ACKNOWLEDGE_S):
+                    while uri not in self._acknowledged_uris:  # an earlier change may be acknowledged first
+                        self._acknowledged.clear()
+                        await self._acknowledged.wait()
+            elif client:
+                await _subscribe(client, [uri])
+        except BaseException:
+            self.uris.discard(uri)
+            raise
+
+    async def remove(self, client: Client | None, uri: str) -> None:
+        """Follow a resource no more."""
+        self.uris.discard(uri)
         if client and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            self._acknowledged.clear()
             self._changed.set()
-            with anyio.fail_after(_ACKNOWLEDGE_S):
-                await self._acknowledged.wait()
         elif client:
-            await _subscribe(client, [uri])
+            with warnings.catch_warnings():  # as for `_subscribe`
+                warnings.simplefilter("ignore")
+                await client.unsubscribe_resource(uri)
 
     async def restore(self, client: Client) -> None:
         """Subscribe to all resources after a start; from MCP 2026-07-28 on, `listen` does that."""
@@ -116,8 +132,10 @@ class Subscriptions:
 
     async def _listen_once(self, client: Client, on_change: OnChange, lists: dict[str, bool]) -> bool:
         """Subscribe until the server ends the stream; return whether to subscribe again."""
+        uris = frozenset(self.uris)
         try:
-            async with client.listen(**lists, resource_subscriptions=[*self.uris]) as subscription:
+            async with client.listen(**lists, resource_subscriptions=sorted(uris)) as subscription:
+                self._acknowledged_uris = uris
                 self._acknowledged.set()
                 on_change(ChangeKind.TOOLS, "")  # they may have changed between the listing and now
                 async for event in subscription:
@@ -128,6 +146,8 @@ class Subscriptions:
         except Exception as error:  # a server that declares notifications but cannot send them is used without
             log.info("changes are not reported: %s", error)
             return False
+        finally:
+            self._acknowledged_uris = frozenset()
         return True
 
 

@@ -48,6 +48,7 @@ from .requests import (
     list_templates,
     read_resource,
     subscribe,
+    unsubscribe,
 )
 from .resource_tools import describe_resources, resource_tools
 from .uri_templates import find_open_variable
@@ -289,6 +290,15 @@ class Toolbox:
     async def subscribe(self, server: str, uri: str) -> None:
         """Subscribe to changes of a resource; `handlers.on_change` receives its URI."""
         await subscribe(self._get_connection(server), uri)
+
+    async def unsubscribe(self, server: str, uri: str) -> None:
+        """End a subscription. Raises ChatError."""
+        await unsubscribe(self._get_connection(server), uri)
+
+    @property
+    def subscriptions(self) -> list[tuple[str, str]]:
+        """The (server, URI) pairs that are subscribed to."""
+        return [(name, uri) for name, one in self.connections.items() for uri in one.subscribed_uris]
 
     async def _call_local(self, name: str, arguments: Mapping[str, Any]) -> str:
         if name == "read_resource":

@@ -24,7 +24,7 @@ BOTH = (
     "notifications/cancelled",
 )
 SILENT_AT = {
-    "handshake": ("start", "initialize", "resources/subscribe", "eof", *BOTH),
+    "handshake": ("start", "initialize", "resources/subscribe", "resources/unsubscribe", "eof", *BOTH),
     "modern": ("server/discover", "subscriptions/listen", *BOTH),
 }
 """Era -> when a server of it can fall silent."""
@@ -43,6 +43,7 @@ GIVEN: dict[str, Message] = {
     "resources/templates/list": {"resourceTemplates": []},
     "resources/read": {"contents": [{"uri": URI, "text": "read"}]},
     "resources/subscribe": {},
+    "resources/unsubscribe": {},
     "prompts/list": {"prompts": [{"name": "greet"}]},
     "prompts/get": {"messages": [{"role": "user", "content": {"type": "text", "text": "Hello."}}]},
     "completion/complete": {"completion": {"values": ["one"]}},

@@ -23,9 +23,10 @@ ENDED_OTHERWISE = {
         Connection._send_call Connection._wait_for_task LegacyTask._poll LegacyTask._wait_for_poll
         LegacyTask._get_result LegacyTask.wait MCPClient.execute_tool MCPClient.list_resources MCPClient.list_tools
         MCPClient.read_resource SdkSession.request.send ServerLifecycle.send_log_level
-        ServerLifecycle.subscribe ServerTask.wait Toolbox.call Toolbox.execute_tool _subscribe check_result
+        ServerLifecycle.subscribe ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call
+        Toolbox.execute_tool _subscribe check_result
         complete get_prompt get_prompt.send list_if_declared read_resource_from read_resource_from.send
-        send_task_request start_task subscribe""",
+        send_task_request start_task subscribe unsubscribe""",
     "The limit of a start (connect_s) or of a close, which cancels it.": """
         CheckedConnection.handshake HttpTransport._open HttpTransport._try MCPClient.__aenter__ MCPClient.close
         ServerLifecycle._get_client

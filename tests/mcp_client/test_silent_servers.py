@@ -52,6 +52,7 @@ METHODS: dict[str, Method] = {
     "get_prompt": lambda box, server: box.get_prompt(server, "greet"),
     "complete": lambda box, server: box.complete(server, PromptReference(name="greet"), "name", "o"),
     "subscribe": lambda box, server: box.subscribe(server, URI),
+    "unsubscribe": lambda box, server: box.unsubscribe(server, URI),
 }
 LATER: dict[str, Method] = {
     "restart": lambda box, server: box.restart(server),

@@ -35,7 +35,7 @@ def tool(name: str, description: str, required: dict[str, Any], **optional: Any)
 ANSWERS: dict[str, Any] = {
     "initialize": {
         "protocolVersion": "2025-06-18",
-        "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "completions": {}},
+        "capabilities": {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "completions": {}},
         "serverInfo": {"name": "harbour", "version": "1"},
     },
     "tools/list": {
@@ -73,6 +73,7 @@ class Server:
 
     def __init__(self) -> None:
         self.messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self.followed: set[str] = set()
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self) -> None:
@@ -95,6 +96,12 @@ class Server:
             case "resources/read":
                 content = {"uri": params["uri"], "mimeType": "text/plain", "text": RESOURCES[params["uri"]]}
                 send(id=number, result={"contents": [content]})
+            case "resources/subscribe":
+                self.followed.add(params["uri"])
+                send(id=number, result={})
+            case "resources/unsubscribe":
+                self.followed.discard(params["uri"])
+                send(id=number, result={})
             case "prompts/get":
                 arguments = {"tone": "friendly", **params["arguments"]}
                 text = "Write a {tone} letter to {captain} at {harbour}.".format(**arguments)
@@ -115,6 +122,8 @@ class Server:
             case "get_tide":
                 return f"The tide at {arguments['harbour']} is 2.4 metres and rising."
             case "write_log":
+                if "harbour://log" in self.followed:
+                    send(method="notifications/resources/updated", params={"uri": "harbour://log"})
                 return f"{len(arguments['text'])} characters are in the log."
             case "book":
                 send(

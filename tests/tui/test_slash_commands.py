@@ -347,6 +347,24 @@ def test_resources_and_files_go_with_the_next_message(open_chat: OpenChat, folde
 
 
 @pytest.mark.usefixtures("harbour")
+def test_a_watched_resource_announces_its_changes_until_it_is_not_watched(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, "Nothing.", size=(120, 60))
+    changed = "[MCP: Resource harbour://log of server 'harbour' has changed; /resource attaches it]"
+    write = '/call write_log {"text": "fog"}'
+    screen.enter("/watch", "No resource is watched.")
+    screen.enter("/watch harbour://sea", "No server lists harbour://sea.")
+    screen.say(f"{write}\r", "3 characters are in the log.")
+    screen.enter("/watch harbour://log", "announces changes of harbour://log from now on")
+    screen.enter("/watch", "harbour  harbour://log")
+    lines = screen.enter(write, changed)
+    assert sum(changed in line for line in lines) == 1
+    screen.enter("/unwatch harbour://log", "harbour://log is no longer watched")
+    screen.enter("/unwatch harbour://log", "is not watched.")
+    screen.say(f"{write}\r", "3 characters are in the log.")
+    assert sum(changed in line for line in screen.wait_for_prompt()) == 1
+
+
+@pytest.mark.usefixtures("harbour")
 def test_tools_are_listed_with_their_cost_and_switched_on_and_off(open_chat: OpenChat) -> None:
     def on(screen: Screen) -> list[str]:
         rows = [line.split() for line in screen.lines()]

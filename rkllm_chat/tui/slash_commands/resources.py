@@ -70,6 +70,35 @@ async def attach_resource(app: App, argument: str) -> EventStream:
     yield Notice(app.words("resources.next"))
 
 
+@command("/watch", usage="[URI]", suggest=_suggest_resources)
+async def watch_resource(app: App, argument: str) -> EventStream:
+    """Announce changes of a resource from now on; without a URI, list the resources that are watched."""
+    if not argument:
+        watched = _servers_of(app).subscriptions
+        yield Table((), tuple(watched)) if watched else Notice(app.words("resources.none_watched"))
+        return
+    servers, server = await attach.find_owner(app, argument)
+    await servers.subscribe(server, argument)
+    yield Notice(app.words("resources.watched", server=server, uri=argument))
+
+
+async def _suggest_watched(app: App, _typed: str) -> Sequence[str]:
+    """Return the URIs that are watched."""
+    return [uri for _, uri in _servers_of(app).subscriptions]
+
+
+@command("/unwatch", usage="URI", suggest=_suggest_watched)
+async def unwatch_resource(app: App, argument: str) -> EventStream:
+    """Announce changes of a resource no more."""
+    servers = _servers_of(app)
+    owners = [server for server, uri in servers.subscriptions if uri == argument]
+    if not owners:
+        raise UsageError(f"{argument or 'Nothing'} is not watched.", "/watch lists the resources that are.")
+    for server in owners:
+        await servers.unsubscribe(server, argument)
+    yield Notice(app.words("resources.unwatched", uri=argument))
+
+
 @command("/prompts", usage="[SERVER]")
 async def show_prompts(app: App, argument: str) -> EventStream:
     """List the prompts of the servers."""

@@ -1,0 +1,54 @@
+"""A subscription to a resource of MCP 2026-07-28 begins and ends; tests/tui has one of the older protocol."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mcp.server.mcpserver import Context, MCPServer
+
+from rkllm_chat.mcp_client.handlers import ChangeKind, ClientHandlers, ServerChange
+from rkllm_chat.mcp_client.toolbox import Toolbox
+
+LOG, CHART = "harbour://log", "harbour://chart"
+
+
+def make_server() -> MCPServer:
+    server = MCPServer("harbour")
+
+    @server.tool()
+    async def touch(uri: str, context: Context) -> str:
+        """Changes a resource."""
+        await context.notify_resource_updated(uri)
+        return uri
+
+    @server.resource(LOG)
+    def read_log() -> str:
+        return "all quiet"
+
+    @server.resource(CHART)
+    def read_chart() -> str:
+        return "deep water"
+
+    return server
+
+
+def test_changes_of_a_resource_arrive_until_the_subscription_ends() -> None:
+    async def follow() -> list[str]:
+        heard: asyncio.Queue[str] = asyncio.Queue()
+
+        def listen(change: ServerChange) -> None:
+            if change.kind is ChangeKind.RESOURCE_CONTENT:
+                heard.put_nowait(change.uri)
+
+        async with Toolbox.from_servers({"harbour": make_server()}, ClientHandlers(on_change=listen)) as box:
+            await box.subscribe("harbour", LOG)
+            await box.execute_tool("harbour", "touch", {"uri": LOG})
+            first = await asyncio.wait_for(heard.get(), 5)
+            await box.unsubscribe("harbour", LOG)
+            await box.subscribe("harbour", CHART)
+            assert box.subscriptions == [("harbour", CHART)]
+            await box.execute_tool("harbour", "touch", {"uri": LOG})
+            await box.execute_tool("harbour", "touch", {"uri": CHART})
+            return [first, await asyncio.wait_for(heard.get(), 5)]
+
+    assert asyncio.run(follow()) == [LOG, CHART]
