@@ -123,6 +123,7 @@ class App:
         server_approval: Approval of server starts.
         make_toolbox: Creates the connections when servers are added to a session without any.
         model_switch: The model switch in progress.
+        used_models: Earlier models of this run, as `--model` takes them.
         prefill_speed: Prefill speed of the current model, as far as it is known.
     """
 
@@ -144,6 +145,7 @@ class App:
     server_approval: ServerApproval = field(default_factory=lambda: ServerApproval(None))
     make_toolbox: Callable[[], Toolbox] | None = None
     model_switch: asyncio.Future[None] | None = None
+    used_models: list[str] = field(default_factory=list[str])
     prefill_speed: PrefillSpeed = field(default_factory=PrefillSpeed)
 
     @property
@@ -230,6 +232,7 @@ class App:
             await self.backend.aclose()
             try:
                 self.backend = await load_model(settings, self.state)
+                self.used_models.append(self.settings.model)
                 self.settings = settings
             except ChatError:
                 self.backend = await load_model(self.settings, self.state)

@@ -51,6 +51,7 @@ class Picker:
 
     Attributes:
         picked: Key of the row that was chosen; None if none was.
+        index: Number of the current row among those that are shown, from 0.
         close: Called when the picker is done.
     """
 
@@ -68,7 +69,7 @@ class Picker:
         self._words, self._delete, self._rename = words, delete, rename
         self._mode: Literal["search", "delete", "rename"] = "search"
         self._query = self._name = self._error = ""
-        self._index = 0
+        self.index = 0
 
     @property
     def matches(self) -> list[Choice]:
@@ -80,7 +81,7 @@ class Picker:
     @property
     def _current(self) -> Choice | None:
         matches = self.matches
-        return matches[min(self._index, len(matches) - 1)] if matches else None
+        return matches[min(self.index, len(matches) - 1)] if matches else None
 
     def render(self, width: int, rows: int) -> StyleAndTextTuples:
         """Return the lines for a window of `width` cells and `rows` rows; the current row is reversed."""
@@ -155,7 +156,7 @@ class Picker:
     def _move(self, step: int) -> None:
         self._error = ""
         last = max(0, len(self.matches) - 1)
-        self._index = max(0, min(last, min(self._index, last) + step))
+        self.index = max(0, min(last, min(self.index, last) + step))
 
     def _start(self, mode: Literal["delete", "rename"]) -> None:
         if self._current:
@@ -166,7 +167,7 @@ class Picker:
         if self._mode == "rename":
             self._name = change(self._name)
         elif self._mode == "search":
-            self._query, self._index = change(self._query), 0
+            self._query, self.index = change(self._query), 0
 
     def _type(self, text: str) -> None:
         """Handle printable keys: the answer to a question, or text of the search or of the name."""
@@ -220,13 +221,14 @@ class PickerFrontend(Protocol):
 
 
 def _width(text: str) -> int:
-    return count_cells(split_clusters([(text, "")]))
+    return count_cells(split_clusters([(sanitize_line(text), "")]))
 
 
 def _format_row(columns: Sequence[str], widths: Sequence[int]) -> str:
     """Return the columns of a row, padded or cut to their widths."""
     cells: list[str] = []
     for text, width in zip(columns, widths, strict=True):
+        text = sanitize_line(text)
         cut = text if _width(text) <= width else f"{break_text(text, max(2, width - 1))[0]}…"
         cells.append(cut + " " * (width - _width(cut)))
     return _GAP.join(cells).rstrip()

@@ -17,6 +17,8 @@ from typing import Protocol
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from typing_extensions import Self
 
+from ..backends import choose_backend
+from ..backends.shared.model_files import find_shipped_model, list_model_folders, resolve_model
 from ..chat.app import App, Frontend, SettingsSource, open_app
 from ..chat.attachments import send_message
 from ..chat.model_loading import make_loading_event
@@ -35,7 +37,7 @@ from ..storage.session_index import list_sessions
 from . import slash_commands as commands
 from .completion import LineCompleter
 from .picker import PickerFrontend
-from .session_picker import make_session_picker
+from .session_picker import format_folder, make_session_picker
 from .status_source import StatusSource
 from .theme import Theme
 
@@ -233,7 +235,7 @@ def _open_history(state: Path) -> tuple[_GuardedFileHistory | InMemoryHistory, s
 
 
 def welcome_notices(app: App) -> list[Notice]:
-    """Return the opening lines: model, servers, failed servers and a hint."""
+    """Return the opening lines: model, servers, failed servers, what the small model is, and a hint."""
     words = app.words
     servers = dict.fromkeys(tool.server for tool in app.toolbox.tools if tool.server)
     model, context = app.backend.name, app.backend.context_tokens
@@ -242,8 +244,21 @@ def welcome_notices(app: App) -> list[Notice]:
         Notice(words("repl.ready", model=model, context=context, servers=listed)),
         *(Notice(words("servers.starting", server=server)) for server in app.starting_servers),
         *(Notice(words("repl.failed", server=name, error=error), "error") for name, error in app.failures.items()),
+        *([_describe_demonstration(app)] if _is_demonstration(app) else []),
         Notice(words("repl.hint")),
     ]
+
+
+def _is_demonstration(app: App) -> bool:
+    """Whether a new conversation begins with the small model that ships."""
+    is_llama = choose_backend(app.settings) == "llama" and not app.replay and not app.chat.history
+    return is_llama and resolve_model(app.settings.model) == find_shipped_model()
+
+
+def _describe_demonstration(app: App) -> Notice:
+    """Say what the small model is, and how to get a real one."""
+    folder = list_model_folders(app.settings.models_folder)[0]
+    return Notice(app.words("repl.demonstration", folder=format_folder(str(folder))))
 
 
 async def _run_line(ready: asyncio.Future[App], line: str, words: Words) -> AsyncGenerator[Event, None]:

@@ -13,9 +13,10 @@ import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from urllib.parse import quote
 
 from ...calls.grammar import CallGrammar
 from ...calls.model_families import find_family
@@ -270,6 +271,21 @@ def make_services(settings: Settings, environment: Mapping[str, str]) -> list[Se
         raise ConfigError('[openai] native_tools needs api = "chat" or "auto".', "Change one of them.")
     api_key = read_api_key(options.key_env, environment)
     return [Service(url, model, options, api_key) for url, model in parse_service_urls(settings.model, options.model)]
+
+
+def list_service_models(settings: Settings) -> list[str]:
+    """Return the models of the services of the settings as `URL#NAME`; a service that fails has none.
+
+    Names are percent-encoded, so that a name can neither add an address nor a blank.
+
+    Raises:
+        ConfigError: The settings are invalid.
+    """
+    targets: list[str] = []
+    for service in make_services(settings, os.environ):
+        with suppress(ChatError):
+            targets += [f"{service.url}#{quote(name, safe='/:')}" for name in service.list_models()]
+    return targets
 
 
 def probe_with_retries(service: Service, tries: int = _MAX_TRIES) -> ChatError | None:

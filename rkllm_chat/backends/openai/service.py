@@ -170,6 +170,12 @@ class Service:
         log.info("%s is %s, model %s", self.url, self.info.kind_name, self.info.model)
         return self.info
 
+    def list_models(self) -> tuple[str, ...]:
+        """Request the names of the models; blocks `_PROBE_S` at most. Raises AuthError and GenerationError."""
+        with httpx2.Client(**self._client_options(_PROBE_S)) as client:
+            entries = get_nested(self._request_json(client, "GET", f"{self.url}/models"), "data")
+        return tuple(filter(None, (get_text(entry, "id") for entry in entries if isinstance(entries, list))))
+
     def _read_info(self, client: httpx2.Client, listed: Any) -> ServiceInfo:
         entries = [entry for entry in get_nested(listed, "data") or () if get_text(entry, "id")]
         if not isinstance(get_nested(listed, "data"), list):

@@ -8,38 +8,91 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from ...backends.shared.model_files import ModelFile, find_models
 from ...calls.model_families import resolve_formats
 from ...chat.app import App
 from ...chat.model_loading import make_loading_event
+from ...chat.model_offers import ModelOffer, find_offer, find_offers
 from ...config.settings import Thinking
 from ...core import i18n as language
 from ...core.errors import UsageError
-from ...core.events import Notice, Page, Shown, Table
-from .registry import EventStream, command
+from ...core.events import Notice, Page, Shown
+from ..picker import Choice, Picker, PickerFrontend
+from .registry import EventStream, command, suggest_nearest
 
 
 async def _suggest_models(app: App, _typed: str) -> Sequence[str]:
-    """Return the paths of the models that were found."""
-    return [file.name if file.is_shipped else str(file.path) for file in await _find_files(app)]
+    """Return the names of the models that there are; the path or URL where a name is not unique."""
+    offers = await _find_offers(app)
+    return [offer.name if find_offer(offer.name, offers) else offer.target for offer in offers]
 
 
-@command("/model", usage="[PATH | URL]", suggest=_suggest_models)
+@command("/model", usage="[NAME | PATH | URL]", suggest=_suggest_models)
 async def choose_model(app: App, argument: str) -> EventStream:
-    """List the models, or load another one; the conversation is kept."""
-    if not argument:
-        files = await _find_files(app)
-        rows = [("*" if file.path.name == app.backend.name else "", file.name, str(file.path)) for file in files]
+    """Pick one of the models, or load another one; the conversation is kept."""
+    target: str | None = argument
+    if argument:
+        target = _choose_target(argument, await _find_offers(app))
+    else:
         yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
         yield Notice(_describe_call_formats(app))
-        yield Table((), tuple(rows)) if rows else Notice(app.words("model.none"))
+        target = await _pick_model(app, await _find_offers(app))
+    if target is None:
         return
-    model = _choose_file(argument, await _find_files(app))
-    settings = replace(app.settings, model=model, backend="auto")
+    settings = replace(app.settings, model=target, backend="auto")
     yield make_loading_event(settings, app.state)
     await app.switch_model(settings)
     yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
     yield Notice(_describe_call_formats(app))
+
+
+async def _find_offers(app: App) -> list[ModelOffer]:
+    """Return the models that there are, in a thread."""
+    return await asyncio.to_thread(find_offers, app.settings, tuple(app.used_models))
+
+
+async def _pick_model(app: App, offers: Sequence[ModelOffer]) -> str | None:
+    """Let the user pick a model; return it as `--model` takes it, None to keep the current one."""
+    if not isinstance(app.frontend, PickerFrontend):
+        return None
+    current = app.backend.name
+    choices = [
+        Choice(
+            offer.target,
+            (
+                "*" if current in offer.names or current == f"{offer.name}.gguf" else "",
+                offer.name,
+                _format_size(offer.size_bytes),
+                offer.target.partition("#")[0],
+            ),
+        )
+        for offer in offers
+    ]
+    picker = Picker(app.words("picker.models"), choices, app.words)
+    picker.index = next((index for index, choice in enumerate(choices) if choice.columns[0]), 0)
+    return await app.frontend.pick(picker)
+
+
+def _format_size(size_bytes: int) -> str:
+    """Return the size of a file as text; "" for none."""
+    if not size_bytes:
+        return ""
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"
+
+
+def _choose_target(name: str, offers: Sequence[ModelOffer]) -> str:
+    """Return the path or URL of the only model with this name; a path or URL is returned unchanged.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if Path(name).expanduser().exists() or "://" in name:
+        return name
+    if offer := find_offer(name, offers):
+        return offer.target
+    if Path(name).suffix or "/" in name:
+        return name  # the engine says what is wrong with it
+    names = sorted(name for offer in offers for name in offer.names)
+    raise UsageError(f'There is no model "{name}".', suggest_nearest(name, names, "/model lists the models."))
 
 
 def _describe_call_formats(app: App) -> str:
@@ -49,17 +102,6 @@ def _describe_call_formats(app: App) -> str:
     accepted = ", ".join(one.name for one in formats if one.name != requested)
     key = "model.native" if app.backend.native_tools else "model.forms"
     return app.words(key, family=family.name, asks=requested, accepts=accepted)
-
-
-async def _find_files(app: App) -> list[ModelFile]:
-    """Return the model files on this machine, read in a thread."""
-    return await asyncio.to_thread(find_models, app.settings.models_folder, app.settings.model)
-
-
-def _choose_file(name: str, files: Sequence[ModelFile]) -> str:
-    """Return the path of the only model with this name, file name or stem; else the name unchanged."""
-    matches = [file for file in files if name in (file.name, file.path.name, file.path.stem)]
-    return str(matches[0].path) if len(matches) == 1 and not Path(name).exists() else name
 
 
 @command("/system", usage="[TEXT | reset]")

@@ -35,6 +35,52 @@ def test_a_talk_at_the_terminal_continues_with_another_service(
     assert REPLY in other.asked[0].body["prompt"], "the talk stays"
 
 
+def test_the_models_of_a_service_the_files_and_the_shipped_one_are_offered(
+    start: Start, open_screen: Callable[..., Screen], folder: Path
+) -> None:
+    """A name of the service that looks like a second address adds none."""
+    service, other = start(names=["qwen3-small", "qwen3-big"]), start()
+    service.answers["/v1/models"]["data"].append({"id": f"odd {other.url}"})
+    (folder / "models").mkdir()
+    (folder / "models/mine.gguf").write_bytes(b"no model")
+    screen = open_screen("--model", f"{service.url}#qwen3-small", "--no-servers", size=(120, 40))
+    screen.wait_for_prompt()
+    screen.say("/model\r", "Models  1/5")
+    rows = [
+        line.split() for line in screen.lines() if service.url in line or line.endswith(("mine.gguf", "tiny-tools"))
+    ]
+    assert rows[0] == ["❯", "*", "qwen3-small", service.url]
+    assert rows[1:3] == [["qwen3-big", service.url], ["odd", other.url, service.url]]
+    assert [row[0] for row in rows[3:]] == ["mine.gguf", "tiny-tools"]
+    screen.say("big\r", "Model: qwen3-big (4096 tokens of context).")
+    screen.enter("Hello!", REPLY)
+    assert service.asked[-1].body["model"] == "qwen3-big"
+    screen.enter("/model qwen3-smal", 'There is no model "qwen3-smal". Did you mean qwen3-small?')
+    screen.say("/model odd\r", 'There is no model "odd".')
+    screen.say("/model\r", "Models  2/5")
+    screen.say("odd", "Models  1/1")
+    screen.type("\r")
+    screen.wait_for_prompt()
+    screen.enter("And now?", "> And now?")
+    assert service.asked[-1].body["model"] == f"odd {other.url}" and not other.asked
+
+
+@pytest.mark.model
+def test_the_shipped_model_has_a_name_and_says_what_it_is(
+    start: Start, open_screen: Callable[..., Screen], program: Callable[..., Any]
+) -> None:
+    assert program("-p", "Hello!", "--model", "tiny-tools", "--no-servers").stdout == "Hello! How can I help you?\n"
+    screen = open_screen("--model", "tiny-tools", "--no-servers", size=(200, 30))
+    screen.wait_for("This small model is a demonstration")
+    screen.wait_for(".gguf file into ~/.local/share/rkllm-chat/models and choose it with /model")
+    screen.wait_for_prompt()
+    screen.enter(f"/model {start().url}", "Model: qwen3-small (4096")
+    screen.say("/model ti", "tiny-tools")  # the menu
+    screen.say("ny-tools\r", "Model: tiny-tools.gguf (2048")
+    screen.wait_for_prompt()
+    screen.enter("Hello!", "◆ Hello! How can I help you?")
+
+
 def test_a_service_that_goes_down_ends_only_the_turn(start: Start, open_screen: Callable[..., Screen]) -> None:
     service = start()
     screen = open_screen("--model", service.url, "--no-servers")
