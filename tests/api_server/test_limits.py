@@ -46,9 +46,10 @@ def status_of(served: Served, **options: Any) -> int:
 def test_a_client_that_leaves_frees_the_model(
     start_api: StartApi, script: Callable[..., str], is_streamed: bool
 ) -> None:
-    served = start_api("--model", script(WAITING, "for the other"), "--max-waiting", "0")
+    served = start_api("--model", script("loaded", WAITING, "for the other"), "--max-waiting", "0")
+    assert status_of(served) == 200
     with post(served, body={"messages": HELLO, "stream": is_streamed}) as connection:
-        assert status_of(served) == 429
+        assert [status_of(served) for _ in range(5)] == [429] * 5  # by then the reply has begun
         assert connection.sock
         connection.sock.shutdown(socket.SHUT_WR)  # half-closed is gone, too
         assert 200 in (status_of(served) for _ in range(300))
