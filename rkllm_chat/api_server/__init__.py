@@ -21,7 +21,8 @@ NAME = "openai"
 """Name of the server on the command line."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses to listen on that only this machine reaches, so that no token is required."""
-_MAX_WAITING, _MAX_REPLY_S, _IDLE_S = 64, 600.0, 600.0
+_MAX_WAITING, _MAX_REPLY_S, _IDLE_S, _STATES_MB = 64, 600.0, 600.0, 256
+_MB = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Limits:
         max_waiting: Requests that may wait for the model; further ones are refused with 429.
         max_reply_s: Time limit of a request once it has the model, in seconds.
         idle_s: Seconds without a request after which the model is unloaded; 0 keeps it.
+        states_bytes: Memory for the states of conversations that alternate, with llama.cpp.
     """
 
     host: str = LOOPBACK[0]
@@ -41,6 +43,7 @@ class Limits:
     max_waiting: int = _MAX_WAITING
     max_reply_s: float = _MAX_REPLY_S
     idle_s: float = _IDLE_S
+    states_bytes: int = _STATES_MB * _MB
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +81,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=_IDLE_S,
         help=f"unload the model after so many seconds without a request; 0 keeps it (default: {_IDLE_S:g})",
     )
+    add(
+        "--states-mb",
+        metavar="N",
+        type=int,
+        default=_STATES_MB,
+        help=f"memory for conversations that alternate, with llama.cpp (default: {_STATES_MB})",
+    )
 
 
 def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
@@ -87,13 +97,16 @@ def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
         ConfigError: The configuration is invalid.
         UsageError: An option is out of its range, or the backend is unknown.
     """
-    if options.max_waiting < 0:
-        raise UsageError("--max-waiting must be 0 or more.")
-    if not options.max_reply_s > 0:
-        raise UsageError("--max-reply-s must be more than 0.")
-    if not options.idle_s >= 0:
-        raise UsageError("--idle-s must be 0 or more.")
+    least = {"max_waiting": 0, "idle_s": 0, "states_mb": 0, "max_reply_s": 0.001}
+    for name, number in least.items():
+        if not getattr(options, name) >= number:
+            raise UsageError(f"--{name.replace('_', '-')} must be {number:g} or more.")
     limits = Limits(
-        options.host, tuple(options.allow_host or ()), options.max_waiting, options.max_reply_s, options.idle_s
+        options.host,
+        tuple(options.allow_host or ()),
+        options.max_waiting,
+        options.max_reply_s,
+        options.idle_s,
+        options.states_mb * _MB,
     )
     return read_settings(options), limits

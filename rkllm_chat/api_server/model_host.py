@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ..backends import Backend
+from ..backends.base import StateKeeper
 from ..chat.model_loading import load_model, name_model
 from ..config.settings import Settings
 from ..mcp_servers.job_queue import Activity, BusyError, JobQueue
@@ -26,7 +27,9 @@ class ModelHost:
         settings: Settings of the model.
     """
 
-    def __init__(self, settings: Settings, state: Path, max_waiting: int, idle_s: float = 0.0) -> None:
+    def __init__(
+        self, settings: Settings, state: Path, max_waiting: int, idle_s: float = 0.0, states_bytes: int = 0
+    ) -> None:
         """Create a host; nothing is loaded yet.
 
         Args:
@@ -34,6 +37,7 @@ class ModelHost:
             state: Folder of the program's state.
             max_waiting: Requests that may wait while one runs.
             idle_s: Seconds without a request after which the model is unloaded; 0 keeps it.
+            states_bytes: Memory for the states of conversations that alternate.
         """
         self.settings = settings
         self.name = name_model(settings)
@@ -41,7 +45,7 @@ class ModelHost:
         self._queue = JobQueue(max_waiting)
         self._loading: asyncio.Future[Backend] | None = None
         self._mean_s = _FIRST_ESTIMATE_S
-        self._idle_s = idle_s
+        self._idle_s, self._states_bytes = idle_s, states_bytes
         self._idle_timer: asyncio.TimerHandle | None = None
         self._unloading: asyncio.Task[None] | None = None
 
@@ -76,8 +80,14 @@ class ModelHost:
         """Return the backend; loading continues if the request is cancelled."""
         if self._loading is None or (self._loading.done() and self._loading.exception()):
             self._loading = load_model(self.settings, self._state)
-            self._loading.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark as retrieved
+            self._loading.add_done_callback(self._set_up)
         return await asyncio.shield(self._loading)
+
+    def _set_up(self, loading: asyncio.Future[Backend]) -> None:
+        """Set up a loaded backend; an exception is marked as retrieved."""
+        backend = None if loading.cancelled() or loading.exception() else loading.result()
+        if isinstance(backend, StateKeeper):
+            backend.keep_states(self._states_bytes)
 
     def _stop_timer(self) -> None:
         if self._idle_timer:

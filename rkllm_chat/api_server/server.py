@@ -42,7 +42,7 @@ class ApiServer:
 
     def __init__(self, settings: Settings, limits: Limits) -> None:
         self._settings, self._limits = settings, limits
-        self._host = ModelHost(settings, state_folder(), limits.max_waiting, limits.idle_s)
+        self._host = ModelHost(settings, state_folder(), limits.max_waiting, limits.idle_s, limits.states_bytes)
         self._histories = ReplyHistories()
 
     def make_app(self) -> Starlette:

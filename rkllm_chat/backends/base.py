@@ -131,3 +131,12 @@ class ThinkingSwitch(Protocol):
     def set_thinking(self, thinking: Thinking) -> None:
         """Switch reasoning from the next reply on: "auto", "on" or "off". No stream may be open."""
         ...
+
+
+@runtime_checkable
+class StateKeeper(Protocol):
+    """A backend that can keep the states of several conversations that alternate."""
+
+    def keep_states(self, limit_bytes: int) -> None:
+        """Keep states in memory, up to a limit for all together; 0 keeps none. No stream may be open."""
+        ...

@@ -194,3 +194,73 @@ def test_a_missing_model_is_an_error_without_paths_and_is_tried_again(
     (folder / "later.gguf").symlink_to(shipped_model)
     assert client.chat.completions.create(**hello).choices[0].finish_reason == "length"
     assert "later.gguf: No such file" in served.end()[1]
+
+
+PLACE = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 20}, "rank": {"type": "integer", "enum": [1, 2]}},
+    "required": ["city", "rank"],
+    "additionalProperties": False,
+}
+AS_PLACE: Any = {"type": "json_schema", "json_schema": {"name": "place", "schema": PLACE}}
+
+
+@pytest.mark.model
+def test_a_reply_schema_is_held_by_the_grammar(shared_api: Served, connect: Connect) -> None:
+    client = connect(shared_api)
+    messages: Any = [{"role": "user", "content": "Tell me about Rome."}]
+    formats: list[Any] = [AS_PLACE, {"type": "json_object"}]
+    for reply_format in formats:
+        reply = client.chat.completions.create(
+            model=MODEL, messages=messages, response_format=reply_format, temperature=0, max_tokens=200
+        )
+        if reply.choices[0].finish_reason == "stop":
+            value = json.loads(reply.choices[0].message.content or "")
+            assert isinstance(value, dict)
+        if reply_format is AS_PLACE:
+            assert (sorted(value), reply.choices[0].finish_reason) == (["city", "rank"], "stop")
+            assert value["rank"] in (1, 2)
+
+
+def test_a_reply_schema_is_validated_and_corrected_where_there_is_no_grammar(
+    start_api: StartApi, connect: Connect, script: Callable[..., str]
+) -> None:
+    right = '```json\n{"city": "Rome", "rank": 1}\n```'
+    client = connect(start_api("--model", script("Rome is a city.", right, right)))
+    messages: Any = [{"role": "user", "content": "Tell me about Rome."}]
+    for is_streamed in (False, True):
+        reply: Any = client.chat.completions.create(
+            model=SCRIPT, messages=messages, response_format=AS_PLACE, stream=is_streamed
+        )
+        parts = (
+            [chunk.choices[0].delta.content for chunk in reply] if is_streamed else [reply.choices[0].message.content]
+        )
+        assert json.loads("".join(filter(None, parts))) == {"city": "Rome", "rank": 1}
+
+
+def test_a_stop_sequence_ends_the_reply(start_api: StartApi, connect: Connect, script: Callable[..., str]) -> None:
+    client = connect(start_api("--model", script("one two END three")))
+    messages: Any = [{"role": "user", "content": "Count."}]
+    reply = client.chat.completions.create(model=SCRIPT, messages=messages, stop=["END", "\n\n"])
+    assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == ("one two", "stop")
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("states_mb", [64, 0])
+def test_two_clients_that_alternate_prefill_their_new_tokens_only(
+    start_api: StartApi, connect: Connect, states_mb: int
+) -> None:
+    """With no memory for states, each begins again after what both have in common: the positive control."""
+    client = connect(start_api("--states-mb", str(states_mb)))
+    talks: list[list[Any]] = [[], []]
+    totals = [0, 0]
+    reused: list[bool] = []
+    for turn in range(3):
+        for index, talk in enumerate(talks):
+            talk.append({"role": "user", "content": f"Tell me about the number {index}{turn} and about the sea. " * 8})
+            reply = client.chat.completions.create(model=MODEL, messages=talk, temperature=0, max_tokens=20)
+            talk.append(reply.choices[0].message.model_dump(exclude_none=True))
+            assert reply.usage and reply.usage.prompt_tokens_details
+            reused.append((reply.usage.prompt_tokens_details.cached_tokens or 0) >= totals[index] - 1)
+            totals[index] = reply.usage.total_tokens
+    assert all(reused[2:]) is bool(states_mb), reused

@@ -46,6 +46,7 @@ from .engine import (
 from .grammar_sampler import CallConstraint, read_vocabulary
 from .prompt_lookup import DraftTiming, PromptLookup
 from .state_cache import LlamaStateCache
+from .state_pool import StatePool
 
 _FALLBACK_TEMPERATURE = 0.6
 _MIN_PREFILL_TOKENS = 16
@@ -127,6 +128,7 @@ class LlamaBackend:
         """
         self._engine: Any = load_engine(path, context_tokens, len(cores), library)
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
+        self._state_pool: StatePool | None = None
         self._prefill: PrefillRequest | None = None
         self.prefill_threads: int = self._engine.n_threads_batch
         self.decode_threads: int = self._engine.n_threads
@@ -204,6 +206,10 @@ class LlamaBackend:
             async for _ in items:
                 pass
         return request.evaluated_tokens
+
+    def keep_states(self, limit_bytes: int) -> None:
+        """Keep the states of several conversations in memory. No stream may be open."""
+        self._state_pool = StatePool(self._engine, limit_bytes) if limit_bytes else None
 
     @property
     def cached_tokens(self) -> int:
@@ -300,6 +306,8 @@ class LlamaBackend:
         max_tokens = min(generation.max_tokens, self.context_tokens - len(tokens))
         if max_tokens <= 0:
             raise prompt_too_long(len(tokens), self.context_tokens)
+        if self._state_pool:
+            self._state_pool.switch_to(tokens)
         unsaved_prefix = self._load_prefix(prompt, tokens)
         reply = _Reply(
             prompt_tokens=len(tokens),

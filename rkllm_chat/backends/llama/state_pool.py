@@ -1,0 +1,79 @@
+"""Keep the states of several conversations in memory, so that each continues from its own when they alternate.
+
+The engine has one sequence. Before a prompt replaces most of it, its state is copied out; the copy that shares most
+with a prompt is copied in. The least recently used copies are dropped beyond a limit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+_MIN_TOKENS = 32
+"""Fewer tokens are evaluated faster than they are copied."""
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """A copied state. `tokens`: what was evaluated."""
+
+    tokens: list[int]
+    data: Any
+    size: int
+
+
+class StatePool:
+    """The copied states of one engine."""
+
+    def __init__(self, engine: Any, limit_bytes: int) -> None:
+        """Create an empty pool.
+
+        Args:
+            engine: The engine.
+            limit_bytes: Maximum size of all copies together.
+        """
+        self._engine, self._limit_bytes = engine, limit_bytes
+        self._states: list[_State] = []  # the least recently used first
+
+    def switch_to(self, tokens: list[int]) -> None:
+        """Copy in the state that shares most with a prompt, and copy out the current one if it would be lost."""
+        cached: int = self._engine.count_cached_prefix(tokens)
+        best = max(self._states, key=lambda state: _count_same(state.tokens, tokens), default=None)
+        is_better = best is not None and _count_same(best.tokens, tokens) >= cached + _MIN_TOKENS
+        if self._engine.n_tokens >= cached + _MIN_TOKENS:
+            self._copy_out()
+        if best and is_better:
+            self._copy_in(best)
+
+    def _copy_out(self) -> None:
+        """Copy the current state, unless it is larger than the pool may be."""
+        import llama_cpp
+
+        tokens: list[int] = self._engine.input_ids[: self._engine.n_tokens].tolist()
+        self._states = [state for state in self._states if tokens[: len(state.tokens)] != state.tokens]
+        size = llama_cpp.llama_state_seq_get_size(self._engine.ctx, 0)
+        if size > self._limit_bytes:
+            return
+        while self._states and sum(state.size for state in self._states) + size > self._limit_bytes:
+            self._states.pop(0)
+        data = (ctypes.c_uint8 * size)()
+        if llama_cpp.llama_state_seq_get_data(self._engine.ctx, data, size, 0) == size:
+            self._states.append(_State(tokens, data, size))
+
+    def _copy_in(self, state: _State) -> None:
+        """Replace the current state by a copy; if that fails, the KV cache is empty."""
+        import llama_cpp
+
+        self._states = [*(other for other in self._states if other is not state), state]
+        self._engine.clear_kv_cache()
+        if llama_cpp.llama_state_seq_set_data(self._engine.ctx, state.data, state.size, 0):
+            self._engine.set_cached_tokens(state.tokens)
+        else:
+            self._engine.clear_kv_cache()
+
+
+def _count_same(one: list[int], other: list[int]) -> int:
+    """Return how many leading tokens are equal."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
