@@ -72,7 +72,7 @@ def test_the_shipped_model_has_a_name_and_says_what_it_is(
     assert program("-p", "Hello!", "--model", "tiny-tools", "--no-servers").stdout == "Hello! How can I help you?\n"
     screen = open_screen("--model", "tiny-tools", "--no-servers", size=(200, 30))
     screen.wait_for("This small model is a demonstration")
-    screen.wait_for(".gguf file into ~/.local/share/rkllm-chat/models and choose it with /model")
+    screen.wait_for(".gguf file into ~/.local/share/rkllm-chat/models")
     screen.wait_for_prompt()
     screen.enter(f"/model {start().url}", "Model: qwen3-small (4096")
     screen.say("/model ti", "tiny-tools")  # the menu
