@@ -1,15 +1,18 @@
 """Elicitation: a server asks its user for the fields of a form, a visit to a URL, or a login.
 
-MCP 2025-11-25, client/elicitation. The asking server is always named; a URL is shown in full and never opened; a form
-that requests a secret is declined, since the specification forbids servers to ask for one.
+MCP 2025-11-25, client/elicitation. The asking server is always named; a URL is shown in full with its host, and opened
+only if the user agrees; a form that requests a secret is declined, since the specification forbids servers to ask for
+one.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from ..calls.arguments import validate_arguments
 from ..core.errors import ValidationError
@@ -109,7 +112,7 @@ class LoginPrompt:
 class Elicitation:
     """Forwards elicitation requests of servers to the user."""
 
-    def __init__(self, user: UserPrompts, words: Words) -> None:
+    def __init__(self, user: UserPromptsWithBrowser, words: Words) -> None:
         self._user, self._words = user, words
 
     async def __call__(self, server: str, params: ElicitRequestParams) -> ElicitResult:
@@ -118,8 +121,7 @@ class Elicitation:
 
         self._user.show_message(self._words("elicit.asks", server=server, message=escape_line_visibly(params.message)))
         if isinstance(params, ElicitRequestURLParams):
-            agreed = await self._user.confirm(self._words("elicit.url", url=escape_line_visibly(params.url)))
-            return ElicitResult(action="accept" if agreed else "decline")
+            return ElicitResult(action="accept" if await self._visit(params.url) else "decline")
         if _requests_secret(params.requested_schema):
             self._user.show_message(self._words("elicit.secret"))
             return ElicitResult(action="decline")
@@ -127,6 +129,20 @@ class Elicitation:
             return ElicitResult(action="decline")
         content = await self._fill(params.requested_schema)
         return ElicitResult(action="cancel") if content is None else ElicitResult(action="accept", content=content)
+
+    async def _visit(self, url: str) -> bool:
+        """Show a URL, open it if the user agrees and there is a browser, and return whether the user was there."""
+        user, words, shown, host = self._user, self._words, escape_line_visibly(url), _find_host(url)
+        if not host:
+            user.show_message(words("elicit.no_page", url=shown))
+            return False
+        if not user.can_open_browser:
+            return await user.confirm(words("elicit.url", url=shown, host=host))
+        user.show_untruncated(shown)
+        if not await user.confirm(words("elicit.open", host=host)):
+            return False
+        await user.open_page(url)
+        return await user.confirm(words("elicit.done"))
 
     async def _fill(self, schema: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the answers to all fields; None if the user cancels or cannot fill a required field."""
@@ -141,13 +157,23 @@ class Elicitation:
                 if not answer.strip() and not is_required:
                     break
                 try:
-                    content[name] = _parse_answer(name, answer.strip(), field)
+                    content[name] = _parse_answer(name, answer.strip(), field, self._words)
                     break
                 except ValidationError as error:
                     self._user.show_message(error.message)
             else:
                 return None
         return content
+
+
+def _find_host(url: str) -> str:
+    """Return the host of a page, escaped; "" if the URL is not one of http or https, or cannot be parsed."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname if parts.scheme in ("http", "https") else None
+    except ValueError:
+        host = None
+    return escape_line_visibly(host) if host and url == escape_visibly(url) and not re.search(r"[\s\\]", url) else ""
 
 
 def _requests_secret(schema: Mapping[str, Any]) -> bool:
@@ -171,7 +197,10 @@ def _describe_field(name: str, field: Mapping[str, Any], is_required: bool, word
     description = f" ({escape_line_visibly(str(field['description']))})" if field.get("description") else ""
     choices = _choices_of(field)
     choice_list = f" [{', '.join(escape_line_visibly(shown) for shown in choices)}]" if choices else ""
-    return f"{title}{description}{choice_list}{'' if is_required else words('elicit.optional')}: "
+    example = (
+        words("elicit.example", example=_FORMATS[kind][0]) if (kind := str(field.get("format"))) in _FORMATS else ""
+    )
+    return f"{title}{description}{choice_list}{example}{'' if is_required else words('elicit.optional')}: "
 
 
 def _choices_of(field: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,12 +228,39 @@ def _default_of(field: Mapping[str, Any]) -> str:
     return text if text == escape_visibly(text) else ""
 
 
-def _parse_answer(name: str, answer: str, field: Mapping[str, Any]) -> Any:
+def _is_date(text: str, pattern: str = "%Y-%m-%d") -> bool:
+    try:
+        datetime.strptime(text, pattern)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_date_time(text: str) -> bool:
+    """Whether a text is a date and time with its offset (RFC 3339, 5.6)."""
+    match = re.fullmatch(
+        r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", text, re.ASCII
+    )
+    return match is not None and _is_date(match[1].upper(), "%Y-%m-%dT%H:%M:%S")
+
+
+_FORMATS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "email": ("ken@example.org", re.compile(r"[^\s@]+@[^\s@.]+(?:\.[^\s@.]+)*").fullmatch),
+    "uri": ("https://example.org/", re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+").fullmatch),
+    "date": ("2026-11-25", lambda text: len(text) == len("2026-11-25") and _is_date(text)),
+    "date-time": ("2026-11-25T18:30:00+09:00", _is_date_time),
+}
+"""Formats of text fields (MCP 2025-11-25, StringSchema) with an example and the check of an answer."""
+
+
+def _parse_answer(name: str, answer: str, field: Mapping[str, Any], words: Words) -> Any:
     """Convert the typed text to the type of the field.
 
     Raises:
-        ValidationError: The text does not match the field's schema.
+        ValidationError: The text does not match the field's schema or format.
     """
+    if (kind := str(field.get("format"))) in _FORMATS and not _FORMATS[kind][1](answer):
+        raise ValidationError(words("elicit.invalid", example=_FORMATS[kind][0]))
     choices = {choice_label.lower(): value for choice_label, value in _choices_of(field).items()}
     if field.get("type") == "array":
         value: Any = [choices.get(part.strip().lower(), part.strip()) for part in answer.split(",") if part.strip()]

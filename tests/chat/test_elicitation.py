@@ -142,12 +142,63 @@ def test_a_form_that_wants_a_secret_is_turned_down_unasked_and_no_other() -> Non
                 assert person.lines == ([] if wanted == "accept" else ["hunter2"])
 
 
-@pytest.mark.parametrize(("agrees", "action"), [(True, "accept"), (False, "decline")])
-def test_a_url_is_shown_in_full_and_never_opened(agrees: bool, action: str) -> None:
-    person, url = Person(agrees=agrees), "https://harbour.example/pay?order=7&x=%1b" + "a" * 200
+def visit(person: Person, url: str) -> str:
     params = ElicitRequestURLParams(mode="url", message="Pay.", url=url, elicitation_id="1")
-    assert asyncio.run(Elicitation(person, load())("harbour", params)).action == action
-    assert url in person.shown[-1]
+    return asyncio.run(Elicitation(person, load())("harbour", params)).action
+
+
+@pytest.mark.parametrize("can_open", [True, False])
+@pytest.mark.parametrize(("agrees", "action"), [(True, "accept"), (False, "decline")])
+def test_a_url_is_shown_in_full_and_opened_on_consent_if_there_is_a_browser(
+    agrees: bool, action: str, can_open: bool
+) -> None:
+    person = Person(agrees=agrees, can_open_browser=can_open)
+    url = "https://bank.example@harbour.example/pay?order=7&x=%1b" + "a" * 200
+    assert visit(person, url) == action
+    if can_open:
+        asked = "Open this page at harbour.example in the browser? [y/N] "
+        opened = [f"OPENED {url}", "Done there? [y/N] "] if agrees else []
+        assert person.shown[1:] == [f"UNTRUNCATED {url}", asked, *opened]
+    else:
+        assert f"visit {url} at harbour.example." in person.shown[1]
+        assert len(person.shown) == 2
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/passwd", "javascript:alert(1)", "harbour", "https:///x", "http://[", "https://a.example/\u202eb"],
+)
+def test_only_web_pages_are_offered(url: str) -> None:
+    person = Person(can_open_browser=True)
+    assert visit(person, url) == "decline"
+    assert len(person.shown) == 2
+    assert "no web page" in person.shown[1]
+
+
+GOOD, BAD = (
+    {
+        "email": good,
+        "uri": address,
+        "date": day,
+        "date-time": moment,
+    }
+    for good, address, day, moment in (
+        ("ken@example.org", "urn:isbn:1", "2024-02-29", "2024-02-29T23:59:59.5+09:00"),
+        ("ken at example.org", "example.org/a b", "2023-02-29", "2024-02-29T23:59:59"),
+    )
+)
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_an_answer_has_the_format_of_its_field(kind: str) -> None:
+    person = Person([BAD[kind], GOOD[kind]])
+    answer = ask(person, {"x": {"type": "string", "format": kind}}, ("x",))
+    assert answer.content == {"x": GOOD[kind]}
+    question, objection, again = person.shown[2:]
+    assert question == again
+    example = question.removeprefix("x, such as ").removesuffix(": ")
+    assert objection == f"This does not have the form of {example}."
+    assert ask(Person([example]), {"x": {"type": "string", "format": kind}}, ("x",)).content == {"x": example}
 
 
 def test_control_and_invisible_characters_of_a_server_are_shown_escaped() -> None:
