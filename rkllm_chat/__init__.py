@@ -10,6 +10,7 @@ from .core.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .calls.tool_call_scanner import ToolCallScanner
+    from .chat.library import Chat, Reply, SyncChat, load_backend
     from .mcp_client.library import (
         MCPClient,
         MCPConnectionError,
@@ -18,19 +19,29 @@ if TYPE_CHECKING:
         MCPToolError,
         SyncMCPClient,
     )
+    from .prompt.library import render_prompt
 
 __all__ = [
+    "Chat",
     "MCPClient",
     "MCPConnectionError",
     "MCPException",
     "MCPTimeoutError",
     "MCPToolError",
+    "Reply",
+    "SyncChat",
     "SyncMCPClient",
     "ToolCallScanner",
     "__version__",
+    "load_backend",
+    "render_prompt",
 ]
 
-_MODULES = {"ToolCallScanner": ".calls.tool_call_scanner"}
+_MODULES = {
+    "ToolCallScanner": ".calls.tool_call_scanner",
+    "render_prompt": ".prompt.library",
+    **dict.fromkeys(("Chat", "Reply", "SyncChat", "load_backend"), ".chat.library"),
+}
 _OTHER_NAMES = ".mcp_client.library"
 
 

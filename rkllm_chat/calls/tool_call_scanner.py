@@ -54,7 +54,7 @@ class ToolCallScanner:
         """
         family = find_family([model], template)
         self._scanner: Scanner = make_scanner(
-            family.preferred_format, family.accepted_formats, [_to_tool(tool) for tool in tools]
+            family.preferred_format, family.accepted_formats, [to_tool(tool) for tool in tools]
         )
 
     def feed(self, text: str) -> list[ScannerEvent]:
@@ -66,7 +66,7 @@ class ToolCallScanner:
         return self._scanner.close()
 
 
-def _to_tool(tool: Tool | Mapping[str, Any]) -> Tool:
+def to_tool(tool: Tool | Mapping[str, Any]) -> Tool:
     """Return a tool of any accepted notation as a `Tool`."""
     if isinstance(tool, Tool):
         return tool

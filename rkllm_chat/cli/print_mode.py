@@ -12,10 +12,11 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ..chat.answer import Answer
 from ..chat.app import App, open_app
 from ..chat.attachments import find_mentions, find_missing_files, read_attachment, send_attached, unescape_mentions
 from ..chat.json_answer import correct_answer, request_json
@@ -85,36 +86,6 @@ class Limits:
     max_cost_s: float | None = None
 
 
-@dataclass
-class _Answer:
-    """What a turn has produced so far."""
-
-    text_parts: list[str] = field(default_factory=list[str])
-    results: list[ToolResult] = field(default_factory=list[ToolResult])
-    notices: list[str] = field(default_factory=list[str])
-    end: TurnEnded = field(default_factory=lambda: TurnEnded("answered"))
-
-    def add(self, event: Event) -> None:
-        """Add an event; text before a call is no part of the answer."""
-        match event:
-            case Text(part):
-                self.text_parts.append(part)
-            case CallFound() | CallUnreadable():
-                self.text_parts.clear()
-            case ToolFinished(result):
-                self.results.append(result)
-            case Notice(notice):
-                self.notices.append(notice)
-            case TurnEnded():
-                self.end = event
-            case _:
-                pass
-
-    def describe(self) -> dict[str, Any]:
-        """Return the text and the calls as JSON."""
-        return {"text": "".join(self.text_parts).strip(), "calls": [_describe_call(result) for result in self.results]}
-
-
 async def run_prompt(
     settings: Settings,
     prompt: Prompt,
@@ -138,7 +109,7 @@ async def run_prompt(
     Returns:
         The exit code.
     """
-    answer, redactor = _Answer(), secrets or Redactor()
+    answer, redactor = Answer(), secrets or Redactor()
     show = {"text": _show_text, "json": _show_json, "stream-json": _show_stream}[output.format]
 
     async def run() -> int:
@@ -154,10 +125,10 @@ async def run_prompt(
         return await asyncio.wait_for(run(), limits.timeout_s)
     except asyncio.TimeoutError:
         text = f"The turn was not finished within {limits.timeout_s:g} s."
-        error: ChatError = TimeLimitError(text, "Raise --timeout.", phase="turn", **answer.describe())
+        error: ChatError = TimeLimitError(text, "Raise --timeout.", phase="turn", **_describe(answer))
     except TimeLimitError as failure:
         error = failure
-        error.details.update(answer.describe())
+        error.details.update(_describe(answer))
     except ChatError as failure:
         error = failure
     except asyncio.CancelledError:
@@ -167,7 +138,7 @@ async def run_prompt(
     return print_error(redactor.redact_error(error), output.format)
 
 
-async def _collect(answer: _Answer, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+async def _collect(answer: Answer, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
     """Pass events on, and add them to the answer."""
     async for event in events:
         answer.add(event)
@@ -243,7 +214,7 @@ def _check_cost(event: Reading, passed_s: float, limit_s: float) -> None:
         )
 
 
-async def _show_text(app: App, events: AsyncIterator[Event], _answer: _Answer, output: Output) -> int:
+async def _show_text(app: App, events: AsyncIterator[Event], _answer: Answer, output: Output) -> int:
     """Print the events as text and return the exit code."""
     stdout = io.StringIO() if output.is_held else sys.stdout
     terminal = EventPrinter(stdout, io.StringIO() if output.is_quiet else sys.stderr, app.words, color=False, mark="")
@@ -257,16 +228,21 @@ async def _show_text(app: App, events: AsyncIterator[Event], _answer: _Answer, o
     return exit_code(last)
 
 
-async def _show_json(_app: App, events: AsyncIterator[Event], answer: _Answer, output: Output) -> int:
+async def _show_json(_app: App, events: AsyncIterator[Event], answer: Answer, output: Output) -> int:
     """Print one JSON document at the end and return the exit code."""
     async for _ in events:
         pass
     end = answer.end
-    result = {**answer.describe(), "reason": end.reason, "usage": _sum_usage(end.usage), "notices": answer.notices}
+    result = {**_describe(answer), "reason": end.reason, "usage": _sum_usage(end.usage), "notices": answer.notices}
     if output.schema is not None and not exit_code(end):
         result["value"] = json.loads(result["text"])
     _write_line({"ok": True, "result": result})
     return exit_code(end)
+
+
+def _describe(answer: Answer) -> dict[str, Any]:
+    """Return the text and the calls as JSON."""
+    return {"text": answer.text, "calls": [_describe_call(result) for result in answer.results]}
 
 
 def _describe_call(result: ToolResult) -> dict[str, Any]:
@@ -274,7 +250,7 @@ def _describe_call(result: ToolResult) -> dict[str, Any]:
     return {**asdict(result), "structured": result.structured if result.server else None}
 
 
-async def _show_stream(_app: App, events: AsyncIterator[Event], _answer: _Answer, _output: Output) -> int:
+async def _show_stream(_app: App, events: AsyncIterator[Event], _answer: Answer, _output: Output) -> int:
     """Print each event as a JSON line and return the exit code."""
     event: Event | None = None
     async for event in events:

@@ -61,6 +61,9 @@ class MCPClient:
     """Several MCP servers behind one client. Use it with `async with`.
 
     A server that does not start does not affect the others; calling it raises MCPConnectionError with the reason.
+
+    Attributes:
+        toolbox: The tools of all servers, as a conversation uses them.
     """
 
     def __init__(self, servers: Servers, log_folder: str | Path | None = None) -> None:
@@ -77,10 +80,10 @@ class MCPClient:
             MCPException: The configuration is invalid; the message names the place.
         """
         configs, in_process = _read_servers(servers)
-        self._toolbox = Toolbox(configs, Path(log_folder) if log_folder else None)
+        self.toolbox = Toolbox(configs, Path(log_folder) if log_folder else None)
         for name, server in in_process.items():
-            log = self._toolbox.log_path(name)
-            self._toolbox.connections[name] = Connection(ServerConfig(name), log, source=server)
+            log = self.toolbox.log_path(name)
+            self.toolbox.connections[name] = Connection(ServerConfig(name), log, source=server)
 
     @classmethod
     def from_fastmcp_config(cls, config: Mapping[str, Any]) -> Self:
@@ -93,7 +96,7 @@ class MCPClient:
         return SyncMCPClient(servers, log_folder)
 
     async def __aenter__(self) -> Self:
-        await self._toolbox.open()
+        await self.toolbox.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -101,17 +104,17 @@ class MCPClient:
 
     async def close(self) -> None:
         """Close all servers."""
-        await self._toolbox.aclose()
+        await self.toolbox.aclose()
 
     @property
     def servers(self) -> list[str]:
         """Names of all servers."""
-        return list(self._toolbox.connections)
+        return list(self.toolbox.connections)
 
     @property
     def failures(self) -> Mapping[str, MCPException]:
         """The error of each server that is not open, by server name."""
-        return self._toolbox.failures
+        return self.toolbox.failures
 
     def is_connected(self, server: str | None = None) -> bool:
         """Tell whether a server is open; without a name, whether all are.
@@ -119,7 +122,7 @@ class MCPClient:
         Raises:
             MCPException: There is no such server.
         """
-        return all(self._toolbox.is_connected(name) for name in ([server] if server else self.servers))
+        return all(self.toolbox.is_connected(name) for name in ([server] if server else self.servers))
 
     @overload
     async def list_tools(self, server: str) -> list[Tool]: ...
@@ -131,7 +134,7 @@ class MCPClient:
         Raises:
             MCPException: There is no such server.
         """
-        tools = await self._toolbox.list_tools(server)
+        tools = await self.toolbox.list_tools(server)
         if server:
             return tools
         return {name: [tool for tool in tools if tool.server == name] for name in self._open_servers()}
@@ -148,7 +151,7 @@ class MCPClient:
             MCPTimeoutError: It did not answer in time.
             MCPException: There is no such server or tool, or the server violated the protocol.
         """
-        result = await self._toolbox.execute_tool(server, tool, arguments)
+        result = await self.toolbox.execute_tool(server, tool, arguments)
         if result.is_error:
             text = f'The tool "{tool}" of server "{server}" failed: {result_to_text(result)}'
             raise MCPToolError(text, server=server, content=result.content)
@@ -161,7 +164,7 @@ class MCPClient:
         """
         from ..calls.tool_names import find_tools
 
-        tools = [tool for tool in self._toolbox.tools if tool.server]
+        tools = [tool for tool in self.toolbox.tools if tool.server]
         found = find_tools(name, tools)
         if len(found) != 1:
             names = sorted(tool.full_name for tool in found or tools)
@@ -179,7 +182,7 @@ class MCPClient:
         Raises:
             MCPException: There is no such server, or none answered.
         """
-        found = await self._toolbox.list_resources(server)
+        found = await self.toolbox.list_resources(server)
         if server:
             return [resource for _, resource in found]
         return {name: [resource for owner, resource in found if owner == name] for name in self._open_servers()}
@@ -199,12 +202,12 @@ class MCPClient:
         """
         scheme, separator, rest = uri.partition("://")
         owner, slash, path = rest.partition("/")
-        if server is None and separator and slash and owner in self._toolbox.connections:
+        if server is None and separator and slash and owner in self.toolbox.connections:
             server, uri = owner, f"{scheme}://{path}"
-        return list((await self._toolbox.read_resource(uri, server)).contents)
+        return list((await self.toolbox.read_resource(uri, server)).contents)
 
     def _open_servers(self) -> list[str]:
-        return [name for name in self.servers if self._toolbox.is_connected(name)]
+        return [name for name in self.servers if self.toolbox.is_connected(name)]
 
 
 class SyncMCPClient:

@@ -11,9 +11,8 @@ from ...chat.app import App
 from ...chat.model_loading import make_loading_event
 from ...chat.setting_choices import check_choices, list_choices
 from ...config.editor import save_setting
-from ...config.policy import Policy
-from ...config.settings import CHAT_KEYS, Generation, Settings, Thinking
-from ...config.trust_rules import Origin
+from ...config.named_settings import KEYS, TABLE_OF, TABLES, replace_setting
+from ...config.settings import Settings, Thinking
 from ...config.value_checks import check_keys, decode_table, describe_values, read_types
 from ...core.errors import UsageError
 from ...core.events import Notice, Table
@@ -22,13 +21,6 @@ from .model import choose_model
 from .permissions import accept_patterns
 from .registry import EventStream, command
 
-_TABLES: dict[str, type] = {"chat": Settings, "generation": Generation, "policy": Policy}
-_KEYS: dict[str, tuple[str, ...]] = {
-    "chat": CHAT_KEYS,
-    "generation": tuple(entry.name for entry in fields(Generation)),
-    "policy": tuple(entry.name for entry in fields(Policy)),
-}
-_TABLE_OF = {key: table for table, keys in _KEYS.items() for key in keys}
 _IN_PROMPT = ("system", "tool_format", "tools_share", "few_tools", "prompt_language")
 _RELOADED = ("backend", "context_tokens")
 """Keys whose change loads the model again."""
@@ -44,8 +36,8 @@ async def _suggest_settings(_app: App, typed: str) -> Sequence[str]:
     name, blank, _ = typed.partition(" ")
     key = name.rpartition(".")[2]
     if not blank:
-        return list(_TABLE_OF)
-    values = _describe_accepted(key).split("|") if key in _TABLE_OF else []
+        return list(TABLE_OF)
+    values = _describe_accepted(key).split("|") if key in TABLE_OF else []
     return [*(value for value in values if value.isidentifier() or "-" in value[1:]), _DEFAULT, _SAVE]
 
 
@@ -57,7 +49,7 @@ async def change_settings(app: App, argument: str) -> EventStream:
     if is_saved := text == _SAVE or text.endswith(f" {_SAVE}"):
         text = text.removesuffix(_SAVE).rstrip()
     if not name:
-        yield Table((), tuple(_row_of(app, key) for key in _TABLE_OF))
+        yield Table((), tuple(_row_of(app, key) for key in TABLE_OF))
         return
     key = _find_key(name)
     if text:
@@ -76,17 +68,17 @@ async def change_settings(app: App, argument: str) -> EventStream:
 
 def _find_key(name: str) -> str:
     """Return the key of a name such as "temperature" or "generation.temperature". Raises ConfigError."""
-    check_keys({name: None}, (*_TABLE_OF, *(f"{table}.{key}" for key, table in _TABLE_OF.items())), "/set", "")
+    check_keys({name: None}, (*TABLE_OF, *(f"{table}.{key}" for key, table in TABLE_OF.items())), "/set", "")
     return name.rpartition(".")[2]
 
 
 def _parse(key: str, text: str) -> Any:
     """Return the checked value of a text. Raises ConfigError or UsageError."""
-    table = _TABLE_OF[key]
-    kind = _TABLES[table]
+    table = TABLE_OF[key]
+    kind = TABLES[table]
     if text == _DEFAULT:
         return next(entry.default for entry in fields(kind) if entry.name == key)
-    value = decode_table(kind, {key: _read_value(read_types(kind)[key], text)}, "/set", table, _KEYS[table])[key]
+    value = decode_table(kind, {key: _read_value(read_types(kind)[key], text)}, "/set", table, KEYS[table])[key]
     if key in list_choices():
         check_choices(replace(Settings(), **{key: value}))
     return value
@@ -118,7 +110,7 @@ async def _apply(app: App, key: str, value: Any) -> EventStream:
         async for event in choose_model(app, value):
             yield event
         value = app.settings.model
-    settings = _replace(app.settings, key, value)
+    settings = replace_setting(app.settings, key, value)
     if key == "thinking":
         await app.switch_thinking(cast("Thinking", value))
     elif key in _RELOADED or (key == "model" and not value):
@@ -134,22 +126,11 @@ async def _apply(app: App, key: str, value: Any) -> EventStream:
         yield Notice(app.words("set.at_start"))
 
 
-def _replace(settings: Settings, key: str, value: Any) -> Settings:
-    """Return settings with one value, which now counts as written."""
-    table = _TABLE_OF[key]
-    if table == "chat":
-        settings, written = replace(settings, **{key: value}), key
-    else:
-        part, written = replace(getattr(settings, table), **{key: value}), f"{table}.{key}"
-        settings = replace(settings, **{table: part})
-    return replace(settings, origins={**settings.origins, written: Origin.COMMAND_LINE})
-
-
 async def _save(app: App, key: str, text: str) -> EventStream:
     """Write the current value to the user's configuration, and say if another place sets it too."""
     if app.source is None:
         raise UsageError("This chat was started without a configuration that could be changed.")
-    table = _TABLE_OF[key]
+    table = TABLE_OF[key]
     value = _read_current(app.settings, key)
     path = app.source.own_file
     save_setting(table, key, None if text == _DEFAULT else value, path)
@@ -161,21 +142,21 @@ async def _save(app: App, key: str, text: str) -> EventStream:
 
 
 def _read_current(settings: Settings, key: str) -> Any:
-    table = _TABLE_OF[key]
+    table = TABLE_OF[key]
     return getattr(settings if table == "chat" else getattr(settings, table), key)
 
 
 def _row_of(app: App, key: str) -> tuple[str, ...]:
     """Return the table row of a setting: its name, its value and the accepted ones."""
     return (
-        f"{_TABLE_OF[key]}.{key}",
+        f"{TABLE_OF[key]}.{key}",
         _show(_read_current(app.settings, key)),
         shorten_line(_describe_accepted(key), _MAX_LENGTH),
     )
 
 
 def _describe_accepted(key: str) -> str:
-    return "|".join(list_choices().get(key, ())) or describe_values(_TABLES[_TABLE_OF[key]], key)
+    return "|".join(list_choices().get(key, ())) or describe_values(TABLES[TABLE_OF[key]], key)
 
 
 def _show(value: Any) -> str:

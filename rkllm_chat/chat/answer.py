@@ -1,0 +1,46 @@
+"""What a turn has produced so far, collected from its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..core.events import CallFound, CallUnreadable, Event, Notice, Text, ToolFinished, TurnEnded
+from ..core.messages import ToolResult
+
+
+@dataclass
+class Answer:
+    """What a turn has produced so far.
+
+    Attributes:
+        text_parts: The text after the last call.
+        results: Results of the calls.
+        notices: Notices.
+        end: The last event, once the turn has ended.
+    """
+
+    text_parts: list[str] = field(default_factory=list[str])
+    results: list[ToolResult] = field(default_factory=list[ToolResult])
+    notices: list[str] = field(default_factory=list[str])
+    end: TurnEnded = field(default_factory=lambda: TurnEnded("answered"))
+
+    @property
+    def text(self) -> str:
+        """The answer."""
+        return "".join(self.text_parts).strip()
+
+    def add(self, event: Event) -> None:
+        """Add an event; text before a call is no part of the answer."""
+        match event:
+            case Text(part):
+                self.text_parts.append(part)
+            case CallFound() | CallUnreadable():
+                self.text_parts.clear()
+            case ToolFinished(result):
+                self.results.append(result)
+            case Notice(notice):
+                self.notices.append(notice)
+            case TurnEnded():
+                self.end = event
+            case _:
+                pass

@@ -1,0 +1,213 @@
+"""Chat and SyncChat: a conversation with tools, for programs that use this package as a library.
+
+    from rkllm_chat import Chat
+
+    async with Chat("qwen3-4b.gguf", "mcp.json", allow=["time__*"]) as chat:
+        reply = await chat.ask("What time is it in Tokyo?")
+        print(reply.text)
+
+Scripts without an event loop use `with Chat.sync(...)` and no `await`. All errors are `MCPException` or derived from
+it. Nothing is printed, and nothing is saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from typing_extensions import Self
+
+from ..backends import Backend, open_backend
+from ..config.named_settings import make_settings
+from ..core.errors import ChatError
+from ..core.events import Event, Usage
+from ..core.i18n import load
+from ..core.messages import Message, ToolResult
+from ..core.protocols import ApprovalCallback, decline_all
+from ..mcp_client.library import MCPClient, Servers
+from .answer import Answer
+from .conversation import Conversation
+from .setting_choices import check_choices
+from .turn import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Chat", "Reply", "SyncChat", "load_backend"]
+
+_NO_SERVERS: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What one turn brought.
+
+    Attributes:
+        text: The answer.
+        calls: The tool calls of the turn with their results, in the order of their ends.
+        reason: Why the turn ended: "answered"; "length": the answer was cut off by `max_tokens`; "steps": there is no
+            answer, because all `max_steps` rounds called tools; "stopped".
+        usage: Tokens and seconds of each model request.
+    """
+
+    text: str
+    calls: tuple[ToolResult, ...]
+    reason: str
+    usage: tuple[Usage, ...]
+
+
+def load_backend(model: str = "", **settings: Any) -> Backend:
+    """Load a model; blocks while it loads. The caller ends it by `await backend.aclose()`.
+
+    Args:
+        model: A .gguf or .rkllm file, or the URL of an OpenAI-compatible service; "" for the small model that ships.
+        settings: As for `Chat`.
+
+    Raises:
+        MCPException: The model cannot be loaded, or a setting is invalid.
+    """
+    options = make_settings({"model": model, **settings}, "load_backend()")
+    check_choices(options)
+    return open_backend(options)
+
+
+class Chat:
+    """A conversation with a model and the tools of MCP servers. Use it with `async with`.
+
+    Calls run by the policy of the settings: without a setting, only those that `allow` names. `approve` is asked about
+    the others; without it they are declined, and the model is told so.
+    """
+
+    def __init__(
+        self,
+        model: str = "",
+        servers: Servers = _NO_SERVERS,
+        approve: ApprovalCallback = decline_all,
+        **settings: Any,
+    ) -> None:
+        """Create a conversation; nothing is loaded or started before it is entered.
+
+        Args:
+            model: As for `load_backend`.
+            servers: MCP servers, as for `MCPClient`.
+            approve: Coroutine function `(tool, arguments) -> "once" | "always" | "no" | "stop"`.
+            settings: Keys of `[chat]`, `[generation]` and `[policy]` of the configuration file: `system`,
+                `context_tokens`, `max_steps`, `temperature`, `max_tokens`, `seed`, `allow`, `deny` ...
+
+        Raises:
+            MCPException: A setting or the configuration of the servers is invalid.
+        """
+        self._settings = make_settings({"model": model, **settings}, "Chat()")
+        check_choices(self._settings)
+        self._client = MCPClient(servers)
+        self._approve = approve
+        self._stack = AsyncExitStack()
+        self._chat: Conversation | None = None
+
+    @staticmethod
+    def sync(
+        model: str = "", servers: Servers = _NO_SERVERS, approve: ApprovalCallback = decline_all, **settings: Any
+    ) -> SyncChat:
+        """Create a conversation with blocking methods, for `with`; arguments as for the class."""
+        return SyncChat(Chat(model, servers, approve, **settings))
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._client)
+            backend = await asyncio.to_thread(open_backend, self._settings)
+            stack.push_async_callback(backend.aclose)
+            words = load()
+            words.set_language(self._settings.language)
+            self._chat = Conversation(backend, self._client.toolbox, self._settings, words, self._approve)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the model and all servers."""
+        self._chat = None
+        await self._stack.aclose()
+
+    @property
+    def servers(self) -> MCPClient:
+        """The servers of the conversation; those that could not be opened are in its `failures`."""
+        return self._client
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """All messages so far."""
+        return tuple(self._open_chat().history)
+
+    async def ask(self, text: str) -> Reply:
+        """Say something and return the answer; calls that the policy permits are run meanwhile.
+
+        Cancelling this stops the model and the tools; what was generated stays in the history.
+
+        Raises:
+            MCPException: The engine failed, or the text is too long for the context.
+        """
+        answer = Answer()
+        async with aclosing(self.stream(text)) as events:
+            async for event in events:
+                answer.add(event)
+        return Reply(answer.text, tuple(answer.results), answer.end.reason, answer.end.usage)
+
+    async def stream(self, text: str) -> AsyncGenerator[Event, None]:
+        """Say something and yield the events of the turn (`rkllm_chat.core.events`); the last is TurnEnded.
+
+        Raises:
+            MCPException: As for `ask`.
+        """
+        async with aclosing(Turn(self._open_chat()).run(text)) as turn:
+            async for event in turn:
+                yield event
+
+    def _open_chat(self) -> Conversation:
+        if self._chat is None:
+            raise ChatError("The conversation is not open.", "Use it in an async with statement.")
+        return self._chat
+
+
+class SyncChat:
+    """A Chat without `await`. Use it with `with`; an event loop runs in a thread meanwhile."""
+
+    def __init__(self, chat: Chat) -> None:
+        """Wrap a conversation that has not been entered."""
+        self._chat = chat
+        self._context: AbstractContextManager[BlockingPortal] | None = None
+        self._portal: BlockingPortal | None = None
+
+    def __enter__(self) -> Self:
+        self._context = self._run_chat()
+        self._portal = self._context.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        context, self._context, self._portal = self._context, None, None
+        if context:
+            context.__exit__(kind, error, traceback)
+
+    @contextmanager
+    def _run_chat(self) -> Iterator[BlockingPortal]:
+        with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._chat):
+            yield portal
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """All messages so far."""
+        return self._chat.history
+
+    def ask(self, text: str) -> Reply:
+        """Say something and return the answer; as `Chat.ask`."""
+        if self._portal is None:
+            raise ChatError("The conversation is not open.", "Use it in a with statement.")
+        return self._portal.call(self._chat.ask, text)
