@@ -54,6 +54,7 @@ Servers = str | Path | Mapping[str, Any] | Iterable[ServerConfig]
 """A configuration file, its content, a table of servers by name, or server configurations."""
 
 _log = logging.getLogger(__name__)
+logging.getLogger("rkllm_chat").addHandler(logging.NullHandler())  # else Python prints warnings that nobody handles
 T = TypeVar("T")
 
 

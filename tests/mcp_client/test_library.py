@@ -134,3 +134,18 @@ def test_importing_the_package_is_cheap_and_prints_nothing() -> None:
     code = "import sys, rkllm_chat; print(len([name for name in sys.modules if name.startswith('rkllm_chat')]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=20)
     assert (done.stdout, done.stderr) == (b"3\n", b"")  # and its version
+
+
+def test_the_library_prints_nothing_and_logs_what_it_skips(tmp_path: Path, environment: dict[str, str]) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"odd": {"command": 5}}}), encoding="utf-8")
+    program = (
+        "import logging, sys\nfrom rkllm_chat import MCPClient\n"
+        "if sys.argv[2:]: logging.basicConfig(format='%(name)s: %(message)s')\n"
+        "MCPClient(sys.argv[1])\n"
+    )
+    for logs in ([], ["log"]):
+        command = [sys.executable, "-c", program, str(path), *logs]
+        done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=30, check=True)
+        assert done.stdout == "" and done.stderr.startswith("rkllm_chat." if logs else "")
+        assert bool(done.stderr) == bool(logs)
