@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.events import Text, Thought, Usage
 from .chat_request import ClientCall
+from .errors import ApiError
 from .generation import ReplyCall, ReplyEnded, ReplyEvent
 from .openai_schema import dump_json
 
@@ -19,6 +20,8 @@ END_OF_STREAM = b"data: [DONE]\n\n"
 
 class ChatCompletion:
     """Collects and writes one reply."""
+
+    media_type = "text/event-stream"
 
     def __init__(self, model: str, includes_usage: bool = False) -> None:
         """Start a reply.
@@ -74,6 +77,10 @@ class ChatCompletion:
                 case ReplyEnded(reason, usage):
                     for chunk in self._write_end(reason, usage):
                         yield chunk
+
+    def write_error(self, error: ApiError) -> bytes:
+        """Return an error within a stream."""
+        return write_event(error.describe())
 
     def _write_delta(self, delta: dict[str, Any], reason: str | None = None) -> bytes:
         return self._write_chunk([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}])

@@ -13,8 +13,9 @@ from ..core.strict_json import parse_strict_json
 from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMessage, split_system
 from .errors import ApiError
 
-_MAX_STOP_SEQUENCES, _MAX_TOOLS, _MAX_NAME_LENGTH = 16, 512, 128
-_ANY_OBJECT = {"type": "object"}
+MAX_TOOLS = 512
+_MAX_STOP_SEQUENCES, _MAX_NAME_LENGTH = 16, 128
+ANY_OBJECT = {"type": "object"}
 
 
 class _Part(BaseModel):
@@ -31,8 +32,10 @@ class _Function(BaseModel):
     parameters: dict[str, Any] | None = None
 
 
-class _Tool(BaseModel):
-    type: Literal["function"]
+class FunctionTool(BaseModel):
+    """A function that the client runs."""
+
+    type: Literal["function"] = "function"
     function: _Function
 
 
@@ -65,7 +68,7 @@ class _ToolChoice(BaseModel):
 
 class _JsonSchema(BaseModel):
     name: str = ""
-    schema_: dict[str, Any] = Field(default_factory=lambda: dict(_ANY_OBJECT), alias="schema")
+    schema_: dict[str, Any] = Field(default_factory=lambda: dict(ANY_OBJECT), alias="schema")
 
 
 class _ResponseFormat(BaseModel):
@@ -80,11 +83,11 @@ class _StreamOptions(BaseModel):
 class SamplingParameters(BaseModel):
     """Sampling parameters that several endpoints share."""
 
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
-    top_k: int | None = Field(None, ge=0)
-    min_p: float | None = Field(None, ge=0, le=1)
-    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    top_k: int | None = Field(default=None, ge=0)
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     stop: str | list[str] | None = None
 
     def read_generation(self, max_tokens: int | None) -> dict[str, Any]:
@@ -109,14 +112,14 @@ class ChatCompletionBody(SamplingParameters):
 
     model: str = ""
     messages: list[_Message] = Field(min_length=1)
-    tools: list[_Tool] | None = Field(None, max_length=_MAX_TOOLS)
+    tools: list[FunctionTool] | None = Field(default=None, max_length=MAX_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: _ResponseFormat | None = None
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
-    max_tokens: int | None = Field(None, ge=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
     n: Literal[1] | None = None
     logprobs: Literal[False] | None = None
 
@@ -128,7 +131,7 @@ class ChatCompletionBody(SamplingParameters):
     def read_request(self) -> ChatRequest:
         """Return the request. Raises ApiError."""
         system, messages = split_system(_read_message(message, i) for i, message in enumerate(self.messages))
-        tools = tuple(_read_tool(tool.function) for tool in self.tools or ())
+        tools = tuple(read_tool(tool) for tool in self.tools or ())
         choice, required_tool = self._read_tool_choice(tools)
         return ChatRequest(
             messages,
@@ -155,7 +158,7 @@ class ChatCompletionBody(SamplingParameters):
         if self.response_format is None or self.response_format.type == "text":
             return None
         if self.response_format.type == "json_object":
-            return _ANY_OBJECT
+            return ANY_OBJECT
         if self.response_format.json_schema is None:
             raise ApiError(400, "The schema is missing.", param="response_format.json_schema")
         return self.response_format.json_schema.schema_
@@ -220,7 +223,9 @@ def read_arguments(text: str, param: str) -> dict[str, Any]:
     return arguments
 
 
-def _read_tool(function: _Function) -> Tool:
+def read_tool(tool: FunctionTool) -> Tool:
+    """Return a function of the client as a tool."""
+    function = tool.function
     return Tool(function.name, function.description or "", function.parameters or {}, CLIENT)
 
 

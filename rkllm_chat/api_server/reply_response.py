@@ -10,14 +10,39 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from typing import Any, Protocol
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from .errors import ApiError, to_api_error
+from .generation import ReplyEvent
 
 _SEND_S = 30.0
 """Time within which a client must take a part of the reply."""
+
+
+class ReplyWriter(Protocol):
+    """Writes a reply in the shapes of an API.
+
+    Attributes:
+        media_type: Media type of a stream.
+    """
+
+    media_type: str
+
+    async def collect(self, events: AsyncIterator[ReplyEvent]) -> dict[str, Any]:
+        """Return the whole reply."""
+        ...
+
+    def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
+        """Yield the reply in parts."""
+        ...
+
+    def write_error(self, error: ApiError) -> bytes:
+        """Return an error within a stream."""
+        ...
+
 
 Produce = Callable[["ReplySink"], Awaitable[None]]
 log = logging.getLogger(__name__)
@@ -115,9 +140,9 @@ async def _wait_for_disconnect(receive: Receive) -> None:
             pass
 
 
-async def write_stream(sink: ReplySink, chunks: AsyncIterator[bytes], media_type: str) -> None:
-    """Write chunks to the sink; the response begins with the first one."""
-    async for chunk in chunks:
+async def write_stream(sink: ReplySink, writer: ReplyWriter, events: AsyncIterator[ReplyEvent]) -> None:
+    """Write a reply to the sink in parts; the response begins with the first one."""
+    async for part in writer.stream(events):
         if not sink.has_begun:
-            sink.begin(media_type)
-        sink.write(chunk)
+            sink.begin(writer.media_type)
+        sink.write(part)

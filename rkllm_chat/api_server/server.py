@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,23 +17,32 @@ from starlette.routing import Route
 from ..config.loader import state_folder
 from ..config.settings import Settings
 from ..core.errors import TimeLimitError
+from ..core.version import __version__
 from ..mcp_servers.http import Guard, list_allowed_hosts, serve_app
 from . import Limits
 from .chat_request import ChatRequest
 from .errors import ApiError
 from .generation import ReplyEvent, ReplyGenerator
 from .model_host import ModelHost
-from .openai_api import ChatCompletion, write_event
+from .ollama_api import (
+    OllamaChat,
+    OllamaChatBody,
+    OllamaShowBody,
+    describe_error,
+    describe_model,
+    describe_model_details,
+)
+from .openai_api import ChatCompletion
 from .openai_schema import ChatCompletionBody, dump_json, read_body
 from .reply_histories import ReplyHistories
-from .reply_response import ReplyResponse, ReplySink, write_stream
+from .reply_response import ReplyResponse, ReplySink, ReplyWriter, write_stream
 
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 _SUFFIXES = (".gguf", ".rkllm")
 _LATEST = ":latest"
 _REFUSALS = {401: "authentication_error", 403: "permission_error"}
 
-WriteReply = Callable[[ReplySink, AsyncIterator[ReplyEvent]], Awaitable[None]]
+RenderError = Callable[[ApiError], Response]
 
 
 class ApiServer:
@@ -51,6 +59,11 @@ class ApiServer:
             Route("/v1/models", self.list_models, methods=["GET"]),
             Route("/v1/models/{name:path}", self.show_model, methods=["GET"]),
             Route("/v1/chat/completions", self.complete_chat, methods=["POST"]),
+            Route("/api/chat", self.chat_as_ollama, methods=["POST"]),
+            Route("/api/tags", self.list_ollama_models, methods=["GET"]),
+            Route("/api/ps", self.list_loaded_models, methods=["GET"]),
+            Route("/api/show", self.show_ollama_model, methods=["POST"]),
+            Route("/api/version", self.show_version, methods=["GET"]),
         ]
         handlers: dict[Any, Any] = {
             HTTPException: _answer_http_error,
@@ -85,35 +98,66 @@ class ApiServer:
         """Answer POST /v1/chat/completions."""
         body = read_body(await _receive_body(request), ChatCompletionBody)
         self._check_model(body.model)
-        chat_request, completion = body.read_request(), ChatCompletion(self._host.name, body.includes_usage)
+        writer = ChatCompletion(self._host.name, body.includes_usage)
+        return self._reply(body.read_request(), writer, bool(body.stream), _render_error)
+
+    async def chat_as_ollama(self, request: Request) -> Response:
+        """Answer POST /api/chat."""
+        body = read_body(await _receive_body(request), OllamaChatBody)
+        self._check_model(body.model)
+        writer = OllamaChat(body.model or self._host.name)
+        if body.messages:
+            return self._reply(body.read_request(), writer, body.stream, _render_ollama_error)
+
+        async def load(sink: ReplySink) -> None:
+            async with self._host.acquire():
+                sink.respond(_respond(writer.describe_loaded()))
+
+        return ReplyResponse(load, writer.write_error, _render_ollama_error)
+
+    async def list_ollama_models(self, _request: Request) -> Response:
+        """Answer GET /api/tags."""
+        return _respond({"models": [describe_model(self._settings, self._host.name)]})
+
+    async def list_loaded_models(self, _request: Request) -> Response:
+        """Answer GET /api/ps."""
+        loaded = [describe_model(self._settings, self._host.name)] if self._host.is_loaded else []
+        return _respond({"models": loaded})
+
+    async def show_ollama_model(self, request: Request) -> Response:
+        """Answer POST /api/show."""
+        body = read_body(await _receive_body(request), OllamaShowBody)
+        self._check_model(body.model or body.name)
+        return _respond(describe_model_details(self._settings, self._host.name))
+
+    async def show_version(self, _request: Request) -> Response:
+        """Answer GET /api/version."""
+        return _respond({"version": __version__})
+
+    def _reply(self, request: ChatRequest, writer: ReplyWriter, is_streamed: bool, render: RenderError) -> Response:
+        """Return the response to a request, which waits for the model, generates the reply and writes it."""
 
         async def write(sink: ReplySink, events: AsyncIterator[ReplyEvent]) -> None:
-            if body.stream:
-                await write_stream(sink, completion.stream(events), "text/event-stream")
+            if is_streamed:
+                await write_stream(sink, writer, events)
             else:
-                sink.respond(_respond(await completion.collect(events)))
+                sink.respond(_respond(await writer.collect(events)))
 
-        return ReplyResponse(partial(self._reply, chat_request, write), _write_error, _render_error)
+        async def produce(sink: ReplySink) -> None:
+            async with self._host.acquire() as backend:
+                generator = ReplyGenerator(backend, self._settings, request, self._histories)
 
-    async def _reply(self, request: ChatRequest, write: WriteReply, sink: ReplySink) -> None:
-        """Wait for the model, generate the reply and write it.
+                async def run() -> None:
+                    async with aclosing(generator.stream()) as events:
+                        await write(sink, events)
 
-        Raises:
-            ApiError: The queue is full.
-            ChatError: The model cannot be loaded, fails or takes too long.
-        """
-        async with self._host.acquire() as backend:
-            generator = ReplyGenerator(backend, self._settings, request, self._histories)
+                try:
+                    await asyncio.wait_for(run(), self._limits.max_reply_s)
+                except asyncio.TimeoutError:
+                    message = f"The reply was not finished within {self._limits.max_reply_s:g} s."
+                    raise TimeLimitError(message) from None
 
-            async def run() -> None:
-                async with aclosing(generator.stream()) as events:
-                    await write(sink, events)
-
-            try:
-                await asyncio.wait_for(run(), self._limits.max_reply_s)
-            except asyncio.TimeoutError:
-                message = f"The reply was not finished within {self._limits.max_reply_s:g} s."
-                raise TimeLimitError(message) from None
+        return ReplyResponse(produce, writer.write_error, render)
 
 
 def _simplify_name(name: str) -> str:
@@ -142,18 +186,23 @@ def _render_error(error: ApiError) -> Response:
     return _respond(error.describe(), error.status, error.headers)
 
 
-def _write_error(error: ApiError) -> bytes:
-    return write_event(error.describe())
+def _render_ollama_error(error: ApiError) -> Response:
+    return _respond(describe_error(error), error.status, error.headers)
 
 
-async def _answer_http_error(_request: Request, error: HTTPException) -> Response:
-    response = _render_error(ApiError(error.status_code, f"{error.detail}."))
+def _choose_rendering(request: Request) -> RenderError:
+    """Return how errors are written at the path of a request."""
+    return _render_ollama_error if request.url.path.startswith("/api/") else _render_error
+
+
+async def _answer_http_error(request: Request, error: HTTPException) -> Response:
+    response = _choose_rendering(request)(ApiError(error.status_code, f"{error.detail}."))
     response.headers.update(error.headers or {})
     return response
 
 
-async def _answer_error(_request: Request, error: ApiError) -> Response:
-    return _render_error(error)
+async def _answer_error(request: Request, error: ApiError) -> Response:
+    return _choose_rendering(request)(error)
 
 
 def _render_refusal(refusal: Response) -> Response:

@@ -1,0 +1,212 @@
+"""Ollama's chat API: read its requests, and write replies as it does.
+
+What Open WebUI and Home Assistant use of it. `keep_alive`, `num_ctx` and `think` are ignored: they are settings of this
+server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from ..backends import choose_backend
+from ..backends.shared.model_files import resolve_model
+from ..calls.model_families import find_family_by_name
+from ..config.settings import Settings
+from ..core.events import Text, Thought, Usage
+from .chat_request import ChatRequest, ClientCall, ClientMessage, split_system
+from .errors import ApiError
+from .generation import ReplyCall, ReplyEnded, ReplyEvent
+from .openai_schema import ANY_OBJECT, MAX_TOOLS, FunctionTool, SamplingParameters, dump_json, read_tool
+
+_NANOSECONDS = 1_000_000_000
+
+
+class _CalledFunction(BaseModel):
+    name: str
+    arguments: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+class _Call(BaseModel):
+    function: _CalledFunction
+
+
+class _Message(BaseModel):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str = ""
+    images: list[str] | None = None
+    tool_calls: list[_Call] | None = None
+    tool_name: str | None = None
+
+
+class _Options(SamplingParameters):
+    num_predict: int | None = None
+    repeat_penalty: float | None = Field(default=None, gt=0, le=10)
+
+
+class OllamaChatBody(BaseModel):
+    """Body of `POST /api/chat`; unknown fields are ignored."""
+
+    model: str = ""
+    messages: list[_Message] = Field(default_factory=list[_Message])
+    tools: list[FunctionTool] | None = Field(default=None, max_length=MAX_TOOLS)
+    format: Literal["", "json"] | dict[str, Any] | None = None
+    options: _Options | None = None
+    stream: bool = True
+
+    def read_request(self) -> ChatRequest:
+        """Return the request. Raises ApiError."""
+        options = self.options or _Options()
+        limit = options.num_predict if (options.num_predict or 0) > 0 else None
+        generation = options.read_generation(limit)
+        if options.repeat_penalty is not None:
+            generation["repeat_penalty"] = options.repeat_penalty
+        system, messages = split_system(_read_message(message, i) for i, message in enumerate(self.messages))
+        return ChatRequest(
+            messages,
+            system,
+            tuple(read_tool(tool) for tool in self.tools or ()),
+            reply_schema=self._read_reply_schema(),
+            stop_sequences=options.read_stop_sequences(),
+            generation=generation,
+        )
+
+    def _read_reply_schema(self) -> Mapping[str, Any] | None:
+        return ANY_OBJECT if self.format == "json" else self.format or None
+
+
+class OllamaShowBody(BaseModel):
+    """Body of `POST /api/show`."""
+
+    model: str = ""
+    name: str = ""
+
+
+def _read_message(message: _Message, index: int) -> ClientMessage:
+    if message.images:
+        text = "Images are not supported; this model reads text."
+        raise ApiError(400, text, param=f"messages.{index}.images")
+    calls = tuple(ClientCall("", call.function.name, call.function.arguments) for call in message.tool_calls or ())
+    return ClientMessage(message.role, message.content, calls, tool=message.tool_name or "")
+
+
+class OllamaChat:
+    """Collects and writes one reply, whole or as JSON lines."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, model: str) -> None:
+        """Start a reply under the name of the model for the client."""
+        self._model = model
+
+    async def collect(self, events: AsyncIterator[ReplyEvent]) -> dict[str, Any]:
+        """Return the whole reply."""
+        message: dict[str, Any] = {"role": "assistant", "content": ""}
+        end: dict[str, Any] = {}
+        async for event in events:
+            match event:
+                case Text(part):
+                    message["content"] += part
+                case Thought(part):
+                    message["thinking"] = message.get("thinking", "") + part
+                case ReplyCall(call):
+                    message.setdefault("tool_calls", []).append(_describe_call(call))
+                case ReplyEnded(reason, usage):
+                    end = _describe_end(reason, usage)
+        return self._describe(message, end)
+
+    async def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
+        """Yield the reply as JSON lines."""
+        async for event in events:
+            match event:
+                case Text(part):
+                    yield self._write({"content": part})
+                case Thought(part):
+                    yield self._write({"content": "", "thinking": part})
+                case ReplyCall(call):
+                    yield self._write({"content": "", "tool_calls": [_describe_call(call)]})
+                case ReplyEnded(reason, usage):
+                    yield self._write({"content": ""}, _describe_end(reason, usage))
+
+    def describe_loaded(self) -> dict[str, Any]:
+        """Return the answer to a request without messages, which only loads the model."""
+        return self._describe({"role": "assistant", "content": ""}, {"done_reason": "load"})
+
+    def write_error(self, error: ApiError) -> bytes:
+        """Return an error within a stream."""
+        return dump_json(describe_error(error)) + b"\n"
+
+    def _write(self, message: dict[str, Any], end: Mapping[str, Any] | None = None) -> bytes:
+        return dump_json(self._describe({"role": "assistant", **message}, end)) + b"\n"
+
+    def _describe(self, message: dict[str, Any], end: Mapping[str, Any] | None) -> dict[str, Any]:
+        created_at = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
+        head = {"model": self._model, "created_at": created_at, "message": message}
+        return {**head, "done": end is not None, **(end or {})}
+
+
+def _describe_call(call: ClientCall) -> dict[str, Any]:
+    return {"function": {"name": call.name, "arguments": dict(call.arguments)}}
+
+
+def _describe_end(reason: str, usage: Usage) -> dict[str, Any]:
+    """Return the fields of the last object; durations are nanoseconds."""
+    return {
+        "done_reason": "length" if reason == "length" else "stop",
+        "total_duration": int((usage.prefill_s + usage.generate_s) * _NANOSECONDS),
+        "load_duration": 0,
+        "prompt_eval_count": usage.prompt_tokens,
+        "prompt_eval_duration": int(usage.prefill_s * _NANOSECONDS),
+        "eval_count": usage.generated_tokens,
+        "eval_duration": int(usage.generate_s * _NANOSECONDS),
+    }
+
+
+def describe_error(error: ApiError) -> dict[str, Any]:
+    """Return an error in Ollama's shape."""
+    return {"error": error.message}
+
+
+def describe_model(settings: Settings, name: str) -> dict[str, Any]:
+    """Return the row of a model in `GET /api/tags`. Its digest names the file, it does not check its content."""
+    path = None if choose_backend(settings) == "openai" else resolve_model(settings.model)
+    try:
+        status = path.stat() if path else None
+    except OSError:
+        status = None
+    size, changed = (status.st_size, status.st_mtime) if status else (0, 0.0)
+    return {
+        "name": name,
+        "model": name,
+        "modified_at": datetime.fromtimestamp(changed, timezone.utc).isoformat().replace("+00:00", "Z"),
+        "size": size,
+        "digest": hashlib.sha256(f"{name} {size} {changed}".encode()).hexdigest(),
+        "details": _describe_family(name),
+    }
+
+
+def describe_model_details(settings: Settings, name: str) -> dict[str, Any]:
+    """Return the answer to `POST /api/show`."""
+    details = _describe_family(name)
+    info = {"general.architecture": details["family"], "general.basename": name}
+    if settings.context_tokens:
+        info[f"{details['family']}.context_length"] = settings.context_tokens
+    texts = {"modelfile": "", "parameters": "", "template": ""}
+    return {**texts, "details": details, "model_info": info, "capabilities": ["completion", "tools"]}
+
+
+def _describe_family(name: str) -> dict[str, Any]:
+    family = find_family_by_name(name)
+    family_name = family.name if family else "unknown"
+    return {
+        "parent_model": "",
+        "format": name.rpartition(".")[2],
+        "family": family_name,
+        "families": [family_name],
+        "parameter_size": "",
+        "quantization_level": "",
+    }

@@ -1,0 +1,84 @@
+"""Ollama's API through the official `ollama` package, with the model that ships or with written replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import ollama
+import pytest
+
+from mcp_servers.serving import Served
+
+StartApi = Callable[..., Served]
+ConnectOllama = Callable[[Served], ollama.Client]
+CALCULATE = {
+    "type": "function",
+    "function": {
+        "name": "calculate",
+        "description": "Calculate an arithmetic expression.",
+        "parameters": {
+            "type": "object",
+            "properties": {"expression": {"type": "string"}},
+            "required": ["expression"],
+        },
+    },
+}
+
+
+@pytest.fixture
+def connect_ollama() -> Iterator[ConnectOllama]:
+    """Opens a client of the `ollama` package for a server."""
+    with ExitStack() as stack:
+        yield lambda served: stack.enter_context(ollama.Client(host=served.url.removesuffix("/v1"), timeout=30))
+
+
+@pytest.mark.model
+def test_the_model_is_listed_loaded_and_calls_a_tool(start_api: StartApi, connect_ollama: ConnectOllama) -> None:
+    client = connect_ollama(start_api())
+    (listed,) = client.list().models
+    assert (listed.model, client.ps().models) == ("tiny-tools.gguf", [])
+    assert listed.size and listed.size > 1_000_000
+    name = f"{listed.model}:latest"
+    assert client.show(name).capabilities == ["completion", "tools"]
+    assert client.chat(name, messages=[]).done_reason == "load"
+    assert [model.model for model in client.ps().models] == ["tiny-tools.gguf"]
+    messages: list[Any] = [{"role": "user", "content": "What is 12 * 34?"}]
+    asked = client.chat(name, messages=messages, tools=[CALCULATE], options={"temperature": 0})
+    assert asked.message.tool_calls and asked.prompt_eval_count and asked.eval_duration
+    (call,) = asked.message.tool_calls
+    assert (call.function.name, dict(call.function.arguments)) == ("calculate", {"expression": "12 * 34"})
+    messages += [asked.message, {"role": "tool", "tool_name": "calculate", "content": "12 * 34 = 408"}]
+    parts = list(client.chat(name, messages=messages, tools=[CALCULATE], options={"temperature": 0}, stream=True))
+    assert "408" in "".join(part.message.content or "" for part in parts)
+    assert [part.done for part in parts] == [False] * (len(parts) - 1) + [True]
+    cut = client.chat(name, messages=messages[:1], options={"num_predict": 2})
+    assert (cut.done_reason, cut.eval_count) == ("length", 2)
+
+
+def test_errors_have_ollamas_shape(
+    start_api: StartApi, connect_ollama: ConnectOllama, script: Callable[..., str]
+) -> None:
+    client = connect_ollama(start_api("--model", script()))
+    hello: Any = [{"role": "user", "content": "Hello"}]
+    wrong: list[tuple[dict[str, Any], int, str]] = [
+        ({"model": "llama9", "messages": hello}, 404, 'no model "llama9"'),
+        ({"model": "replies.json", "messages": [{"role": "user", "content": "x", "images": [b"x"]}]}, 400, "Images"),
+        ({"model": "replies.json", "messages": hello, "options": {"temperature": 9}}, 400, "temperature"),
+        ({"model": "replies.json", "messages": hello}, 500, "failed"),
+    ]
+    for request, status, words in wrong:
+        with pytest.raises(ollama.ResponseError) as caught:
+            client.chat(**request)
+        assert caught.value.status_code == status and words in caught.value.error
+
+
+def test_an_idle_model_is_unloaded_and_loaded_again(
+    start_api: StartApi, connect_ollama: ConnectOllama, script: Callable[..., str]
+) -> None:
+    client = connect_ollama(start_api("--model", script("first of the script"), "--idle-s", "0.1"))
+    for _ in range(2):  # the script begins again
+        reply = client.chat("replies.json", messages=[{"role": "user", "content": "Hello"}])
+        assert reply.message.content == "first of the script"
+        assert any(not client.ps().models for _ in range(3000))
