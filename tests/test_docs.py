@@ -1,0 +1,29 @@
+"""The Python blocks of the documentation run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCKS = [(path.name, code) for path in sorted(DOCS.glob("*.md")) for code in FENCE.findall(path.read_text("utf-8"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "code"), BLOCKS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(BLOCKS)])
+def test_a_block_of_the_documentation_runs(page: str, code: str, environment: dict[str, str], folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, f"{page}: {done.stderr}"
