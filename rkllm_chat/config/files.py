@@ -26,8 +26,10 @@ from .servers import (
 from .trust_rules import Origin
 from .value_checks import MAX_FILE_BYTES, check_size
 
-_HOME_FILES = (".mcp.json", ".config/rkllm-chat/config.toml")
-_FOLDER_FILES = (".claude/mcp.json", "mcp.json", "mcp_servers.json", "mcp_config.toml")
+_SHARED_FILE = ".mcp.json"
+"""File that other programs write too, in a home and in a project."""
+_FOLDER_FILES = (".claude/mcp.json", _SHARED_FILE, "mcp.json", "mcp_servers.json", "mcp_config.toml")
+JSON_SUFFIXES = (".json", ".jsonc")
 CONFIG_VARIABLE = "RKLLM_CHAT_CONFIG"
 TRUST_VARIABLE = "RKLLM_CHAT_TRUST_PROJECT"
 """If set, project files of every directory are treated as the user's own; for dedicated build machines."""
@@ -109,7 +111,7 @@ def read_servers(path: str, origin: Origin, skipped: list[SkippedServer] | None 
     """
     text = read_text(path)
     unusable: list[SkippedServer] | None = None if skipped is None else []
-    if path.endswith(".json"):
+    if path.endswith(JSON_SUFFIXES):
         servers = read_json_servers(text, path, origin, unusable)
     else:
         servers = read_toml_servers(read_toml_tables(text, path), path, origin, unusable)
@@ -128,7 +130,11 @@ def find_config_files(named: str = "", environment: Mapping[str, str] = os.envir
     if single_file := find_single_file(named, environment):
         return [(single_file, Origin.COMMAND_LINE)]
     paths = list_config_paths(environment)
-    return [(path, find_origin(path, environment)) for path in paths if os.path.isfile(path)]
+    found = [(path, find_origin(path, environment)) for path in paths if os.path.isfile(path)]
+    home_file = paths[0]  # in the home folder, it is the folder's too
+    if os.path.isfile(home_file) and os.path.isfile(_SHARED_FILE) and os.path.samefile(_SHARED_FILE, home_file):
+        found = [(path, origin) for path, origin in found if path != _SHARED_FILE]
+    return found
 
 
 def find_single_file(named: str, environment: Mapping[str, str]) -> str:
@@ -144,7 +150,18 @@ def find_own_config(named: str = "", environment: Mapping[str, str] = os.environ
 def list_config_paths(environment: Mapping[str, str]) -> list[str]:
     """Return the paths where configuration files are looked for, farthest first."""
     home = environment.get("HOME") or "/nonexistent"
-    return [*(os.path.join(home, name) for name in _HOME_FILES), *_FOLDER_FILES]
+    return [os.path.join(home, _SHARED_FILE), find_own_file(environment), *_FOLDER_FILES]
+
+
+def find_own_file(environment: Mapping[str, str]) -> str:
+    """Return the user's own configuration file: `$XDG_CONFIG_HOME/rkllm-chat/config.toml`, by default in ~/.config.
+
+    A relative path is ignored, as by `find_state_folder`.
+    """
+    base = environment.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(environment.get("HOME") or "/nonexistent", ".config")
+    return os.path.join(base, "rkllm-chat", "config.toml")
 
 
 def find_origin(path: str, environment: Mapping[str, str]) -> Origin:
@@ -156,7 +173,7 @@ def find_origin(path: str, environment: Mapping[str, str]) -> Origin:
     """
     if path in _FOLDER_FILES:
         return Origin.PROJECT if environment.get(TRUST_VARIABLE, "") in ("", "0") else Origin.USER
-    return Origin.OTHER_PROGRAM if path.endswith(_HOME_FILES[0]) else Origin.USER
+    return Origin.OTHER_PROGRAM if path.endswith(_SHARED_FILE) else Origin.USER
 
 
 def read_text(path: str) -> str:
@@ -207,7 +224,7 @@ def find_exposed_secrets(path: str) -> list[str]:
 
 def find_own_folder(environment: Mapping[str, str] = os.environ) -> str:
     """Return the directory of the user's own configuration."""
-    return os.path.dirname(os.path.join(environment.get("HOME") or "/nonexistent", _HOME_FILES[1]))
+    return os.path.dirname(find_own_file(environment))
 
 
 def find_state_folder(environment: Mapping[str, str] = os.environ) -> str:

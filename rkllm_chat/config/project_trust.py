@@ -26,7 +26,7 @@ _DIRECTORY_NAME = "trust"
 """Name of the directory of records inside the state directory."""
 _IGNORED_FIELDS = (
     *("env", "headers", "oauth", "cwd", "source", "origin", "replaces", "place", "trust", "enabled"),
-    *("instructions", "tools_allow", "tools_deny", "log_level", "original_name"),
+    *("instructions", "tools_allow", "tools_deny", "log_level", "original_name", "not_obeyed"),
     *("timeout_s", "tool_timeouts", "connect_s", "ping_s", "idle_s"),
 )
 """Fields that may change without invalidating the acceptance; of env, headers and oauth the names are compared."""

@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from ..core.errors import ConfigError, ServerNotFoundError
 from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
-from .oauth import OAuth, find_oauth_error, translate_keys
+from .foreign_entries import ForeignFile, find_entries, translate_entry
+from .oauth import OAuth, find_oauth_error
 from .trust_rules import Decision, Origin, decide, inherits
 from .value_checks import (
     MAX_DEPTH,
@@ -29,7 +30,6 @@ from .value_checks import (
     check_keys,
     check_size,
     decode_table,
-    decode_value,
     expand_variables,
     parse_document,
 )
@@ -42,10 +42,6 @@ _RUNNER_CONNECT_S = 120.0
 """Default timeout of the start for a package runner, which may download the server first."""
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
 _ROOT_TABLES = ("chat", "generation", "rkllm", "openai", "policy", "servers")
-_JSON_KEYS = {"serverUrl": "url", "type": "transport", "httpUrl": "url"}
-"""Keys of other programs in mcpServers -> our keys."""
-_FOREIGN_TABLES = ("sandbox", "network")
-"""Keys under which other programs keep tables with another meaning; these are ignored."""
 _TRANSPORT_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
 
 
@@ -88,6 +84,7 @@ class ServerConfig:
         replaces: The file of the user's own server of the same name that a project's server replaces.
         place: Place of the entry in its file, such as "servers[0]".
         original_name: The name as the file has it, if no server can have that name and `name` was made of it.
+        not_obeyed: What the entry of another program allows beyond our rules, as text; it is shown and has no effect.
     """
 
     name: str
@@ -120,6 +117,7 @@ class ServerConfig:
     replaces: str = ""
     place: str = field(default="", compare=False)
     original_name: str = ""
+    not_obeyed: tuple[str, ...] = ()
 
     def get_timeout_s(self, tool: str) -> float:
         """Return the timeout of a call of this tool."""
@@ -161,7 +159,7 @@ class SkippedServer:
         return ConfigError(text, self.hint, path=self.source, line=self.line or None, server=self.name)
 
 
-_NOT_WRITTEN = ("source", "origin", "replaces", "place", "original_name")
+_NOT_WRITTEN = ("source", "origin", "replaces", "place", "original_name", "not_obeyed")
 SERVER_KEYS = tuple(entry.name for entry in fields(ServerConfig) if entry.name not in _NOT_WRITTEN)
 """Keys of an entry."""
 BOARD_SERVER = ServerConfig(
@@ -216,25 +214,39 @@ def read_toml_servers(
 def read_json_servers(
     text: str, source: str, origin: Origin = Origin.USER, skipped: list[SkippedServer] | None = None
 ) -> list[ServerConfig]:
-    """Decode the servers of a JSON file with the root key mcpServers (Claude Desktop, Cursor and others).
+    """Decode the servers of a JSON file of any program, with the root key mcpServers or another of ROOTS.
 
-    Arguments and errors are those of `read_toml_servers`.
+    The file may have comments and trailing commas. Arguments and errors are those of `read_toml_servers`.
     """
     check_size(text, source)
     build = build_unique_object if skipped is None else build_object
-    root = parse_document(lambda text: json.loads(text, object_pairs_hook=build), "JSON", text, source)
-    entries = root.get("mcpServers") if isinstance(root, dict) else None
-    if not isinstance(entries, dict):
+    root = parse_document(lambda text: _load_json(text, build), "JSON", text, source)
+    file = find_entries(root) if isinstance(root, dict) else None
+    if file is None:
         raise ConfigError(f'{source}: no "mcpServers" object.', 'Try {"mcpServers": {"name": {"command": "..."}}}.')
-    for table in (root, entries):
+    for table in (root, file.entries):
         if isinstance(table, RepeatedKeys):
             text = f'{source}: the key "{table.repeated}" occurs twice in one object.'
             raise ConfigError(text, "The file was not used.", path=source)
-    decoder = _EntryDecoder(source, origin, skipped, len(entries))
-    for name, table in entries.items():
-        place = f"mcpServers.{name}"
-        decoder.decode(name, place, table, _from_json_entry)
+    decoder = _EntryDecoder(source, origin, skipped, len(file.entries))
+    for name, entry in file.entries.items():
+        decoder.decode(name, f"{file.place}.{name}", entry, file)
     return decoder.servers
+
+
+def _load_json(text: str, build: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=build)
+    except json.JSONDecodeError as error:
+        from .source_text import blank_comments  # 2 ms, which plain JSON need not spend
+
+        plain = blank_comments(text)
+        if plain == text:
+            raise
+        try:
+            return json.loads(plain, object_pairs_hook=build)
+        except json.JSONDecodeError as second:
+            raise (second if second.pos >= error.pos else error) from None
 
 
 class _EntryDecoder:
@@ -251,20 +263,20 @@ class _EntryDecoder:
             error = ConfigError(f"{source}: {count} servers, at most {MAX_SERVERS} are read.", path=source)
             self._skip(f"{count - MAX_SERVERS} more", "", error)
 
-    def decode(
-        self, name: str, place: str, table: Any, translate: Callable[[str, Any, str], dict[str, Any]] | None = None
-    ) -> None:
-        """Decode an entry; `translate` turns one of another program into one of ours."""
+    def decode(self, name: str, place: str, entry: Any, file: ForeignFile | None = None) -> None:
+        """Decode an entry; one of a foreign file is translated first."""
         self._seen += 1
         if self._seen > MAX_SERVERS:
             return
         names = {server.name for server in self.servers}
-        slug = make_slug(name, names) if translate else name
+        slug = make_slug(name, names) if file else name
         try:
-            if repeated := _find_repeated_key(table):
+            if repeated := _find_repeated_key(entry):
                 raise ConfigError(f'{self._source}: {place}: the key "{repeated}" occurs twice in one object.')
-            table = {**translate(name, table, self._source), "name": slug} if translate else table
-            server = decode_server(table, self._source, place, self._origin)
+            table, not_obeyed = translate_entry(name, entry, file, self._source) if file else (entry, ())
+            if file:
+                table = {**{key: value for key, value in table.items() if key in SERVER_KEYS}, "name": slug}
+            server = replace(decode_server(table, self._source, place, self._origin), not_obeyed=not_obeyed)
             if server.name in names:
                 text = f'{self._source}: two servers have the name "{server.name}".'
                 raise ConfigError(text, path=self._source)
@@ -319,21 +331,6 @@ def make_slug(name: str, taken: Iterable[str] = ()) -> str:
         mark = f"{zlib.crc32(name.encode(errors='surrogatepass')):08x}"
         slug = f"{slug[: _MAX_NAME_LENGTH - 9].rstrip('-_') or 'server'}-{mark}"
     return slug
-
-
-def _from_json_entry(name: str, table: Any, source: str) -> dict[str, Any]:
-    """Translate an mcpServers entry to our keys; unknown keys belong to other programs and are dropped."""
-    if not isinstance(table, dict):
-        raise ConfigError(f"{source}: mcpServers.{name} must be an object.", path=source)
-    table = {_JSON_KEYS.get(key, key): value for key, value in table.items()}
-    if "disabled" in table:
-        table["enabled"] = not decode_value(table["disabled"], bool, source, f"mcpServers.{name}.disabled")
-    if isinstance(oauth := table.get("oauth"), dict):
-        table["oauth"] = translate_keys(oauth)
-    for key in _FOREIGN_TABLES:
-        if isinstance(table.get(key), dict):
-            del table[key]
-    return {**{key: value for key, value in table.items() if key in SERVER_KEYS}, "name": name}
 
 
 def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.USER) -> ServerConfig:

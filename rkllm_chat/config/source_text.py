@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .foreign_entries import ROOTS
 from .value_checks import VALUE_OR_COMMENT
 
 _JSON_STRING = r'"(?:\\.|[^"\\])*"?'
@@ -128,9 +129,12 @@ def find_line(text: str, place: str) -> int:
         tables = [table for table in find_tables(text) if table.is_array and table.name == "servers"]
         index = int(match[1])
         return _line_at(text, tables[index].start) if index < len(tables) else 0
-    root, _, name = place.partition(".")
-    member = find_member(blank_comments(text), (root, name))
-    return _line_at(text, member.start) if member else 0
+    plain = blank_comments(text)
+    for root in ROOTS:
+        prefix = ".".join(root) + "."
+        if place.startswith(prefix) and (member := find_member(plain, (*root, place.removeprefix(prefix)))):
+            return _line_at(text, member.start)
+    return 0
 
 
 def _line_at(text: str, offset: int) -> int:

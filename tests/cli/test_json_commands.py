@@ -104,7 +104,13 @@ def test_an_unknown_server_is_reported_with_the_known_ones_and_the_searched_file
     shell.add_chaos()
     error = shell.error("list-tools", "--server", "choas")
     assert_error(error, "ServerNotFound", 'no server "choas"', {"available": ["chaos"], "closest": ["chaos"]})
-    assert error["details"]["searched"][2:] == [".claude/mcp.json", "mcp.json", "mcp_servers.json", "mcp_config.toml"]
+    assert error["details"]["searched"][2:] == [
+        ".claude/mcp.json",
+        ".mcp.json",
+        "mcp.json",
+        "mcp_servers.json",
+        "mcp_config.toml",
+    ]
 
 
 def test_without_any_configuration_there_is_the_board_server(shell: Shell) -> None:
@@ -129,7 +135,7 @@ def test_no_check_sends_arguments_that_do_not_fit(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("mcp.json", '{"mcpServers": {"a": {"command": "x"},}}', "not valid JSON"),
+        ("mcp.json", '{"mcpServers": {"a": {"command": "x"},}', "not valid JSON"),
         ("mcp_config.toml", '[[servers]]\nname = "a"\ncommand = "x"\ntimeout = 5\n', 'Did you mean "timeout_s"'),
         ("mcp_config.toml", '[[servers]]\nname = "a"\ncommand = "x"\ntransport = "pigeon"\n', 'no transport "pigeon"'),
     ],

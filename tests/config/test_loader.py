@@ -13,6 +13,7 @@ from rkllm_chat.config.files import find_state_folder
 from rkllm_chat.config.loader import load_settings, read_settings, state_folder
 from rkllm_chat.config.servers import BOARD_SERVER
 from rkllm_chat.config.settings import Settings
+from rkllm_chat.config.trust_rules import Origin
 from rkllm_chat.core.errors import ConfigError
 
 # the farthest first
@@ -20,6 +21,7 @@ FILES = [
     "home/.mcp.json",
     "home/.config/rkllm-chat/config.toml",
     "work/.claude/mcp.json",
+    "work/.mcp.json",
     "work/mcp.json",
     "work/mcp_servers.json",
     "work/mcp_config.toml",
@@ -126,3 +128,23 @@ def test_without_a_home_the_state_lies_where_others_cannot_make_it() -> None:
     assert find_state_folder({}) == f"{home}/.local/state/rkllm-chat"
     assert find_state_folder({"HOME": "/elsewhere"}) == "/elsewhere/.local/state/rkllm-chat"
     assert find_state_folder({"XDG_STATE_HOME": "/state", "HOME": "/elsewhere"}) == "/state/rkllm-chat"
+
+
+def test_a_shared_file_of_a_folder_is_the_projects_and_that_of_the_home_the_users(
+    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_server(tmp_path / "work/.mcp.json", "sea", "project")
+    write_server(tmp_path / "home/.mcp.json", "lake", "own")
+    found = {server.name: server.origin for server in load_settings(environment=environment).servers}
+    assert found == {"sea": Origin.PROJECT, "lake": Origin.OTHER_PROGRAM}
+    monkeypatch.chdir(tmp_path / "home")
+    found = {server.name: server.origin for server in load_settings(environment=environment).servers}
+    assert found == {"lake": Origin.OTHER_PROGRAM}
+
+
+def test_the_users_own_file_follows_the_xdg_specification(tmp_path: Path, environment: dict[str, str]) -> None:
+    write_server(tmp_path / "xdg/rkllm-chat/config.toml", "sea", "xdg")
+    write_server(tmp_path / "home/.config/rkllm-chat/config.toml", "sea", "home")
+    for value, command in ((str(tmp_path / "xdg"), "xdg"), ("xdg", "home"), ("", "home")):
+        [server] = load_settings(environment={**environment, "XDG_CONFIG_HOME": value}).servers
+        assert (server.command, server.origin) == (command, Origin.USER)

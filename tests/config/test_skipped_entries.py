@@ -12,7 +12,7 @@ import pytest
 from mcp_client.faults import chaos
 from rkllm_chat.config.loader import load_settings
 from rkllm_chat.core.errors import ConfigError
-from stage import PROGRAM, Screen
+from stage import PROGRAM, Screen, call_text
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 OpenScreen = Callable[..., Screen]
@@ -25,6 +25,7 @@ def mixed(folder: Path) -> Path:
     """A file of the user's own with a good server of an unusual name, and one that cannot be used."""
     good = chaos(folder, "ok")
     entry = {"command": good.command, "args": list(good.args), "env": dict(good.env)}
+    entry["autoApprove"] = ["echo"]
     lines = ['{"mcpServers": {', f'"My Weather": {json.dumps(entry)},', "", '"odd": {"command": "x", "args": 3}', "}}"]
     (folder / "mcp.json").write_text("\n".join(lines), encoding="utf-8")
     return folder
@@ -41,7 +42,7 @@ def test_every_command_uses_the_good_server_and_names_the_other(
     assert note in done.stderr
     listed = json.loads(program("list-servers").stdout)
     assert [(one["name"], one["original_name"]) for one in listed["result"]] == [("My-Weather", "My Weather")]
-    assert listed["notices"] == [note]
+    assert (listed["notices"], listed["result"][0]["not_obeyed"]) == ([note], ["autoApprove: echo"])
     for name in ("My-Weather", "My Weather"):
         called = json.loads(program("call-tool", "--server", name, "--tool", "echo", "--args", '{"text": "x"}').stdout)
         assert called["ok"] is True and called["notices"][0] == note
@@ -54,7 +55,7 @@ def test_every_command_uses_the_good_server_and_names_the_other(
     assert (tool.returncode, tool.stderr.splitlines()[0]) == (0, f"mcp-tool: {note}")
     checked = program("doctor", code=1).stdout
     assert "wrong server odd" in checked and f"mcp.json:4: the entry is skipped: {REASON}" in checked
-    assert "server My-Weather" in checked
+    assert "autoApprove: echo" in checked
 
 
 @pytest.mark.usefixtures("mixed")
@@ -67,6 +68,16 @@ def test_the_chat_names_the_skipped_entry_and_the_original_name(
     screen.type("/mcp\r")
     screen.wait_for("My-Weather (My Weather)")
     screen.wait_for("skipped")
+    screen.wait_for("\"autoApprove: echo\" of server 'My-Weather' has no effect")
+
+
+@pytest.mark.usefixtures("mixed")
+def test_what_another_program_approves_is_still_asked_about(program: Run, script: Callable[..., str]) -> None:
+    model = script(call_text("echo", text="x"), "Done.")
+    done = program("-p", "hi", "--model", model, "--config", "mcp.json", code=None)
+    assert "declined" in done.stderr and "completed" not in done.stderr
+    done = program("-p", "hi", "--model", model, "--config", "mcp.json", "--allow", "echo")
+    assert "Tool 'echo' completed" in done.stderr
 
 
 @pytest.mark.parametrize(

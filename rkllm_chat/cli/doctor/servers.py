@@ -28,6 +28,10 @@ def check_servers(board: Board) -> Iterator[Finding]:
         yield Finding(f"server {entry.original_name}", "wrong", value, entry.hint)
     trust_store = TrustStore(str(state_folder(board.environment)))
     for configured in board.settings.servers:
+        for freedom in configured.not_obeyed:
+            value = f'"{freedom}" of {configured.source} has no effect here'
+            advice = "The [policy] table and trust decide which calls run without a question."
+            yield Finding(f"server {configured.name}", "warn", value, advice)
         server, name = configured, f"server {configured.name}"
         try:
             server = check_start(trust_store, configured) if board.is_this_machine else configured

@@ -189,6 +189,7 @@ def _describe_server(server: ServerConfig) -> dict[str, Any]:
         "roots": server.roots if server.roots is None else configured_roots(server),
         "sandbox_missing": _find_missing_sandbox(server),
         "enabled": server.enabled,
+        "not_obeyed": server.not_obeyed or None,
         "source": server.source,
     }
     return {key: value for key, value in description.items() if value is not None}

@@ -29,7 +29,7 @@ from __future__ import annotations
 import json
 import os
 
-from ...config.files import find_data_folder, find_state_folder, list_config_paths
+from ...config.files import find_data_folder, find_own_folder, find_state_folder, list_config_paths
 from ...config.project_trust import hash_value, is_project
 from ...config.sandbox_rules import find_allowance, find_known
 from ...core.errors import ConnectError
@@ -279,7 +279,7 @@ def _protect(
     writable = [os.path.realpath(path) for path in paths.writes]
     available = [*writable, *map(os.path.realpath, paths.reads)]
     configured = [os.path.realpath(os.path.join(os.getcwd(), os.path.expanduser(path))) for path in server.write or ()]
-    start.missing = find_missing(writable, (os.path.join(home, _OWN_CONFIG), find_state_folder()))
+    start.missing = find_missing(writable, (find_own_folder(), find_state_folder()))
     own_files = [*list_config_paths(os.environ), server.source, os.environ.get("RKLLM_CHAT_CONFIG", "")]
     secrets = [*filter(None, own_files), find_state_folder(), *(os.path.join(home, name) for name in SECRET_PATHS)]
     hidden = [path for path in map(os.path.realpath, secrets) if is_within(path, available) and path not in configured]

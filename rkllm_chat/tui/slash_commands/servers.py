@@ -78,6 +78,9 @@ async def _list_servers(app: App, _rest: str) -> EventStream:
     for entry in app.settings.skipped:
         rows.append((entry.original_name, words("state.skipped"), entry.reason, entry.location))
     yield Table((), tuple(rows))
+    for server in app.settings.servers:
+        for freedom in server.not_obeyed:
+            yield Notice(words("servers.not_obeyed", server=server.name, entry=freedom))
     for connection in connections.values():
         for tool, why in connection.hidden.items():
             reason = words(f"hidden.{why}")

@@ -19,8 +19,8 @@ from rkllm_chat.cli.mcp_tool.call_tool import MINIMAL_CONFIG
 def test_without_configuration_the_searched_paths_and_a_configuration_that_works_are_shown(stage: Stage) -> None:
     lines = stage.refuse("board__get_time", "--place", "Tokyo", code=3)
     home = stage.environment["HOME"]
-    files = [f"{home}/.mcp.json", f"{home}/.config/rkllm-chat/config.toml", ".claude/mcp.json", "mcp.json"]
-    tried = ", ".join([*files, "mcp_servers.json", "mcp_config.toml"])
+    files = [f"{home}/.mcp.json", f"{home}/.config/rkllm-chat/config.toml", ".claude/mcp.json", ".mcp.json"]
+    tried = ", ".join([*files, "mcp.json", "mcp_servers.json", "mcp_config.toml"])
     assert tried in lines[0] and lines[1].endswith(f" {MINIMAL_CONFIG}")
     (stage.folder / "mcp.json").write_text(MINIMAL_CONFIG, encoding="utf-8")
     assert "in Tokyo" in stage.run("board__get_time", "--place", "Tokyo").stdout

@@ -1,0 +1,326 @@
+"""Translate the servers of other programs' JSON files to our keys.
+
+The facts are those of the programs' documentation: Claude Desktop and Claude Code, Cursor, VS Code, GitHub Copilot,
+Gemini CLI, Cline, Roo Code, Kiro, Windsurf, Zed, opencode, Amp, Cherry Studio and others. What cannot be translated
+without changing its meaning is an error of that entry alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ..core.errors import ConfigError
+from ..core.programs import PACKAGE_RUNNERS, find_program
+from .oauth import translate_keys
+from .value_checks import MAX_DEPTH, decode_value
+
+ROOTS = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",), ("amp.mcpServers",), ("mcp",))
+"""Keys that lead to the servers of a file; the first that leads to an object of objects is used."""
+_KEYS = {
+    "serverUrl": "url",
+    "httpUrl": "url",
+    "uri": "url",
+    "type": "transport",
+    "environment": "env",
+    "http_headers": "headers",
+    "tool_timeout_sec": "timeout_s",
+    "startup_timeout_sec": "connect_s",
+}
+"""Keys of other programs -> our keys. Of several keys for one thing, the later in a file counts."""
+_SECONDS = {"timeout": "timeout_s", "startupTimeout": "connect_s", "initTimeout": "connect_s"}
+"""Keys in seconds or milliseconds, by program -> our keys in seconds."""
+_MAX_SECONDS = 3600
+"""The longest timeout of programs that count seconds (Cline, Roo Code); a greater number is in milliseconds."""
+_ALLOW_KEYS = ("includeTools", "enabledTools", "enabled_tools", "tools")
+_DENY_KEYS = ("excludeTools", "disabledTools", "disabled_tools")
+_FREE_KEYS = ("autoApprove", "alwaysAllow", "autoApproveTools", "trust", "default_tools_approval_mode")
+"""Keys that let tools run without a question; these are shown, and our own rules decide."""
+_UNKNOWN_SOURCES = {
+    "envFile": "write the variables to env",
+    "headersHelper": "write the header with a variable to headers",
+}
+"""Keys for values that only their program can get, without which the server would not work; what to do instead."""
+_FOREIGN_TABLES = ("sandbox", "network")
+"""Keys under which other programs keep tables with another meaning; these are ignored."""
+_TRANSPORTS = {
+    "local": "",
+    "remote": "",
+    "streamablehttp": "http",
+    "streamable-http": "http",
+    "streamable_http": "http",
+}
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
+_BARE_VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)(?=$|/)")
+_UNKNOWN_VARIABLES = ("file", "command", "config", "cmd", "user_config", "extensionInstallFolder", "secret")
+_MAX_SHOWN = 200
+
+
+class Translation(NamedTuple):
+    """An entry in our keys.
+
+    Attributes:
+        table: The entry.
+        not_obeyed: What it allows beyond our rules, as text.
+    """
+
+    table: dict[str, Any]
+    not_obeyed: tuple[str, ...]
+
+
+class ForeignFile(NamedTuple):
+    """The servers of a file.
+
+    Attributes:
+        place: The keys that lead to them, joined by dots.
+        entries: The entries by name.
+        inputs: Defaults of the values that the program would ask for (`inputs` of VS Code), by their ids.
+        disabled: Names of servers that the file excludes elsewhere.
+    """
+
+    place: str
+    entries: dict[str, Any]
+    inputs: Mapping[str, str]
+    disabled: frozenset[str]
+
+
+def find_entries(root: Any) -> ForeignFile | None:
+    """Find the servers in the root of a JSON file; None if there are none."""
+    for keys in ROOTS:
+        entries = root
+        for key in keys:
+            entries = entries.get(key) if isinstance(entries, dict) else None
+        is_marked = keys[0] != "mcp" or len(keys) > 1
+        if isinstance(entries, dict) and (is_marked or all(isinstance(entry, dict) for entry in entries.values())):
+            parent = root if len(keys) == 1 else root[keys[0]]
+            return ForeignFile(".".join(keys), entries, _read_inputs(parent), _find_disabled(root, entries))
+    return None
+
+
+def _read_inputs(parent: Mapping[str, Any]) -> dict[str, str]:
+    inputs = parent.get("inputs")
+    found = [entry for entry in inputs if isinstance(entry, dict)] if isinstance(inputs, list) else []
+    return {str(entry.get("id")): entry["default"] for entry in found if isinstance(entry.get("default"), str)}
+
+
+def _find_disabled(root: Mapping[str, Any], entries: Mapping[str, Any]) -> frozenset[str]:
+    """Return the servers that `mcp.excluded` and `mcp.allowed` of Gemini CLI switch off."""
+    switches = root.get("mcp")
+    lists = {key: switches.get(key) for key in ("allowed", "excluded")} if isinstance(switches, dict) else {}
+    allowed, excluded = (
+        [*map(str, one)] if isinstance(one, list) else None for one in map(lists.get, ("allowed", "excluded"))
+    )
+    return frozenset(
+        name for name in entries if name in (excluded or ()) or (allowed is not None and name not in allowed)
+    )
+
+
+def translate_entry(name: str, entry: Any, file: ForeignFile, source: str) -> Translation:
+    """Translate one entry to our keys; unknown keys belong to other programs and are dropped by the caller.
+
+    Args:
+        name: Name of the server.
+        entry: The entry.
+        file: The servers of the file.
+        source: Path of the file.
+
+    Raises:
+        ConfigError: The entry cannot be translated.
+    """
+    place = f"{file.place}.{name}"
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{source}: {place} must be an object.", path=source)
+    for key, advice in _UNKNOWN_SOURCES.items():
+        if entry.get(key):
+            raise ConfigError(f"{source}: {place}.{key} is not supported.", f"Instead, {advice}.", path=source)
+    table = {_KEYS.get(key, key): value for key, value in _flatten(entry).items() if value is not None}
+    _translate_values(table)
+    _translate_switches(table, entry, file, name, source, place)
+    _translate_timeouts(table, entry, source, place)
+    _choose_transport(table, entry)
+    _split_command(table)
+    not_obeyed = tuple(_list_freedoms(table))
+    if isinstance(table.get("trust"), bool):
+        del table["trust"]
+    for key in _FOREIGN_TABLES:
+        if isinstance(table.get(key), dict):
+            del table[key]
+    if isinstance(oauth := table.get("oauth"), dict):
+        table["oauth"] = translate_keys(oauth)
+    elif isinstance(auth := entry.get("auth"), dict) and "oauth" not in table:  # of Cursor
+        table["oauth"] = translate_keys({key.lower(): value for key, value in auth.items()})
+    return Translation(_translate_variables(table, file.inputs, source, place), not_obeyed)
+
+
+def _flatten(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry whose command may be an object (Zed) or a list (opencode), with headers of other places."""
+    flat = {**entry}
+    command = entry.get("command")
+    if isinstance(command, dict):
+        flat |= {"command": command.get("path"), "args": command.get("args"), "env": command.get("env")}
+    elif isinstance(command, list) and command:
+        arguments = entry.get("args")
+        flat |= {"command": command[0], "args": [*command[1:], *(arguments if isinstance(arguments, list) else ())]}
+    headers = entry.get("headers", entry.get("http_headers"))
+    request = entry.get("requestInit")
+    added = dict(request["headers"]) if isinstance(request, dict) and isinstance(request.get("headers"), dict) else {}
+    if isinstance(variables := entry.get("env_http_headers"), dict):
+        added |= {key: f"${{{variable}}}" for key, variable in variables.items()}
+    if isinstance(variable := entry.get("bearer_token_env_var"), str):
+        added["Authorization"] = f"Bearer ${{{variable}}}"
+    if added and isinstance(headers, dict | None):
+        flat["headers"] = {**(headers or {}), **added}
+        flat.pop("http_headers", None)
+    if isinstance(names := entry.get("env_vars"), list):
+        env = flat.get("env")
+        passed = {str(name): f"${{{name}}}" for name in names}
+        flat["env"] = {**passed, **(env if isinstance(env, dict) else {})}
+    return flat
+
+
+def _translate_values(table: dict[str, Any]) -> None:
+    """Write numbers in args, env and headers as texts; a variable of null is not set."""
+    if isinstance(arguments := table.get("args"), list):
+        table["args"] = [_to_text(value) for value in arguments]
+    for key in ("env", "headers"):
+        if isinstance(values := table.get(key), dict):
+            table[key] = {name: _to_text(value) for name, value in values.items() if value is not None}
+    for key in ("command", "url", "cwd"):
+        if table.get(key) == "":
+            del table[key]
+
+
+def _to_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _translate_switches(
+    table: dict[str, Any], entry: dict[str, Any], file: ForeignFile, name: str, source: str, place: str
+) -> None:
+    """Translate what switches the server and its tools off."""
+    if "disabled" in table:
+        table["enabled"] = not decode_value(table["disabled"], bool, source, f"{place}.disabled")
+    if table.get("isActive") is False or name in file.disabled:
+        table["enabled"] = False
+    for keys, ours in ((_ALLOW_KEYS, "tools_allow"), (_DENY_KEYS, "tools_deny")):
+        for key in keys:
+            if key == "tools" and not isinstance(entry.get(key), list):
+                continue  # a table of settings by tool in some programs
+            if entry.get(key) is not None:
+                names = decode_value(entry[key], tuple[str, ...], source, f"{place}.{key}")
+                if key == "tools" and not names:
+                    table["enabled"] = False
+                if names and "*" not in names:
+                    table[ours] = [*table.get(ours, ()), *names]
+
+
+def _translate_timeouts(table: dict[str, Any], entry: dict[str, Any], source: str, place: str) -> None:
+    for key, ours in _SECONDS.items():
+        value = entry.get(key)
+        if isinstance(value, dict):  # opencode: milliseconds to start and of a request
+            parts = {"timeout_s": value.get("request"), "connect_s": value.get("startup")}
+            for part, number in parts.items():
+                if isinstance(number, int) and not isinstance(number, bool) and part not in table:
+                    table[part] = min(number, 10**12) / 1000
+        elif value and ours not in entry:
+            seconds = decode_value(value, float, source, f"{place}.{key}")
+            table[ours] = seconds / 1000 if seconds > _MAX_SECONDS else seconds
+
+
+def _choose_transport(table: dict[str, Any], entry: dict[str, Any]) -> None:
+    """Decide between a command and a URL by the transport; of the two URLs of Gemini CLI, `httpUrl` counts."""
+    transport = table.get("transport")
+    if isinstance(transport, str):
+        transport = _TRANSPORTS.get(transport.lower(), transport.lower())
+        if transport:
+            table["transport"] = transport
+        else:
+            del table["transport"]
+    if entry.get("httpUrl"):
+        table["url"] = entry["httpUrl"]
+    if table.get("command") and table.get("url") and transport:
+        del table["url" if transport == "stdio" else "command"]
+        if "command" not in table:
+            table.pop("args", None)
+
+
+def _split_command(table: dict[str, Any]) -> None:
+    """Split a command line in `command`, unless it is the path of a program with blanks."""
+    command, arguments = table.get("command"), table.get("args", [])
+    if not isinstance(command, str) or " " not in command.strip() or not isinstance(arguments, list):
+        return
+    if find_program(os.path.expanduser(command), None):
+        table.setdefault("args", [])
+        return
+    try:
+        program, *words = shlex.split(command)
+    except ValueError:
+        return
+    if program in PACKAGE_RUNNERS or find_program(os.path.expanduser(program), None):
+        table |= {"command": program, "args": [*words, *arguments]}
+
+
+def _list_freedoms(table: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys that let tools run without a question, with their values."""
+    for key in _FREE_KEYS:
+        value = table.get(key)
+        if value is True or (isinstance(value, str) and key not in ("trust",)):
+            yield f"{key}: {_to_text(value)}"
+        elif isinstance(value, list) and value:
+            yield f"{key}: {', '.join(map(str, value))}"[:_MAX_SHOWN]
+
+
+def _translate_variables(value: Any, inputs: Mapping[str, str], source: str, place: str, depth: int = 0) -> Any:
+    """Write the variables of other programs in every text as ours: `${NAME}` and `${NAME:-default}`."""
+    if depth > MAX_DEPTH:
+        raise ConfigError(f"{source}: {place} is nested too deep.", path=source)
+    if isinstance(value, dict):
+        return {
+            key: _translate_variables(item, inputs, source, f"{place}.{key}", depth + 1) for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_translate_variables(item, inputs, source, place, depth + 1) for item in value]
+    if not isinstance(value, str) or "$" not in value:
+        return value
+    if match := _BARE_VARIABLE.match(value):
+        value = f"${{{match[1]}}}{value[match.end() :]}"
+    elif ".headers." in place and " $" in value:  # "Bearer $TOKEN"
+        value = re.sub(rf"(?<= ){_BARE_VARIABLE.pattern}", r"${\1}", value)
+    return _VARIABLE.sub(lambda match: _translate_variable(match, inputs, source, place), value)
+
+
+def _translate_variable(match: re.Match[str], inputs: Mapping[str, str], source: str, place: str) -> str:
+    kind, colon, name = match[1].partition(":")
+    if not colon:
+        return _PREDEFINED[kind]() if kind in _PREDEFINED else match[0]
+    if kind == "env":
+        return f"${{{name}}}"
+    if kind == "input":
+        variable = f"INPUT_{re.sub('[^A-Za-z0-9]', '_', name).upper()}"
+        return f"${{{variable}:-{inputs[name]}}}" if name in inputs else f"${{{variable}}}"
+    if kind in _UNKNOWN_VARIABLES:
+        raise ConfigError(
+            f"{source}: {place} uses {match[0]}, which is not supported.", "Write the value.", path=source
+        )
+    return match[0]
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return "."
+
+
+_PREDEFINED: dict[str, Callable[[], str]] = {
+    **dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), _current_folder),
+    "workspaceFolderBasename": lambda: os.path.basename(_current_folder()),
+    "userHome": lambda: "${HOME}",
+    **dict.fromkeys(("pathSeparator", "/"), lambda: os.sep),
+}
+"""Variables of editors, whose workspace is the current folder."""
