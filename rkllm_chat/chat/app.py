@@ -32,6 +32,7 @@ from .prefill import Prefiller
 from .prefill_speed import PrefillSpeed
 from .replay import Replay, is_replay, open_replay
 from .sampling import FindBackend, Sampler
+from .sandbox_access import SandboxAccess
 from .server_approval import ServerApproval
 from .server_events import SERVER_START_WAIT_S, ServerEvents
 from .sessions import SessionManager
@@ -125,6 +126,7 @@ class App:
         model_switch: The model switch in progress.
         used_models: Earlier models of this run, as `--model` takes them.
         prefill_speed: Prefill speed of the current model, as far as it is known.
+        sandbox_access: What the user allows servers beyond their sandboxes.
     """
 
     configured: Settings
@@ -156,6 +158,11 @@ class App:
     @settings.setter
     def settings(self, settings: Settings) -> None:
         self.chat.settings = settings
+
+    def __post_init__(self) -> None:
+        self.sandbox_access = SandboxAccess(
+            self.server_approval, self.frontend, self.words, lambda: self.servers, lambda: self.settings.servers
+        )
 
     async def apply_servers(self, servers: tuple[ServerConfig, ...]) -> list[str]:
         """Use these servers from now on.
@@ -339,6 +346,8 @@ async def open_app(
             make_toolbox=make_toolbox,
             prefill_speed=_read_prefill_speed(opened_backend, state),
         )
+        if not replay:
+            chat.offer_access = app.sandbox_access.offer
         if frontend and not replay:  # the prompt of a script must not depend on earlier sessions
             chat.tool_usage = ToolUsage(state / "served.json")
         chat.find_quarantined = partial(_find_quarantined, app)

@@ -69,6 +69,11 @@ class Compaction:
     last_question: Message
 
 
+async def _offer_nothing() -> frozenset[str]:
+    """Offer nothing; there may be nobody to ask."""
+    return frozenset()
+
+
 @dataclass
 class Conversation:
     """A conversation with its backend, tools and settings.
@@ -90,6 +95,8 @@ class Conversation:
         on_record: Callback for session records: changes of the history, usage, ends of turns.
         find_quarantined: Returns tools that are quarantined until the user accepts them.
         find_instructions: Returns what servers say about their use, by server name.
+        offer_access: Callback after the calls of a reply; offers what sandboxes have denied, and returns the servers
+            that may do more now.
         last_handle_number: Number of the newest truncated result.
         choose_trim: Chooses the turns to drop before a prompt would overflow; None for `context.choose_dropped_turns`.
         prompt_log: How far each prompt extends the previous one.
@@ -113,6 +120,7 @@ class Conversation:
     on_record: Keep = discard_record
     find_quarantined: Callable[[], Sequence[Tool]] = tuple
     find_instructions: Callable[[], Mapping[str, str]] = dict[str, str]
+    offer_access: Callable[[], Awaitable[frozenset[str]]] = _offer_nothing
     last_handle_number: int = 0
     choose_trim: Callable[[Conversation, int], ContextTrimmed | None] | None = None
     prompt_log: PromptLog = field(default_factory=PromptLog)

@@ -229,8 +229,20 @@ class Turn:
             async with aclosing(running) as events:
                 async for event in events:
                     yield event
+            if reply.end_reason != "stopped":
+                await self._offer_access(reply)
         finally:
             await self._append_results(reply, placeholders, budget)
+
+    async def _offer_access(self, reply: ModelReply) -> None:
+        """Offer the user what sandboxes have denied; the model learns that it may repeat the call."""
+        results = reply.running_calls.results
+        for server in await self._chat.offer_access():
+            index = max(
+                index for index, message in results.items() if message.result and message.result.server == server
+            )
+            text = f"{results[index].text}\n{self._chat.prompt_words('prompt.allowed')}"
+            results[index] = replace(results[index], text=text)
 
     async def _append_results(
         self, reply: ModelReply, placeholders: Sequence[Message], budget: ResultBudget | None = None

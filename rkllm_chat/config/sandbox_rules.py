@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.errors import ConfigError
-from ..core.private_files import explain_open_error, read_private
+from ..core.private_files import explain_open_error, make_folder, read_private, replace_private
 from ..core.programs import PACKAGE_RUNNERS
 from .files import find_own_folder
 from .servers import ServerConfig
@@ -91,6 +91,26 @@ def find_allowance(server: ServerConfig, environment: Mapping[str, str] = os.env
     key = Allowance(server.name, os.path.abspath(server.source))
     allowed = _decode(Allowance, _read_own(environment), "allowed", find_own_rules(environment))
     return next((one for one in allowed if replace(one, write=(), network=False) == key), key)
+
+
+def save_allowance(allowance: Allowance, environment: Mapping[str, str] = os.environ) -> None:
+    """Replace what the user has allowed one server in the user's own rules; one that allows nothing is left out.
+
+    Raises:
+        ConfigError: The file cannot be read or written.
+    """
+    from pathlib import Path
+
+    path, key = Path(find_own_rules(environment)), (allowance.server, allowance.file)
+    tables = _read_own(environment)
+    rows = [row for row in tables.get("allowed", ()) if (row.get("server"), row.get("file")) != key]
+    if allowance.write or allowance.network:
+        rows.append({name: value for name, value in vars(allowance).items() if value})
+    try:
+        make_folder(path.parent)
+        replace_private(path, json.dumps({**tables, "allowed": rows}, ensure_ascii=False, indent=1) + "\n")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=str(path)) from None
 
 
 def _read_shipped() -> list[KnownServer]:

@@ -20,6 +20,7 @@ from .call_log import log_fault
 from .client_callbacks import ask_to_visit_urls
 from .error_messages import SchemaMismatchError, SessionLostError, translate_call_error
 from .lifecycle import ServerLifecycle
+from .process.denials import Denial
 from .process.start import Sandbox
 from .progress import CallDeadline, OnProgress, ProgressReporter
 from .tasks import LegacyTask, ModernTask, ServerTask, TaskHandle, TaskStarted, start_task
@@ -37,9 +38,9 @@ class Connection(ServerLifecycle):
         """The sandbox of the server's process, or why it has none; None if none is configured."""
         return self._transport.sandbox if self._transport else None
 
-    def explain_denial(self, text: str) -> str:
-        """Return what the sandbox denied if it caused the error in `text`, else ""."""
-        return self._transport.explain_denial(text) if self._transport else ""
+    def find_denial(self, text: str, arguments: Mapping[str, object], is_error: bool = True) -> Denial | None:
+        """Return what the sandbox denied in a call with this result; None if it was not that."""
+        return self._transport.find_denial(text, arguments, is_error) if self._transport else None
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress, expected: Tool | None = None

@@ -78,6 +78,7 @@ class Toolbox:
         self._handlers = handlers or ClientHandlers()
         self.connections = {config.name: self._connect(config) for config in configs if is_enabled(config)}
         self._opening: set[asyncio.Task[None]] = set()
+        self._denials: list[tuple[str, str]] = []
 
     @classmethod
     def from_servers(
@@ -150,6 +151,11 @@ class Toolbox:
         """The error of each server that is not open, by server name."""
         return {name: one.error for name, one in self.connections.items() if one.error and not one.is_open}
 
+    def take_denials(self) -> list[tuple[str, str]]:
+        """Return what sandboxes have denied since the last time: server and folder to write, or "" for the network."""
+        denials, self._denials = self._denials, []
+        return denials
+
     def is_connected(self, server: str) -> bool:
         """Tell whether the server is open. Raises ServerNotFoundError."""
         return self._get_connection(server).is_open
@@ -211,9 +217,12 @@ class Toolbox:
         except ChatError as error:
             return finish("failed", error.message)
         text, user_text = result_to_text(result), result_for_user(result)
+        denial = connection.find_denial(text, arguments, bool(result.is_error))
+        if denial and (denial.folder or denial.is_network):
+            self._denials.append((tool.server, denial.folder))
         if not result.is_error:
             return finish("completed", text, result.structured_content, user_text)
-        explained = " ".join(filter(None, (text, connection.explain_denial(text))))
+        explained = " ".join(filter(None, (text, denial.text if denial else "")))
         return finish("failed", explained, result.structured_content, user_text)
 
     async def execute_tool(self, server: str, tool: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:

@@ -100,7 +100,12 @@ class PosixProcess(ProcessTree):
 
     def explain_denial(self, text: str) -> str:
         """Return which sandbox setting would allow what the server complains about, else ""."""
-        return self.sandbox.explain_denial(self.list_enclosed(), text) if self.sandbox else ""
+        if self.sandbox is None:
+            return ""
+        from ..process.denials import find_denial
+
+        denial = find_denial(self.sandbox, self.list_enclosed(), text)
+        return denial.text if denial else ""
 
     def close_stdin(self) -> None:
         """Close the input pipe."""

@@ -112,7 +112,8 @@ class SdkSession:
 
     def explain_denial(self, text: str) -> str:
         """Return which sandbox setting would allow what the server complains about, else ""."""
-        return self._connection.explain_denial(text)
+        denial = self._connection.find_denial(text, {})
+        return denial.text if denial else ""
 
     def open(self) -> None:
         """Start or connect the server and negotiate the protocol."""

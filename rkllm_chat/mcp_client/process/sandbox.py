@@ -112,6 +112,8 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
         return
     home = os.path.normpath(os.environ.get("HOME") or "/nonexistent")
     folder = os.path.abspath(start.folder or ".")
+    sandbox.source, sandbox.folder, sandbox.words = server.source, folder, server.args
+    sandbox.may_offer_network = server.network is not False
     known = find_known(start.command)
     paths = SandboxPaths(server, start.command, folder, home, known)
     paths.add_roots(roots)

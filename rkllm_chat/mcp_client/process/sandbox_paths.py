@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...config.settings import ServerConfig
 
 SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-_EXCLUDED_PATHS = (*SYSTEM_PATHS, "/proc", "/dev", "/sys", "/run", "/var/run", "/boot", "/etc")
+EXCLUDED_PATHS = (*SYSTEM_PATHS, "/proc", "/dev", "/sys", "/run", "/var/run", "/boot", "/etc")
 _SCRIPT_SUFFIXES = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".sh", ".rb", ".pl", ".php", ".jar", ".lua")
 _PROJECT_FILES = ("pyproject.toml", "package.json", "deno.json", "setup.py")
 _SEARCH_PATHS = ("PATH", "PYTHONPATH", "NODE_PATH", "LD_LIBRARY_PATH", "PYTHONHOME", "VIRTUAL_ENV", "JAVA_HOME")
@@ -179,7 +179,7 @@ def is_within(path: str, folders: Iterable[str]) -> bool:
 def _is_excluded(path: str) -> bool:
     """Tell whether a path, or what it links to, is one of the system's, which is available only if `write` says so."""
     names = {path, os.path.realpath(path)}
-    return not names.isdisjoint(("/", "/tmp")) or any(is_within(name, _EXCLUDED_PATHS) for name in names)
+    return not names.isdisjoint(("/", "/tmp")) or any(is_within(name, EXCLUDED_PATHS) for name in names)
 
 
 def _find_option(command: list[str], option: str) -> str:

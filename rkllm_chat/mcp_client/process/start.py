@@ -44,6 +44,10 @@ class Sandbox:
         filters_calls: Whether system calls are filtered.
         reads: Readable paths.
         writes: Writable paths.
+        source: File that defines the server.
+        folder: Its working folder.
+        words: Its arguments.
+        may_offer_network: The configuration does not deny the network.
         known_name: Name under which the server is known to need more than others; "" if it is not.
         known_reason: Why, as a key of the language table "known", or as text.
     """
@@ -54,7 +58,9 @@ class Sandbox:
         self.filters_calls = False
         self.reads: list[str] = []
         self.writes: list[str] = []
-        self.known_name = self.known_reason = ""
+        self.known_name = self.known_reason = self.source = self.folder = ""
+        self.words: tuple[str, ...] = ()
+        self.may_offer_network = True
         self._denied_packets = 0
 
     @property
@@ -68,25 +74,15 @@ class Sandbox:
         change = f"To change that, set {more}write = [...] or sandbox."
         return f"It ran in a sandbox {network} and could write to {written}. {change}"
 
-    def explain_denial(self, pids: Iterable[int], text: str) -> str:
-        """Return which setting would allow what a server failed at; "" if the sandbox was not the cause.
+    def has_denied_network(self, pids: Iterable[int]) -> bool:
+        """Tell whether the sandbox has denied network packets since the last question.
 
         Args:
             pids: The processes in the sandbox.
-            text: The server's error text.
         """
-        if self.unavailable_reason:
-            return ""
-        before, self._denied_packets = (
-            self._denied_packets,
-            0 if self.has_network else max(map(_count_denials, pids), default=0),
-        )
-        if self._denied_packets > before:
-            return f'The sandbox of "{self.name}" has no network. To allow it, set network = true.'
-        if any(word in text for word in ("EROFS", "Read-only file system", "read-only file system")):
-            written = ", ".join(["/tmp", *self.writes])
-            return f'The sandbox of "{self.name}" allows writing to {written} only. To allow more, set write.'
-        return ""
+        before = self._denied_packets
+        self._denied_packets = 0 if self.has_network else max(map(_count_denials, pids), default=0)
+        return self._denied_packets > before
 
 
 def _count_denials(pid: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from .server_log import ServerLog
 
 if TYPE_CHECKING:
     from ..auth.login import Login
+    from ..process.denials import Denial
     from ..process.start import Sandbox
 
 log = logging.getLogger(__name__)
@@ -76,9 +77,9 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         """The last part of the server's standard error."""
         return self._log.stderr_tail if self._is_entered else b""
 
-    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - remote servers have no sandbox
-        """Return which sandbox setting would allow what the server complains about, else ""."""
-        return ""
+    def find_denial(self, text: str, arguments: Mapping[str, object], is_error: bool) -> Denial | None:  # noqa: ARG002
+        """Return what the sandbox denied the server; None if it was not that, or without a sandbox, as at a URL."""
+        return None
 
     def write_log(self, line: str) -> None:
         """Append a line to the server's own log file."""

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mcp.shared.message import SessionMessage
@@ -21,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.programs import describe_exit
+from ..process.denials import Denial, find_denial, find_unopened
 from ..process.launch import find_command, find_working_folder, plan_start
 from ..process.process_group import ProcessGroup
 from .base import Transport
@@ -69,11 +70,13 @@ class StdioTransport(Transport):
         self._loop.add_reader(self._process.stderr, self._read_errors)
         self._loop.add_reader(self._process.pidfd, self._handle_exit)
 
-    def explain_denial(self, text: str) -> str:
-        """Return which sandbox setting would allow what the server complains about, else ""."""
+    def find_denial(self, text: str, arguments: Mapping[str, object], is_error: bool) -> Denial | None:
+        """Return what the sandbox denied the server in a call with this result; None if it was not that."""
         if self.sandbox is None or not self._is_started or self._stopped.is_set():
-            return ""
-        return self.sandbox.explain_denial(self._process.list_enclosed(), text)
+            return None
+        if not is_error:
+            return find_unopened(self.sandbox, text, arguments)
+        return find_denial(self.sandbox, self._process.list_enclosed(), text, arguments)
 
     def mark_ready(self) -> None:
         """Limit the time of writes as that of calls from now on."""

@@ -22,6 +22,7 @@ from ...core.i18n import Words
 from ...core.redact import redact_keys
 from ...core.sanitize import escape_visibly
 from ...mcp_client.roots import find_roots
+from .allow import allow_access
 from .auth import manage_login
 from .registry import EventStream, command
 from .review import review_tools
@@ -296,4 +297,5 @@ _ACTIONS: dict[str, Callable[[App, str], EventStream]] = {
     "log": _show_log,
     "auth": manage_login,
     "review": _review_tools,
+    "allow": allow_access,
 }

@@ -199,6 +199,7 @@ async def call_tool(app: App, argument: str) -> EventStream:
                 yield event
     if runs.results[0].text:
         yield Page(runs.results[0].text)
+    await app.sandbox_access.offer()
 
 
 def parse_arguments(text: str) -> dict[str, Any]:

@@ -1,0 +1,118 @@
+"""Widen a server's sandbox at the user's word: by a command, or by an offer after a call that the sandbox made fail."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..config.project_trust import needs_acceptance
+from ..config.sandbox_rules import Allowance, find_allowance, find_own_rules, save_allowance
+from ..config.servers import ServerConfig
+from ..core.errors import ChatError, UsageError
+from ..core.i18n import Words
+from ..core.sanitize import escape_line_visibly
+from ..mcp_client.acceptance import may_start
+from .elicitation import UserPrompts
+from .server_approval import ServerApproval
+
+if TYPE_CHECKING:
+    from ..mcp_client.toolbox import Toolbox
+
+
+class SandboxAccess:
+    """Asks about what sandboxes have denied, each folder once in a session, and stores what the user allows.
+
+    Args:
+        approval: Approval of server starts, which what is allowed becomes a part of.
+        user: The user; None without a front end, which is then never asked.
+        words: Sentences in the user's language.
+        find_toolbox: Returns the current connections.
+        find_servers: Returns the configured servers.
+    """
+
+    def __init__(
+        self,
+        approval: ServerApproval,
+        user: UserPrompts | None,
+        words: Words,
+        find_toolbox: Callable[[], Toolbox | None],
+        find_servers: Callable[[], Sequence[ServerConfig]],
+    ) -> None:
+        self._approval, self._user, self._words = approval, user, words
+        self._find_toolbox, self._find_servers = find_toolbox, find_servers
+        self._declined: set[tuple[str, str]] = set()
+
+    async def offer(self) -> frozenset[str]:
+        """Offer what the sandboxes have denied since the last time; return the servers that may do more now."""
+        toolbox, user, words = self._find_toolbox(), self._user, self._words
+        denials = dict.fromkeys(toolbox.take_denials()) if toolbox else {}
+        allowed: set[str] = set()
+        for server, folder in denials:
+            if user is None or (server, folder) in self._declined:
+                continue
+            key = "offer_write" if folder else "offer_network"
+            if not await user.confirm(words(f"sandbox.{key}", server=server, path=escape_line_visibly(folder))):
+                self._declined.add((server, folder))
+                what = f"write {shlex.quote(folder)}" if folder else "network"
+                user.show_message(words("sandbox.later", server=server, what=what))
+                continue
+            try:
+                await self.allow(server, folder)
+            except ChatError as error:
+                user.show_message(str(error))
+            else:
+                allowed.add(server)
+                key = "may_write" if folder else "may_connect"
+                user.show_message(words(f"sandbox.{key}", server=server, path=folder, file=find_own_rules()))
+        return frozenset(allowed)
+
+    async def allow(self, name: str, folder: str = "") -> None:
+        """Allow a server to write a folder from now on, or without one to use the network, and restart it.
+
+        Raises:
+            UsageError: The server is not open or has no sandbox, or the folder may not be made writable.
+            ConfigError: The user's rules cannot be read or written.
+        """
+        from ..mcp_client.process.denials import explain_refusal
+
+        self._check_sandbox(name)
+        if folder and (reason := explain_refusal(folder)):
+            raise UsageError(
+                f"{folder} cannot be made writable for a server: {reason}.",
+                "Name a folder for this purpose alone, or set write in the server's entry.",
+            )
+        allowed = find_allowance(self._find_server(name))
+        write = tuple(dict.fromkeys((*allowed.write, *([folder] if folder else []))))
+        await self._change(name, Allowance(allowed.server, allowed.file, write, allowed.network or not folder))
+
+    async def reset(self, name: str) -> None:
+        """Take back all that the user has allowed a server, and restart it. Raises ChatError."""
+        self._check_sandbox(name)
+        allowed = find_allowance(self._find_server(name))
+        await self._change(name, Allowance(allowed.server, allowed.file))
+
+    def list_allowed(self, name: str) -> Allowance:
+        """Return what the user has allowed a server. Raises ChatError."""
+        return find_allowance(self._find_server(name))
+
+    async def _change(self, name: str, allowance: Allowance) -> None:
+        """Store what a server is allowed. A server that the user has accepted is accepted with it."""
+        server, toolbox = self._find_server(name), self._find_toolbox()
+        is_accepted = needs_acceptance(server) and may_start(self._approval.trust_store, server)
+        save_allowance(allowance)
+        if is_accepted:
+            self._approval.accept_server(server)
+        if toolbox:
+            await toolbox.restart(name)
+
+    def _check_sandbox(self, name: str) -> None:
+        toolbox = self._find_toolbox()
+        connection = toolbox.connections.get(name) if toolbox else None
+        if connection is None or connection.sandbox is None or connection.sandbox.unavailable_reason:
+            raise UsageError(
+                f'Server "{name}" does not run in a sandbox.', "/mcp status shows what each server may do."
+            )
+
+    def _find_server(self, name: str) -> ServerConfig:
+        return next(server for server in self._find_servers() if server.name == name)

@@ -1,0 +1,82 @@
+"""After a call that its sandbox made fail, the user is offered more; /mcp allow does the same, and it is remembered."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client.enclosed import PROBE
+from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
+from stage import Screen, call_text
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+RULES = ".config/rkllm-chat/sandbox-rules.json"
+WIDE = {"size": (160, 40), SANDBOX_VARIABLE: "auto"}
+OFFER = "Allow this folder from now on? [y/N]"
+
+
+@pytest.fixture
+def target(folder: Path, tmp_path: Path) -> Path:
+    """A folder that the probing server, which is configured in `folder`, cannot write."""
+    entry = {"command": sys.executable, "args": [str(PROBE)]}
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"probe": entry}}), encoding="utf-8")
+    place = tmp_path / "home/notes"
+    place.mkdir()
+    return place
+
+
+def read_allowed(tmp_path: Path) -> Any:
+    return json.loads((tmp_path / "home" / RULES).read_text(encoding="utf-8"))["allowed"]
+
+
+def test_what_is_allowed_after_a_failure_lets_the_model_repeat_the_call(
+    open_chat: Callable[..., Screen], target: Path, folder: Path, tmp_path: Path
+) -> None:
+    call = call_text("do", probes=[["write", f"{target}/a.txt"]], fail=True)
+    screen = open_chat("--allow *", call, call, "It is written.", **WIDE)
+    screen.type("Write it.\r")
+    screen.wait_for_end_of_line(OFFER)
+    assert any(f"The sandbox of server 'probe' denied writing to {target}]" in line for line in screen.lines())
+    assert not (target / "a.txt").exists()
+    screen.type("y")
+    screen.wait_for("It is written.")
+    assert (target / "a.txt").exists()
+    assert read_allowed(tmp_path) == [{"server": "probe", "file": str(folder / "mcp.json"), "write": [str(target)]}]
+
+
+def test_an_offer_that_is_declined_is_made_once_and_allow_makes_up_for_it(
+    open_chat: Callable[..., Screen], target: Path, tmp_path: Path
+) -> None:
+    screen = open_chat("--allow *", "Hello.", **WIDE)
+    call = f"/call do {json.dumps({'probes': [['write', f'{target}/a.txt']], 'fail': True})}"
+    screen.type(f"{call}\r")
+    screen.wait_for_end_of_line(OFFER)
+    screen.type("n")
+    screen.wait_for(f"/mcp allow probe write {target}")
+    screen.wait_for_prompt()
+    screen.type("\x0c")
+    screen.wait_until(lambda: screen.lines()[:1] == [">"], "a cleared screen")
+    screen.enter(call, "failed: ")
+    assert not any(OFFER in line for line in screen.lines())
+    assert not (target / "a.txt").exists()
+    for line, shown in (
+        ("/mcp allow probe", "may do nothing beyond its configuration"),
+        ("/mcp allow probe write ~", "cannot be made writable for a server: it contains much else"),
+        ("/mcp allow probe write ~/.local/state", "cannot be made writable for a server: this program keeps"),
+        ("/mcp allow probe wriet ~/notes", '"wriet'),
+        ("/mcp allow prob network", 'There is no server "prob".'),
+        ("/mcp allow probe write ~/notes", f"may write to {target} ("),
+        ("/mcp allow probe network", "may use the network ("),
+    ):
+        screen.enter(line, shown)
+    (allowed,) = read_allowed(tmp_path)
+    assert (allowed["write"], allowed["network"]) == ([str(target)], True)
+    screen.enter(call, "completed")
+    assert (target / "a.txt").exists()
+    screen.enter("/mcp allow probe reset", "may do nothing beyond its configuration")
+    assert read_allowed(tmp_path) == []
