@@ -147,7 +147,7 @@ def test_help_explains_each_command_with_an_example(screen: Screen) -> None:
     clear(screen)
     screen.enter("/help mcp", "Also: /servers", "/mcp restart NAME             stop a server and start it again")
     lines = screen.enter("/help", "/help NAME explains a command", "Program:")
-    assert "  /quit /exit /q     exit" in lines
+    assert "/quit /exit /q       exit" in lines
     clear(screen)
     screen.enter("/help keys", "While the model works", "stop, keep the output")
     screen.enter("/help toosl", "Did you mean /tools?")

@@ -52,7 +52,7 @@ def _list_commands(words: Words) -> Iterator[tuple[str, str]]:
     for group, entries in iter_groups():
         yield f"{words(f'groups.{group}')}:", ""
         for entry in entries:
-            yield f"  {' '.join(entry.names)}", words(f"commands.{entry.names[0][1:]}")
+            yield " ".join(entry.names), words(f"commands.{entry.names[0][1:]}")
 
 
 @command("/doctor")
