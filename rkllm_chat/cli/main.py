@@ -31,7 +31,7 @@ from ..core.version import __version__
 from . import json_commands
 from .commands import COMMANDS, format_commands, split_command
 from .process_end import discard_unwritable_output, flush_output, is_output_broken, run_interface
-from .prompt_input import read_prompt, read_schema
+from .prompt_input import Prompt, PromptPart, read_prompt, read_schema
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
@@ -106,11 +106,23 @@ def _chat_with(options: argparse.Namespace) -> int:
         raise secrets.redact_error(error) from None
 
 
+def _expand_prompt_file(prompt: Prompt | None) -> Prompt | None:
+    """Replace `/name arguments` on the command line by the user's prompt of that name. Raises ChatError."""
+    if prompt is None or not prompt.parts[0].is_typed or not prompt.parts[0].text.startswith("/"):
+        return prompt
+    from ..config.loader import state_folder
+    from ..config.project_trust import TrustStore
+    from ..config.prompt_files import expand_command
+
+    text = expand_command(prompt.parts[0].text, TrustStore(str(state_folder())))
+    return replace(prompt, parts=(PromptPart(text), *prompt.parts[1:]))
+
+
 def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
     """Load the settings and start the terminal chat or print mode."""
     _start_log(options, secrets)
     try:
-        prompt, settings = read_prompt(options.prompt), _load_settings(options)
+        prompt, settings = _expand_prompt_file(read_prompt(options.prompt)), _load_settings(options)
         schema = read_schema(options.json_schema)
         if prompt is not None and settings.session == _PICK_SESSION:
             raise UsageError("--resume needs an ID for a single turn.", "rkllm-chat sessions lists them.")

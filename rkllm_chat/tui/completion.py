@@ -18,6 +18,7 @@ from ..chat.app import App
 from ..core.errors import ChatError
 from ..core.sanitize import sanitize_line
 from .slash_commands import COMMANDS
+from .slash_commands.registry import find_other, list_other
 from .status_source import StatusSource
 
 _QUERY_TIMEOUT_S = 1.0
@@ -48,9 +49,10 @@ class LineCompleter(Completer):
             mentions = await self._mentions(app, word[1:]) if word.startswith("@") else ()
             candidates, word = list(mentions), word[1:]
         elif not blank:
-            candidates, word = list(COMMANDS), before
+            others = await self._query("/", lambda: _list_others(app)) if app else ()
+            candidates, word = [*COMMANDS, *others], before
         else:
-            candidates, word = list(await self._arguments(app, name.lower(), typed)), typed.rpartition(" ")[2]
+            candidates, word = list(await self._arguments(app, name, typed)), typed.rpartition(" ")[2]
         descriptions = {candidate: self._explain(candidate, name if blank else "") for candidate in candidates}
         completer = FuzzyCompleter(
             WordCompleter(candidates[:MAX_COMPLETIONS], meta_dict=descriptions, WORD=True), WORD=True
@@ -67,10 +69,14 @@ class LineCompleter(Completer):
         return app.words.sentences.get(key, "")
 
     async def _arguments(self, app: App | None, name: str, typed: str) -> Sequence[str]:
-        entry = COMMANDS.get(name)
-        if app is None or entry is None:
+        if app is None:
             return ()
-        return await self._query(f"{name} {typed}", lambda: entry.suggest(app, typed))
+
+        async def suggest() -> Sequence[str]:
+            entry = COMMANDS.get(name.lower()) or await find_other(app, name)
+            return await entry.suggest(app, typed) if entry else ()
+
+        return await self._query(f"{name} {typed}", suggest)
 
     async def _mentions(self, app: App | None, word: str) -> Sequence[str]:
         """Return completions after @: files, resource URIs and template values."""
@@ -97,6 +103,11 @@ class LineCompleter(Completer):
             key: (now, cached)
         }
         return cached
+
+
+async def _list_others(app: App) -> list[str]:
+    """Return the commands that are prompts of the user or of servers."""
+    return list(await list_other(app))
 
 
 async def _list_uris(app: App) -> list[str]:

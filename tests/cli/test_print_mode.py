@@ -14,6 +14,8 @@ import pytest
 
 import fork_server
 from mcp_client.faults import chaos, read_events
+from rkllm_chat.core.messages import Message
+from rkllm_chat.storage.session_files import SessionDirectory
 from stage import PROGRAM, call_text
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -279,3 +281,20 @@ def user_messages(environment: dict[str, str]) -> list[str]:
     (session,) = (Path(environment["HOME"]) / ".local/state/rkllm-chat/sessions").glob("*.jsonl")
     records = map(json.loads, session.read_text(encoding="utf-8").splitlines())
     return [record["text"] for record in records if record.get("role") == "user"]
+
+
+def test_a_prompt_of_a_file_is_sent(
+    program: Run, script: Script, environment: dict[str, str], folder: Path, shelf: SessionDirectory
+) -> None:
+    environment.pop("RKLLM_CHAT_TRUST_PROJECT", None)
+    own, of_folder = Path(environment["HOME"]) / ".config/rkllm-chat/prompts", folder / ".rkllm-chat/prompts"
+    for place, name in ((own, "tide"), (of_folder, "deploy")):
+        place.mkdir(parents=True)
+        (place / f"{name}.md").write_text("How high is it at $1?", encoding="utf-8")
+    arguments = ("--model", script("Two metres."), *NO_SERVERS, "--continue")
+    assert program("-p", "/tide Hull", "-p", "/tide is text here", *arguments).stdout == "Two metres.\n"
+    sent = [entry.record for entry in shelf.read(shelf.list_ids()[0]).entries if isinstance(entry.record, Message)]
+    assert sent[0].text == "How high is it at Hull?\n\n/tide is text here"
+    for line, code, error in (("/tide", 2, "needs the argument 1"), ("/deploy now", 3, "have not approved")):
+        done = program("-p", line, *arguments, code=code)
+        assert (done.stdout, error in done.stderr) == ("", True)

@@ -104,7 +104,7 @@ BAD_LINES = {
     "/set max_steps 0": "chat.max_steps must be from 1 to 1000",
     "/set constrained maybe": "must be true or false",
     "/set thinking loud": "Allowed: auto, on, off",
-    "/set tool_format xlm": 'Unknown tool format "xlm". Known values: auto, json',
+    "/set tool_format xlm": 'There is no format "xlm". Did you mean xlam?',
     "/set language tlh": 'Unknown language "tlh"',
     "/set keep_secrets on": "Write /set keep_secrets on --save",
     "/set allow get_tied": 'no tool "get_tied". Did you mean get_tide?',
@@ -227,6 +227,8 @@ MENU = {
     "prompts": ("/prompt le", "letter"),
     "arguments of a prompt": ("/prompt letter ca", "captain="),
     "values from the server": ("/prompt letter harbour=Hus", "harbour=Husum"),
+    "prompts of a server": ("/harbour:", "/harbour:letter"),
+    "arguments of a server's prompt": ("/harbour:letter ca", "captain="),
     "resources": ("/resource harbour://l", "harbour://log"),
     "folders": ("see @no", "notes/"),
     "files": ("see @notes/r", "notes/rope.txt"),
@@ -450,3 +452,42 @@ def test_a_setting_of_the_model_takes_effect_at_once(open_chat: OpenChat) -> Non
     screen.enter("/set max_tokens 2", "generation.max_tokens  2")
     screen.enter("What time is it in Tokyo?", "reached its token limit")
     screen.enter("/set context_tokens 768", "Model: tiny-tools.gguf (768 tokens of context)", "/ 768 (")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_prompts_of_files_and_servers_are_commands(
+    open_chat: OpenChat, environment: dict[str, str], folder: Path
+) -> None:
+    environment.pop("RKLLM_CHAT_TRUST_PROJECT", None)
+    own, of_folder = Path(environment["HOME"]) / ".config/rkllm-chat/prompts", folder / ".rkllm-chat/prompts"
+    for place, name, text in (
+        (own, "tide", "---\ndescription: Ask for a tide\narguments: harbour\n---\nHow high is it at $harbour?\n"),
+        (of_folder, "deploy", "Deploy\x1b[2J it.\n"),
+        (of_folder, "tide", "Not this one."),
+        (of_folder, "quit", "Nor this one."),
+    ):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{name}.md").write_text(text, encoding="utf-8")
+    screen = open_chat(HARBOUR, "Two metres.", "Done.", "Done again.", "Dear Anna.", size=(90, 60))
+    lines = screen.enter("/help", "/help NAME explains")
+    assert [line for line in lines if "tide" in line or ":letter" in line][-2:] == [
+        "/tide                Ask for a tide",
+        "/harbour:letter      A letter to a captain",
+    ]
+    screen.enter("/help tide", "/tide HARBOUR: Ask for a tide")
+    screen.enter("/tide", "needs the argument harbour. Usage: /tide HARBOUR")
+    screen.enter("/tied", "Did you mean /tide?")
+    screen.enter("/tide Hull", "◆ Two metres.")
+    screen.enter("/undo", "Removed: How high is it at Hull?")
+    screen.say("/deploy\r", "Deploy\\x1b[2J it.", "Approve and send it?")
+    screen.type("n")
+    clear(screen)
+    screen.say("/deploy\r", "Approve and send it?")
+    screen.wait_for_end_of_line("[y/N]")
+    screen.say("y", "◆ Done.")
+    screen.wait_for_prompt()
+    screen.enter("/deploy", "◆ Done again.")
+    screen.say(
+        "/harbour:letter captain=Anna harbour=Hull\r", "user: Write a friendly letter to Anna at Hull.", "Send it?"
+    )
+    screen.say("y", "◆ Dear Anna.")

@@ -8,6 +8,7 @@ from . import (  # noqa: F401  # registers them
     basics,
     history,
     model,
+    own_prompts,
     permissions,
     resources,
     servers,

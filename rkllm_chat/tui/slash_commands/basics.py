@@ -11,7 +11,7 @@ from ...core.events import Leave, Notice, Page, Table
 from ...core.i18n import Words
 from ..key_table import make_key_table
 from .help_topics import ACTIONS, iter_groups
-from .registry import COMMANDS, MIN_SIMILARITY, EventStream, command
+from .registry import COMMANDS, MIN_SIMILARITY, EventStream, command, find_other, list_other
 
 _KEYS_TOPIC = "keys"
 
@@ -26,16 +26,22 @@ async def show_help(app: App, argument: str) -> EventStream:
     """List all commands by group, explain one with its actions and an example, or list the keys."""
     words = app.words
     if not argument:
-        yield Table((), tuple(_list_commands(words)))
+        others = await list_other(app)
+        other_rows = [(f"{words('groups.prompts')}:", ""), *others.items()] if others else []
+        yield Table((), (*_list_commands(words), *other_rows))
         yield Notice(words("help.more"))
         return
     if argument.lower() == _KEYS_TOPIC:
         yield make_key_table(words)
         return
-    entry = COMMANDS.get(f"/{argument.lower().lstrip('/')}")
+    written = f"/{argument.lstrip('/')}"
+    entry = COMMANDS.get(written.lower()) or await find_other(app, written)
     if entry is None:
-        near = get_close_matches(f"/{argument.lower().lstrip('/')}", COMMANDS, 1, MIN_SIMILARITY)
+        near = get_close_matches(written.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
         yield Notice(words("commands.near" if near else "commands.unknown", name=argument, near="".join(near)))
+        return
+    if entry.about:
+        yield Notice(f"{f'{entry.names[0]} {entry.usage}'.rstrip()}: {entry.about}")
         return
     name = entry.names[0]
     yield Notice(f"{f'{name} {entry.usage}'.rstrip()}: {words(f'commands.{name[1:]}')}")

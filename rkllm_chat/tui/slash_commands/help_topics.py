@@ -9,7 +9,10 @@ from .registry import COMMANDS, Command
 GROUPS: dict[str, tuple[str, ...]] = {
     "conversation": ("/retry", "/edit", "/undo", "/copy", "/compact", "/context", "/usage", "/history"),
     "sessions": ("/clear", "/sessions", "/resume", "/export", "/replay"),
-    "servers": ("/tools", "/call", "/permissions", "/mcp", "/resources", "/resource", "/prompts", "/prompt"),
+    "servers": (
+        *("/tools", "/call", "/permissions", "/mcp"),
+        *("/resources", "/resource", "/watch", "/unwatch", "/prompts", "/prompt"),
+    ),
     "model": ("/model", "/system", "/thinking", "/set", "/language"),
     "program": ("/help", "/doctor", "/quit"),
 }

@@ -5,12 +5,13 @@ Commands yield events, as turns do, and print nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from ...chat.app import App
-from ...core.errors import UsageError
+from ...core.errors import ChatError, UsageError
 from ...core.events import Event, Notice
 
 EventStream = AsyncGenerator[Event, None]
@@ -26,26 +27,42 @@ class Command:
         usage: The arguments, as help shows them.
         run: Called with the app and the text after the name.
         suggest: Returns completions for the last word of that text.
+        about: Description of a command that the language files do not have.
     """
 
     names: tuple[str, ...]
     usage: str
     run: Callable[[App, str], EventStream]
     suggest: SuggestArguments
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class CommandSource:
+    """Further commands, which come and go: prompts of the user and of servers.
+
+    Attributes:
+        find: Returns the command of a name without its slash; None if there is none.
+        list_names: Returns the description of each command by its name with the slash.
+    """
+
+    find: Callable[[App, str], Awaitable[Command | None]]
+    list_names: Callable[[App], Awaitable[Mapping[str, str]]]
 
 
 MIN_SIMILARITY = 0.7
 _SLASHES = ("/", "／")
 COMMANDS: dict[str, Command] = {}
+SOURCES: list[CommandSource] = []
 
 
-async def _suggest_nothing(_app: App, _typed: str) -> Sequence[str]:
+async def suggest_nothing(_app: App, _typed: str) -> Sequence[str]:
     """Return no completions."""
     return ()
 
 
 def command(
-    *names: str, usage: str = "", suggest: SuggestArguments = _suggest_nothing
+    *names: str, usage: str = "", suggest: SuggestArguments = suggest_nothing
 ) -> Callable[[Callable[[App, str], EventStream]], Callable[[App, str], EventStream]]:
     """Register the decorated generator function in COMMANDS under all `names`."""
 
@@ -80,7 +97,32 @@ def run(app: App, line: str) -> EventStream:
     entry = find(name)
     if entry and argument and not entry.usage:
         raise UsageError(f"{entry.names[0]} takes no argument.", f"Write {entry.names[0]} alone.")
-    return entry.run(app, argument.strip()) if entry else report_unknown(app, name)
+    return entry.run(app, argument.strip()) if entry else _run_other(app, name, argument.strip())
+
+
+async def _run_other(app: App, name: str, argument: str) -> EventStream:
+    """Run a command of a source; an unknown name yields a notice."""
+    entry = await find_other(app, name)
+    async with aclosing(entry.run(app, argument) if entry else report_unknown(app, name)) as events:
+        async for event in events:
+            yield event
+
+
+async def find_other(app: App, name: str) -> Command | None:
+    """Return the command of a name from the sources. Raises ChatError if its source fails."""
+    for source in SOURCES:
+        if entry := await source.find(app, name[1:]):
+            return entry
+    return None
+
+
+async def list_other(app: App) -> dict[str, str]:
+    """Return the commands of the sources with their descriptions; a source that fails has none."""
+    found: dict[str, str] = {}
+    for source in SOURCES:
+        with suppress(ChatError):
+            found.update(await source.list_names(app))
+    return {name: about for name, about in found.items() if name not in COMMANDS}
 
 
 def suggest_nearest(word: str, known: Iterable[str], otherwise: str) -> str:
@@ -102,5 +144,5 @@ def find(name: str) -> Command | None:
 
 async def report_unknown(app: App, name: str) -> EventStream:
     """Yield a notice with the closest command, or with how to send a message that begins with a slash."""
-    closest = get_close_matches(name.lower(), COMMANDS, 1, MIN_SIMILARITY)
+    closest = get_close_matches(name.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
     yield Notice(app.words("commands.near" if closest else "commands.unknown", name=name, near="".join(closest)))

@@ -13,9 +13,9 @@ from ...chat.turn import Turn
 from ...core.errors import ChatError, UsageError
 from ...core.events import Notice, Page, Table
 from ...core.messages import Message
-from ...core.sanitize import escape_visibly
+from ...core.sanitize import escape_visibly, sanitize_line
 from ...prompt.untrusted_text import neutralize
-from .registry import EventStream, command
+from .registry import SOURCES, Command, CommandSource, EventStream, command
 
 if TYPE_CHECKING:
     from mcp_types import Prompt
@@ -163,6 +163,36 @@ async def send_prompt(app: App, argument: str) -> EventStream:
     async with aclosing(Turn(app.chat).run(messages)) as turn:
         async for event in turn:
             yield event
+
+
+async def _find_server_prompt(app: App, name: str) -> Command | None:
+    """Return the command of a prompt that is written as `server:prompt`."""
+    server, colon, prompt_name = name.partition(":")
+    if not colon or app.servers is None or server not in app.servers.connections:
+        return None
+    prompt = next((one for _, one in await app.servers.list_prompts(server) if one.name == prompt_name), None)
+    if prompt is None:
+        return None
+    qualified = shlex.quote(f"{server}__{prompt_name}")
+
+    def run(app: App, argument: str) -> EventStream:
+        return send_prompt(app, f"{qualified} {argument}")
+
+    async def suggest(app: App, typed: str) -> Sequence[str]:
+        return await _suggest_prompt(app, f"{prompt_name} {typed}")
+
+    about = sanitize_line(prompt.title or prompt.description or prompt.name)
+    return Command((f"/{name}",), format_usage(prompt), run, suggest, about)
+
+
+async def _list_server_prompts(app: App) -> Mapping[str, str]:
+    """Return the prompts of all servers as commands."""
+    prompts = await app.servers.list_prompts() if app.servers else ()
+    named = {f"/{server}:{one.name}": one.title or one.description or "" for server, one in prompts}
+    return {name: sanitize_line(about) for name, about in named.items() if name.isprintable() and " " not in name}
+
+
+SOURCES.append(CommandSource(_find_server_prompt, _list_server_prompts))
 
 
 async def _find_prompt(app: App, name: str) -> tuple[str, Prompt]:
