@@ -36,6 +36,7 @@ class Limits:
         max_reply_s: Time limit of a request once it has the model, in seconds.
         idle_s: Seconds without a request after which the model is unloaded; 0 keeps it.
         states_bytes: Memory for the states of conversations that alternate, with llama.cpp.
+        uses_servers: Whether the model also calls tools of the configured MCP servers.
     """
 
     host: str = LOOPBACK[0]
@@ -44,6 +45,7 @@ class Limits:
     max_reply_s: float = _MAX_REPLY_S
     idle_s: float = _IDLE_S
     states_bytes: int = _STATES_MB * _MB
+    uses_servers: bool = False
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +61,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "made and stored)",
     )
     add("--allow-host", metavar="NAME", action="append", help="further host name of this server; may be repeated")
+    add(
+        "--mcp",
+        action="store_true",
+        help="let the model also call tools of the configured MCP servers; a call that needs approval is declined",
+    )
     add_model_options(parser)
     add(
         "--max-waiting",
@@ -108,5 +115,6 @@ def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
         options.max_reply_s,
         options.idle_s,
         options.states_mb * _MB,
+        options.mcp,
     )
     return read_settings(options), limits

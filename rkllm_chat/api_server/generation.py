@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from ..backends import Backend
 from ..calls.formats import FORMATS
@@ -25,10 +25,11 @@ from ..config.settings import Settings
 from ..core import i18n
 from ..core.errors import GenerationError
 from ..core.events import CallFound, CallsDetected, Text, Thought, TurnEnded, Usage
-from ..core.messages import Message, Tool, ToolCall, ToolResult
-from ..core.protocols import ProgressCallback
+from ..core.messages import Message, Tool, ToolCall
+from ..mcp_client.toolbox import Toolbox
 from ..prompt.budget import MAX_TOKEN_LENGTH
 from .chat_request import ChatRequest, ClientCall, ClientMessage, build_history
+from .mcp_tools import RequestToolbox
 from .reply_histories import ReplyHistories
 from .request_backend import LimitReachedError, RequestBackend
 
@@ -58,17 +59,6 @@ class ReplyEnded:
 ReplyEvent = Text | Thought | ReplyCall | ReplyEnded
 
 
-class ClientToolbox:
-    """The tools of a client, which are never called here."""
-
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        self.tools = tools
-
-    async def call(self, tool: Tool, _arguments: Mapping[str, Any], _on_progress: ProgressCallback) -> ToolResult:
-        """Raise KeyError: the client runs its tools itself."""
-        raise KeyError(tool.full_name)
-
-
 class _BlankTrimmer:
     """Removes blanks at the beginning and the end of a streamed text."""
 
@@ -90,7 +80,12 @@ class ReplyGenerator:
     """Generates one reply; an instance runs once."""
 
     def __init__(
-        self, backend: Backend, settings: Settings, request: ChatRequest, histories: ReplyHistories | None = None
+        self,
+        backend: Backend,
+        settings: Settings,
+        request: ChatRequest,
+        histories: ReplyHistories,
+        servers: Toolbox | None = None,
     ) -> None:
         """Prepare a reply.
 
@@ -99,6 +94,7 @@ class ReplyGenerator:
             settings: Settings of the server.
             request: The request.
             histories: Histories of earlier replies; the new one is added.
+            servers: MCP servers whose tools are called here; None for none.
 
         Raises:
             GenerationError: The conversation is far longer than the context.
@@ -106,8 +102,11 @@ class ReplyGenerator:
         """
         _check_length(request, backend)
         call_format = select_call_format(backend, settings)
-        self._request, self._histories = request, histories or ReplyHistories()
-        self._tools = () if request.tool_choice == "none" else request.tools
+        self._request, self._histories = request, histories
+        has_tools = request.tool_choice != "none"
+        self._tools = request.tools if has_tools else ()
+        toolbox = RequestToolbox(self._tools, servers if has_tools else None)
+        self._has_servers = toolbox.servers is not None
         grammar = self._choose_grammar(settings, call_format) if backend.supports_grammar else None
         self._is_constrained = grammar is not None
         self._backend = RequestBackend(backend, request.stop_sequences, grammar)
@@ -121,7 +120,9 @@ class ReplyGenerator:
             generation=replace(settings.generation, **request.generation),
         )
         words = i18n.load(settings.language)
-        self._chat = Conversation(self._backend, ClientToolbox(self._tools), settings, words)
+        self._chat = Conversation(self._backend, toolbox, settings, words)
+        self._chat.find_quarantined = toolbox.find_quarantined
+        self._chat.find_instructions = toolbox.find_instructions
         self._chat.choose_trim = lambda *_: None  # a client decides itself what a conversation loses
         self._chat.restore(history[: last_reply + 1])
         self._text: list[str] = []
@@ -136,7 +137,7 @@ class ReplyGenerator:
         if request.tool_choice == "required":
             calls = build_call_grammar(self._required_tools, call_format)
             return require_call(calls) if calls else None
-        if request.reply_schema is not None and not self._tools:
+        if request.reply_schema is not None and not (self._tools or self._has_servers):
             return build_reply_grammar(request.reply_schema)
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,11 +18,13 @@ from ..config.loader import state_folder
 from ..config.settings import Settings
 from ..core.errors import TimeLimitError
 from ..core.version import __version__
+from ..mcp_client.toolbox import Toolbox
 from ..mcp_servers.http import Guard, list_allowed_hosts, serve_app
 from . import Limits
 from .chat_request import ChatRequest
 from .errors import ApiError
 from .generation import ReplyEvent, ReplyGenerator
+from .mcp_tools import open_servers
 from .model_host import ModelHost
 from .ollama_api import (
     OllamaChat,
@@ -52,6 +54,7 @@ class ApiServer:
         self._settings, self._limits = settings, limits
         self._host = ModelHost(settings, state_folder(), limits.max_waiting, limits.idle_s, limits.states_bytes)
         self._histories = ReplyHistories()
+        self._servers: Toolbox | None = None
 
     def make_app(self) -> Starlette:
         """Return the application, without its guard."""
@@ -72,9 +75,14 @@ class ApiServer:
         }
         return Starlette(routes=routes, exception_handlers=handlers)
 
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self._host.aclose()
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Open the MCP servers, if they are wanted; close them and the model at the end."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._host.aclose)
+            if self._limits.uses_servers:
+                self._servers = await stack.enter_async_context(open_servers(self._settings, state_folder()))
+            yield
 
     async def list_models(self, _request: Request) -> Response:
         """Answer GET /v1/models."""
@@ -145,7 +153,7 @@ class ApiServer:
 
         async def produce(sink: ReplySink) -> None:
             async with self._host.acquire() as backend:
-                generator = ReplyGenerator(backend, self._settings, request, self._histories)
+                generator = ReplyGenerator(backend, self._settings, request, self._histories, self._servers)
 
                 async def run() -> None:
                     async with aclosing(generator.stream()) as events:
@@ -226,11 +234,4 @@ async def serve_api(settings: Settings, limits: Limits, listener: socket.socket,
     server = ApiServer(settings, limits)
     names = [*list_allowed_hosts(limits.host), *limits.allowed_hosts]
 
-    @asynccontextmanager
-    async def close_model() -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await server.aclose()
-
-    return await serve_app(Guard(server.make_app(), names, token, _render_refusal), listener, close_model())
+    return await serve_app(Guard(server.make_app(), names, token, _render_refusal), listener, server.run())
