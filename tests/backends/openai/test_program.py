@@ -45,10 +45,9 @@ def test_the_models_of_a_service_the_files_and_the_shipped_one_are_offered(
     (folder / "models/mine.gguf").write_bytes(b"no model")
     screen = open_screen("--model", f"{service.url}#qwen3-small", "--no-servers", size=(120, 40))
     screen.wait_for_prompt()
-    screen.say("/model\r", "Models  1/5")
-    rows = [
-        line.split() for line in screen.lines() if service.url in line or line.endswith(("mine.gguf", "tiny-tools"))
-    ]
+    screen.say("/model\r", "Models  1/5", "Esc closes")
+    listed = [line for line in screen.lines() if line.endswith((service.url, "mine.gguf", "tiny-tools"))]
+    rows = [line.split() for line in listed]
     assert rows[0] == ["❯", "*", "qwen3-small", service.url]
     assert rows[1:3] == [["qwen3-big", service.url], ["odd", other.url, service.url]]
     assert [row[0] for row in rows[3:]] == ["mine.gguf", "tiny-tools"]
@@ -59,7 +58,7 @@ def test_the_models_of_a_service_the_files_and_the_shipped_one_are_offered(
     screen.say("/model odd\r", 'There is no model "odd".')
     screen.say("/model\r", "Models  2/5")
     screen.say("odd", "Models  1/1")
-    screen.type("\r")
+    screen.say("\r", "Model: v1 (4096 tokens of context).")
     screen.wait_for_prompt()
     screen.enter("And now?", "> And now?")
     assert service.asked[-1].body["model"] == f"odd {other.url}" and not other.asked
