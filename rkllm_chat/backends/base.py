@@ -8,10 +8,10 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 from ..calls.grammar import CallGrammar
 from ..calls.model_families import Family
 from ..config.settings import Generation, Thinking
-from ..core.events import Reading, Sentence, Usage
+from ..core.events import Reading, Sentence, Usage, WritingCall
 from ..core.messages import Message, Tool
 
-StreamItem = str | Usage | Sentence | Reading
+StreamItem = str | Usage | Sentence | Reading | WritingCall
 """What an engine yields: text of the reply, its cost at the end, and messages while something takes long."""
 Item = TypeVar("Item")
 

@@ -111,7 +111,8 @@ class Openai:
         key_env: Name of the environment variable that holds the API key.
         api: "completions" sends prompts built here, "chat" sends messages, "auto" selects by the server.
         template: A row of TEMPLATES, a Jinja file, or "auto".
-        native_tools: Pass tools in the request instead of in the prompt.
+        native_tools: Pass tools in the request instead of in the prompt; None: where the service says that its model
+            supports it.
         first_s: Timeout for the first chunk of a reply.
         timeout_s: Timeout for each further chunk.
     """
@@ -120,7 +121,7 @@ class Openai:
     key_env: str = ""
     api: Literal["auto", "completions", "chat"] = "auto"
     template: str = "auto"
-    native_tools: bool = False
+    native_tools: bool | None = None
     first_s: float = 600.0
     timeout_s: float = 120.0
 

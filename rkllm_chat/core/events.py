@@ -152,6 +152,19 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class WritingCall:
+    """The model is writing a tool call, which is not shown before it is complete.
+
+    Attributes:
+        tool: Name of the tool as the model sees it; "" if it is not written yet.
+        characters: Length of the arguments so far.
+    """
+
+    tool: str
+    characters: int
+
+
+@dataclass(frozen=True)
 class Loading:
     """A model is being loaded; `expected_s` is the previous load time, 0 if unknown."""
 
@@ -245,6 +258,7 @@ Event = (
     | ToolProgress
     | ToolFinished
     | Reading
+    | WritingCall
     | Loading
     | Notice
     | Table

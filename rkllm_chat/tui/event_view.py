@@ -25,6 +25,7 @@ from ..core.events import (
     ToolProgress,
     ToolStarted,
     TurnEnded,
+    WritingCall,
 )
 from ..core.i18n import Words
 from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
@@ -68,6 +69,7 @@ class EventView:
         self._thoughts: Growing | None = None
         self._reading: tuple[Reading, float] | None = None
         self._loading: tuple[Loading, float] | None = None
+        self._writing: WritingCall | None = None
         self._waiting: float | None = None
         screen.layout.open_lines = self.open_lines
 
@@ -85,7 +87,7 @@ class EventView:
         self._close()
         for event in self.calls.list_interrupted():
             self._screen.print_lines(self._lines_of(event))
-        self._is_busy, self._waiting, self._reading = False, None, None
+        self._is_busy, self._waiting, self._reading, self._writing = False, None, None, None
         self._screen.refresh()
 
     def show(self, event: Event) -> None:
@@ -99,6 +101,8 @@ class EventView:
                 self._reading = (self._with_learned_speed(event), time.monotonic())
             case Loading():
                 self._loading = (event, time.monotonic())
+            case WritingCall():
+                self._writing = event
             case ToolProgress():
                 self.calls.update(event)
             case _:
@@ -107,6 +111,8 @@ class EventView:
             self._reading = None
         if not isinstance(event, Loading):
             self._loading = None
+        if not isinstance(event, WritingCall):
+            self._writing = None
         self._screen.refresh()
 
     def open_lines(self) -> list[str]:
@@ -217,6 +223,9 @@ class EventView:
             }
             key = "live.reading_left" if left_s else "live.reading"
             return [self._words(key, bar=progress_bar(done, reading.total), **values)[: self._width]]
+        if self._writing:
+            tool, characters = sanitize_line(self._writing.tool), self._writing.characters
+            return [self._words("live.writing", tool=tool, characters=characters)[: self._width]]
         if self._loading:
             return [self._describe_loading(*self._loading)]
         if self._waiting is not None:

@@ -1,7 +1,7 @@
 """Models behind a URL: llama.cpp's server, vLLM, Ollama, rkllama and other services with OpenAI's API.
 
 If the service uses prompts literally and the model's family is known, prompts are rendered here and sent to
-/completions; otherwise messages are sent, with `native_tools` also the tools. Of several services the one with the
+/completions; otherwise messages are sent, with native tools also the tools. Of several services the one with the
 fewest active requests is used, and of equals the one that has the beginning of the prompt in its cache. If one is
 down, the next is tried; a reply that has begun is never requested again.
 """
@@ -76,7 +76,7 @@ class OpenaiBackend:
         self._is_context_assumed = not (configured or reported)
         self.name = PurePosixPath(infos[0].model).name
         self.template = infos[0].template_name
-        self.native_tools = settings.openai.native_tools
+        self.native_tools = all(info.native_tools for info in infos)
         family = find_family([infos[0].model], infos[0].template_source)
         # native calls are converted to the format `json` (see render_native_call), and corrections show that format
         self.family = replace(family, preferred_format="json") if self.native_tools else family

@@ -146,6 +146,8 @@ class Exchange:
                     yield _read_progress(chunk, time.monotonic() - reply.started_at)
                 if text := reply.add_chunk(chunk):
                     yield text
+                if writing := reply.describe_call(chunk):
+                    yield writing
                 if reply.should_stop or self._stop.is_set():
                     break
         if reply.stop_detector.is_repeating:

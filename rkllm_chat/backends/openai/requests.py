@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...calls.formats import CLOSE, OPEN
-from ...calls.scanner import Scanner
+from ...calls.formats import CLOSE, FORMATS, OPEN
+from ...calls.scanner import Scanner, ScannerEvent
 from ...calls.schema.simplify import simplify_schema
 from ...calls.tool_names import shown_names
 from ...config.settings import Generation
-from ...core.events import CallFound, Text
-from ...core.messages import Message, Tool
+from ...core.events import CallFound, CallUnreadable, Text
+from ...core.messages import Message, Tool, ToolCall
 from ...prompt.chat_templates import Template, find_reply_prefix, join_text, neutralize_control_tokens, neutralize_value
 
 _LLAMA_OPTIONS = {"top_k": "top_k", "min_p": "min_p", "repeat_penalty": "repeat_penalty"}
 _WIRE_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_NAME_LENGTH = 64
+_NAME_IN_CALL = re.compile(r'"name": "((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def make_native_request(
         }
         for wire, (_, tool) in shown.items()
     ]
-    messages = _native_messages(prompt)
+    messages = _native_messages(prompt, shown)
     body = {
         **make_chat_request((), kind, thinking).body,
         "messages": messages,
@@ -141,21 +142,26 @@ def _wire_name(name: str) -> str:
     return _WIRE_NAME.sub("_", name)[:_MAX_NAME_LENGTH]
 
 
-def _native_messages(prompt: Sequence[Message]) -> list[dict[str, Any]]:
+def _native_messages(prompt: Sequence[Message], tool_names: Container[str]) -> list[dict[str, Any]]:
     """Convert replies, with their calls removed from the text, and results that name the call they answer.
 
-    A call without a result stays in the text, and a correction of an unreadable call becomes a user message.
+    A call without a result stays in the text. An unreadable call is sent without arguments, since services reject
+    arguments that are not JSON; its correction is its result.
+
+    Args:
+        prompt: The messages.
+        tool_names: Names of the tools in the request.
     """
     messages: list[dict[str, Any]] = []
     for position, message in enumerate(prompt):
         if message.role != "assistant":
-            messages.append(_native_message(message, messages))
+            messages.append(_native_message(message, messages, tool_names))
             continue
-        results = _count_results(prompt[position + 1 :])
         scanner = Scanner()
         events = [*scanner.feed(message.text), *scanner.close()]
-        calls = [event.call for event in events if isinstance(event, CallFound)]
-        if not calls or len(calls) != results:
+        found = [event for event in events if isinstance(event, CallFound | CallUnreadable)]
+        calls = [call for event in found if (call := _to_call(event))]
+        if not calls or len(calls) < len(found) or len(calls) > _count_results(prompt[position + 1 :]):
             messages.append({"role": "assistant", "content": neutralize_control_tokens(message.text)})
             continue
         text = "".join(event.text for event in events if isinstance(event, Text)).strip()
@@ -174,8 +180,18 @@ def _native_messages(prompt: Sequence[Message]) -> list[dict[str, Any]]:
     return messages
 
 
-def _native_message(message: Message, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    text = neutralize_control_tokens(message.text)
+def _to_call(event: ScannerEvent) -> ToolCall | None:
+    """Return the call of an event; of an unreadable call its name, without arguments."""
+    if isinstance(event, CallFound):
+        return event.call
+    name = _NAME_IN_CALL.search(event.raw) if isinstance(event, CallUnreadable) else None
+    return ToolCall(name[1], {}) if name else None
+
+
+def _native_message(
+    message: Message, before: Sequence[Mapping[str, Any]], tool_names: Container[str]
+) -> dict[str, Any]:
+    text = neutralize_control_tokens(_to_native_correction(message.text, tool_names))
     if message.role != "tool":
         return {"role": message.role, "content": text}
     answered = {entry.get("tool_call_id") for entry in before}
@@ -183,19 +199,31 @@ def _native_message(message: Message, before: Sequence[Mapping[str, Any]]) -> di
         (entry["tool_calls"] for entry in reversed(before) if "tool_calls" in entry), []
     )
     open_calls = [call["id"] for call in last_calls if call["id"] not in answered]
-    if message.result is None or not open_calls:
+    if not open_calls:
         return {"role": "user", "content": text}
     return {"role": "tool", "tool_call_id": open_calls[0], "content": text}
 
 
+def _to_native_correction(text: str, tool_names: Container[str]) -> str:
+    """Return a correction with the arguments to write in place of an example call in the form of text.
+
+    Only our own corrections end in such a call: those in results of tools are broken up.
+    """
+    before, found, example = text.rpartition(f"\n{OPEN}\n")
+    if not found or not text.endswith(CLOSE):
+        return text
+    scanner = Scanner()
+    calls = [call for event in [*scanner.feed(found + example), *scanner.close()] if (call := _to_call(event))]
+    if len(calls) == 1 and _wire_name(calls[0].name) in tool_names:
+        return f"{before}\n{json.dumps(calls[0].arguments, ensure_ascii=False)}"
+    if found.lstrip("\n") + example == FORMATS["json"].example:  # of no tool in particular
+        return before.rpartition("\n")[0]
+    return text
+
+
 def _count_results(following: Sequence[Message]) -> int:
-    """Count the results that directly follow a reply."""
-    count = 0
-    for message in following:
-        if message.role != "tool":
-            break
-        count += message.result is not None
-    return count
+    """Count the results and corrections that directly follow a reply."""
+    return next((index for index, message in enumerate(following) if message.role != "tool"), len(following))
 
 
 def render_native_call(name: str, arguments: str) -> str:

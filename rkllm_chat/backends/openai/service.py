@@ -70,6 +70,7 @@ class ServiceInfo:
         bos: The token that it puts before a prompt by itself.
         template_name: Name of the template, as in other backends; "messages" without one.
         template_source: Text of the model's own template, if the service reports it.
+        native_tools: Whether tools are to be sent beside the messages.
     """
 
     kind: ServiceKind
@@ -80,6 +81,7 @@ class ServiceInfo:
     bos: str = ""
     template_name: str = "messages"
     template_source: str = ""
+    native_tools: bool = False
 
 
 @dataclass(eq=False)
@@ -189,14 +191,32 @@ class Service:
         context = next((number for key in keys if (number := get_number(entry, *key))), 0)
         if program == "llama.cpp":
             context = get_number(props, "default_generation_settings", "n_ctx") or context
-        elif program in ("Ollama", "rkllama"):
-            context = _read_ollama_context(
-                self._try_request(client, "POST", f"{self.root_url}/api/show", {"model": model})
-            )
-        writes, template = self._find_template(SERVICE_KINDS[program], model, props)
+        shown = None
+        if program in ("Ollama", "rkllama"):
+            shown = self._try_request(client, "POST", f"{self.root_url}/api/show", {"model": model})
+            context = _read_ollama_context(shown)
+        native_tools = self._wants_native_tools(props, shown)
+        writes, template = (
+            ("messages", None) if native_tools else self._find_template(SERVICE_KINDS[program], model, props)
+        )
         bos = self._find_bos(client, SERVICE_KINDS[program], model, template, props)
         source = get_text(props, "chat_template")
-        return ServiceInfo(SERVICE_KINDS[program], program, model, context, template, bos, writes, source)
+        return ServiceInfo(SERVICE_KINDS[program], program, model, context, template, bos, writes, source, native_tools)
+
+    def _wants_native_tools(self, props: Any, shown: Any) -> bool:
+        """Return whether tools are sent beside the messages: by the settings, else if the service reports support.
+
+        Args:
+            props: What llama.cpp's server reports at /props.
+            shown: What Ollama reports at /api/show.
+        """
+        if self.options.native_tools is not None:
+            return self.options.native_tools
+        if self.options.api == "completions" or self.options.template != "auto":
+            return False
+        caps, capabilities = get_object(props, "chat_template_caps"), get_nested(shown, "capabilities")
+        has_tool_template = caps.get("supports_tools") is True and caps.get("supports_tool_calls") is True
+        return has_tool_template or (isinstance(capabilities, list) and "tools" in capabilities)
 
     def _choose_entry(self, entries: list[Any]) -> Any:
         """Return the entry of the configured model: by its name, without its tag or folder, or the only one."""
@@ -243,11 +263,7 @@ class Service:
     def _find_template(self, kind: ServiceKind, model: str, props: Any) -> tuple[str, Template | None]:
         """Return the name of the template and the template; None if the service renders prompts. Raises ConfigError."""
         template_setting, api = self.options.template, self.options.api
-        if (
-            self.options.native_tools
-            or api == "chat"
-            or (api == "auto" and template_setting == "auto" and not kind.accepts_rendered_prompts)
-        ):
+        if api == "chat" or (api == "auto" and template_setting == "auto" and not kind.accepts_rendered_prompts):
             return "messages", None
         if template_setting != "auto":
             return template_setting, load_template(template_setting)

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...core.events import Usage
+from ...core.events import Usage, WritingCall
 from ..shared.stop_sequences import StopDetector
 from .requests import ServiceRequest, render_native_call
 from .responses import ReplyChunk, get_number
@@ -66,6 +66,13 @@ class StreamedReply:
         if chunk.finish_reason and not self.finish_reason:
             self.finish_reason, self.ended_at = chunk.finish_reason, now
         return self._append_text(self._mark_thought(chunk) + self.stop_detector.feed(chunk.text))
+
+    def describe_call(self, chunk: ReplyChunk) -> WritingCall | None:
+        """Return how far the call has come that a chunk continues; None if it continues none."""
+        if not chunk.calls:
+            return None
+        name, arguments = self.calls[chunk.calls[-1].index]
+        return WritingCall(self.request.tool_names.get(name, name), len(arguments))
 
     def chunk_timeout_s(self, first_s: float, between_s: float) -> float:
         """Return how many seconds the next chunk may take; after the end of the reply only a few.

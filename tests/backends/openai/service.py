@@ -256,6 +256,14 @@ def call_tools(handler: Handler) -> None:
     handler.end(USAGE, "tool_calls")
 
 
+def write_half_a_call(handler: Handler) -> None:
+    """Write the beginning of a call and no more."""
+    handler.begin()
+    function = {"name": "write_file", "arguments": '{"content": "' + 1000 * "x"}
+    handler.event(delta(tool_calls=[{"index": 0, "id": "x", "type": "function", "function": function}]))
+    handler.wait_until_gone()
+
+
 def report_progress(handler: Handler) -> None:
     """As llama.cpp's server does when it is asked for return_progress."""
     handler.begin()
@@ -313,6 +321,7 @@ MODES: dict[str, Mode] = {
     "whole": answered(200, {"choices": [WHOLE], "usage": USAGE}),  # as a service that does not stream
     "echo": echo,
     "tool calls": call_tools,
+    "half a call": write_half_a_call,
     "thoughts": streamed(
         send(delta(role="assistant"), delta(reasoning_content="Let me "), delta(reasoning_content="see.")), "Yes.", end
     ),

@@ -80,6 +80,19 @@ def test_the_shipped_model_has_a_name_and_says_what_it_is(
     screen.enter("Hello!", "◆ Hello! How can I help you?")
 
 
+def test_a_call_that_is_being_written_is_shown_with_its_length(
+    start: Start, open_screen: Callable[..., Screen], folder: Path
+) -> None:
+    service = start("half a call")
+    (folder / "own.toml").write_text("[openai]\nnative_tools = true\n", encoding="utf-8")
+    screen = open_screen("--model", service.url, "--config", "own.toml", "--no-servers")
+    screen.wait_for_prompt()
+    screen.say("Write a file.\r", "writing a call of 'write_file' … 1013 characters")
+    screen.say("\x03", "[Stopped]")
+    screen.wait_for_prompt()
+    assert not [line for line in screen.lines() if "writing a call" in line]
+
+
 def test_a_service_that_goes_down_ends_only_the_turn(start: Start, open_screen: Callable[..., Screen]) -> None:
     service = start()
     screen = open_screen("--model", service.url, "--no-servers")

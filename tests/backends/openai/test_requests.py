@@ -21,7 +21,7 @@ from rkllm_chat.backends.openai.backend import OpenaiBackend
 from rkllm_chat.calls.model_families import FAMILIES, UNKNOWN
 from rkllm_chat.config.settings import Generation, Settings, read_toml
 from rkllm_chat.core.errors import ConfigError, GenerationError, ModelError
-from rkllm_chat.core.events import Reading, Text
+from rkllm_chat.core.events import Reading, Text, WritingCall
 from rkllm_chat.core.messages import Message, Tool
 from stage import GREEDY
 
@@ -262,7 +262,83 @@ def test_an_unreadable_native_call_is_never_run(start: Start, open_remote: Open,
     chat = chat_with(open_remote(service.url, native_tools=True), tools_share=1.0, max_steps=2)
     run(talk(chat, "What is 12 * 34?"))
     assert not [message for message in chat.history if message.result]
-    assert service.asked[1].body["messages"][-1]["role"] == "user"
+    *_, said, answer = service.asked[1].body["messages"]
+    (call,) = said["tool_calls"]
+    assert call["function"] == {"name": "calculate", "arguments": "{}"} and not said["content"]
+    assert (answer["role"], answer["tool_call_id"]) == ("tool", call["id"])
+    error, again, example = answer["content"].splitlines()
+    assert error.startswith("Tool call not executed: bad_json.") and again == "Write it again as:"
+    assert json.loads(example).keys() == {"expression"}
+
+
+def test_a_wrong_native_call_is_corrected_in_the_native_form(start: Start, open_remote: Open, run: Run) -> None:
+    service = start("tool calls")
+    service.calls = [
+        {"name": "calculate", "arguments": '{"place": "Tokyo"}'},
+        {"name": "calculator", "arguments": "{}"},
+        {"name": "get_time", "arguments": '{"place": "Tokyo"}'},
+    ]
+    run(talk(chat_with(open_remote(service.url, native_tools=True), tools_share=1.0, max_steps=2), "What is 12 * 34?"))
+    *_, said, missing, unknown, time = service.asked[1].body["messages"]
+    ids = [call["id"] for call in said["tool_calls"]]
+    assert [(message["role"], message["tool_call_id"]) for message in (missing, unknown, time)] == [
+        ("tool", name) for name in ids
+    ]
+    assert json.loads(missing["content"].rpartition("\n")[2]).keys() == {"expression"}
+    assert unknown["content"].startswith("Tool call not executed: unknown_tool.") and "again" not in unknown["content"]
+    assert time["content"].startswith("It is 20:26")
+    assert "TOOL_CALL" not in json.dumps(service.asked[1].body)
+
+
+@pytest.mark.parametrize(
+    ("setting", "capabilities", "is_native"),
+    [
+        (None, ["completion", "tools"], True),
+        (None, ["completion"], False),
+        (None, None, False),
+        (None, "tools", False),
+        (False, ["completion", "tools"], False),
+        (True, ["completion"], True),
+    ],
+)
+def test_tools_are_native_where_ollama_reports_support(
+    setting: bool | None, capabilities: Any, is_native: bool, service: Service, open_remote: Open, run: Run
+) -> None:
+    be_ollama(service)
+    service.answers["/api/show"]["capabilities"] = capabilities
+    backend = open_remote(f"{service.url}#qwen3:8b", native_tools=setting)
+    run(talk(chat_with(backend, tools_share=1.0), "Hello!"))
+    assert (backend.native_tools, "tools" in service.asked[0].body) == (is_native, is_native)
+
+
+@pytest.mark.parametrize(
+    ("options", "tool_calls", "is_native"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"api": "completions"}, True, False),
+        ({"template": "llama3"}, True, False),
+    ],
+)
+def test_tools_are_native_where_the_template_of_llama_cpp_takes_them(
+    options: dict[str, Any], tool_calls: bool, is_native: bool, service: Service, open_remote: Open, run: Run
+) -> None:
+    be_llama_cpp(service)
+    service.answers["/props"]["chat_template_caps"] = {"supports_tools": True, "supports_tool_calls": tool_calls}
+    backend = open_remote(service.url, **options)
+    run(talk(chat_with(backend, tools_share=1.0), "Hello!"))
+    assert backend.native_tools == is_native
+    assert service.asked[0].path == ("/v1/chat/completions" if is_native else "/v1/completions")
+    assert ("tools" in service.asked[0].body) == is_native
+
+
+def test_a_native_call_is_reported_while_it_is_written(start: Start, open_remote: Open, run: Run) -> None:
+    service = start("tool calls")
+    service.calls = [{"name": "calculate", "arguments": '{"expression": "12 * 34"}'}]
+    chat = chat_with(open_remote(service.url, native_tools=True), tools_share=1.0)
+    (events,) = run(talk(chat, "What is 12 * 34?"))
+    written = [event for event in events if isinstance(event, WritingCall)]
+    assert written == [WritingCall("calculate", length) for length in (0, 5, 25)]
 
 
 @pytest.mark.parametrize("trouble", ["closed at once", "busy for long"])
