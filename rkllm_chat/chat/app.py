@@ -19,7 +19,17 @@ from ..core.errors import ChatError
 from ..core.events import NoticeLevel, Usage
 from ..core.i18n import Words, load
 from ..core.messages import Attachment, Message, Tool, ToolResult
-from ..core.protocols import Consent, Continuation, Notify, ProgressCallback, decline_all, stop_at_limit
+from ..core.protocols import (
+    CallPosition,
+    Consent,
+    Continuation,
+    Decline,
+    Notify,
+    ProgressCallback,
+    RunEdited,
+    decline_all,
+    stop_at_limit,
+)
 from ..core.redact import Redactor
 from ..mcp_client.handlers import ClientHandlers
 from ..storage import log_file as logfile
@@ -45,7 +55,9 @@ if TYPE_CHECKING:
 class Frontend(UserPromptsWithBrowser, Protocol):
     """Interactive front end: asks the user about calls and shows news outside the conversation."""
 
-    async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
+    async def approve(
+        self, tool: Tool, arguments: Mapping[str, Any], position: CallPosition
+    ) -> Consent | Decline | RunEdited:
         """Ask whether a call may run."""
 
     async def ask_to_continue(self, rounds: int) -> Continuation:
@@ -351,6 +363,7 @@ async def open_app(
         if frontend and not replay:  # the prompt of a script must not depend on earlier sessions
             chat.tool_usage = ToolUsage(state / "served.json")
         chat.find_quarantined = partial(_find_quarantined, app)
+        chat.store_allowed = partial(_store_allowed, approval, events.notify)
         chat.find_instructions = partial(_find_instructions, app)
         events.on_tools_changed = app.prefiller.start
         events.find_subscriptions = partial(_find_subscriptions, app)
@@ -437,6 +450,14 @@ def _report_log_errors(words: Words, notify: Callable[[str], None] | None) -> No
         loop.call_soon_threadsafe(show, words("sessions.log_trouble", trouble=error))
 
     handler.set_error_callback(report)
+
+
+def _store_allowed(approval: ServerApproval, notify: Notify, pattern: str) -> None:
+    """Store a rule for this folder; one that cannot be stored holds until the chat ends, and the user is told."""
+    try:
+        approval.trust_store.change_rule("allow", pattern)
+    except ChatError as error:
+        notify(str(error), "error")
 
 
 def _collect_texts(notices: list[str]) -> Notify:

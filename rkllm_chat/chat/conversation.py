@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..backends.base import Backend
 from ..calls.grammar import CallGrammar
 from ..calls.model_families import AUTO
+from ..config.policy import Policy, SessionMode, exact_pattern
 from ..config.settings import Settings
 from ..core.events import Notice, Reading, Sentence, Usage
 from ..core.i18n import Words, load
@@ -52,6 +53,10 @@ def load_prompt_words(backend: Backend, settings: Settings, words: Words) -> Wor
 def select_call_format(backend: Backend, settings: Settings) -> str:
     """Return the row of FORMATS in which calls are requested: from the settings or the model's family."""
     return backend.family.preferred_format if settings.tool_format == AUTO else settings.tool_format
+
+
+def _store_nothing(_pattern: str) -> None:
+    """Store no rule; the default where nothing is kept."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,9 @@ class Conversation:
         tool_selection: Cached selection of tools for the prompt.
         tool_usage: Usage counts of tools.
         compactions: Compactions that can be undone, oldest first.
+        approval_mode: Approval mode that the user chose for this session; None follows the policy.
+        session_allowed: Patterns of tools that run without approval until the chat ends.
+        store_allowed: Stores a pattern that is always allowed in this folder.
         reply_grammar: Grammar of whole replies, for an engine that supports it; None for that of tool calls.
     """
 
@@ -128,10 +136,29 @@ class Conversation:
     tool_selection: ToolSelection = field(default_factory=ToolSelection)
     tool_usage: ToolUsage = field(default_factory=ToolUsage)
     compactions: list[Compaction] = field(default_factory=list[Compaction])
+    approval_mode: SessionMode | None = None
+    session_allowed: tuple[str, ...] = ()
+    store_allowed: Callable[[str], None] = _store_nothing
     reply_grammar: CallGrammar | None = None
 
     def __post_init__(self) -> None:
         self.restore(self.history)
+
+    @property
+    def effective_policy(self) -> Policy:
+        """The policy with what is allowed until the chat ends."""
+        policy = self.settings.policy
+        return replace(policy, allow=(*policy.allow, *self.session_allowed)) if self.session_allowed else policy
+
+    def allow_in_session(self, tool: Tool) -> None:
+        """Let a tool run without approval until the chat ends."""
+        self.session_allowed = (*self.session_allowed, exact_pattern(tool))
+
+    def allow_always(self, tool: Tool) -> None:
+        """Let a tool run without approval from now on, in this folder."""
+        policy, pattern = self.settings.policy, exact_pattern(tool)
+        self.settings = replace(self.settings, policy=replace(policy, allow=(*policy.allow, pattern)))
+        self.store_allowed(pattern)
 
     def restore(self, history: Sequence[Message], first_shown: int = 0, retained_count: int = 0) -> None:
         """Replace the history and the visible part; nothing is recorded by `on_record`."""

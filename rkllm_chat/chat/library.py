@@ -13,7 +13,7 @@ it. Nothing is printed, and nothing is saved.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
@@ -27,8 +27,8 @@ from ..config.named_settings import make_settings
 from ..core.errors import ChatError
 from ..core.events import Event, Usage
 from ..core.i18n import load
-from ..core.messages import Message, ToolResult
-from ..core.protocols import ApprovalCallback, decline_all
+from ..core.messages import Message, Tool, ToolResult
+from ..core.protocols import CallPosition, Consent
 from ..mcp_client.library import MCPClient, Servers
 from .answer import Answer
 from .conversation import Conversation
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["Chat", "Reply", "SyncChat", "load_backend"]
 
 _NO_SERVERS: Mapping[str, Any] = MappingProxyType({})
+Approve = Callable[[Tool, Mapping[str, Any]], Awaitable[Consent]]
+"""Asks about a call of a tool with its arguments."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Chat:
         self,
         model: str = "",
         servers: Servers = _NO_SERVERS,
-        approve: ApprovalCallback = decline_all,
+        approve: Approve | None = None,
         **settings: Any,
     ) -> None:
         """Create a conversation; nothing is loaded or started before it is entered.
@@ -109,9 +111,12 @@ class Chat:
         self._stack = AsyncExitStack()
         self._chat: Conversation | None = None
 
+    async def _authorize(self, tool: Tool, arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
+        return await self._approve(tool, arguments) if self._approve else "no"
+
     @staticmethod
     def sync(
-        model: str = "", servers: Servers = _NO_SERVERS, approve: ApprovalCallback = decline_all, **settings: Any
+        model: str = "", servers: Servers = _NO_SERVERS, approve: Approve | None = None, **settings: Any
     ) -> SyncChat:
         """Create a conversation with blocking methods, for `with`; arguments as for the class."""
         return SyncChat(Chat(model, servers, approve, **settings))
@@ -123,7 +128,7 @@ class Chat:
             stack.push_async_callback(backend.aclose)
             words = load()
             words.set_language(self._settings.language)
-            self._chat = Conversation(backend, self._client.toolbox, self._settings, words, self._approve)
+            self._chat = Conversation(backend, self._client.toolbox, self._settings, words, self._authorize)
             self._stack = stack.pop_all()
         return self
 

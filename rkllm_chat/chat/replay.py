@@ -22,7 +22,7 @@ from ..config.settings import Generation, Settings
 from ..core.events import Usage
 from ..core.i18n import list_languages, load
 from ..core.messages import Message, Tool, ToolResult
-from ..core.protocols import Consent, Continuation, ProgressCallback
+from ..core.protocols import CallPosition, Consent, Continuation, Decline, ProgressCallback
 from ..storage.session_files import read_session
 from ..storage.session_records import ContextTrimmed, HistoryEdited, LogEntry, Record, Setup, TurnFinished
 from .builtin_tools import BUILTIN_TOOLS
@@ -68,13 +68,13 @@ class Replay:
         context = settings.context_tokens or self.setup.context_tokens
         return replace(settings, servers=(), context_tokens=context, session="")
 
-    async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
+    async def approve(self, tool: Tool, arguments: Mapping[str, Any], _position: CallPosition) -> Consent | Decline:
         """Return the recorded answer."""
         position = self._find_result(tool, arguments)
         result = self._results[position[0]][position[1]] if position else None
         if position and result and result.status == "declined":
             self._take_result(*position)
-            return "no"
+            return Decline(recorded_text=result.text)
         return "stop" if result and result.status == "stopped" and result.server else "once"
 
     async def ask_to_continue(self, _rounds: int) -> Continuation:

@@ -12,6 +12,7 @@ is executed after it.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -38,10 +39,10 @@ from ..core.events import (
 )
 from ..core.i18n import Words
 from ..core.messages import Message, Status, Tool, ToolCall, ToolResult
-from ..core.protocols import Toolbox
+from ..core.protocols import CallPosition, Decline, RunEdited, Toolbox
 
 CallVerdict = Literal["run", "refused", "spent", "declined", "stopped"]
-AuthorizeCall = Callable[[Tool, Mapping[str, Any]], Awaitable[CallVerdict]]
+AuthorizeCall = Callable[[Tool, Mapping[str, Any], CallPosition], Awaitable[CallVerdict | Decline | RunEdited]]
 
 _MAX_CORRECTIONS = 2
 _MAX_RUNS = 3
@@ -57,12 +58,14 @@ class PreparedCall:
         tool: The tool.
         call: The call with its validated arguments.
         number: Position among the readable calls of the reply, from 1; 0 for a call that no reply made.
+        remark: What the model is told before the result, if anything.
     """
 
     index: int
     tool: Tool
     call: ToolCall
     number: int = 0
+    remark: str = ""
 
 
 @dataclass
@@ -115,6 +118,8 @@ class RunningCalls:
             self._happened.put_nowait(ToolProgress(tool.server, tool.name, progress, total, message, run.number))
 
         result = await toolbox.call(tool, run.call.arguments, on_progress)
+        if run.remark:
+            result = replace(result, text=f"{run.remark}\n{result.text}")
         self.results[run.index] = Message("tool", result.text, result)
         self._happened.put_nowait(ToolFinished(result, run.number))
 
@@ -260,7 +265,8 @@ async def run_calls(
     call_errors: list[CallError] = []
     for index, call in enumerate(reply.calls[len(reply.running_calls.started) :], len(reply.running_calls.started)):
         number = sum(isinstance(one, CallFound) for one in reply.calls[: index + 1])
-        outcome = await _authorize(call, toolbox.tools, context)
+        count = sum(isinstance(one, CallFound) for one in reply.calls)
+        outcome = await _authorize(call, toolbox.tools, context, CallPosition(number, count))
         if isinstance(outcome, PreparedCall):
             waiting.append(replace(outcome, index=index, number=number))
             continue
@@ -287,9 +293,9 @@ async def run_calls(
 
 
 async def _authorize(
-    found: CallFound | CallUnreadable, tools: Sequence[Tool], context: CallPolicyContext
+    found: CallFound | CallUnreadable, tools: Sequence[Tool], context: CallPolicyContext, position: CallPosition
 ) -> PreparedCall | CallError | ToolResult:
-    """Validate and authorize a call.
+    """Validate and authorize a call; arguments that the user edited are validated again.
 
     Returns:
         A PreparedCall if it may run, a CallError if it is invalid, a ToolResult if it is refused.
@@ -316,10 +322,19 @@ async def _authorize(
     if retry_state.executions[fingerprint] >= _MAX_RUNS:
         retry_state.is_repeating = True
         return make_unexecuted_result(call, tool, "failed", words("prompt.repeated", count=_MAX_RUNS))
-    verdict = await context.authorize(tool, call.arguments)
+    verdict = await context.authorize(tool, call.arguments, position)
+    if isinstance(verdict, RunEdited):
+        edited = resolve_call(replace(call, name=found.call.name, arguments=verdict.arguments), tools, words)
+        if isinstance(edited, CallError):
+            return edited
+        arguments = json.dumps(edited.call.arguments, ensure_ascii=False)
+        run, verdict = replace(edited, remark=words("prompt.edited", arguments=arguments)), "run"
     if verdict == "run":
         retry_state.executions[fingerprint] += 1
         return run
+    if isinstance(verdict, Decline):
+        text = verdict.recorded_text or words("prompt.declined_because", reason=verdict.reason)
+        return make_unexecuted_result(call, tool, "declined", text)
     return make_unexecuted_result(
         call, tool, "stopped" if verdict == "stopped" else "declined", words(f"prompt.{verdict}")
     )

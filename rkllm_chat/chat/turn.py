@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any
 
 from ..calls.formats import FORMATS
-from ..config.policy import decide_call
+from ..config.policy import Decision, decide_call
 from ..core.errors import ChatError, ContextOverflowError, GenerationError
 from ..core.events import CallFound, CallsDetected, CallUnreadable, Event, Notice, Sentence, Text, TurnEnded, Usage
 from ..core.messages import Message, Tool
+from ..core.protocols import CallPosition, Decline, RunEdited
 from ..prompt.budget import MAX_TOKEN_LENGTH
 from ..storage.session_records import End, TurnFinished
 from .builtin_tools import BUILTIN_TOOLS, find_last_handle_number
@@ -260,19 +261,23 @@ class Turn:
             self._chat.last_handle_number = max(self._chat.last_handle_number, find_last_handle_number(truncated))
             self._chat.history += truncated
 
-    async def _authorize_call(self, reply: ModelReply, tool: Tool, arguments: Mapping[str, Any]) -> CallVerdict:
+    async def _authorize_call(
+        self, reply: ModelReply, tool: Tool, arguments: Mapping[str, Any], position: CallPosition
+    ) -> CallVerdict | Decline | RunEdited:
         """Decide whether a call runs: by the policy, or by the user if the policy leaves it open."""
         if tool in BUILTIN_TOOLS:  # these only read what the conversation already has
             return "run"
-        decision = decide_call(tool, self._chat.settings.policy, self._retry_state.decided_calls)
+        decision = self._decide(tool)
         self._retry_state.decided_calls += 1
         if decision != "ask":
             return "refused" if decision == "refuse" else decision
-        match await self._chat.approve(tool, arguments):
+        match await self._chat.approve(tool, arguments, position):
+            case "session":
+                self._chat.allow_in_session(tool)
             case "always":
-                policy = self._chat.settings.policy
-                policy = replace(policy, allow=(*policy.allow, tool.full_name))
-                self._chat.settings = replace(self._chat.settings, policy=policy)
+                self._chat.allow_always(tool)
+            case Decline() | RunEdited() as answer:
+                return answer
             case "stop":
                 reply.end_reason = "stopped"
                 return "stopped"
@@ -286,6 +291,9 @@ class Turn:
         Built-in tools wait: the space for their results is not known yet.
         """
         is_builtin = tool in BUILTIN_TOOLS
-        return (
-            not is_builtin and decide_call(tool, self._chat.settings.policy, self._retry_state.decided_calls) == "run"
-        )
+        return not is_builtin and self._decide(tool) == "run"
+
+    def _decide(self, tool: Tool) -> Decision:
+        """Return what the policy and the mode of the session say about a call."""
+        chat = self._chat
+        return decide_call(tool, chat.effective_policy, self._retry_state.decided_calls, chat.approval_mode)

@@ -216,6 +216,15 @@ class TrustStore:
         """Replace the approval rules for the current directory."""
         self.write_file(_rules_file_name(), {"folder": os.getcwd(), **rules})
 
+    def change_rule(self, action: str, pattern: str) -> None:
+        """Store a rule for the current directory: "allow" or "deny" a pattern, or "forget" it."""
+        before = self.read_rules()
+        rules = {kind: [rule for rule in patterns if rule != pattern] for kind, patterns in before.items()}
+        if action in rules:
+            rules[action].append(pattern)
+        if rules != before:
+            self.write_rules(rules)
+
     def read_file(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file of the store; empty if it is missing or damaged.
 

@@ -6,14 +6,46 @@ They are defined in the lowest package that needs them, so that no package impor
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from .events import NoticeLevel
 from .messages import Tool, ToolResult
 
-Consent = Literal["once", "always", "no", "stop"]
-"""The user's answer: run this call, always run this tool, do not run it, or end the turn."""
-ApprovalCallback = Callable[[Tool, Mapping[str, Any]], Awaitable[Consent]]
+Consent = Literal["once", "session", "always", "no", "stop"]
+"""The user's answer: run this call, run this tool until the chat ends, or always in this folder, do not run it, or end
+the turn."""
+
+
+@dataclass(frozen=True)
+class CallPosition:
+    """Position of a call among the readable calls of its reply, from 1."""
+
+    number: int = 1
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Decline:
+    """The user declined a call for a reason that the model is told.
+
+    Attributes:
+        reason: The reason, in the user's words.
+        recorded_text: Text of a recorded answer; it replaces the sentence about the reason.
+    """
+
+    reason: str = ""
+    recorded_text: str = ""
+
+
+@dataclass(frozen=True)
+class RunEdited:
+    """The user approved a call with these arguments instead of those of the model; they are validated again."""
+
+    arguments: Mapping[str, Any]
+
+
+ApprovalCallback = Callable[[Tool, Mapping[str, Any], CallPosition], Awaitable["Consent | Decline | RunEdited"]]
 """Asks about a call that the policy leaves open."""
 Continuation = int | Literal["answer", "stop"]
 """Continuation after the last permitted round: that many more rounds, one more reply without tools, or the end."""
@@ -40,7 +72,7 @@ class Toolbox(Protocol):
         ...
 
 
-async def decline_all(_tool: Tool, _arguments: Mapping[str, Any]) -> Consent:
+async def decline_all(_tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
     """Decline a call; the approval callback if there is no user to ask."""
     return "no"
 

@@ -10,23 +10,34 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from ..config.policy import DELETION_WORDS
 from ..core.i18n import Words
 from ..core.messages import Tool
-from ..core.protocols import Consent, Continuation
+from ..core.protocols import Continuation
 from ..core.sanitize import escape_line_visibly, escape_visibly
+from .file_changes import FileChange, find_change
 
-CONSENT_KEYS: Mapping[str, Consent] = {"y": "once", "a": "always", "n": "no", "q": "stop"}
+EDITED_KEYS: Mapping[str, str] = {"y": "once", "e": "edit", "n": "because", "q": "stop"}
+CONSENT_KEYS: Mapping[str, str] = {**EDITED_KEYS, "u": "session", "a": "always"}
 CONTINUE_KEYS: Mapping[str, str] = {"c": "continue", "m": "more", "w": "answer", "s": "stop"}
 MORE_ROUNDS_FACTOR = 4
 _MAX_PATH_LENGTH = 4096
 PATH_PATTERN = re.compile(r"~?/|~$|\.\.(?:/|$)|[^\s:]*/\.\.(?:/|$)")
 
 
-def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path | None = None) -> list[str]:
+class CallLine(NamedTuple):
+    """A line that describes a call, and what it means."""
+
+    text: str
+    kind: Literal["plain", "warning", "added", "removed"] = "plain"
+
+
+def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path | None = None) -> list[CallLine]:
     """Return the lines that describe a call: server, tool, all arguments and warnings.
+
+    A text that is to be written to a file that exists is shown as the change of that file.
 
     Args:
         tool: The tool to run.
@@ -34,11 +45,27 @@ def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder
         words: The user's language.
         folder: Paths outside of it are flagged; the current folder by default.
     """
+    folder = folder or Path.cwd()
     server = escape_line_visibly(tool.server)
-    lines = [words("question.call", tool=escape_line_visibly(tool.name), server=server)]
+    change = None if tool.read_only else find_change(arguments, folder)
+    lines = [CallLine(words("question.call", tool=escape_line_visibly(tool.name), server=server))]
     for name, value in arguments.items():
-        lines += indent_lines(f"{escape_line_visibly(name)} = {format_value(value)}")
-    return lines + [f"  {line}" for line in _find_warnings(tool, arguments, words, folder or Path.cwd())]
+        if change and name == change.argument:
+            lines += _describe_change(change, words)
+        else:
+            lines += map(CallLine, indent_lines(f"{escape_line_visibly(name)} = {format_value(value)}"))
+    warnings = _find_warnings(tool, arguments, words, folder)
+    return lines + [CallLine(f"  {line}", "warning") for line in warnings]
+
+
+def _describe_change(change: FileChange, words: Words) -> list[CallLine]:
+    """Return the lines of a diff, hidden characters escaped."""
+    values = {"argument": escape_line_visibly(change.argument), "added": change.added, "removed": change.removed}
+    path = escape_line_visibly(str(change.path or ""))
+    head = words("question.change", path=path, **values) if path else words("question.edits", **values)
+    kinds: Mapping[str, Literal["added", "removed"]] = {"+": "added", "-": "removed"}
+    shown = [escape_visibly(line).replace("\n", "\\n") for line in change.lines]  # a CR is no end of a line
+    return [CallLine(f"  {head}"), *(CallLine(f"    {line}", kinds.get(line[:1], "plain")) for line in shown)]
 
 
 def _find_warnings(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path) -> list[str]:

@@ -15,9 +15,10 @@ from typing_extensions import Self
 from ..core.events import Copied, Draft, Event, NoticeLevel, Shown
 from ..core.i18n import Words
 from ..core.messages import Tool
-from ..core.protocols import Consent, Continuation
+from ..core.protocols import CallPosition, Consent, Continuation, Decline, RunEdited
 from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_terminal, sanitize_line
-from .approval_prompt import CONSENT_KEYS, CONTINUE_KEYS, describe_call, describe_limit, parse_continue_answer
+from .approval_dialog import ask_approval
+from .approval_prompt import CONTINUE_KEYS, CallLine, describe_limit, parse_continue_answer
 from .cost_preview import CostPreview
 from .event_lines import summarize_arguments
 from .event_view import EventView
@@ -27,6 +28,7 @@ from .markdown.cells import break_text, wrap_text
 from .picker import Picker
 from .screen import Screen
 from .slash_commands import leaves
+from .slash_commands.permissions import switch_mode
 from .status_line import format_status
 from .status_source import StatusSource
 from .theme import Theme, paint
@@ -53,6 +55,7 @@ class InteractiveFrontend:
         self.live.expect_s = status_source.expect_s
         self._status_source, self._cost_preview = status_source, CostPreview(self.screen.refresh)
         self.screen.layout.status = self._status
+        self.screen.keys.switch_mode = self._switch_mode
         self.screen.keys.unfold = self._unfold
         self.screen.keys.is_quit = leaves
         self.screen.keys.on_hint = lambda: self.live.print_notice(words("repl.leave_hint"))
@@ -136,6 +139,14 @@ class InteractiveFrontend:
         data = base64.b64encode(text.encode("utf-8", errors="replace")[:_MAX_COPY_BYTES]).decode("ascii")
         self.screen.write_raw(f"\x1b]52;c;{data}\x07")
 
+    def _switch_mode(self) -> None:
+        """Switch to the next approval mode, once the app is open."""
+        if self._status_source.app:
+            notice = switch_mode(self._status_source.app)
+            if not self.live.is_answering:
+                self.live.print_notice(notice.text, notice.level)
+            self.screen.refresh()
+
     async def _unfold(self) -> None:
         """Show the newest shortened result that was not unfolded yet: above the input line, or in a pager."""
         if result := self.live.calls.take_folded():
@@ -157,13 +168,29 @@ class InteractiveFrontend:
         """Show a picker and return the key of the chosen row; None if the user leaves it."""
         return await self.screen.run_picker(picker, self._theme.has_color)
 
-    async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
+    async def approve(
+        self, tool: Tool, arguments: Mapping[str, Any], position: CallPosition
+    ) -> Consent | Decline | RunEdited:
         """Show the call and ask whether it may run."""
-        for line in describe_call(tool, arguments, self._words):
+        return await ask_approval(self, tool, arguments, position, self._words)
+
+    def show_call(self, lines: Sequence[CallLine]) -> None:
+        """Print the lines that describe a call."""
+        styles = {"warning": self._theme.warning, "added": self._theme.added, "removed": self._theme.removed}
+        for line, kind in lines:
             text = line.lstrip()
-            self._print(line[: len(line) - len(text)], [text])
-        consent: Consent = await self._choose(CONSENT_KEYS, "no", "stop", self._words("question.run"))
-        return consent
+            self._print(line[: len(line) - len(text)], [text], styles.get(kind, ""))
+
+    async def choose(self, question: str, keys: Mapping[str, str]) -> str:
+        """Ask a question that one key answers."""
+        answer: str = await self._choose(keys, "no", "stop", question)
+        return answer
+
+    async def ask_text(self, question: str, default: str) -> str | None:
+        """Ask for a line; keys that follow it at once answer no question."""
+        answer = await self.ask_line(question, default)
+        self.screen.keys.require_pause()
+        return answer
 
     async def ask_to_continue(self, rounds: int) -> Continuation:
         """Ask how to continue after the limit of tool rounds."""

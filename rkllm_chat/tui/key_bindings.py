@@ -31,6 +31,7 @@ class KeyHandler:
     Attributes:
         stop: Called by Ctrl+C and Esc; None while nothing runs.
         on_hint: Called for Ctrl+C on an empty line.
+        switch_mode: Switches the approval mode; called by Shift+Tab.
         unfold: Shows the newest shortened result in full; called by Ctrl+O.
         is_quit: Whether a line ends the session, also while something runs.
     """
@@ -38,6 +39,7 @@ class KeyHandler:
     def __init__(self, line: InputLine, close: Callable[[], None], edit_text: Callable[[str], Awaitable[str]]) -> None:
         self.stop: Callable[[], None] | None = None
         self.on_hint: Callable[[], None] = lambda: None
+        self.switch_mode: Callable[[], None] = lambda: None
         self.unfold: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
         self.is_quit: Callable[[str], bool] = lambda _line: False
         self._line, self._close, self._edit_text = line, close, edit_text
@@ -53,6 +55,10 @@ class KeyHandler:
         """Record the time of a key press; called before every key."""
         if not (self._line.question and self._line.question.keys):
             self._last_key_at = time.monotonic()
+
+    def require_pause(self) -> None:
+        """Let no key answer a question that follows another key at once."""
+        self._last_key_at = time.monotonic()
 
     def forget_hint(self) -> None:
         """Let the next Ctrl+C on an empty line show the hint again."""
@@ -150,7 +156,12 @@ class KeyHandler:
         """Edit the input line in the user's editor and put the result back."""
         text = self._line.buffer.text
         self._line.buffer.reset()
-        self._line.insert_draft(await asyncio.shield(self._edit_text(text)))
+        question = self._line.question
+        edited = await asyncio.shield(self._edit_text(text))
+        if question and question is self._line.question:
+            self._line.buffer.insert_text(edited)
+        else:
+            self._line.insert_draft(edited)
 
     def _bind_editing(self) -> KeyBindings:
         """Return the bindings for Enter, new lines, the editor and answers to questions."""
@@ -187,6 +198,7 @@ class KeyHandler:
         """Return the bindings for stopping, leaving and the terminal itself."""
         keys = KeyBindings()
         is_empty = Condition(lambda: not self._line.buffer.text)
+        has_no_menu = Condition(lambda: not self._line.buffer.complete_state)
 
         @keys.add("c-c", eager=True)
         @keys.add("<sigint>", eager=True)
@@ -204,6 +216,10 @@ class KeyHandler:
         @keys.add("c-l")
         def _(event: KeyPressEvent) -> None:
             event.app.renderer.clear()
+
+        @keys.add("s-tab", filter=~is_searching & has_no_menu)
+        def _(_event: KeyPressEvent) -> None:
+            self.switch_mode()
 
         @keys.add("c-o", eager=True)
         def _(event: KeyPressEvent) -> None:

@@ -18,9 +18,10 @@ from typing_extensions import Self
 from ..core.events import Draft, Event, Notice, NoticeLevel, Page, Table
 from ..core.i18n import Words
 from ..core.messages import Tool
-from ..core.protocols import Consent, Continuation
+from ..core.protocols import CallPosition, Consent, Continuation, Decline, RunEdited
 from ..core.sanitize import escape_line_visibly
-from .approval_prompt import CONSENT_KEYS, CONTINUE_KEYS, describe_call, describe_limit, parse_continue_answer
+from .approval_dialog import ask_approval
+from .approval_prompt import CONTINUE_KEYS, CallLine, describe_limit, parse_continue_answer
 from .event_lines import EventPrinter
 from .external_programs import has_desktop, open_page, start_program
 from .picker import Picker
@@ -106,11 +107,24 @@ class LineModeFrontend:
         is_valid = answer.isdecimal() and 1 <= int(answer) <= len(rows)
         return picker.choices[int(answer) - 1].key if is_valid else None
 
-    async def approve(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
+    async def approve(
+        self, tool: Tool, arguments: Mapping[str, Any], position: CallPosition
+    ) -> Consent | Decline | RunEdited:
         """Show the call and ask whether it may run."""
-        self._printer.show(Page("\n".join(describe_call(tool, arguments, self._words))))
-        answer = await self.ask_line(self._words("question.run") + " ", "")
-        return "stop" if answer is None else CONSENT_KEYS.get(answer.lower(), "no")
+        return await ask_approval(self, tool, arguments, position, self._words)
+
+    def show_call(self, lines: Sequence[CallLine]) -> None:
+        """Show the lines that describe a call."""
+        self._printer.show(Page("\n".join(line.text for line in lines)))
+
+    async def choose(self, question: str, keys: Mapping[str, str]) -> str:
+        """Ask a question that a line with one key answers."""
+        answer = await self.ask_line(f"{question} ", "")
+        return "stop" if answer is None else keys.get(answer.lower(), "no")
+
+    async def ask_text(self, question: str, default: str) -> str | None:
+        """Ask for a line."""
+        return await self.ask_line(f"{question} ", default)
 
     async def ask_to_continue(self, rounds: int) -> Continuation:
         """Ask how to continue after the limit of tool rounds."""

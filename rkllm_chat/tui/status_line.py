@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ..chat.cost_estimate import CostEstimate
+from ..config.policy import SessionMode
 from ..core.i18n import Words
 from ..core.sanitize import sanitize_line
 
@@ -18,6 +20,7 @@ class StatusValues:
     """The values of the status line; 0 and 0.0 mean unknown.
 
     Attributes:
+        mode: The approval mode.
         npu: Load in percent.
         celsius: Temperature of the warmest sensor.
         cost: Cost estimate of the input line; it replaces the model and the context.
@@ -33,6 +36,7 @@ class StatusValues:
     npu: int | None = None
     celsius: float | None = None
     cost: CostEstimate | None = None
+    mode: SessionMode | Literal["none", ""] = ""
 
 
 def format_status(status: StatusValues, words: Words, width: int) -> str:
@@ -42,7 +46,15 @@ def format_status(status: StatusValues, words: Words, width: int) -> str:
     >>> format_status(StatusValues("tiny.gguf", 1, 1, 9, 3100, 8192, 23.4), load(), 100)
     'tiny.gguf · ctx 3.1k / 8.2k (38%) · 23.4 tok/s · 1/1 servers · 9 tools'
     """
-    parts = [format_cost(status.cost, words, width)] if status.cost else [sanitize_line(status.model)]
+    from rich.cells import cell_len
+
+    parts = [words(f"modes.{status.mode}")] if status.mode else []
+    if status.cost:
+        room = width - sum(cell_len(part) + len(SEPARATOR) for part in parts)
+        cost = format_cost(status.cost, words, room)
+        parts = [*parts, cost] if cell_len(cost) <= room else [format_cost(status.cost, words, width)]
+    else:
+        parts.append(sanitize_line(status.model))
     if status.context_tokens and not status.cost:
         used, whole = format_tokens(status.used_tokens), format_tokens(status.context_tokens)
         share = round(100 * status.used_tokens / status.context_tokens)

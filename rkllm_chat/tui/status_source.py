@@ -8,6 +8,7 @@ from ..chat.app import App
 from ..chat.context import count_tokens
 from ..chat.conversation import Conversation
 from ..chat.cost_estimate import CostEstimate
+from ..config.policy import describe_mode
 from ..core.events import Event, TurnEnded
 from ..core.hardware import read_npu, read_temperatures
 from .status_line import StatusValues
@@ -66,6 +67,7 @@ class StatusSource:
             self._npu,
             self._celsius,
             cost,
+            describe_mode(app.settings.policy, app.chat.approval_mode),
         )
 
     def expect_s(self, new_tokens: int) -> float:

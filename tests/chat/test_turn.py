@@ -31,7 +31,7 @@ from rkllm_chat.core.events import (
     TurnEnded,
 )
 from rkllm_chat.core.messages import EMPTY_REPLY, Message, Tool, ToolCall, ToolResult
-from rkllm_chat.core.protocols import Consent, Continuation
+from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
 from stage import Box, call_text, make_chat, take_turn
 
 
@@ -46,7 +46,7 @@ class Approver:
         self.answer, self.answers = answer, answers
         self.questions: list[tuple[str, Mapping[str, Any]]] = []
 
-    async def __call__(self, tool: Tool, arguments: Mapping[str, Any]) -> Consent:
+    async def __call__(self, tool: Tool, arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
         self.questions.append((tool.full_name, arguments))
         return self.answers.get(tool.name, self.answer)
 

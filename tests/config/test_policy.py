@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rkllm_chat.config.policy import Decision, Mode, Policy, decide_call, is_stricter
+from rkllm_chat.config.policy import SESSION_MODES, Decision, Mode, Policy, decide_call, exact_pattern, is_stricter
 from rkllm_chat.core.messages import Tool
 
 WRITES = Tool("write_file", server="disk")
@@ -28,6 +28,35 @@ def test_a_claim_to_read_only_counts_where_the_user_believes_it(
     policy = Policy(approve=mode)
     decisions = [decide_call(tool, policy) for tool in (WRITES, READS, READS_TRUSTED, WRITES_TRUSTED)]
     assert decisions == [writes, reads, reads_trusted, writes_trusted]
+
+
+@pytest.mark.parametrize(
+    ("policy", "read_only", "ask", "auto"),
+    [
+        (Policy(), ("refuse", "ask", "run"), ("ask", "ask", "run"), ("run", "run", "run")),
+        (Policy("read-only"), ("refuse", "run", "run"), ("ask", "run", "run"), ("run", "run", "run")),
+        (Policy("all"), ("refuse", "ask", "run"), ("ask", "ask", "run"), ("run", "run", "run")),
+        (Policy("none"), ("refuse",) * 3, ("refuse",) * 3, ("refuse",) * 3),
+        (Policy(allow=("*",)), ("refuse", "run", "run"), ("run",) * 3, ("run",) * 3),
+        (Policy(deny=("*",)), ("refuse",) * 3, ("refuse",) * 3, ("refuse",) * 3),
+        (Policy("all", allow=("*",), max_calls=0), ("spent",) * 3, ("spent",) * 3, ("spent",) * 3),
+    ],
+    ids=["ask", "read-only", "all", "none", "allow", "deny", "limit"],
+)
+def test_no_mode_of_the_session_weakens_what_the_policy_refuses(
+    policy: Policy, read_only: tuple[Decision, ...], ask: tuple[Decision, ...], auto: tuple[Decision, ...]
+) -> None:
+    tools = (WRITES, READS, READS_TRUSTED)
+    decided = [tuple(decide_call(tool, policy, 0, mode) for tool in tools) for mode in SESSION_MODES]
+    assert decided == [read_only, ask, auto]
+    deletes = Tool("delete_file", server="disk", read_only=True, trusted=True)
+    assert decide_call(deletes, policy, 0, "read-only") in ("refuse", "spent")
+
+
+def test_a_tool_with_a_wildcard_in_its_name_is_allowed_alone() -> None:
+    star = Tool("w*", server="disk")
+    policy = Policy(allow=(exact_pattern(star),))
+    assert [decide_call(tool, policy) for tool in (star, WRITES)] == ["run", "ask"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rkllm_chat.config.settings import Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import Notice
 from rkllm_chat.core.messages import Tool
-from rkllm_chat.core.protocols import Consent, Continuation
+from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
 from rkllm_chat.storage.local_statistics import MAX_FIGURES, MAX_TOOLS, Measurements, ToolUsage
 from rkllm_chat.tui import slash_commands as commands
 from stage import GREEDY, Box, call_text, collect
@@ -97,7 +97,7 @@ def test_a_missing_folder_is_ignored_and_no_link_is_followed(tmp_path: Path) -> 
 class Sailor(Person):
     """A user who approves every call."""
 
-    async def approve(self, _tool: Tool, _arguments: Mapping[str, Any]) -> Consent:
+    async def approve(self, _tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
         return "once"
 
     async def ask_to_continue(self, _rounds: int) -> Continuation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ FOLDER = Path("/home/mara/notes")
 
 
 def describe(tool: Tool, **arguments: Any) -> list[str]:
-    return describe_call(tool, arguments, WORDS, FOLDER)
+    return [line.text for line in describe_call(tool, arguments, WORDS, FOLDER)]
 
 
 def test_a_call_is_shown_in_full() -> None:
@@ -71,3 +72,44 @@ def test_hidden_characters_are_shown_in_every_part_of_a_call() -> None:
         r"    b\u202e",
         r"  ! /tmp/❤\ufe0f is outside the current folder",
     ]
+
+
+def test_a_text_for_a_file_that_exists_is_shown_as_a_change(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("".join(f"line {number}\n" for number in range(1, 9)), encoding="utf-8")
+    new = file.read_text(encoding="utf-8").replace("line 5", "line five\u202e\r")
+    lines = describe_call(Tool("write_file", server="disk"), {"path": "a.txt", "content": new}, WORDS, tmp_path)
+    assert [line.text for line in lines] == [
+        "disk wants to run write_file",
+        '  path = "a.txt"',
+        f"  content = change of {file}: 1 added, 1 removed",
+        "    @@ -2,7 +2,7 @@",
+        *(f"     line {number}" for number in (2, 3, 4)),
+        "    -line 5",
+        r"    +line five\u202e\n",
+        *(f"     line {number}" for number in (6, 7, 8)),
+        "  ! not marked read-only by its server",
+    ]
+    assert [line.kind for line in lines if line.kind != "plain"] == ["removed", "added", "warning"]
+
+
+@pytest.mark.parametrize("path", ["new.txt", "folder", "pipe", "binary", "~nobody-here/x", "\0"])
+def test_a_text_is_shown_in_full_where_there_is_no_file_to_compare_it_with(path: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "binary").write_bytes(b"\xff")
+    lines = describe_call(Tool("write_file", server="disk"), {"path": path, "content": "one\ntwo"}, WORDS, tmp_path)
+    assert [line.text for line in lines][2:5] == ["  content = ", "    one", "    two"]
+
+
+def test_edits_are_shown_as_a_change() -> None:
+    edits = [{"oldText": "one\ntwo", "newText": "one\n2"}, {"oldText": "x", "newText": "y"}]
+    arguments = {"path": "a.txt", "edits": edits, "dryRun": False}
+    lines = describe_call(Tool("edit_file", server="disk"), arguments, WORDS, FOLDER)
+    assert [line.text for line in lines][2:-2] == [
+        "  edits = 2 lines added, 2 removed",
+        *("    @@ -1,2 +1,2 @@", "     one", "    -two", "    +2"),
+        *("    @@ -1 +1 @@", "    -x", "    +y"),
+    ]
+    more = {"path": "a.txt", "edits": [{"oldText": "x", "newText": "y", "all": True}]}
+    assert '"all": true' in describe_call(Tool("edit_file", server="disk"), more, WORDS, FOLDER)[2].text

@@ -84,7 +84,8 @@ def show_all(reply: str, model: str, size: int, width: int, color: bool) -> tupl
                 case CallFound(call):
                     printer.show(ToolStarted("s", call.name, call))
                     printer.show(ToolFinished(ToolResult("s", call.name, call.arguments, "failed", reply)))
-                    output.write("\n".join(describe_call(TOOL, call.arguments, i18n.load())))
+                    lines_of_call = describe_call(TOOL, call.arguments, i18n.load())
+                    output.write("\n".join(line.text for line in lines_of_call))
                 case CallUnreadable():
                     printer.show(event)
         growing.tail()

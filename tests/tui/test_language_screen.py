@@ -25,7 +25,7 @@ JA, ZH = "ja_JP.UTF-8", "zh_CN.UTF-8"
 @pytest.mark.usefixtures("harbour")
 def test_a_turn_with_a_question_is_in_the_language_of_the_locale(locale: str, open_chat: OpenChat) -> None:
     words = load(locale[:2])
-    screen = open_chat(HARBOUR, call_text("get_tide", harbour="Husum"), "42 です。", LANG=locale)
+    screen = open_chat(HARBOUR, call_text("get_tide", harbour="Husum"), "42 です。", LANG=locale, size=(120, 30))
     screen.say("六かける七は？\r", "[q]")
     screen.say("y", "◆ 42")
     lines = screen.wait_for_prompt()
@@ -33,7 +33,7 @@ def test_a_turn_with_a_question_is_in_the_language_of_the_locale(locale: str, op
     assert shown == [
         words("question.call", server="harbour", tool="get_tide"),
         '  harbour = "Husum"',
-        f"{words('question.run')} y",
+        f"{words('question.run', tool='get_tide')} y",
         f'{words("terminal.completed", tool="get_tide")} harbour="Husum"',
         "  The tide at Husum is 2.4 metres and rising.",
         "◆ 42 です。",

@@ -48,7 +48,7 @@ def is_calling(folder: Path) -> bool:
 STATES: dict[str, tuple[list[Any], str, list[str]]] = {
     "generation": ([{"text": "Once upon a time", "wait": True}], "Once upon a time", ["go", "Once upon a time"]),
     "a call": ([call_text("act")], "[MCP: Calling tool 'act']", ["go", call_text("act")]),
-    "a question": ([call_text("act")], "Run it?", ["go", call_text("act")]),
+    "a question": ([call_text("act")], "Run act?", ["go", call_text("act")]),
     "at the prompt": (["Unsaid."], "", []),
 }
 
@@ -197,8 +197,10 @@ def test_suspend_and_fg_restore_the_terminal_and_keep_the_servers(
 
 @pytest.mark.parametrize("terminal", ["xterm", "dumb"])
 def test_end_of_input_approves_no_call(terminal: str, open_chat: OpenChat, folder: Path) -> None:
-    screen = open_chat(write_chaos(folder, chaos="ok"), call_text("act"), "It was not run.", TERM=terminal)
-    screen.say("go\r", "Run it?")
+    screen = open_chat(
+        write_chaos(folder, chaos="ok"), call_text("act"), "It was not run.", TERM=terminal, size=(120, 30)
+    )
+    screen.say("go\r", "Run act?")
     screen.type("\x04")
     refusals = ("declined", "stopped]", "not run]")
     screen.wait_until(lambda: any(text in line for line in screen.lines() for text in refusals), "a refusal")

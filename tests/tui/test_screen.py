@@ -48,7 +48,7 @@ def test_stopping_a_tool_cancels_it_and_restores_what_was_typed(open_chat: OpenC
 @pytest.mark.usefixtures("harbour")
 def test_keys_typed_before_a_question_do_not_answer_it(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, call_text("wait"))
-    screen.say("tide?\ryes anyway", "Run it?")
+    screen.say("tide?\ryes anyway", "Run wait?")
     screen.say(CTRL_C, "[MCP: Tool 'wait' was not run]", "> yes anyway")
     assert not any("Tool 'wait' completed" in line for line in screen.lines())
 

@@ -28,7 +28,12 @@ ACTIONS: dict[str, dict[str, str]] = {
         "none": "none",
         "forget": "forget",
     },
-    "/permissions": {"allow PATTERN": "allow", "deny PATTERN": "deny", "forget PATTERN": "forget"},
+    "/permissions": {
+        "allow PATTERN": "allow",
+        "deny PATTERN": "deny",
+        "forget PATTERN": "forget",
+        "mode read-only|ask|auto": "mode",
+    },
     "/mcp": {
         "list": "list",
         "status": "status",

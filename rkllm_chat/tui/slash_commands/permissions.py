@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...calls.tool_names import shown_names, similar_names
 from ...chat.app import App
-from ...config.policy import matches_patterns
-from ...config.project_trust import TrustStore
+from ...config.policy import SESSION_MODES, SessionMode, describe_mode, matches_patterns
 from ...core.errors import UsageError
-from ...core.events import Table
+from ...core.events import Notice, Table
 from ...core.messages import SEPARATOR
-from .registry import EventStream, command
+from .registry import EventStream, command, suggest_nearest
 
 _WILDCARDS = frozenset("*?[")
 _CONFIRMATION = "yes"
@@ -23,26 +22,64 @@ async def _suggest_rules(app: App, typed: str) -> Sequence[str]:
     _, blank, _ = typed.partition(" ")
     policy = app.settings.policy
     if not blank:
-        return ["allow", "deny", "forget"]
-    return [*shown_names(app.toolbox.toolbox.tools), *policy.allow, *policy.deny]
+        return ["allow", "deny", "forget", "mode"]
+    if typed.startswith("mode "):
+        return SESSION_MODES
+    return [*shown_names(app.toolbox.toolbox.tools), *policy.allow, *policy.deny, *app.chat.session_allowed]
 
 
-@command("/permissions", usage="[allow|deny|forget PATTERN]", suggest=_suggest_rules)
+@command("/permissions", usage="[allow|deny|forget PATTERN | mode MODE]", suggest=_suggest_rules)
 async def show_permissions(app: App, argument: str) -> EventStream:
-    """List the permission rules, or change one.
+    """List the mode and the permission rules with their scope, or change one.
 
-    A pattern matches tool names, such as `server__*`. Changes are stored for this folder.
+    A pattern matches tool names, such as `server__*`. Rules are stored for this folder; the mode, which Shift+Tab
+    switches too, lasts until the chat ends.
     """
     if argument:
         action, _, pattern = argument.partition(" ")
+        if action == "mode":
+            yield switch_mode(app, _parse_mode(pattern.strip()))
+            return
         if action == "allow" and _WILDCARDS & set(pattern) and not await _confirm(app, pattern.strip()):
             return
         change_rule(app, action, pattern)
+    yield Table((), tuple(_list_rules(app)))
+
+
+def _list_rules(app: App) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the mode and of the rules: what, which and how long."""
+    words, policy, stored = app.words, app.settings.policy, app.server_approval.trust_store.read_rules()
+    yield words("permissions.mode"), policy.approve, words("permissions.configured")
+    yield words("permissions.session_mode"), _name_mode(app), words("permissions.until_exit")
+    for kind, patterns in (("allow", policy.allow), ("deny", policy.deny)):
+        for pattern in patterns:
+            scope = "permissions.stored" if pattern in stored[kind] else "permissions.configured"
+            yield words(f"permissions.{kind}"), pattern, words(scope)
+    for pattern in app.chat.session_allowed:
+        yield words("permissions.allow"), pattern, words("permissions.until_exit")
+
+
+def _name_mode(app: App) -> str:
+    return app.words(f"modes.{describe_mode(app.settings.policy, app.chat.approval_mode)}")
+
+
+def _parse_mode(text: str) -> SessionMode:
+    """Return the mode of a name. Raises UsageError."""
+    for mode in SESSION_MODES:
+        if text == mode:
+            return mode
+    raise UsageError(f'There is no mode "{text}".', suggest_nearest(text, SESSION_MODES, "read-only, ask or auto."))
+
+
+def switch_mode(app: App, mode: SessionMode | None = None) -> Notice:
+    """Switch the approval mode of this session, to the next one by default, and say what it means."""
     policy = app.settings.policy
-    rows: list[tuple[str, str]] = [(app.words("permissions.mode"), policy.approve)]
-    rows += [(app.words("permissions.allow"), pattern) for pattern in policy.allow]
-    rows += [(app.words("permissions.deny"), pattern) for pattern in policy.deny]
-    yield Table((), tuple(rows))
+    if mode is None:
+        now = describe_mode(policy, app.chat.approval_mode)
+        mode = SESSION_MODES[(SESSION_MODES.index(now) + 1) % len(SESSION_MODES)] if now != "none" else "ask"
+    app.chat.approval_mode = mode
+    shown = describe_mode(policy, mode)
+    return Notice(app.words(f"modes.about_{shown}"), "warning" if shown == "auto" else "info")
 
 
 async def accept_patterns(app: App, action: str, patterns: Sequence[str]) -> bool:
@@ -69,12 +106,14 @@ def change_rule(app: App, action: str, pattern: str) -> None:
     """Add or delete a rule, here and in the stored rules. Raises UsageError."""
     policy, pattern = app.settings.policy, pattern.strip()
     if action not in ("allow", "deny", "forget") or not pattern:
-        what = "An action (allow, deny or forget) and a pattern are required."
+        what = "An action (allow, deny or forget) and a pattern are required, or mode and a mode."
         raise UsageError(what, "For example: /permissions allow board__*")
     if action != "forget":
         _check_pattern(app, pattern)
-    allow, deny = (tuple(one for one in rules if one != pattern) for rules in (policy.allow, policy.deny))
-    if action == "forget" and (allow, deny) == (policy.allow, policy.deny):
+    allow, deny, session = (
+        tuple(one for one in rules if one != pattern) for rules in (policy.allow, policy.deny, app.chat.session_allowed)
+    )
+    if action == "forget" and (allow, deny, session) == (policy.allow, policy.deny, app.chat.session_allowed):
         raise UsageError(f'There is no rule "{pattern}".', "/permissions lists the rules.")
     policy = replace(
         policy,
@@ -82,7 +121,8 @@ def change_rule(app: App, action: str, pattern: str) -> None:
         deny=(*deny, pattern) if action == "deny" else deny,
     )
     app.settings = replace(app.settings, policy=policy)
-    store_rule(app.server_approval.trust_store, action, pattern)
+    app.chat.session_allowed = session
+    app.server_approval.trust_store.change_rule(action, pattern)
 
 
 def _check_pattern(app: App, pattern: str) -> None:
@@ -96,13 +136,3 @@ def _check_pattern(app: App, pattern: str) -> None:
         return
     near = ", ".join(similar_names(pattern, tools))
     raise UsageError(f'There is no tool "{pattern}".', f"Did you mean {near}?" if near else "/tools lists the tools.")
-
-
-def store_rule(trust_store: TrustStore, action: str, pattern: str) -> None:
-    """Store a changed rule for this folder."""
-    before = trust_store.read_rules()
-    rules = {kind: [rule for rule in patterns if rule != pattern] for kind, patterns in before.items()}
-    if action in rules:
-        rules[action].append(pattern)
-    if rules != before:
-        trust_store.write_rules(rules)

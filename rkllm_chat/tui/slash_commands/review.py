@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...chat.app import App
+from ...config.policy import exact_pattern
 from ...config.tool_pins import diff_accepted_text
 from ...core.events import Notice, Page
 from ...core.sanitize import escape_visibly
@@ -41,7 +42,7 @@ async def review_tools(app: App, name: str) -> EventStream:
         if connection.last_listing.descriptions != listing.descriptions:
             yield Notice(words("review.again", server=server))
             continue
-        _forget_rules(app, [tool.full_name for tool in connection.quarantined_tools])
+        _forget_rules(app, [exact_pattern(tool) for tool in connection.quarantined_tools])
         connection.accept_tools()
         yield Notice(words("review.accepted", server=server))
 
@@ -52,8 +53,8 @@ def _describe_change(connection: Connection, tool: str) -> list[str]:
     return [escape_visibly(line) for line in lines]
 
 
-def _forget_rules(app: App, tools: list[str]) -> None:
+def _forget_rules(app: App, patterns: list[str]) -> None:
     """Delete the rules that allow the tools, so that the user is asked again."""
-    for tool in tools:
-        if tool in app.settings.policy.allow:
-            change_rule(app, "forget", tool)
+    for pattern in patterns:
+        if pattern in app.chat.effective_policy.allow:
+            change_rule(app, "forget", pattern)

@@ -1,0 +1,108 @@
+"""The dialog about a tool call: show it, let the user run, edit or decline it. The same for all front ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ..calls.arguments import validate_arguments
+from ..core.errors import ChatError
+from ..core.events import NoticeLevel
+from ..core.i18n import Words
+from ..core.messages import Tool
+from ..core.protocols import CallPosition, Consent, Decline, RunEdited
+from ..core.sanitize import escape_line_visibly, truncate
+from .approval_prompt import CONSENT_KEYS, EDITED_KEYS, CallLine, describe_call
+
+_MAX_NAME_LENGTH = 40
+
+
+class ApprovalUser(Protocol):
+    """What the dialog needs of a front end."""
+
+    def show_call(self, lines: Sequence[CallLine]) -> None:
+        """Show the lines that describe a call."""
+
+    async def choose(self, question: str, keys: Mapping[str, str]) -> str:
+        """Ask a question that one key answers; "no" for Enter, "stop" for Ctrl+C."""
+        ...
+
+    async def ask_text(self, question: str, default: str) -> str | None:
+        """Ask for a line, and wait until the user has seen what follows; None for Ctrl+C."""
+        ...
+
+    def show_message(self, text: str, level: NoticeLevel = "info") -> None:
+        """Show a line of the program."""
+
+
+async def ask_approval(
+    user: ApprovalUser, tool: Tool, arguments: Mapping[str, Any], position: CallPosition, words: Words
+) -> Consent | Decline | RunEdited:
+    """Ask whether a call runs; what runs is what was shown last.
+
+    Args:
+        user: The front end.
+        tool: The tool.
+        arguments: Its validated arguments.
+        position: Position of the call in the reply.
+        words: The user's language.
+    """
+    shown = arguments
+    while True:
+        user.show_call(describe_call(tool, shown, words))
+        is_edited = shown is not arguments
+        answer = await user.choose(
+            _write_question(tool, position, words, is_edited), EDITED_KEYS if is_edited else CONSENT_KEYS
+        )
+        match answer:
+            case "edit":
+                shown = await _edit_arguments(user, tool, shown, words)
+            case "because":
+                reason = await user.ask_text(words("question.reason"), "")
+                return Decline(reason.strip()) if reason and reason.strip() else "no"
+            case "once" if is_edited:
+                return RunEdited(shown)
+            case "once" | "session" | "always" | "stop":
+                return answer
+            case _:
+                return "no"
+
+
+def _write_question(tool: Tool, position: CallPosition, words: Words, is_edited: bool) -> str:
+    name = truncate(escape_line_visibly(tool.name), _MAX_NAME_LENGTH)
+    question = words("question.run_edited" if is_edited else "question.run", tool=name)
+    if position.count > 1:
+        return words("question.position", number=position.number, count=position.count) + " " + question
+    return question
+
+
+async def _edit_arguments(
+    user: ApprovalUser, tool: Tool, arguments: Mapping[str, Any], words: Words
+) -> Mapping[str, Any]:
+    """Return the arguments as the user has edited them; unchanged if the user gives up."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    while True:
+        answer = await user.ask_text(words("question.edit"), text)
+        if answer is None or not answer.strip():
+            return arguments
+        text = answer
+        try:
+            edited = validate_arguments(_parse_object(text), tool.schema).arguments
+        except ChatError as error:
+            user.show_message(str(error), "error")
+        except ValueError as error:
+            user.show_message(words("question.not_json", error=error), "error")
+        else:
+            return dict(edited)
+
+
+def _parse_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object. Raises ValueError."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("too deeply nested") from None
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value

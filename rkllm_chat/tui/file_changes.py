@@ -1,0 +1,109 @@
+"""The change that a call would make to a file, as the lines of a diff. It reads files and writes none.
+
+Which arguments are a path and a text is known by their names, as the usual file servers have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+_PATH_NAMES = ("path", "file_path", "filepath", "filename", "file")
+_CONTENT_NAMES = ("content", "contents", "file_text", "text", "data")
+_OLD_NAMES = ("oldText", "old_text", "old_string", "old_str")
+_NEW_NAMES = ("newText", "new_text", "new_string", "new_str")
+_EDIT_LIST_NAME = "edits"
+_MAX_FILE_BYTES = 200_000
+_MAX_LINES = 2000
+_CONTEXT_LINES = 3
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A change of a file.
+
+    Attributes:
+        argument: Name of the argument that it is read from.
+        path: The file, absolute; None for a change that names both texts itself.
+        lines: Lines of a unified diff without its header: " ", "+", "-" or "@" and the text.
+    """
+
+    argument: str
+    path: Path | None
+    lines: tuple[str, ...]
+
+    @property
+    def added(self) -> int:
+        """The number of added lines."""
+        return sum(line.startswith("+") for line in self.lines)
+
+    @property
+    def removed(self) -> int:
+        """The number of removed lines."""
+        return sum(line.startswith("-") for line in self.lines)
+
+
+def find_change(arguments: Mapping[str, Any], folder: Path) -> FileChange | None:
+    """Return the change that the arguments of a writing tool describe; None if they describe none.
+
+    Args:
+        arguments: The arguments of the call.
+        folder: Where a relative path begins.
+    """
+    path = next((arguments[name] for name in _PATH_NAMES if isinstance(arguments.get(name), str)), None)
+    if path is None:
+        return None
+    name = next((name for name in _CONTENT_NAMES if isinstance(arguments.get(name), str)), None)
+    if name is not None:
+        target = _resolve(path, folder)
+        old = _read_text(target) if target else None
+        lines = _diff(old, arguments[name]) if old is not None else None
+        return FileChange(name, target, lines) if lines is not None else None
+    edits = arguments.get(_EDIT_LIST_NAME)
+    if isinstance(edits, list):
+        pairs = [_texts_of(edit) if isinstance(edit, Mapping) and len(edit) == 2 else None for edit in edits]
+        diffs = [_diff(*pair) if pair else None for pair in pairs]
+        if diffs and None not in diffs:
+            return FileChange(_EDIT_LIST_NAME, None, tuple(line for diff in diffs for line in diff or ()))
+    return None
+
+
+def _texts_of(edit: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the old and the new text of an edit."""
+    old, new = (
+        next((edit[name] for name in names if isinstance(edit.get(name), str)), None)
+        for names in (_OLD_NAMES, _NEW_NAMES)
+    )
+    return (old, new) if old is not None and new is not None else None
+
+
+def _resolve(path: str, folder: Path) -> Path | None:
+    try:
+        return folder / Path(path).expanduser()
+    except (RuntimeError, ValueError):
+        return None
+
+
+def _read_text(path: Path) -> str | None:
+    """Return the text of a regular file of moderate size; None if it is none."""
+    try:
+        if not path.is_file() or path.stat().st_size > _MAX_FILE_BYTES:
+            return None
+        return path.read_bytes().decode("utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def _diff(old: str, new: str) -> tuple[str, ...] | None:
+    """Return the lines of a diff; None if the texts are too long to be compared."""
+    before, after = old.split("\n"), new.split("\n")
+    if max(len(before), len(after)) > _MAX_LINES:
+        return None
+    return tuple(_without_header(unified_diff(before, after, n=_CONTEXT_LINES, lineterm="")))
+
+
+def _without_header(lines: Iterator[str]) -> Sequence[str]:
+    return list(lines)[2:]

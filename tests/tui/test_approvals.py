@@ -1,0 +1,117 @@
+"""The question about a tool call on the real program: reasons, edited arguments, scopes and modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stage import Screen, call_text
+
+from .server_configs import HARBOUR
+
+OpenChat = Callable[..., Screen]
+SHIFT_TAB, CTRL_A, CTRL_K = "\x1b[Z", "\x01", "\x0b"
+PAUSE_S = 0.7
+"""Longer than the time in which a key that follows another one answers no question."""
+
+
+def ask(screen: Screen, line: str) -> None:
+    """Send a line and wait for the question about a call."""
+    screen.type(f"{line}\r")
+    screen.wait_for_end_of_line("stop:")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "Sorry.", call_text("write_log", text="x"), "Again.")
+    ask(screen, "go")
+    screen.say("n", "Why not? The model is told")
+    screen.say("it is Sunday\r", "◆ Sorry.")
+    screen.wait_for_prompt()
+    screen.enter("/history 1", "The user did not allow this call: it is Sunday")
+    ask(screen, "go on")
+    screen.say("n", "Why not?")
+    screen.say("\x1b", "declined: The user did not allow this call.]", "◆ Again.")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_edited_arguments_are_validated_shown_and_asked_about_again(open_chat: OpenChat) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="hello"), "So.")
+    ask(screen, "go")
+    screen.say("e", """Arguments as JSON: {"text": "hello"}""")
+    screen.say(f'{CTRL_A}{CTRL_K}{{"text": \r', "not a JSON object")
+    screen.say(f'{CTRL_A}{CTRL_K}{{"tags": ["x"]}}\r', 'Argument "text" is required')
+    edited = f'{CTRL_A}{CTRL_K}{{"text": "good bye"}}\ry'
+    screen.say(edited, '  text = "good bye"', "Run write_log with these arguments?")
+    screen.wait_for_rest(PAUSE_S)
+    assert not any("completed" in line for line in screen.lines()), "typed before the question was seen"
+    screen.say("y", "[MCP: Tool 'write_log' completed]", "◆ So.")
+    screen.wait_for_prompt()
+    lines = screen.enter("/history 1", '{"text": "good bye"}')
+    assert "The user changed the arguments of this call to" in "\n".join(lines)
+    assert "8 characters are in the log." in "\n".join(lines)
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_question_about_one_of_several_calls_names_its_place_and_its_tool(open_chat: OpenChat) -> None:
+    long = "\n".join(f"line {number}" for number in range(60))
+    calls = call_text("write_log", text="x") + call_text("write_log", text=long)
+    screen = open_chat(HARBOUR, calls, "So.", size=(110, 24))
+    ask(screen, "go")
+    assert "1 of 2: Run write_log? [y] once" in screen.lines()[-2]
+    screen.say("y", "2 of 2: Run write_log?")
+    assert not any("wants to run" in line for line in screen.lines()), "it has scrolled away"
+    screen.say("q", "[MCP: Tool 'write_log' was not run]")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_always_and_until_i_leave_are_told_apart(open_chat: OpenChat) -> None:
+    calls = (call_text("write_log", text="x"), "One.", call_text("get_tide", harbour="Hull"), "Two.")
+    screen = open_chat(HARBOUR, *calls)
+    ask(screen, "go")
+    screen.say("u", "◆ One.")
+    screen.wait_for_prompt()
+    ask(screen, "go on")
+    screen.say("a", "◆ Two.")
+    screen.wait_for_prompt()
+    lines = [" ".join(line.split()) for line in screen.enter("/permissions", "until you leave")]
+    assert lines[-6:-2] == [
+        "default ask configuration or command line",
+        "mode ask until you leave",
+        "allowed harbour__get_tide this folder, kept",
+        "allowed harbour__write_log until you leave",
+    ]
+    screen.leave()
+    again = open_chat(HARBOUR, call_text("get_tide", harbour="Hull") + call_text("write_log", text="y"), "Bye.")
+    ask(again, "go")
+    assert any("2 of 2: Run write_log?" in line for line in again.lines()), "only what is kept runs"
+
+
+@pytest.mark.usefixtures("harbour")
+def test_shift_tab_switches_the_mode_and_no_mode_runs_what_is_denied(open_chat: OpenChat) -> None:
+    both = call_text("get_tide", harbour="Hull") + call_text("write_log", text="x")
+    screen = open_chat(f"{HARBOUR} --deny book", both + call_text("book", boat="Anna"), "One.", both, "Two.")
+    screen.wait_for("ask · scripted")
+    screen.say(SHIFT_TAB, "Mode: auto. Tools run without a question", "auto · scripted")
+    lines = screen.enter("go", "◆ One.")
+    assert any("Tool 'write_log' completed" in line for line in lines)
+    assert any("Tool 'book' declined" in line for line in lines)
+    screen.say(SHIFT_TAB, "read-only · scripted")
+    screen.type("go on\r")
+    lines = screen.wait_for_end_of_line("stop:")
+    assert "1 of 2: Run get_tide?" in lines[-2]
+    screen.say("y", "Tool 'write_log' declined: This call is not allowed here.", "◆ Two.")
+    screen.wait_for_prompt()
+    screen.enter("/permissions mode ask", "Mode: ask.")
+    screen.enter("/permissions mode al", 'no mode "al"')
+
+
+def test_a_configuration_that_refuses_every_tool_is_stronger_than_any_mode(open_chat: OpenChat, harbour: Path) -> None:
+    with (harbour / "harbour.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[policy]\napprove = "none"\n')
+    screen = open_chat(HARBOUR, call_text("get_tide", harbour="Hull"), "No.")
+    screen.say(SHIFT_TAB, "The configuration refuses every tool")
+    screen.enter("/permissions mode auto", "no tools · scripted")
+    screen.enter("go", "Tool 'get_tide' declined", "◆ No.")
