@@ -86,19 +86,29 @@ class ServerApproval:
         return expanded
 
     async def ask_user(self, servers: Iterable[ServerConfig], user: UserPrompts | None, words: Words) -> None:
-        """Ask about each server that needs approval, once."""
-        for server in servers:
-            if user is None or not is_enabled(server) or not needs_acceptance(server):
-                continue
+        """Ask about the servers that need approval, once: about several as one list, then about each if wanted."""
+        if user is None:
+            return
+        pending: list[tuple[ReviewedStart, list[str]]] = []
+        for server in filter(is_enabled, filter(needs_acceptance, servers)):
             review = await asyncio.to_thread(review_start, server)  # probing the sandbox may take seconds
             lines = describe_server(review, words)
-            fingerprint = hash_value([server.name, lines])
-            if fingerprint in self._declined or is_accepted(self.trust_store, review):
-                continue
-            if await user.confirm("\n".join([*lines, words("trust.start")])):
+            if _fingerprint(review, lines) not in self._declined and not is_accepted(self.trust_store, review):
+                pending.append((review, lines))
+        asks_each = len(pending) == 1
+        if len(pending) > 1:
+            described = [line for _, lines in pending for line in lines]
+            question = words("trust.start_all", count=len(pending))
+            if await user.confirm("\n".join([*described, *_list_starts(pending, words), question])):
+                for review, _ in pending:
+                    accept(self.trust_store, review)
+                return
+            asks_each = await user.confirm(words("trust.each"))
+        for review, lines in pending:
+            if asks_each and await user.confirm("\n".join([*lines, words("trust.start")])):
                 accept(self.trust_store, review)
             else:
-                self._declined.add(fingerprint)
+                self._declined.add(_fingerprint(review, lines))
 
     def accept_server(self, server: ServerConfig) -> None:
         """Accept a server that the user has just written."""
@@ -107,6 +117,23 @@ class ServerApproval:
     def forget_declined(self) -> None:
         """Forget declined servers, so that they are asked about again."""
         self._declined.clear()
+
+
+def _fingerprint(review: ReviewedStart, lines: Sequence[str]) -> str:
+    """Identify a server as it was described, to remember that it was declined."""
+    return hash_value([review.server.name, lines])
+
+
+def _list_starts(pending: Sequence[tuple[ReviewedStart, list[str]]], words: Words) -> list[str]:
+    """Return a line for each server that is described above: name, program or URL, and number of warnings."""
+    listed = [words("trust.list")]
+    for number, (review, lines) in enumerate(pending, 1):
+        server = review.server
+        start = _hide_variables(_format_value([server.url or server.command, *server.args]), review.variables)
+        count = sum(line.startswith("  ! ") for line in set(lines))
+        warnings = f" ({words('trust.counted', count=count)})" if count else ""
+        listed.append(f"  {number}. {sanitize_line(server.name)}: {_leave_out_middle(start, words)}{warnings}")
+    return listed
 
 
 def describe_server(review: ReviewedStart, words: Words) -> list[str]:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -208,10 +209,19 @@ args = ["-y", "some-server"]
 """
     write_config(stranger, text)
     (stranger / "mcp_config.toml").chmod(0o600)  # it holds a secret
-    screen = open_screen("--model", script("Hello."), "--server", "odd", "--server", "newest", size=(120, 40))
+    screen = open_screen("--model", script("Hello."), "--server", "odd", "--server", "newest", size=(120, 60))
+    screen.wait_for_end_of_line("Start these 2 servers and trust them from now on? [y/N]")
+    assert screen.lines()[-3:-1] == [
+        '  1. odd: "./run/it" "-c" "sudo\\u202e x" "--all=/" "two words" (! 5 warnings)',
+        '  2. newest: "npx" "-y" "some-server" (! 2 warnings)',
+    ]
+    screen.type("n")
+    screen.wait_for_end_of_line("Decide about each of them? [y/N]")
+    screen.type("y")
     screen.wait_for_end_of_line(START)
     shown = screen.lines()
-    assert shown[1:] == [
+    asked = max(number for number, line in enumerate(shown) if "wants to start the MCP server odd" in line)
+    assert shown[asked:] == [
         "mcp_config.toml in this folder wants to start the MCP server odd,"
         " which you have not approved (or which has changed):",
         f'  command = "{stranger}/run/it"',
@@ -231,6 +241,32 @@ args = ["-y", "some-server"]
     screen.type("n")
     screen.wait_for("wants to start the MCP server newest")
     screen.wait_for("! it downloads a program whose version is not pinned")
+
+
+def has_questions(screen: Screen, count: int) -> bool:
+    return sum("[y/N]" in line for line in screen.lines()) == count
+
+
+@pytest.mark.parametrize(
+    ("answers", "started"), [("y", ["harbour", "second"]), ("nynn", []), ("nyny", ["second"]), ("nn", [])]
+)
+def test_the_servers_of_a_folder_are_approved_as_one_list(
+    answers: str, started: list[str], stranger: Path, open_screen: OpenScreen, script: Script
+) -> None:
+    entry = f'[[servers]]\nname = "second"\ncommand = "{sys.executable}"\nargs = {json.dumps(ARGS)}\n'
+    write_config(stranger, entry)
+    screen = open_screen("--model", script("Hello."), size=(200, 60))
+    for count, answer in enumerate(answers, 1):
+        screen.wait_until(partial(has_questions, screen, count), "a question")
+        screen.type(answer)
+    screen.wait_for(f"Servers: {', '.join(started) or 'none'}.")
+    screen.wait_for_prompt()
+    assert has_questions(screen, len(answers))
+    screen = open_screen("--model", script("Hello."), size=(200, 60))
+    if len(started) == 2:  # nothing is asked again
+        screen.wait_for("Servers: harbour, second.")
+    else:
+        screen.wait_for("[y/N]")
 
 
 @pytest.mark.parametrize(

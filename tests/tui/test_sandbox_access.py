@@ -30,6 +30,11 @@ def target(folder: Path, tmp_path: Path) -> Path:
     return place
 
 
+def clear(screen: Screen) -> None:
+    screen.type("\x0c")
+    screen.wait_until(lambda: screen.lines()[:1] == [">"], "a cleared screen")
+
+
 def read_allowed(tmp_path: Path) -> Any:
     return json.loads((tmp_path / "home" / RULES).read_text(encoding="utf-8"))["allowed"]
 
@@ -59,8 +64,7 @@ def test_an_offer_that_is_declined_is_made_once_and_allow_makes_up_for_it(
     screen.type("n")
     screen.wait_for(f"/mcp allow probe write {target}")
     screen.wait_for_prompt()
-    screen.type("\x0c")
-    screen.wait_until(lambda: screen.lines()[:1] == [">"], "a cleared screen")
+    clear(screen)
     screen.enter(call, "failed: ")
     assert not any(OFFER in line for line in screen.lines())
     assert not (target / "a.txt").exists()
@@ -70,13 +74,14 @@ def test_an_offer_that_is_declined_is_made_once_and_allow_makes_up_for_it(
         ("/mcp allow probe write ~/.local/state", "cannot be made writable for a server: this program keeps"),
         ("/mcp allow probe wriet ~/notes", '"wriet'),
         ("/mcp allow prob network", 'There is no server "prob".'),
-        ("/mcp allow probe write ~/notes", f"may write to {target} ("),
+        ("/mcp allow probe write ~/notes", f"may write to {target}"),
         ("/mcp allow probe network", "may use the network ("),
     ):
         screen.enter(line, shown)
     (allowed,) = read_allowed(tmp_path)
     assert (allowed["write"], allowed["network"]) == ([str(target)], True)
-    screen.enter(call, "completed")
+    screen.enter(call, 'failed: ["ok"]')  # the probe marks each result as failed
     assert (target / "a.txt").exists()
+    clear(screen)
     screen.enter("/mcp allow probe reset", "may do nothing beyond its configuration")
     assert read_allowed(tmp_path) == []
