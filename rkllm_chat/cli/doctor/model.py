@@ -259,10 +259,8 @@ def _npu_model_line(board: Board, model: _ModelFile, size: str) -> Finding:
     soc = find_soc(board)
     if not soc:
         return Finding("model", "wrong", f"{size}: .rkllm runs only on a Rockchip NPU", "Select a .gguf file.")
-    platforms = [match.lower() for match in _PLATFORM.findall(model.path.name)]
-    match = _QUANTIZATION.search(model.path.name)
-    quantization = re.sub("[_-]?g", "_g", match[0].lower()) if match else ""
-    stated = " ".join(dict.fromkeys([*platforms, *([quantization] if quantization else [])]))
+    platforms, quantization = _read_name(model.path.name)
+    stated = read_stated_target(model.path.name)
     size += f", by its name {stated}" if stated else ", its name states no chip"
     if platforms and soc.name not in platforms:
         advice = f"A model runs only on the chip that it was converted for: use one for {soc.name}."
@@ -276,6 +274,19 @@ def _npu_model_line(board: Board, model: _ModelFile, size: str) -> Finding:
         )
         return Finding("model", "warn", size, advice)
     return Finding("model", "ok", size)
+
+
+def _read_name(name: str) -> tuple[list[str], str]:
+    """Return the chips and the quantization that the name of a .rkllm file states."""
+    match = _QUANTIZATION.search(name)
+    quantization = re.sub("[_-]?g", "_g", match[0].lower()) if match else ""
+    return [platform.lower() for platform in _PLATFORM.findall(name)], quantization
+
+
+def read_stated_target(name: str) -> str:
+    """Return chip and quantization that the name of a .rkllm file states; "" if it states none."""
+    platforms, quantization = _read_name(name)
+    return " ".join(dict.fromkeys([*platforms, *([quantization] if quantization else [])]))
 
 
 @dataclass(frozen=True)
@@ -339,7 +350,7 @@ def check_context(board: Board) -> Iterator[Finding]:
     if not model or not model.size_bytes:
         return
     if not model.is_for_npu:
-        trained_tokens = _read_gguf_integer(board.read_head(model.path), "context_length")
+        trained_tokens = read_trained_context(board, model.path)
         if requested > trained_tokens > 0:
             advice = "Beyond its training length, a model writes nonsense: reduce context_tokens."
             yield Finding(
@@ -361,6 +372,11 @@ def check_context(board: Board) -> Iterator[Finding]:
     else:
         value = f"{requested} tokens requested" if requested else f"{CONTEXT_TOKENS} tokens, the default"
         yield Finding("context", "ok", f"{value}; the file's own limit is known once it is loaded")
+
+
+def read_trained_context(board: Board, path: Path) -> int:
+    """Return the context that a GGUF was trained on, in tokens; 0 if it is not told. Raises OSError."""
+    return _read_gguf_integer(board.read_head(path), "context_length")
 
 
 def _read_gguf_integer(head: bytes, key: str) -> int:

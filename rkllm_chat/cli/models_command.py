@@ -1,0 +1,115 @@
+"""List the model files of this machine and what is known of each without loading it: `rkllm-chat models`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ..backends.rkllm.model_file import find_model_template, read_toolkit_release
+from ..backends.shared.model_files import ModelFile, find_models, list_model_folders
+from ..calls.model_families import find_family_by_name
+from ..config.loader import load_settings
+from ..core.command_line import Parser
+from ..core.sanitize import sanitize_line
+from .doctor import write_json, write_output
+from .doctor.board import Board, CheckState, format_size, run_check
+from .doctor.model import check_model, check_pair, read_stated_target, read_trained_context
+
+_DESCRIPTION = (
+    "List the model files in the models folders: the configured one, ~/.local/share/rkllm-chat/models, those beside "
+    "the configuration, ./models and ~/models."
+)
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """What is known of a model file.
+
+    Attributes:
+        name: Short name to call it by.
+        path: What `--model` takes.
+        kind: "gguf" or "rkllm".
+        size_bytes: Its size.
+        target: Chip and quantization that the name states, for the NPU.
+        toolkit: Release of the toolkit that converted it, for the NPU; "" if unknown.
+        context_tokens: Context that it was trained on; 0 if the file does not tell.
+        template: Where its chat template is: "gguf", a file's name, or "" if only the name of the model tells it.
+        family: Model family by its name; "" if unknown.
+        state: Whether it runs here: "ok", "warn" or "wrong".
+        findings: What was found about that.
+    """
+
+    name: str
+    path: str
+    kind: str
+    size_bytes: int
+    target: str
+    toolkit: str
+    context_tokens: int
+    template: str
+    family: str
+    state: CheckState
+    findings: tuple[str, ...]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command. Raises ConfigError."""
+    options = make_parser().parse(arguments)
+    settings = load_settings(options.config)
+    board = Board(Path("/"), settings, os.environ)
+    rows = [_describe(file, board) for file in find_models(settings.models_folder, settings.model)]
+    folders = [str(folder) for folder in list_model_folders(settings.models_folder)]
+    if options.json:
+        write_json({"ok": True, "result": {"folders": folders, "models": [asdict(row) for row in rows]}})
+    else:
+        write_output("".join(f"{line}\n" for row in rows for line in _format(row)))
+    return 0
+
+
+def make_parser() -> Parser:
+    """Build the argument parser of the command."""
+    parser = Parser(prog="rkllm-chat models", description=_DESCRIPTION)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
+    return parser
+
+
+def _describe(file: ModelFile, board: Board) -> ModelRow:
+    """Return what is known of a file."""
+    path, is_for_npu = file.path.absolute(), file.kind == "rkllm"
+    board = replace(board, settings=replace(board.settings, model=str(path), backend="auto"))
+    findings = [line for check in (check_model, check_pair) for line in run_check("model", check, board)]
+    states = [line.state for line in findings]
+    state: CheckState = "wrong" if "wrong" in states else "warn" if "warn" in states else "ok"
+    family, template = find_family_by_name(path.name), find_model_template(path) if is_for_npu else None
+    return ModelRow(
+        file.name,
+        file.name if file.is_shipped else str(path),
+        file.kind,
+        file.size_bytes,
+        read_stated_target(path.name) if is_for_npu else "",
+        read_toolkit_release(path) if is_for_npu else "",
+        0 if is_for_npu else read_trained_context(board, path),
+        (template.path.name if template else "") if is_for_npu else "gguf",
+        family.name if family else "",
+        state,
+        tuple(f"{line.value} {line.advice}".strip() for line in findings if line.state != "ok"),
+    )
+
+
+def _format(row: ModelRow) -> list[str]:
+    """Return the lines of a model."""
+    facts = [
+        format_size(row.size_bytes),
+        row.target,
+        f"toolkit {row.toolkit}" if row.toolkit else "",
+        f"{row.context_tokens} tokens" if row.context_tokens else "",
+        f"template {row.template}" if row.template else "",
+        row.family,
+    ]
+    lines = [f"{row.state:<5} {row.name}: {', '.join(filter(None, facts))}"]
+    if row.path != row.name:
+        lines.append(f"      {row.path}")
+    return [sanitize_line(line) for line in [*lines, *(f"      {finding}" for finding in row.findings)]]
