@@ -170,7 +170,8 @@ class EventView:
             if not text:
                 return
             self._close()
-            self._answer, self._has_printed_answer = Growing(self._width, self._theme.has_color), False
+            self._answer = Growing(self._width, self._theme.has_color, wraps_code=False)
+            self._has_printed_answer = False
         self._waiting = None
         self._emit(self._answer.feed(text))
 

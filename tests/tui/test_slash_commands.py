@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -78,7 +79,7 @@ BAD_LINES = {
     "/undo 0": '"0" is not a number of turns',
     "/compact previw": 'Unknown argument "previw". Write /compact or /compact preview',
     "/clear foo": "/clear takes no argument",
-    "/copy 3": "/copy takes no argument",
+    "/copy 3": "no answer yet",
     "/usage foo": "/usage takes no argument",
     "/export pdf": "Unknown export format pdf. Available formats: ",
     "/export -": "Unknown export format -.",
@@ -491,3 +492,25 @@ def test_prompts_of_files_and_servers_are_commands(
         "/harbour:letter captain=Anna harbour=Hull\r", "user: Write a friendly letter to Anna at Hull.", "Send it?"
     )
     screen.say("y", "◆ Dear Anna.")
+
+
+def test_code_is_copied_whole_however_narrow_the_screen(open_chat: OpenChat) -> None:
+    line = "curl " + " ".join(f"--header 'X-Number: {number}'" for number in range(9))
+    answer = f"Run:\n```sh\n{line}\n```\nor\n\n1. this:\n   ~~~\n   echo one\n     echo two\n   ~~~\n"
+    screen = open_chat("--no-servers", answer, "No code.", "One:\n```\nx", size=(40, 40))
+    screen.enter("how?", "echo two")
+    assert re.sub(rb"\x1b\[[\d;]*m", b"", screen.bytes).count(line.encode()) == 1, "the terminal wraps it"
+    for argument, text in (("code 1", line), ("code 2", "echo one\n  echo two"), ("", answer.strip())):
+        screen.enter(f"/copy {argument}", "Copied")
+        assert base64.b64encode(text.encode()) in screen.bytes
+        clear(screen)
+    for argument, error in (
+        ("code", "has 2 code blocks"),
+        ("code 3", 'no code block "3"'),
+        ("codes", "Unknown argument"),
+    ):
+        screen.enter(f"/copy {argument}", error)
+    screen.enter("again", "◆ No code.")
+    screen.enter("/copy code", "has no code block")
+    screen.enter("again", "◆ One:")
+    screen.enter("/copy code", "Copied 1 character (")

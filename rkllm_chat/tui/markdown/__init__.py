@@ -27,10 +27,13 @@ class Growing:
     Lines have no newline, contain SGR sequences only, each reset on its line, and are at most `width` cells wide (at
     least 2). Without colour there are no sequences, and the markers of emphasis, code and headings are kept. Link
     targets are always shown.
+
+    With `wraps_code=False`, a complete line of code of at most 1000 characters is one line, however wide: the terminal
+    wraps it, and whoever copies it gets no line break.
     """
 
-    def __init__(self, width: int, color: bool) -> None:
-        self._blocks = BlockRenderer(max(2, width), color)
+    def __init__(self, width: int, color: bool, wraps_code: bool = True) -> None:
+        self._blocks = BlockRenderer(max(2, width), color, wraps_code)
         self._part = ""
         self._is_long = False  # part of the source line has been emitted
         self._return = ""  # a CR whose LF may be in the next chunk
@@ -52,6 +55,7 @@ class Growing:
         Except: an unfinished table row is left out, and an emphasis marker at the end is shown literally.
         """
         clone = self._blocks.copy()
+        clone.wraps_code = True
         in_code = isinstance(clone.leaf, CodeBlock)
         part = self._part if in_code else _LAST_MARK.sub(r"\\\g<0>", self._part)
         if self._is_long:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from .cells import Cluster, StyledText, break_anywhere, count_cells, render_line, split_clusters
 from .inline import DIM
@@ -40,6 +41,19 @@ class Container:
         return self.mark == _QUOTE_MARK
 
 
+def find_code_blocks(text: str) -> list[str]:
+    """Return the code in the fences of a text, without their indentation; an open fence ends with the text."""
+    blocks: list[str] = []
+    lines = iter(text.splitlines())
+    for line in lines:
+        indent = len(line) - len(line.lstrip(" "))
+        if opening := FENCE_PATTERN.fullmatch(line.lstrip(" >-*")):
+            leaf = CodeBlock(opening, indent, color=False)
+            code = takewhile(lambda line: not leaf.is_closed_by(line), lines)  # noqa: B023  # consumed at once
+            blocks.append("\n".join(line[min(indent, len(line) - len(line.lstrip(" "))) :] for line in code))
+    return blocks
+
+
 class BlockRenderer:
     """Block parser and renderer.
 
@@ -49,13 +63,15 @@ class BlockRenderer:
     Attributes:
         width: Width in cells.
         color: Whether SGR sequences are used.
+        wraps_code: Whether lines of code are broken at the width; else the terminal wraps them.
         out: The finished lines.
         leaf: The open leaf block.
     """
 
-    def __init__(self, width: int, color: bool) -> None:
+    def __init__(self, width: int, color: bool, wraps_code: bool = True) -> None:
         self.width = width
         self.color = color
+        self.wraps_code = wraps_code
         self.out: list[str] = []
         self.leaf: Paragraph | CodeBlock | MarkdownTable | None = None
         self._containers: tuple[Container, ...] = ()
@@ -251,7 +267,7 @@ class BlockRenderer:
             self._emit_all(break_anywhere(split_clusters([self._dim(rest.strip(" "))]), self._room()))
             self.leaf = None
         else:
-            self._emit_all(leaf.line(rest, self._room()))
+            self._emit_all(leaf.line(rest, self._room() if self.wraps_code else None))
 
     def _overflow(self, leaf: MarkdownTable) -> None:
         row = leaf.take_row(self._room())
@@ -314,9 +330,10 @@ class BlockRenderer:
             self._dim(container.mark if container.is_quote or not container.is_shown else " " * len(container.mark))
             for container in self._containers
         ]
-        before = split_clusters(marks)[
-            : max(0, self.width - count_cells(line))
-        ]  # fewer after the window became narrower
+        room = self.width - count_cells(line)
+        before = split_clusters(marks)
+        if room >= 0 or self.wraps_code:
+            before = before[: max(0, room)]  # fewer after the window became narrower
         self.out.append(render_line([*before, *line]))
         self._containers = tuple(replace(container, is_shown=True) for container in self._containers)
         self._has_begun = True

@@ -108,10 +108,11 @@ class CodeBlock:
         """Whether the line is the closing fence."""
         return bool(self._closing.fullmatch(line))
 
-    def line(self, line: str, width: int) -> list[list[Cluster]]:
-        """Render a complete line of code."""
+    def line(self, line: str, width: int | None) -> list[list[Cluster]]:
+        """Render a complete line of code, broken at a width or in one piece."""
         spaces = len(line) - len(line.lstrip(" "))
-        return break_anywhere(split_clusters(self.highlighter.highlight_line(line[min(spaces, self._indent) :])), width)
+        clusters = split_clusters(self.highlighter.highlight_line(line[min(spaces, self._indent) :]))
+        return [clusters] if width is None else break_anywhere(clusters, width)
 
     def part(self, text: str, width: int) -> list[list[Cluster]]:
         """Render a part of a long line; the last, incomplete line is buffered."""

@@ -56,6 +56,7 @@ ACTIONS: dict[str, dict[str, str]] = {
     "/set": {"KEY": "show", "KEY VALUE": "value", "KEY default": "default", "KEY VALUE --save": "save"},
     "/system": {"TEXT": "text", "reset": "reset"},
     "/thinking": {"show": "show", "hide": "hide", "on": "on", "off": "off", "auto": "auto"},
+    "/copy": {"code": "code", "code NUMBER": "code_number"},
     "/context": {"cache": "cache"},
     "/compact": {"preview": "preview"},
     "/replay": {"all": "all"},

@@ -20,6 +20,7 @@ from ...core.sanitize import shorten_line
 from ...prompt.compose import compose_prompt
 from ...prompt.tool_catalogue import Catalogue
 from ..event_lines import summarize_arguments
+from ..markdown.blocks import find_code_blocks
 from ..status_line import format_cost, format_rate, format_seconds, format_tokens, progress_bar
 from .registry import EventStream, command, escape_message
 
@@ -111,14 +112,36 @@ def remove_last_turn(app: App) -> str:
     return text
 
 
-@command("/copy")
-async def copy_answer(app: App, _argument: str) -> EventStream:
-    """Copy the last answer to the terminal's clipboard."""
+async def _suggest_copy(_app: App, _typed: str) -> Sequence[str]:
+    """Return the argument of /copy."""
+    return ["code"]
+
+
+@command("/copy", usage="[code [NUMBER]]", suggest=_suggest_copy)
+async def copy_answer(app: App, argument: str) -> EventStream:
+    """Copy the last answer, or one of its code blocks, to the terminal's clipboard."""
     answer = next((message.text for message in reversed(app.chat.history) if message.role == "assistant"), None)
     if answer is None:
         raise UsageError("The conversation has no answer yet.")
-    yield Copied(answer)
-    yield Notice(app.words("history.copied", size=len(answer)))
+    text = _choose_code(answer, argument) if argument else answer
+    yield Copied(text)
+    yield Notice(app.words("history.copied", size=len(text)))
+
+
+def _choose_code(answer: str, argument: str) -> str:
+    """Return the code block that `code NUMBER` selects; without a number, the only one. Raises UsageError."""
+    word, _, number = argument.partition(" ")
+    if word != "code":
+        raise UsageError(f'Unknown argument "{argument}".', "Write /copy, /copy code or /copy code NUMBER.")
+    blocks = find_code_blocks(answer)
+    if not blocks:
+        raise UsageError("The last answer has no code block.", "/copy copies the answer.")
+    if not number and len(blocks) == 1:
+        return blocks[0]
+    if not number.isdecimal() or not 1 <= int(number) <= len(blocks):
+        what = f'There is no code block "{number}".' if number else f"The last answer has {len(blocks)} code blocks."
+        raise UsageError(what, f"Write /copy code and a number from 1 to {len(blocks)}.")
+    return blocks[int(number) - 1]
 
 
 async def _suggest_context(_app: App, _typed: str) -> Sequence[str]:
