@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
@@ -310,15 +310,12 @@ def test_a_reply_that_is_asked_to_end_has_its_usage(late: str, open_npu: Open, r
     assert isinstance(run(asyncio.wait_for(end_after(backend, HELLO, 1), 5))[-1], Usage)
 
 
-def test_a_late_abort_does_not_end_the_next_run(
-    compiled: Compiled, npu_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The runtime may keep an abort that comes after a run for the next one."""
-    monkeypatch.setenv("RKLLM_STANDIN_FAULT", "sticky_abort")
-    monkeypatch.setenv("RKLLM_STANDIN_PACE", "50000")
-    options = {"model_path": str(npu_model), **make_fixed_options(Settings(), 2048), **make_sampling_parameters(GREEDY)}
-    config = {"library": str(compiled("G")), "assumed_release": "", "options": options, "lora": "", "lora_scale": 1.0}
-    client = WorkerClient({**config, "disables_template": True}, tmp_path / "rkllm.log")
+@contextmanager
+def open_worker(library: Path, model: Path, folder: Path) -> Iterator[Callable[[int], int]]:
+    """Give a function that runs a reply of 300 tokens, aborts it after so many (0: never) and counts what came."""
+    options = {"model_path": str(model), **make_fixed_options(Settings(), 2048), **make_sampling_parameters(GREEDY)}
+    config = {"library": str(library), "assumed_release": "", "options": options, "lora": "", "lora_scale": 1.0}
+    client = WorkerClient({**config, "disables_template": True}, folder / "rkllm.log")
 
     def count_pieces(aborts_after: int) -> int:
         number, count = client.send("run", prompt="Hello!", max_new_tokens=300), 0
@@ -330,11 +327,34 @@ def test_a_late_abort_does_not_end_the_next_run(
 
     assert "done" in client.wait_for(0, 30)
     try:
+        yield count_pieces
+    finally:
+        client.close()
+
+
+def test_a_late_abort_does_not_end_the_next_run(
+    compiled: Compiled, npu_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runtime may keep an abort that comes after a run for the next one."""
+    monkeypatch.setenv("RKLLM_STANDIN_FAULT", "sticky_abort")
+    monkeypatch.setenv("RKLLM_STANDIN_PACE", "50000")
+    with open_worker(compiled("G"), npu_model, tmp_path) as count_pieces:
         for _ in range(20):
             count_pieces(1)
             assert count_pieces(0) == 300
-    finally:
-        client.close()
+
+
+def test_an_abort_that_the_runtime_did_not_take_is_repeated_at_the_next_token(
+    compiled: Compiled, npu_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that comes between the start of a run and the runtime's own start counts for nothing."""
+    once = tmp_path / "once"
+    for name, value in {"FAULT": "early_abort", "FAULT_ONCE": str(once), "PACE": "100"}.items():
+        monkeypatch.setenv(f"RKLLM_STANDIN_{name}", value)
+    once.touch()
+    with open_worker(compiled("G"), npu_model, tmp_path) as count_pieces:
+        assert 1 <= count_pieces(1) < 300
+        assert not once.exists()
 
 
 def test_a_context_that_the_runtime_shifts_is_full_and_the_next_message_is_answered(open_npu: Open, run: Run) -> None:

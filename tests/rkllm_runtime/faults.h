@@ -2,7 +2,8 @@
 //
 // All is asked for by environment variables that begin with RKLLM_STANDIN_ and are read at the moment they matter:
 //   FAULT       init_fails, init_crashes, run_crashes, run_fails, illegal_instruction, no_finish, hang_in_prefill,
-//               slow_prefill, wrong_eos, sticky_abort, old_driver: one of them
+//               slow_prefill, wrong_eos, sticky_abort, early_abort (it comes before the run and is for nothing),
+//               old_driver: one of them
 //   LINE        what init_fails prints
 //   FAULT_ONCE  a file: the fault comes only while it exists, and removes it
 //   MS          how long slow_prefill sleeps before each batch

@@ -250,6 +250,7 @@ int rkllm_run_async(LLMHandle handle, RKLLMInput* rkllm_input, RKLLMInferParam* 
 int rkllm_abort(LLMHandle handle) {
     Runtime* runtime = handle;
     if (!handle) return refuse("the handle is NULL");
+    if (fault_fires("early_abort")) return 0;
     if (fault_fires("sticky_abort") && atomic_load(&runtime->state) == IDLE) atomic_store(&runtime->is_abort_due, true);
     ask_abort(handle);
     return 0;
