@@ -54,6 +54,8 @@ from .resource_tools import describe_resources, resource_tools
 from .uri_templates import find_open_variable
 
 Item = TypeVar("Item")
+_MAX_DENIALS = 3
+"""What sandboxes have denied is kept up to this number, so that a server cannot have many questions asked."""
 
 
 class Toolbox:
@@ -218,7 +220,7 @@ class Toolbox:
             return finish("failed", error.message)
         text, user_text = result_to_text(result), result_for_user(result)
         denial = connection.find_denial(text, arguments, bool(result.is_error))
-        if denial and (denial.folder or denial.is_network):
+        if denial and (denial.folder or denial.is_network) and len(self._denials) < _MAX_DENIALS:
             self._denials.append((tool.server, denial.folder))
         if not result.is_error:
             return finish("completed", text, result.structured_content, user_text)

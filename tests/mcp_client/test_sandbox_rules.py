@@ -73,6 +73,34 @@ def test_a_memory_is_kept_in_a_folder_of_its_own_and_an_earlier_one_is_copied(st
     assert Path(path).read_text(encoding="utf-8").startswith("Husum")
 
 
+def test_a_link_beside_the_program_is_no_earlier_memory(stage: Stage) -> None:
+    program = stage.project / "node_modules/mcp-server-memory/dist/index.py"
+    program.parent.mkdir(parents=True)
+    shutil.copy(PROBE, program)
+    (program.parent / "memory.jsonl").symlink_to(stage.home / ".ssh/id_ed25519")
+    stage.add(args=[str(program)])
+    (about,) = stage.try_out(["about"])
+    assert not Path(about["environment"]["MEMORY_FILE_PATH"]).exists()
+
+
+def test_what_is_allowed_is_written_unless_a_link_has_taken_its_place(stage: Stage) -> None:
+    (notes := stage.home / "notes").mkdir(exist_ok=True)
+    stage.add()
+    rows = [{"server": "probe", "file": str(stage.project / "mcp.json"), "write": [str(notes)]}]
+    for allowed, expected in (
+        (rows, "ok"),
+        ([{**rows[0], "file": "/other/mcp.json"}], "FileNotFoundError"),
+        ([{**rows[0], "server": "other"}], "FileNotFoundError"),
+    ):
+        write_rules(stage, json.dumps({"allowed": allowed}))
+        assert stage.try_out(["write", str(notes / "a.txt")])[0].startswith(expected)
+    write_rules(stage, json.dumps({"allowed": rows}))
+    notes.rename(stage.home / "elsewhere")
+    notes.symlink_to(stage.home / "elsewhere")
+    for place in ("notes", "elsewhere"):
+        assert stage.try_out(["write", str(stage.home / place / "b.txt")])[0].startswith("FileNotFoundError")
+
+
 def test_the_user_adds_known_servers_and_a_broken_file_is_named(stage: Stage) -> None:
     add_module(stage, "tide")
     with listening() as (tcp, _):

@@ -125,7 +125,8 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
     if server.command == PROGRAM_NAME:
         paths.reads.add(find_source_folder())
     allowed = find_allowance(server)
-    paths.writes.update(path for path in allowed.write if os.path.exists(path))
+    # a folder that has become a link is not followed: a server may have put it there
+    paths.writes.update(path for path in allowed.write if os.path.exists(path) and os.path.realpath(path) == path)
     has_network = bool(paths.runner) or bool(known and known.network)
     sandbox.has_network = allowed.network or (has_network if server.network is None else server.network)
     sandbox.reads, sandbox.writes = sorted(paths.reads), sorted(paths.writes)
@@ -146,22 +147,17 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
 def _keep_files(server: ServerConfig, start: StartPlan, known: KnownServer) -> Iterator[str]:
     """Let a known server keep its files in a folder of its own, as it would keep them beside its program; yield that.
 
-    A folder with a program is never writable. A file that is there already is copied once.
+    A folder with a program is never writable. A file that is there already is copied once, before the start.
     """
     missing = {name: file for name, file in known.variables.items() if name not in server.env}
     if not missing:
         return
     owner = hash_value(os.path.abspath(server.source))[:8] if is_project(server) else "own"
     folder = os.path.join(find_data_folder(), "servers", f"{server.name}-{owner}")
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        for name, file in missing.items():
-            start.environment[name] = path = os.path.join(folder, file)
-            if not os.path.lexists(path):
-                programs = (os.path.realpath(word) for word in start.command if os.path.isfile(word))
-                _copy_first(path, [os.path.join(os.path.dirname(program), file) for program in programs])
-    except OSError:  # it then says itself what it cannot write
-        return
+    programs = [os.path.realpath(word) for word in start.command if os.path.isfile(word)]
+    for name, file in missing.items():
+        start.environment[name] = path = os.path.join(folder, file)
+        start.kept_files[path] = [os.path.join(os.path.dirname(program), file) for program in programs]
     yield folder
 
 

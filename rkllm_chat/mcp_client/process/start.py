@@ -112,6 +112,7 @@ class StartPlan:
         wrapper: The command that takes `command` as its arguments; empty without a sandbox.
         system_calls: The filter of system calls that bubblewrap installs; empty for none.
         missing: Paths to create first, as mount points of the sandbox.
+        kept_files: Files of the server in a folder to create first -> files of which the first that exists is copied.
     """
 
     def __init__(self, command: list[str], folder: str | None, environment: dict[str, str]) -> None:
@@ -120,6 +121,7 @@ class StartPlan:
         self.wrapper: list[str] = []
         self.system_calls = b""
         self.missing: list[str] = []
+        self.kept_files: dict[str, list[str]] = {}
 
     @property
     def is_sandboxed(self) -> bool:
@@ -138,6 +140,10 @@ class StartPlan:
             from .protected_paths import create_missing
 
             create_missing(self.missing)
+        if self.kept_files:
+            from .kept_files import create_kept_files
+
+            create_kept_files(self.kept_files)
         with opened_filter(self.system_calls) as (options, files):
             yield [*self.wrapper, *options, *self.command], files
 
