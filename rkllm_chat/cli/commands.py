@@ -33,6 +33,7 @@ COMMANDS: dict[str, Command] = {
     "models": Command("list the model files of this machine", "cli.models_command"),
     "bench": Command("measure the speed of the model", "cli.bench"),
     "trust": Command("review and approve servers of this folder", "cli.trust_command"),
+    "mcp": Command("list, add, test, import and remove MCP servers", "cli.mcp_command"),
     "sessions": Command("list, search, show, export, rename and delete saved sessions", "cli.sessions_command"),
     "serve": Command(f"run a server: openai (an API of the model) or MCP: {', '.join(BUNDLED)}", "cli.serve_command"),
     "new-server": Command("create an MCP server project with a test", "mcp_servers.scaffold"),

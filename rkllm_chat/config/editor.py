@@ -8,18 +8,28 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import combinations, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
 from ..core.private_files import make_folder
-from .files import find_origin
+from .entry_edits import (
+    add_json_member,
+    remove_json_member,
+    remove_toml_entry,
+    render_toml_entry,
+    set_json_member,
+    set_toml_key,
+)
+from .files import JSON_SUFFIXES, find_origin, find_own_file, find_single_file, list_config_paths, read_servers
+from .foreign_entries import ROOTS
 from .loader import read_settings
-from .servers import read_toml_tables
+from .servers import SkippedServer, decode_server, read_json_servers, read_toml_servers, read_toml_tables
 from .settings import ServerConfig, Settings, read_toml
+from .source_text import blank_comments, find_member
 from .trust_rules import Origin
 
 DEFAULT_CONFIG_PATH = Path("mcp_config.toml")
@@ -27,7 +37,8 @@ BOARD_ENTRY = '[[servers]]\nname = "board"\ncommand = "rkllm-chat"\nargs = ["ser
 """Entry of the board server that ships, which is used without an entry only if no file defines a server."""
 _VALUE_END = re.compile(r"(?=[ \t]*#|[ \t\r]*$)", re.MULTILINE)
 _MAX_VALUE_LINES = 100
-_TABLE_HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
+_JSON_KEYS = {"transport": "type"}
+"""Our keys -> the keys of JSON files, which other programs read too."""
 
 
 def render_entry(server: ServerConfig) -> str:
@@ -83,7 +94,7 @@ def plan_addition(
         raise ConfigError(f'{path}: there is a server "{name}" already.', "Choose another name.", path=str(path))
     addition = "\n" * bool(text and not text.endswith("\n")) + "\n" * bool(text) + entry
     try:
-        read_toml(text + addition, str(path), environment, find_origin(str(path), environment))
+        read_toml(text + addition, str(path), environment, find_origin(str(path), environment), skips=True)
     except ConfigError as error:
         hint = f"Add this entry by hand:\n\n{entry}"
         raise ConfigError(f"{path}: no server can be added ({error.message})", hint, path=str(path)) from None
@@ -99,24 +110,150 @@ def append_entry(addition: str, path: Path = DEFAULT_CONFIG_PATH) -> None:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=str(path)) from None
 
 
-def remove_server(name: str, path: Path, environment: Mapping[str, str] = os.environ) -> None:
-    """Remove the table of a server from a TOML file.
+def find_target(scope: str, named: str = "", environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the configuration file that a new server is written to.
+
+    Args:
+        scope: "user" for the user's own file; "project" for the nearest file of the current folder, or a new one.
+        named: Path of the only file that is read; it is also the one that is written.
+        environment: Environment variables.
+    """
+    if single_file := find_single_file(named, environment):
+        return Path(single_file)
+    if scope == "user":
+        return Path(find_own_file(environment))
+    local = [Path(path) for path in list_config_paths(environment) if not Path(path).is_absolute()]
+    return next((path for path in reversed(local) if path.is_file()), DEFAULT_CONFIG_PATH)
+
+
+def add_server(entry: Mapping[str, Any], path: Path, environment: Mapping[str, str] = os.environ) -> None:
+    """Add a server to a configuration file, which is created if it is missing.
+
+    Args:
+        entry: The entry with our keys, among them `name`; variables are not expanded.
+        path: A TOML or JSON file.
+        environment: Environment variables.
 
     Raises:
-        ConfigError: The file is not TOML, or the entry cannot be located unambiguously.
+        ConfigError: The entry or the file is invalid, or it already has such a server.
     """
-    hint, origin = f'Remove "{name}" by hand.', find_origin(str(path), environment)
-    if path.suffix == ".json" or not path.is_file():
-        raise ConfigError(f"{path}: only TOML files can be edited.", hint, path=str(path))
-    before, text = read_settings(path, environment, origin), path.read_bytes().decode()
-    expected = replace(before, servers=tuple(server for server in before.servers if server.name != name))
-    table_starts = [match.start() for match in _TABLE_HEADER.finditer(text)] + [len(text)]
-    for start, end in combinations(table_starts, 2):  # subtables of the entry may follow it
-        rest = text[:start] + text[end:]
-        if text[start:end].lstrip().startswith("[[servers]]") and _parses_to(rest, expected, path, environment, origin):
-            _write(path, rest)
-            return
-    raise ConfigError(f'{path}: the entry of server "{name}" was not found.', hint, path=str(path))
+    origin = find_origin(str(path), environment)
+    server = decode_server(dict(entry), str(path), f"server {entry.get('name')}", origin)
+    if path.exists() and _find_place(str(entry["name"]), path, origin):
+        raise ConfigError(f'{path}: there is a server "{server.name}" already.', "Choose another name.", path=str(path))
+    if path.suffix not in JSON_SUFFIXES:
+        text = path.read_bytes().decode() if path.exists() else ""
+        line_break = "\r\n" if "\r\n" in text else "\n"
+        gap = line_break * (bool(text.strip()) + bool(text and not text.endswith("\n")))
+        new = text + gap + render_toml_entry(entry).replace("\n", line_break)
+    else:
+        text = path.read_bytes().decode() if path.exists() else '{\n  "mcpServers": {}\n}\n'
+        values = {_JSON_KEYS.get(key, key): value for key, value in entry.items() if key != "name"}
+        new = add_json_member(text, _find_root(text, path), str(entry["name"]), values)
+    _write_checked(path, new, origin, lambda servers: any(found.name == server.name for found in servers))
+
+
+def remove_server(name: str, path: Path, environment: Mapping[str, str] = os.environ) -> None:
+    """Remove a server from a configuration file.
+
+    Raises:
+        ConfigError: The file has no such entry, or the entry is not in a table of its own.
+    """
+    if not path.is_file():
+        raise ConfigError(f"{path}: there is no such file.", path=str(path))
+    origin = find_origin(str(path), environment)
+    text, place = path.read_bytes().decode(), _find_place(name, path, origin)
+    try:
+        if not place:
+            raise ConfigError("no entry has that name.")
+        new = (
+            remove_json_member(text, place)
+            if isinstance(place, tuple)
+            else remove_toml_entry(text, int(place.removeprefix("servers[").removesuffix("]")))
+        )
+        before = _read_all(path, text, origin)
+        _write_checked(
+            path, new, origin, lambda servers: [*servers] == [one for one in before if name not in _names_of(one)]
+        )
+    except ConfigError as error:
+        text = f'{path}: the entry of server "{name}" cannot be removed: {error.message}'
+        raise ConfigError(text, f'Remove "{name}" by hand.', path=str(path)) from None
+
+
+def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[str, str] = os.environ) -> None:
+    """Enable or disable a server in a configuration file.
+
+    Raises:
+        ConfigError: The file has no such entry, or it cannot be changed there.
+    """
+    origin = find_origin(str(path), environment)
+    try:
+        place = _find_place(name, path, origin) if path.is_file() else ""
+        if not place:
+            raise ConfigError("no entry has that name.")
+        text = path.read_bytes().decode()
+        if isinstance(place, tuple):
+            entry = _find_entry(text, place)
+            key = next((one for one in ("disabled", "enabled", "isActive") if one in entry), "disabled")
+            new = set_json_member(text, (*place, key), is_enabled != (key == "disabled"))
+        else:
+            index = int(place.removeprefix("servers[").removesuffix("]"))
+            new = set_toml_key(text, index, "enabled", is_enabled)
+        _write_checked(
+            path,
+            new,
+            origin,
+            lambda servers: any(name in _names_of(one) and one.enabled is is_enabled for one in servers),
+        )
+    except ConfigError as error:
+        verb = "enabled" if is_enabled else "disabled"
+        text = f'{path}: server "{name}" cannot be {verb}: {error.message}'
+        raise ConfigError(text, "Change its entry by hand.", path=str(path)) from None
+
+
+def _names_of(server: ServerConfig) -> tuple[str, str]:
+    return server.name, server.original_name
+
+
+def _find_place(name: str, path: Path, origin: Origin) -> str | tuple[str, ...]:
+    """Return where the entry of a server is: "servers[0]" in TOML, the keys in JSON; "" if there is none."""
+    skipped: list[SkippedServer] = []
+    entries: list[ServerConfig | SkippedServer] = [*read_servers(str(path), origin, skipped), *skipped]
+    for entry in entries:
+        if name in (entry.name, entry.original_name):
+            roots = [root for root in ROOTS if entry.place.startswith(f"{'.'.join(root)}.")]
+            return (*roots[0], entry.original_name or entry.name) if roots else entry.place
+    return ""
+
+
+def _find_root(text: str, path: Path) -> tuple[str, ...]:
+    """Return the keys of the object of servers in a JSON file. Raises ConfigError if there is none."""
+    plain = blank_comments(text)
+    for root in ROOTS:
+        if (member := find_member(plain, root)) and plain[member.value_start] == "{":
+            return root
+    raise ConfigError(f'{path}: no "mcpServers" object.', path=str(path))
+
+
+def _find_entry(text: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    entry = json.loads(blank_comments(text))
+    for key in keys:
+        entry = entry[key]
+    return entry if isinstance(entry, dict) else {}
+
+
+def _read_all(path: Path, text: str, origin: Origin) -> list[ServerConfig]:
+    """Return the servers that can be used in a text that is meant for a file."""
+    if path.suffix in JSON_SUFFIXES:
+        return read_json_servers(text.removeprefix("\ufeff"), str(path), origin, [])
+    return read_toml_servers(read_toml_tables(text, str(path)), str(path), origin, [])
+
+
+def _write_checked(path: Path, text: str, origin: Origin, is_meant: Callable[[Sequence[ServerConfig]], bool]) -> None:
+    """Write a file if its servers are as meant. Raises ConfigError."""
+    if not is_meant(_read_all(path, text, origin)):
+        raise ConfigError("the file is written in a way that cannot be edited here.", path=str(path))
+    _write(path, text)
 
 
 def save_setting(table: str, key: str, value: Any, path: Path, environment: Mapping[str, str] = os.environ) -> None:
@@ -136,7 +273,7 @@ def save_setting(table: str, key: str, value: Any, path: Path, environment: Mapp
     if path.suffix == ".json":
         raise ConfigError(f"{path}: only TOML files can be edited.", hint, path=str(path))
     text = path.read_bytes().decode() if path.exists() and read_settings(path, environment, origin) else ""
-    before = read_toml(text, str(path), environment, origin)
+    before = read_toml(text, str(path), environment, origin, skips=True)
     part: Any = before if table == "chat" else getattr(before, table)
     default = {field.name: field.default for field in fields(part)}[key]
     changes: dict[str, Any] = {key: default if value is None else value}
@@ -185,7 +322,7 @@ def _render_value(value: Any) -> str:
 
 def _parses_to(text: str, expected: Settings, path: Path, environment: Mapping[str, str], origin: Origin) -> bool:
     try:
-        return read_toml(text, str(path), environment, origin) == expected
+        return read_toml(text, str(path), environment, origin, skips=True) == expected
     except ConfigError:
         return False
 

@@ -38,7 +38,7 @@ Trust = Literal["off", "ask", "trusted"]
 SandboxMode = Literal["auto", "on", "off"]
 MAX_SERVERS = 64
 _MAX_NAME_LENGTH = 32
-_RUNNER_CONNECT_S = 120.0
+RUNNER_CONNECT_S = 120.0
 """Default timeout of the start for a package runner, which may download the server first."""
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
 _ROOT_TABLES = ("chat", "generation", "rkllm", "openai", "policy", "servers")
@@ -355,7 +355,7 @@ def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.U
         table = {**table, "roots": []}
     values = decode_table(ServerConfig, table, source, place, SERVER_KEYS, is_expanded=False)
     if os.path.basename(values.get("command", "")) in PACKAGE_RUNNERS:
-        values = {"connect_s": _RUNNER_CONNECT_S, **values}
+        values = {"connect_s": RUNNER_CONNECT_S, **values}
     server = ServerConfig(**{"name": "", **values}, source=source, place=place, origin=origin)
     name, url = server.name, server.url
     if len(name) > _MAX_NAME_LENGTH or not all(part and _NAME_CHARACTERS.issuperset(part) for part in name.split("_")):

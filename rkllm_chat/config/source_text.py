@@ -38,9 +38,15 @@ class Member(NamedTuple):
     end: int
 
 
-def blank_comments(text: str) -> str:
-    """Return JSON with comments (JSONC, as editors write it) as plain JSON: comments and trailing commas are blank."""
-    return _TRAILING_COMMA.sub(_blank_unless_text, _COMMENT.sub(_blank_unless_text, text))
+def blank_comments(text: str, keeps_commas: bool = False) -> str:
+    """Return JSON with comments (JSONC, as editors write it) as plain JSON.
+
+    Args:
+        text: The text.
+        keeps_commas: Blank only comments, and no trailing commas.
+    """
+    plain = _COMMENT.sub(_blank_unless_text, text.replace("\ufeff", " ", 1) if text[:1] == "\ufeff" else text)
+    return plain if keeps_commas else _TRAILING_COMMA.sub(_blank_unless_text, plain)
 
 
 def _blank_unless_text(match: re.Match[str]) -> str:
@@ -107,7 +113,7 @@ def find_tables(text: str) -> list[Table]:
     """Return the tables of a TOML file with the names of their headers."""
     masked = mask_values(text)
     headers = [*_TOML_HEADER.finditer(masked)]
-    ends = [*(header.start() for header in headers[1:]), len(text)]
+    ends = [*(header.start() for header in headers), len(text)][1:]
     return [
         Table(text[header.start(2) : header.end(2)], header[1] == "[[", header.start(), header.end(), end)
         for header, end in zip(headers, ends, strict=True)

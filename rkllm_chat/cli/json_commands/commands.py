@@ -143,7 +143,7 @@ def list_servers(options: Options, invocation: Invocation) -> Any:
     """Return the configured servers; with `--start`, also what the enabled ones say when they start."""
     found = _read_servers(options, invocation)
     return [
-        {**_describe_server(server), **(_ask_server(found, server.name, options, invocation) if options.start else {})}
+        {**describe_server(server), **(_ask_server(found, server.name, options, invocation) if options.start else {})}
         for server in found.servers.values()
     ]
 
@@ -163,7 +163,7 @@ def _ask_server(found: FoundServers, name: str, options: Options, invocation: In
     return {key: invocation.secrets.redact_all(text) for key, text in said.items() if text}
 
 
-def _describe_server(server: ServerConfig) -> dict[str, Any]:
+def describe_server(server: ServerConfig) -> dict[str, Any]:
     """Summarize a server without values that may be secret.
 
     Variables are not expanded; of `env` and `headers` only the names are included.

@@ -1,0 +1,411 @@
+"""Manage the configured MCP servers: `rkllm-chat mcp ACTION ...`.
+
+Edits go to the file that is in use and keep all its other bytes. A folder's server is started only after the user has
+accepted it; one that this command adds is accepted by that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..config.editor import add_server, find_target, remove_server, set_enabled
+from ..config.files import find_origin
+from ..config.foreign_files import SOURCES, read_foreign_servers
+from ..config.loader import load_settings, state_folder
+from ..config.project_trust import TrustStore, is_enabled
+from ..config.secrets import make_redactor
+from ..config.servers import (
+    BOARD_SERVER,
+    RUNNER_CONNECT_S,
+    SERVER_KEYS,
+    ServerConfig,
+    SkippedServer,
+    find_server,
+    read_json_servers,
+)
+from ..config.settings import Settings
+from ..config.trust_rules import Origin
+from ..core.command_line import Parser
+from ..core.errors import ChatError, ConfigError, UsageError
+from ..core.sanitize import sanitize_json, sanitize_line
+from ..mcp_client.acceptance import accept, check_start, review_start
+from ..mcp_client.direct.open_server import ServerSession, open_server
+from .json_commands.commands import describe_server
+
+_ACTIONS = {
+    "list": "start the servers and list their state, tools, protocol and latency; this is the default",
+    "get": "show the settings of a server, without secrets",
+    "add": "add a server",
+    "remove": "remove a server from its file",
+    "enable": "enable a server in its file",
+    "disable": "disable a server in its file",
+    "test": "start a server, list its tools, measure it and end it",
+    "import": f"add the servers of another program: {', '.join(SOURCES)}, or of a file",
+}
+_DESCRIPTION = "Manage the configured MCP servers."
+_SCOPES = ("project", "user")
+_MAX_PARALLEL = 8
+
+
+@dataclass
+class Probe:
+    """What a server answers when it is started.
+
+    Attributes:
+        name: Name of the server.
+        state: "connected", "disabled", "skipped" or "failed".
+        source: The file that defines it.
+        tools: Names of its tools.
+        protocol: Version of the protocol.
+        start_s: Time from the start of the process or connection until it answers.
+        latency_s: Time of one list of tools.
+        error: Why it failed or is skipped.
+        code: Exit code for that error.
+    """
+
+    name: str
+    state: str
+    source: str
+    tools: list[str] = field(default_factory=list[str])
+    protocol: str = ""
+    start_s: float = 0.0
+    latency_s: float = 0.0
+    error: str = ""
+    code: int = 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns 1 if the user declined or a server failed. Raises ChatError."""
+    words, command = list(arguments), None
+    if "--" in words:  # everything behind it belongs to the server
+        at = words.index("--")
+        words, command = words[:at], words[at + 1 :]
+    positional = [word for i, word in enumerate(words) if word[:1] != "-" and words[i - 1 : i] != ["--config"]]
+    if not positional and not {"-h", "--help"}.intersection(words):
+        words.append("list")
+    options = make_parser().parse(words)
+    if command is not None and options.action != "add":
+        raise UsageError(f"mcp {options.action}: -- is only valid for mcp add.")
+    options.config = options.config or ""
+    if options.action == "add":
+        return _add(options, command)
+    if options.action == "import":
+        return _import(options)
+    settings = load_settings(options.config)
+    if options.action == "list":
+        return _list(settings, options)
+    if options.action == "remove":
+        return _edit(settings, options, "removed")
+    if options.action in ("enable", "disable"):
+        return _edit(settings, options, f"{options.action}d")
+    server = find_server(options.name, settings.servers, settings.skipped)
+    if options.action == "get":
+        return _get(server, options)
+    return _test(server, options)
+
+
+def make_parser() -> Parser:
+    """Build the argument parser of the command."""
+    parser = Parser(prog="rkllm-chat mcp", description=_DESCRIPTION)
+    common = Parser(add_help=False)
+    config = "read, and write, only this configuration file"
+    common.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=config)
+    parser.add_argument("--config", metavar="FILE", default="", help=config)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    parsers = {
+        name: actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", parents=[common])
+        for name, text in _ACTIONS.items()
+    }
+    for name in ("get", "remove", "enable", "disable", "test"):
+        parsers[name].add_argument("name", metavar="NAME", help="a configured server")
+    for name in ("list", "get", "test"):
+        parsers[name].add_argument("--json", action="store_true", help="print one JSON document")
+    parsers["list"].add_argument("--no-start", action="store_true", help="start no server")
+    add = parsers["add"].add_argument
+    add("name", metavar="NAME", help="name of the new server")
+    add("target", metavar="URL|JSON", nargs="?", help="its URL, or its entry as JSON; a command stands behind --")
+    add("--env", metavar="KEY=VALUE", action="append", default=[], help="variable for the command; repeatable")
+    add("--header", metavar="NAME: VALUE", action="append", default=[], help="HTTP header for the URL; repeatable")
+    add("--transport", choices=("stdio", "http", "sse", "websocket"), help="default: by the URL or command")
+    scope = "the file of this folder, or your own (default: %(default)s)"
+    add("--scope", choices=_SCOPES, default="project", help=scope)
+    add = parsers["import"].add_argument
+    add("program", metavar="PROGRAM|FILE", help=f"{', '.join(SOURCES)}, or a file")
+    add("--scope", choices=_SCOPES, default="user", help=scope)
+    add("--dry-run", action="store_true", help="only show what would be added")
+    add("-y", "--yes", action="store_true", help="add without asking")
+    return parser
+
+
+def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
+    """Add a server to the file in use and accept it."""
+    path = find_target(options.scope, options.config)
+    settings = load_settings(options.config) if path.exists() or not options.config else Settings()
+    add_to_file(make_entry(options, command), path, settings)
+    print(sanitize_line(f'Server "{options.name}" was added to {path}. rkllm-chat mcp test {options.name} tries it.'))
+    return 0
+
+
+def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> dict[str, Any]:
+    """Build the entry of a server from the command line. Raises UsageError."""
+    name, target = options.name, options.target
+    if (command is None) == (target is None) or command == []:
+        raise UsageError("mcp add: the server is missing.", "Write mcp add NAME -- COMMAND ..., or mcp add NAME URL.")
+    env = dict(_split_pair(pair, "=", "--env") for pair in options.env)
+    headers = dict(_split_pair(pair, ":", "--header") for pair in options.header)
+    if command is not None:
+        entry: dict[str, Any] = {"command": command[0], "args": [*command[1:]]}
+    elif target.lstrip().startswith("{"):
+        entry = _parse_json_entry(name, target)
+    elif "://" in target:
+        entry = {"url": target}
+    else:
+        raise UsageError(f'mcp add: "{target}" is no URL.', f"A command stands behind --: mcp add {name} -- {target}")
+    if env and "url" in entry:
+        raise UsageError("mcp add: --env is only valid for a command.", "A URL takes --header.")
+    if headers and "url" not in entry:
+        raise UsageError("mcp add: --header is only valid for a URL.", "A command takes --env.")
+    added = {"env": {**entry.get("env", {}), **env}, "headers": {**entry.get("headers", {}), **headers}}
+    entry |= {key: values for key, values in added.items() if values}
+    return {"name": name, **entry, **({"transport": options.transport} if options.transport else {})}
+
+
+def _parse_json_entry(name: str, text: str) -> dict[str, Any]:
+    """Read an entry of any program from the command line."""
+    source = "mcp add"
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"mcp add: the entry is not valid JSON: {error}.") from None
+    [server] = read_json_servers(json.dumps({"mcpServers": {name: value}}), source)
+    return describe_entry(server)
+
+
+def describe_entry(server: ServerConfig) -> dict[str, Any]:
+    """Return the entry that defines a server as it was read: what is no default, without its name."""
+    default = ServerConfig("")
+    values = {key: getattr(server, key) for key in SERVER_KEYS if key not in ("name", "oauth")}
+    if server.command and server.connect_s == RUNNER_CONNECT_S:
+        del values["connect_s"]  # the default of package runners
+    entry = {key: _to_plain(value) for key, value in values.items() if value != getattr(default, key)}
+    oauth = {key: value for key, value in asdict(server.oauth).items() if value != getattr(default.oauth, key)}
+    return {**entry, **({"oauth": oauth} if oauth else {})}
+
+
+def _to_plain(value: Any) -> Any:
+    return [*value] if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+
+
+def _split_pair(pair: str, mark: str, option: str) -> tuple[str, str]:
+    name, separator, value = pair.partition(mark)
+    if not separator or not name.strip():
+        raise UsageError(f"{option} must be NAME{mark}VALUE.", expected=f"NAME{mark}VALUE")
+    return name.strip(), value.strip() if mark == ":" else value
+
+
+def add_to_file(entry: Mapping[str, Any], path: Path, settings: Settings) -> None:
+    """Add a server to a file and accept it, with the board server if that was used without an entry until now.
+
+    Raises:
+        ConfigError: The entry or a file is invalid, or there is such a server already.
+    """
+    known: list[ServerConfig | SkippedServer] = [*settings.servers, *settings.skipped]
+    for server in known:
+        if entry["name"] in (server.name, server.original_name) and server != BOARD_SERVER:
+            raise ConfigError(
+                f'There is a server "{entry["name"]}" already, in {server.source}.',
+                f"Choose another name, or remove it first: rkllm-chat mcp remove {server.name}",
+                path=server.source,
+            )
+    add_server(entry, path)
+    if BOARD_SERVER in settings.servers and entry["name"] != BOARD_SERVER.name:
+        add_server({"name": BOARD_SERVER.name, **describe_entry(BOARD_SERVER)}, path)
+    if find_origin(str(path), os.environ) is Origin.PROJECT:
+        _accept(str(entry["name"]), str(path))
+
+
+def _accept(name: str, path: str) -> None:
+    """Accept a server that the user has just added to a file of the folder."""
+    trust_store = TrustStore(str(state_folder()))
+    with suppress(ChatError):  # what is wrong with it is said when it is used
+        for server in load_settings().servers:
+            if name in (server.name, server.original_name) and server.source == path:
+                accept(trust_store, review_start(server))
+
+
+def _edit(settings: Settings, options: argparse.Namespace, done: str) -> int:
+    """Remove, enable or disable a server in the file that defines it."""
+    found: ServerConfig | SkippedServer | None = next(
+        (entry for entry in settings.skipped if options.name in (entry.name, entry.original_name)), None
+    )
+    found = found or find_server(options.name, settings.servers)
+    path = Path(found.source)
+    if found == BOARD_SERVER:
+        raise UsageError("The board server is built in and has no entry.", "--no-servers starts the chat without it.")
+    if options.action == "remove":
+        remove_server(found.name, path)
+    else:
+        set_enabled(found.name, options.action == "enable", path)
+    print(
+        sanitize_line(
+            f'Server "{found.original_name or found.name}" was {done} {"from" if done == "removed" else "in"} {path}.'
+        )
+    )
+    return 0
+
+
+def _get(server: ServerConfig, options: argparse.Namespace) -> int:
+    description = make_redactor(server).redact_named({**describe_server(server), "args": [*server.args] or None})
+    description = {key: value for key, value in description.items() if value is not None}
+    if options.json:
+        print(sanitize_json(json.dumps({"ok": True, "result": description}, ensure_ascii=False)))
+        return 0
+    width = max(map(len, description))
+    for key, value in description.items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        print(f"{key:<{width}}  {sanitize_line(shown)}")
+    return 0
+
+
+def _list(settings: Settings, options: argparse.Namespace) -> int:
+    """Print a line for each server; those that may start are started side by side."""
+    trust_store = TrustStore(str(state_folder()))
+    probes = [Probe(_name_of(server), "configured", server.source) for server in settings.servers]
+    if not options.no_start:
+        probes = _probe_all(settings.servers, trust_store)
+    for entry in settings.skipped:
+        probes.append(Probe(entry.original_name, "skipped", entry.location, error=entry.reason, code=3))
+    _print_probes(probes, options.json)
+    return 1 if any(probe.state in ("failed", "skipped") for probe in probes) else 0
+
+
+def _test(server: ServerConfig, options: argparse.Namespace) -> int:
+    [probe] = _probe_all([server], TrustStore(str(state_folder())), even_disabled=True)
+    _print_probes([probe], options.json)
+    if not options.json:
+        for tool in probe.tools:
+            print(f"  {sanitize_line(tool)}")
+    return probe.code
+
+
+def _probe_all(servers: Sequence[ServerConfig], trust_store: TrustStore, even_disabled: bool = False) -> list[Probe]:
+    """Start servers, ask them side by side, and end them.
+
+    All processes are started before the first thread: starting one briefly changes the folder of this process.
+    """
+    opened: list[tuple[Probe, ServerConfig, ServerSession | None, float]] = []
+    for server in servers:
+        probe, begun, session = Probe(_name_of(server), "disabled", server.source), time.monotonic(), None
+        if is_enabled(server) or even_disabled:
+            try:
+                session = open_server(check_start(trust_store, server))
+            except ChatError as error:
+                _note_error(probe, server, error)
+        opened.append((probe, server, session, begun))
+    with ThreadPoolExecutor(_MAX_PARALLEL) as threads:
+        started = [one for one in opened if one[2] is not None]
+        for _ in threads.map(lambda one: _probe(*one), started):
+            pass
+    return [probe for probe, *_ in opened]
+
+
+def _probe(probe: Probe, server: ServerConfig, session: ServerSession | None, begun: float) -> None:
+    """Ask an open server for its tools, measure it and end it."""
+    if session is None:
+        return
+    try:
+        with session:
+            session.open()
+            probe.start_s = time.monotonic() - begun
+            asked = time.monotonic()
+            probe.tools = [str(tool["name"]) for tool in session.list_all_tools()]
+            probe.latency_s = time.monotonic() - asked
+            probe.protocol, probe.state = session.session.version, "connected"
+    except ChatError as error:
+        _note_error(probe, server, error)
+
+
+def _note_error(probe: Probe, server: ServerConfig, error: ChatError) -> None:
+    redacted = make_redactor(server, server, os.environ).redact_error(error)
+    probe.state, probe.error, probe.code = "failed", str(redacted), error.exit_code
+
+
+def _name_of(server: ServerConfig) -> str:
+    return f"{server.name} ({server.original_name})" if server.original_name else server.name
+
+
+def _print_probes(probes: Sequence[Probe], is_json: bool) -> None:
+    if is_json:
+        result = [{key: value for key, value in asdict(probe).items() if key != "code"} for probe in probes]
+        print(sanitize_json(json.dumps({"ok": True, "result": result}, ensure_ascii=False)))
+        return
+    rows = [(sanitize_line(probe.name), probe.state, _measure(probe), sanitize_line(probe.source)) for probe in probes]
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+    for probe, row in zip(probes, rows, strict=True):
+        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip())
+        if probe.error:
+            print(f"  {sanitize_line(probe.error)}")
+    if not probes:
+        print("No server is configured.", file=sys.stderr)
+
+
+def _measure(probe: Probe) -> str:
+    if probe.state != "connected":
+        return ""
+    count = f"{len(probe.tools)} {'tool' if len(probe.tools) == 1 else 'tools'}"
+    return f"{count}, MCP {probe.protocol}, started in {probe.start_s:.2f} s, {probe.latency_s * 1000:.0f} ms"
+
+
+def _import(options: argparse.Namespace) -> int:
+    """Show the servers of another program, ask, and add them to the file in use."""
+    path = find_target(options.scope, options.config)
+    settings = load_settings(options.config) if path.exists() or not options.config else Settings()
+    servers, skipped = read_foreign_servers(options.program)
+    known = {name for server in settings.servers for name in (server.name, server.original_name)}
+    for entry in skipped:
+        print("skipped ", sanitize_line(f"{entry.original_name}: {entry.reason}"))
+    for server in servers:
+        mark = "present" if server.name in known else "add"
+        print(f"{mark:<8}", sanitize_line(f"{_name_of(server)}: {_describe_start(server)} [{server.source}]"))
+        for freedom in server.not_obeyed:
+            print(f"         without effect here: {sanitize_line(freedom)}")
+    new = [server for server in servers if server.name not in known]
+    if not new or options.dry_run:
+        print("Nothing was added.")
+        return 0
+    if not options.yes and not _confirm(f"Add {len(new)} to {path}?"):
+        return 1
+    for server in new:
+        is_toml = path.suffix == ".toml"
+        name = server.name if is_toml else server.original_name or server.name
+        add_to_file({"name": name, **describe_entry(server)}, path, settings)
+        settings = load_settings(options.config)
+    print(sanitize_line(f"{len(new)} added to {path}."))
+    return 0
+
+
+def _describe_start(server: ServerConfig) -> str:
+    """Return what a server runs or contacts, with its secrets hidden."""
+    names = [*server.env, *server.headers]
+    what = " ".join([server.command, *server.args]) if server.command else server.url
+    shown = ("command", "args", "url", "env", "headers", "oauth", "transport")
+    others = [f"{key} = {json.dumps(value)}" for key, value in describe_entry(server).items() if key not in shown]
+    text = "; ".join([what, *([f"sets {', '.join(names)}"] if names else ()), *others])
+    return str(make_redactor(server).redact_all(text))
+
+
+def _confirm(question: str) -> bool:
+    if not sys.stdin or not sys.stdin.isatty():
+        raise UsageError("mcp import needs a confirmation, and standard input is not a terminal.", "Add --yes.")
+    print(f"{sanitize_line(question)} [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,163 @@
+"""`rkllm-chat mcp`: servers are added, listed, tested, switched, removed and imported in the file that is in use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_client.faults import chaos, left_behind
+from rkllm_chat.config.files import TRUST_VARIABLE
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def server(folder: Path) -> list[str]:
+    """The command line of a small server, with the options that pass its environment."""
+    config = chaos(folder, "ok")
+    return [*(f"--env={key}={value}" for key, value in config.env.items()), "--", config.command, *config.args]
+
+
+def probe(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(done.stdout)["result"]
+    return found
+
+
+@pytest.mark.parametrize("file", ["own.toml", "own.json"])
+def test_a_server_is_added_tested_switched_used_and_removed_in_the_named_file(
+    file: str, program: Run, server: list[str], folder: Path
+) -> None:
+    other = {"own.toml": '# mine\n[chat]\nlanguage = "en"\n', "own.json": '{\n  // mine\n  "mcpServers": {}\n}\n'}[file]
+    (folder / file).write_text(other, encoding="utf-8")
+    options = ("--config", file)
+    assert f"added to {file}" in program("mcp", "add", "harbour", *options, *server).stdout
+    added = (folder / file).read_text(encoding="utf-8")
+    assert "mine" in added
+
+    [found] = probe(program("mcp", "test", "harbour", "--json", *options))
+    assert (found["state"], found["tools"]) == ("connected", ["echo", "add", "act"])
+    assert found["protocol"] and found["start_s"] > 0 and found["latency_s"] > 0
+    assert left_behind(folder, "chaos") == []
+    listed = program(*options, "mcp", "list").stdout
+    assert "harbour  connected  3 tools, MCP " in listed and file in listed
+    call = ("call-tool", "harbour.echo", "--args", '{"text": "x"}', *options)
+    assert json.loads(program(*call).stdout)["ok"]
+
+    program("mcp", "disable", "harbour", *options)
+    assert probe(program("mcp", "list", "--json", *options))[0]["state"] == "disabled"
+    assert "is disabled in" in json.loads(program(*call, code=1).stdout)["error"]["message"]
+    program("mcp", "enable", "harbour", *options)
+    assert json.loads(program(*call).stdout)["ok"]
+
+    assert "already" in program("mcp", "add", "harbour", *options, *server, code=3).stderr
+    assert f"removed from {file}" in program("mcp", "remove", "harbour", *options).stdout
+    assert "no server" in program("mcp", "get", "harbour", *options, code=6).stderr
+    assert [path.name for path in folder.iterdir() if path.suffix in (".toml", ".json")] == [file]
+
+
+def test_without_a_named_file_the_scope_decides(
+    program: Run, server: list[str], folder: Path, environment: dict[str, str]
+) -> None:
+    del environment[TRUST_VARIABLE]
+    own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
+    program("mcp", "add", "here", *server)  # with the board, which is used without an entry
+    names = [entry["name"] for entry in probe(program("mcp", "list", "--json", "--no-start"))]
+    assert (names, (folder / "mcp_config.toml").is_file(), own.exists()) == (["here", "board"], True, False)
+    (folder / "mcp_config.toml").rename(folder / ".mcp.json")
+    (folder / ".mcp.json").write_text('{"mcpServers": {}}', encoding="utf-8")
+    program("mcp", "add", "shared", *server)
+    assert json.loads((folder / ".mcp.json").read_text(encoding="utf-8"))["mcpServers"].keys() >= {"shared"}
+    assert probe(program("mcp", "test", "shared", "--json"))[0]["state"] == "connected"  # adding it was accepting it
+    program("mcp", "add", "--scope", "user", "mine", "https://127.0.0.1:9/mcp", "--header", "Authorization: Bearer abc")
+    assert 'url = "https://127.0.0.1:9/mcp"' in own.read_text(encoding="utf-8")
+    assert own.stat().st_mode & 0o777 == 0o600
+    shown = program("mcp", "get", "mine").stdout
+    assert "Authorization" in shown and "abc" not in shown
+    listed = program("mcp", "list", code=1).stdout
+    assert "mine" in listed and "Connection refused" in listed
+
+
+def test_a_server_of_a_folder_is_not_started_before_it_is_accepted(
+    program: Run, folder: Path, environment: dict[str, str]
+) -> None:
+    del environment[TRUST_VARIABLE]
+    code = "open('ran', 'w').close()"
+    entry = {"command": sys.executable, "args": ["-c", code]}
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"odd": entry}}), encoding="utf-8")
+    for action in (("list",), ("test", "odd")):
+        done = program("mcp", *action, code=None)
+        assert done.returncode != 0 and "have not accepted it" in done.stdout
+    program("mcp", "disable", "odd")
+    program("mcp", "enable", "odd")
+    assert "have not accepted it" in program("mcp", "test", "odd", code=3).stdout
+    assert not (folder / "ran").exists()
+
+
+BAD = {
+    "no server": (("add", "x"), 2, "the server is missing"),
+    "a command without --": (("add", "x", "npx"), 2, "behind --"),
+    "an empty command": (("add", "x", "--"), 2, "the server is missing"),
+    "headers of a command": (("add", "x", "--header", "A: b", "--", "true"), 2, "--header is only valid"),
+    "variables of a URL": (("add", "x", "https://a.example", "--env", "A=b"), 2, "--env is only valid"),
+    "no pair": (("add", "x", "--env", "A", "--", "true"), 2, "NAME=VALUE"),
+    "no JSON": (("add", "x", "{"), 2, "not valid JSON"),
+    "a wrong entry": (("add", "x", '{"args": []}'), 3, "needs a command or a url"),
+    "a bad name": (("add", "a b", "--", "true"), 3, "cannot be a server name"),
+    "an unknown action": (("frobnicate",), 2, "frobnicate"),
+    "an unknown server": (("remove", "nosuch"), 6, 'no server "nosuch"'),
+    "the built-in server": (("remove", "board"), 2, "built in"),
+    "words of another action": (("list", "--", "x"), 2, "only valid for mcp add"),
+    "an unknown program": (("import", "nosuch"), 2, "Known programs: claude-desktop"),
+}
+
+
+@pytest.mark.parametrize(("words", "code", "message"), BAD.values(), ids=BAD)
+def test_a_wrong_command_line_is_an_error_and_writes_nothing(
+    words: tuple[str, ...], code: int, message: str, program: Run, folder: Path
+) -> None:
+    assert message in program("mcp", *words, code=code).stderr
+    assert [*folder.iterdir()] == []
+
+
+FOREIGN = {
+    "claude-desktop": (".config/Claude/claude_desktop_config.json", '{"mcpServers": {"one": {"command": "x"}}}'),
+    "claude-code": (".claude.json", '{"projects": {}, "mcpServers": {"one": {"type": "stdio", "command": "x"}}}'),
+    "cursor": (".cursor/mcp.json", '{"mcpServers": {"one": {"command": "x", "env": {"KEY": "sk-hidden-value-1"}}}}'),
+    "vscode": (".config/Code/User/mcp.json", '{"servers": {"one": {"type": "stdio", "command": "x",}}}'),
+    "codex": (".codex/config.toml", 'model = "o"\n[mcp_servers.one]\ncommand = "x"\n'),
+    "gemini": (".gemini/settings.json", '{"theme": "x", "mcpServers": {"one": {"command": "x", "trust": true}}}'),
+}
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+def test_the_servers_of_another_program_are_shown_and_added_once(
+    source: str, program: Run, environment: dict[str, str]
+) -> None:
+    name, text = FOREIGN[source]
+    path, own = Path(environment["HOME"], name), Path(environment["HOME"], ".config/rkllm-chat/config.toml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    preview = program("mcp", "import", source, "--dry-run").stdout
+    assert "add      one: x" in preview and "hidden-value" not in preview and not own.exists()
+    assert ("without effect here: trust: true" in preview) is (source == "gemini")
+    assert "Add --yes" in program("mcp", "import", source, code=2).stderr and not own.exists()
+    program("mcp", "import", source, "--yes")
+    [found] = [one for one in json.loads(program("list-servers").stdout)["result"] if one["name"] == "one"]
+    assert (found["command"], found["source"]) == ("x", str(own))
+    assert "present  one: x" in program("mcp", "import", source, "--yes").stdout
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_a_file_cannot_call_its_servers_trusted_by_an_import(program: Run, folder: Path) -> None:
+    entries = {"My One": {"command": "x", "trust": "trusted", "sandbox": "off"}, "odd": {"command": 1}}
+    (folder / "given.json").write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+    shown = program("mcp", "import", "given.json", "--yes", "--config", "mine.toml").stdout
+    assert 'sandbox = "off"' in shown and "without effect here: trust: trusted" in shown and "skipped  odd" in shown
+    text = (folder / "mine.toml").read_text(encoding="utf-8")
+    assert '"My-One"' in text and "trust" not in text.partition('name = "board"')[0]
