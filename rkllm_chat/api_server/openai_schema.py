@@ -23,7 +23,7 @@ class _Part(BaseModel):
     text: str | None = None
 
 
-_Content = str | list[_Part] | None
+Content = str | list[_Part] | None
 
 
 class _Function(BaseModel):
@@ -51,7 +51,7 @@ class _Call(BaseModel):
 
 class _Message(BaseModel):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: _Content = None
+    content: Content = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str = ""
     name: str | None = None
@@ -189,20 +189,20 @@ def read_body(data: bytes, kind: type[Body]) -> Body:
 
 
 def _read_message(message: _Message, index: int) -> ClientMessage:
-    text = _read_text(message.content, index)
+    text = read_text(message.content, f"messages.{index}.content")
     calls = tuple(_read_call(call, index) for call in message.tool_calls or ())
     role = "system" if message.role == "developer" else message.role
     return ClientMessage(role, text, calls if role == "assistant" else (), message.tool_call_id)
 
 
-def _read_text(content: _Content, index: int) -> str:
-    """Return the text of a content. Raises ApiError for images and other media."""
+def read_text(content: Content, param: str) -> str:
+    """Return the text of a content, which is the field `param`. Raises ApiError for images and other media."""
     if content is None or isinstance(content, str):
         return content or ""
     for part in content:
         if part.type not in ("text", "input_text", "output_text", "refusal"):
             text = f"Content of the type {part.type[:40]!r} is not supported; this model reads text."
-            raise ApiError(400, text, param=f"messages.{index}.content")
+            raise ApiError(400, text, param=param)
     return "".join(part.text or "" for part in content)
 
 

@@ -38,6 +38,7 @@ from .openai_api import ChatCompletion
 from .openai_schema import ChatCompletionBody, dump_json, read_body
 from .reply_histories import ReplyHistories
 from .reply_response import ReplyResponse, ReplySink, ReplyWriter, write_stream
+from .responses_api import ResponseBody, ResponseWriter
 
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 _SUFFIXES = (".gguf", ".rkllm")
@@ -62,6 +63,7 @@ class ApiServer:
             Route("/v1/models", self.list_models, methods=["GET"]),
             Route("/v1/models/{name:path}", self.show_model, methods=["GET"]),
             Route("/v1/chat/completions", self.complete_chat, methods=["POST"]),
+            Route("/v1/responses", self.create_response, methods=["POST"]),
             Route("/api/chat", self.chat_as_ollama, methods=["POST"]),
             Route("/api/tags", self.list_ollama_models, methods=["GET"]),
             Route("/api/ps", self.list_loaded_models, methods=["GET"]),
@@ -108,6 +110,12 @@ class ApiServer:
         self._check_model(body.model)
         writer = ChatCompletion(self._host.name, body.includes_usage)
         return self._reply(body.read_request(), writer, bool(body.stream), _render_error)
+
+    async def create_response(self, request: Request) -> Response:
+        """Answer POST /v1/responses."""
+        body = read_body(await _receive_body(request), ResponseBody)
+        self._check_model(body.model)
+        return self._reply(body.read_request(), ResponseWriter(self._host.name, body), bool(body.stream), _render_error)
 
     async def chat_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/chat."""
