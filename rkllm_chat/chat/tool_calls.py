@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -76,11 +77,13 @@ class RunningCalls:
         started: Calls in the order of their start.
         results: Result messages by index in the reply.
         must_wait: No further call starts before the reply ends.
+        stopped_after_s: Seconds that each stopped call ran, by index in the reply.
     """
 
     started: list[PreparedCall] = field(default_factory=list[PreparedCall])
     results: dict[int, Message] = field(default_factory=dict[int, Message])
     must_wait: bool = False
+    stopped_after_s: dict[int, float] = field(default_factory=dict[int, float])
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
     _happened: asyncio.Queue[Event | None] = field(default_factory=asyncio.Queue)
 
@@ -105,6 +108,12 @@ class RunningCalls:
             if not task.cancelled():
                 task.result()
 
+    def add_time(self, index: int, placeholder: Message) -> Message:
+        """Return the message of a call that has no result, with the time that it ran before it was stopped."""
+        if placeholder.result and (seconds := self.stopped_after_s.get(index)):
+            return replace(placeholder, result=replace(placeholder.result, seconds=seconds))
+        return placeholder
+
     async def aclose(self) -> None:
         """Cancel running calls and wait for their end."""
         for task in self._tasks:
@@ -117,7 +126,12 @@ class RunningCalls:
         def on_progress(progress: float, total: float | None, message: str) -> None:
             self._happened.put_nowait(ToolProgress(tool.server, tool.name, progress, total, message, run.number))
 
-        result = await toolbox.call(tool, run.call.arguments, on_progress)
+        started_at = time.monotonic()
+        try:
+            result = await toolbox.call(tool, run.call.arguments, on_progress)
+        except asyncio.CancelledError:
+            self.stopped_after_s[run.index] = time.monotonic() - started_at
+            raise
         if run.remark:
             result = replace(result, text=f"{run.remark}\n{result.text}")
         self.results[run.index] = Message("tool", result.text, result)

@@ -253,7 +253,8 @@ class Turn:
             await reply.running_calls.aclose()
         finally:
             messages = [
-                reply.running_calls.results.get(index, placeholder) for index, placeholder in enumerate(placeholders)
+                reply.running_calls.results.get(index) or reply.running_calls.add_time(index, placeholder)
+                for index, placeholder in enumerate(placeholders)
             ]
             if reply.running_calls.results and not budget:
                 budget = compute_result_budget(self._chat, reply.usage)

@@ -31,7 +31,7 @@ ARGUMENTS = {f"a{number:02}": text for number, text in enumerate(MARKED)}
 STEPS: dict[str, list[tuple[str, str]]] = {
     "results": [
         *[("/call act\r", LAST), ("act\r", "[q] stop:"), ("y", "Done."), ("/history 1\r", LAST)],
-        ("/context\r", "total"),
+        *[("\x0f", LAST), ("/context\r", "total")],
     ],
     "resources": [("/resources\r", LAST)],
     "prompts": [("/prompts\r", LAST), ("/prompt ask who=me\r", "Send it?"), ("n", "[y/N] n")],
@@ -46,7 +46,8 @@ STEPS: dict[str, list[tuple[str, str]]] = {
     "stderr": [("/mcp log channels\r", LAST)],
     "elicitation": [("/call act\r", "Answer it?"), ("", "progress k00:"), ("y", "optional"), ("\x03", "completed")],
     "model output": [("/thinking show\r", "Thinking"), ("say it\r", LAST), ("again\r", LAST)],
-    "arguments echoed": [("do it\r", "[q] stop:"), ("n", "Declined.")],
+    "arguments echoed": [("do it\r", "[q] stop:"), ("n", "Why not?"), ("\x03", "Declined.")],
+    "arguments edited": [("do it\r", "[q] stop:"), ("e", "JSON"), ("\x03", LAST), ("\x03", "not run")],
 }
 REPLIES: dict[str, list[str]] = {
     "results": [call_text("act"), "Done."],
@@ -57,6 +58,7 @@ REPLIES: dict[str, list[str]] = {
     ],
     "model output": [ANSWER, f"<think>{LINES}</think>{LINES}\n\n```\n{LINES}\n```\n\n> {LINES}"],
     "arguments echoed": [call_text("act", **ARGUMENTS), "Declined."],
+    "arguments edited": [call_text("act", **ARGUMENTS)],
 }
 # What the program itself sends: cursor, clearing, colours, cursor shape, wrapping, pasting, synchronized updates.
 OURS = re.compile(

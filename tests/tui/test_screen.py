@@ -43,6 +43,9 @@ def test_stopping_a_tool_cancels_it_and_restores_what_was_typed(open_chat: OpenC
     (harbour / "go").touch()
     screen.say("again\r", "[MCP: Tool 'wait' completed]", "◆ It is high.")
     assert (harbour / "cancelled").exists()
+    lines = screen.enter("/history 1", "The call was stopped before it ended.")
+    head = next(line for line in lines if line.startswith("wait stopped "))
+    assert float(head.split()[2]) > 0, "the time that it ran"
 
 
 @pytest.mark.usefixtures("harbour")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import aclosing
 
@@ -60,9 +61,11 @@ def _parse_call_number(text: str, count: int) -> int:
 def _describe_result(result: ToolResult, words: Words) -> str:
     """Return a tool call with its full result."""
     name = f"{result.server}__{result.tool}" if result.server else result.tool
-    arguments, status = summarize_arguments(result.arguments), words(f"export.{result.status}")
+    arguments = json.dumps(result.arguments, ensure_ascii=False, default=str) if result.arguments else ""
+    status = words(f"export.{result.status}")
     texts = "\n".join(filter(None, (result.text, result.user_text)))
-    return f"{name} {arguments} {status} {format_seconds(result.seconds)}\n{texts}"
+    head = " ".join(filter(None, (name, arguments, status, format_seconds(result.seconds))))
+    return f"{head}\n{texts}"
 
 
 @command("/undo", usage="[NUMBER]")
