@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..backends.base import Backend, ThinkingSwitch
+from ..config.files import find_own_folder
 from ..config.secrets import add_server_secrets, add_settings_secrets
 from ..config.settings import ServerConfig, Settings, Thinking
 from ..core.errors import ChatError
@@ -46,6 +47,7 @@ from .sandbox_access import SandboxAccess
 from .server_approval import ServerApproval
 from .server_events import SERVER_START_WAIT_S, ServerEvents
 from .sessions import SessionManager
+from .skills import SkillLibrary
 from .tool_filter import FilteredToolbox
 
 if TYPE_CHECKING:
@@ -366,6 +368,10 @@ async def open_app(
         chat.store_allowed = partial(_store_allowed, approval, events.notify)
         chat.find_instructions = partial(_find_instructions, app)
         events.on_tools_changed = app.prefiller.start
+        if not replay:
+            chat.skills = toolbox.skills = SkillLibrary(
+                Path(find_own_folder(), "skills"), partial(_find_connections, app), lambda: chat.prompt_words
+            )
         events.find_subscriptions = partial(_find_subscriptions, app)
         async with _session(app, events.notify):
             yield app
@@ -425,6 +431,11 @@ async def _session(app: App, notify: Callable[[str], None]) -> AsyncIterator[Non
 def _find_quarantined(app: App) -> Sequence[Tool]:
     """Return the tools that are quarantined until the user accepts them."""
     return app.servers.quarantined_tools if app.servers else ()
+
+
+def _find_connections(app: App) -> Toolbox | None:
+    """Return the connections to the servers."""
+    return app.servers
 
 
 def _find_subscriptions(app: App) -> Sequence[tuple[str, str]]:

@@ -21,6 +21,7 @@ from ..storage.session_records import ContextTrimmed, Keep, Record, discard_reco
 from .builtin_tools import find_last_handle_number
 from .history import History
 from .prefix_changes import PromptLog
+from .skills import SkillLibrary
 
 
 @dataclass
@@ -102,6 +103,7 @@ class Conversation:
         find_instructions: Returns what servers say about their use, by server name.
         offer_access: Callback after the calls of a reply; offers what sandboxes have denied, and returns the servers
             that may do more now.
+        skills: The skills whose names the prompt lists.
         last_handle_number: Number of the newest truncated result.
         choose_trim: Chooses the turns to drop before a prompt would overflow; None for `context.choose_dropped_turns`.
         prompt_log: How far each prompt extends the previous one.
@@ -129,6 +131,7 @@ class Conversation:
     find_quarantined: Callable[[], Sequence[Tool]] = tuple
     find_instructions: Callable[[], Mapping[str, str]] = dict[str, str]
     offer_access: Callable[[], Awaitable[frozenset[str]]] = _offer_nothing
+    skills: SkillLibrary | None = None
     last_handle_number: int = 0
     choose_trim: Callable[[Conversation, int], ContextTrimmed | None] | None = None
     prompt_log: PromptLog = field(default_factory=PromptLog)

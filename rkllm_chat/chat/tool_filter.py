@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.messages import Tool, ToolResult
 from ..core.protocols import ProgressCallback, Toolbox
+from .skills import SKILL_TOOL_NAME, SkillLibrary
 
 
 class FilteredToolbox:
@@ -15,17 +16,22 @@ class FilteredToolbox:
     Attributes:
         toolbox: The complete toolbox.
         disabled: Full names of the tools that are switched off.
+        skills: The skills, whose tool is one of the tools; None without skills.
     """
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
         self.disabled: set[str] = set()
+        self.skills: SkillLibrary | None = None
 
     @property
     def tools(self) -> Sequence[Tool]:
         """The tools that are switched on."""
-        return [tool for tool in self.toolbox.tools if tool.full_name not in self.disabled]
+        tools = [*self.toolbox.tools, *(self.skills.tools if self.skills else ())]
+        return [tool for tool in tools if tool.full_name not in self.disabled]
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: ProgressCallback) -> ToolResult:
-        """Run a tool of the complete toolbox."""
+        """Run a tool of the complete toolbox, or read a skill."""
+        if self.skills and not tool.server and tool.name == SKILL_TOOL_NAME:
+            return await self.skills.call(arguments)
         return await self.toolbox.call(tool, arguments, on_progress)

@@ -41,16 +41,20 @@ def select_tools(chat: Conversation) -> ToolSelection:
     tools = list(chat.toolbox.tools)
     share = apply_model_settings(chat.settings, chat.backend).tools_share
     instructions = dict(chat.find_instructions())
-    inputs = [chat.backend, share, chat.prompt_words.code, chat.call_format, tools, instructions]
+    skills = chat.skills.usable if chat.skills else {}
+    inputs = [chat.backend, share, chat.prompt_words.code, chat.call_format, tools, instructions, skills]
     if chat.tool_selection.inputs != inputs:
-        chat.tool_selection = _add_instructions(chat, _make_selection(chat, tools, inputs), instructions)
+        chat.tool_selection = _add_sections(chat, _make_selection(chat, tools, inputs), instructions, share)
     return chat.tool_selection
 
 
-def _add_instructions(chat: Conversation, selection: ToolSelection, instructions: Mapping[str, str]) -> ToolSelection:
-    sections = render_instructions(
-        instructions, chat.prompt_words, chat.backend.context_tokens, partial(count_text_in_prompt, chat)
-    )
+def _add_sections(
+    chat: Conversation, selection: ToolSelection, instructions: Mapping[str, str], share: float
+) -> ToolSelection:
+    """Add the catalogue of skills and the instructions of servers."""
+    words, context_tokens, count = chat.prompt_words, chat.backend.context_tokens, partial(count_text_in_prompt, chat)
+    skills = chat.skills.render(words, int(share * context_tokens), count) if chat.skills else ()
+    sections = (*render_instructions(instructions, words, context_tokens, count), *skills)
     return replace(selection, catalogue=replace(selection.catalogue, sections=sections))
 
 

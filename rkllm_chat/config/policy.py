@@ -23,8 +23,10 @@ SessionMode = Literal["read-only", "ask", "auto"]
 SESSION_MODES: tuple[SessionMode, ...] = ("read-only", "ask", "auto")
 _STRICTNESS: tuple[Mode, ...] = ("all", "read-only", "ask", "none")
 """Modes from the most permissive to the strictest."""
-DELETION_WORDS = re.compile(r"delete|remove|drop|erase|destroy|overwrite|truncate|wipe|kill", re.IGNORECASE)
-"""Words in a tool name that suggest loss of data, whatever the server's annotations say."""
+DELETION_WORDS = re.compile(
+    r"delete|remove|drop|erase|destroy|overwrite|truncate|wipe|(?<!^s)(?<![^a-z]s)kill", re.IGNORECASE
+)
+"""Words in a tool name that suggest loss of data, whatever the server's annotations say; a skill is not one."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from ..config.project_trust import TrustStore
 from ..config.settings import ServerConfig
 from ..config.tool_pins import ToolPins, extract_pinned_fields
 from ..core.messages import Tool
+from ..core.skills import Skill
 from .answer_rules import MAX_TOOLS
 from .error_messages import summarize_error
 from .handlers import ChangeKind
@@ -79,13 +80,22 @@ class ToolListRefresher:
     Args:
         tools: Receives the listings.
         on_change: Called when tools have changed, or are quarantined.
+        list_skills: Lists the server's skills.
 
     Attributes:
+        skills: The skills that the server listed.
         has_resources: Whether the server had a resource or a resource template when it was last listed.
     """
 
-    def __init__(self, tools: AdvertisedTools, on_change: Callable[[ChangeKind], None]) -> None:
+    def __init__(
+        self,
+        tools: AdvertisedTools,
+        on_change: Callable[[ChangeKind], None],
+        list_skills: Callable[[Client, str], Awaitable[list[Skill]]] | None = None,
+    ) -> None:
+        self._list_skills = list_skills
         self.has_resources = False
+        self.skills: list[Skill] = []
         self._tools, self._on_change = tools, on_change
         self._is_stale, self._listed_at = False, 0.0
         self._refreshing: asyncio.Task[None] | None = None
@@ -96,6 +106,8 @@ class ToolListRefresher:
         if self._tools.update(await list_tools(client, self._tools.config, fresh)):
             self._on_change(ChangeKind.QUARANTINED)
         self.has_resources = await has_resources(client)
+        if self._list_skills:
+            self.skills = await self._list_skills(client, self._tools.config.name)
 
     def schedule(self, client: Client) -> None:
         """List the tools again soon; further changes until then are covered by the same listing."""

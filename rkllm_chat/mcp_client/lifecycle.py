@@ -23,6 +23,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..config.settings import ServerConfig
 from ..core.errors import ChatError, ConnectError
+from ..core.skills import Skill
 from ..core.version import __version__
 from .advertised_tools import LIST_TIMEOUT_S, AdvertisedTools, ToolListRefresher, is_allowed
 from .answer_rules import MAX_TOOLS
@@ -35,6 +36,7 @@ from .lifecycle_state import LifecycleState, ServerState
 from .liveness import Use, is_alive, wait_until_idle, wait_until_silent
 from .progress import ProgressReporter
 from .recording_transport import RecordingTransport
+from .skills import list_skills
 from .subscriptions import Subscriptions
 from .tasks import TasksExtension
 from .transports.registry import make_transport
@@ -76,7 +78,7 @@ class ServerLifecycle(AdvertisedTools):
         self._machine = LifecycleState(config.name, is_legacy=config.transport == "sse")
         self._usage = Use()
         self._reporters: dict[str, ProgressReporter] = {}
-        self._refresher = ToolListRefresher(self, self._report)
+        self._refresher = ToolListRefresher(self, self._report, list_skills)
         self._subscriptions = Subscriptions()
         self._background: set[asyncio.Task[None]] = set()
         self._owner: asyncio.Task[None] | None = None
@@ -109,6 +111,16 @@ class ServerLifecycle(AdvertisedTools):
     def has_resources(self) -> bool:
         """Whether the server has at least one resource or resource template."""
         return self._refresher.has_resources
+
+    @property
+    def skills(self) -> list[Skill]:
+        """The skills that the server listed."""
+        return self._refresher.skills
+
+    def refresh_lists(self) -> None:
+        """List tools and skills again soon."""
+        if self._client:
+            self._refresher.schedule(self._client)
 
     @property
     def capabilities(self) -> ServerCapabilities:

@@ -18,8 +18,10 @@ from mcp_types import (
 )
 
 from ..core.errors import ChatError, ProtocolError
+from ..core.skills import Skill
 from .advertised_tools import list_all_pages
 from .connection import Connection
+from .skills import get_skill
 
 
 async def list_resources(connection: Connection) -> list[Resource]:
@@ -72,6 +74,11 @@ async def read_resource_from(connection: Connection, uri: str) -> ReadResourceRe
         return await client.read_resource(uri, meta=connection.make_meta(client))
 
     return await connection.request(send, connection.config.timeout_s)
+
+
+async def find_skill(connection: Connection, uri: str) -> Skill | None:
+    """Return the skill of a URI at one server, listed or not; None if it has none. Raises ChatError."""
+    return await connection.request(lambda client: get_skill(client, connection.config.name, uri))
 
 
 async def get_prompt(connection: Connection, name: str, arguments: dict[str, str]) -> GetPromptResult:

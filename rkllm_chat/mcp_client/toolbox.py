@@ -32,8 +32,9 @@ from typing_extensions import Self
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.servers import ServerConfig, Trust
 from ..config.tool_pins import ToolPins
-from ..core.errors import ChatError, ServerNotFoundError, ToolNotFoundError
+from ..core.errors import ChatError, ProtocolError, ServerNotFoundError, ToolNotFoundError
 from ..core.messages import Status, Tool, ToolResult
+from ..core.skills import Skill
 from .auth.login import Login
 from .call_log import log_call
 from .connection import Connection
@@ -42,15 +43,18 @@ from .handlers import ClientHandlers, ignore
 from .progress import OnProgress
 from .requests import (
     complete,
+    find_skill,
     get_prompt,
     list_prompts,
     list_resources,
     list_templates,
     read_resource,
+    read_resource_from,
     subscribe,
     unsubscribe,
 )
 from .resource_tools import describe_resources, resource_tools
+from .skills import check_file, resolve_file
 from .uri_templates import find_open_variable
 
 Item = TypeVar("Item")
@@ -260,6 +264,32 @@ class Toolbox:
         resource = await self.read_resource(uri, server)
         media_type = next((part.mime_type for part in resource.contents if part.mime_type), "text/plain")
         return media_type, resource_to_text(resource)
+
+    @property
+    def skills(self) -> list[Skill]:
+        """The skills of all servers that are open or idle."""
+        return [skill for connection in self._select(None) for skill in connection.skills]
+
+    async def find_skills(self, uri: str) -> list[Skill]:
+        """Return the skills of a URI, one for each server that has it, whether it lists it or not. Raises ChatError."""
+        found = await asyncio.gather(*(find_skill(connection, uri) for connection in self._select(None)))
+        return [skill for skill in found if skill]
+
+    async def read_skill(self, skill: Skill, path: str = "") -> str:
+        """Return the text of a file of a skill, by default of its `SKILL.md`, from the skill's own server.
+
+        Raises:
+            UsageError: The skill has no such file.
+            ProtocolError: The file is not what the server listed; the list is read again.
+            ChatError: The server fails.
+        """
+        connection, uri = self._get_connection(skill.server), resolve_file(skill, path)
+        result = await read_resource_from(connection, uri)
+        try:
+            return check_file(skill, uri, result)
+        except ProtocolError:
+            connection.refresh_lists()
+            raise
 
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
         """Return a prompt of a server, filled with arguments. Raises ChatError."""

@@ -79,12 +79,17 @@ def test_deny_is_stronger_than_everything() -> None:
     assert decide_call(WRITES_TRUSTED, Policy("all", allow=("*",), deny=("disk__read_*",))) == "run"
 
 
-@pytest.mark.parametrize("name", ["delete_file", "removeUser", "drop-table", "wipe"])
+@pytest.mark.parametrize("name", ["delete_file", "removeUser", "drop-table", "wipe", "kill", "taskkill", "processkill"])
 def test_no_claim_to_read_only_lets_a_tool_run_whose_name_says_that_it_deletes(name: str) -> None:
     tool = Tool(name, server="disk", read_only=True, trusted=True)
     assert decide_call(tool, Policy()) == decide_call(tool, Policy("read-only")) == "ask"
     assert decide_call(READS_TRUSTED, Policy()) == "run"
     assert decide_call(tool, Policy(allow=("disk__*",))) == "run"  # the user himself may say so
+
+
+@pytest.mark.parametrize("name", ["read_skill", "skill", "list-skills"])
+def test_a_skill_does_not_kill(name: str) -> None:
+    assert decide_call(Tool(name, server="disk", read_only=True, trusted=True), Policy()) == "run"
 
 
 def test_the_limit_of_calls_comes_behind_deny_and_before_everything_else() -> None:

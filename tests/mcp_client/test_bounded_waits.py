@@ -24,12 +24,15 @@ ENDED_OTHERWISE = {
         LegacyTask._get_result LegacyTask.wait MCPClient.execute_tool MCPClient.list_resources MCPClient.list_tools
         MCPClient.read_resource SdkSession.request.send ServerLifecycle.send_log_level
         ServerLifecycle.subscribe ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call
+        Toolbox.find_skills list_skills.fetch
         Toolbox.execute_tool _subscribe check_result
-        complete get_prompt get_prompt.send list_if_declared read_resource_from read_resource_from.send
+        complete find_skill get_prompt get_prompt.send get_skill
+        list_if_declared read_resource_from read_resource_from.send
         send_task_request start_task subscribe unsubscribe""",
     "The limit of a start (connect_s) or of a close, which cancels it.": """
         CheckedConnection.handshake HttpTransport._open HttpTransport._try MCPClient.__aenter__ MCPClient.close
         ServerLifecycle._get_client
+        ToolListRefresher.list
         ServerLifecycle._own_client ServerLifecycle._prepare ServerLifecycle._run_owner ServerLifecycle.open
         ServerLifecycle.restart Toolbox._query_each Toolbox.aclose Toolbox.apply_config Toolbox.forget_login
         Toolbox.log_in Toolbox.restart WebSocketTransport._connect run_uninterrupted""",

@@ -14,6 +14,7 @@ from . import (  # noqa: F401  # registers them
     servers,
     sessions,
     settings,
+    skills,
     tools,
 )
 from .registry import COMMANDS, escape_message, is_command, leaves, run
