@@ -58,6 +58,11 @@ def _add_sections(
     return replace(selection, catalogue=replace(selection.catalogue, sections=sections))
 
 
+def compute_tool_budget(chat: Conversation) -> int:
+    """Return how many tokens complete descriptions of tools may take at the start of the prompt."""
+    return int(apply_model_settings(chat.settings, chat.backend).tools_share * chat.backend.context_tokens)
+
+
 def select_catalogue(chat: Conversation) -> Catalogue:
     """Return the catalogue for the current tools."""
     return select_tools(chat).catalogue
@@ -68,7 +73,7 @@ def _make_selection(chat: Conversation, tools: Sequence[Tool], inputs: object) -
 
     An engine with native tool support receives complete schemas, and these must fit the share.
     """
-    limit = int(apply_model_settings(chat.settings, chat.backend).tools_share * chat.backend.context_tokens)
+    limit = compute_tool_budget(chat)
     call_format, native = FORMATS[chat.call_format], chat.backend.native_tools
     descriptions = describe_tools(tools, whole=native)
     if native and (tokens := count_text_in_prompt(chat, "\n".join(descriptions))) <= limit:

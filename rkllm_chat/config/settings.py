@@ -156,6 +156,8 @@ class Settings:
         keep_prefix: Store llama.cpp's state after system text and tools in a file for the next start; the NPU backend
             has its own setting.
         llama_library: Path of another libllama.so for llama-cpp-python, or its folder; "" uses the package's own.
+        key_bindings: Keys that edit the input line: "emacs" or "vi".
+        bell: Ring the terminal's bell when a question waits.
         session: Session to resume: an id, "newest", or "pick" to ask. Set only by the command line.
         variables: Environment variables that the files reference, with their values.
         origins: Origin by key, for all keys that a file sets explicitly ("policy.approve"): an explicit default also
@@ -186,6 +188,8 @@ class Settings:
     prefill_ahead: bool = True
     keep_prefix: bool = True
     llama_library: str = ""
+    key_bindings: Literal["emacs", "vi"] = "emacs"
+    bell: bool = True
     session: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
     origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin], compare=False)

@@ -91,6 +91,8 @@ RULES: dict[str, dict[str, Rule]] = {
         "prefill_ahead": _NOT_ON,
         "keep_prefix": _NOT_ON,
         "llama_library": _REFUSED,
+        "key_bindings": _REFUSED,
+        "bell": _NOT_ON,
     },
     "generation": {
         "temperature": _ALLOWED,

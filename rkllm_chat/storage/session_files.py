@@ -96,12 +96,10 @@ class SessionDirectory:
             raise UsageError(
                 f'Several sessions begin with "{text}".', f"Write more of the id: {', '.join(matching[:5])}."
             )
-        similar = get_close_matches(text, ids, n=3, cutoff=0.5) or ids[:3]
-        hint = (
-            f"Similar: {', '.join(similar)}; /sessions in the chat lists all."
-            if similar
-            else "No session is stored yet."
-        )
+        similar = get_close_matches(text, ids, n=3, cutoff=0.5)
+        label = "Similar" if similar else "Newest"
+        listed = f"{label}: {', '.join(similar or ids[:3])}; /sessions in the chat lists all."
+        hint = listed if ids else "No session is stored yet."
         raise UsageError(f'There is no session "{text}".', hint)
 
     def read(self, name: str, line_prefix: bytes = b"") -> SessionContents:

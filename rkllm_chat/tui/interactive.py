@@ -76,6 +76,7 @@ class InteractiveFrontend:
 
     async def read_line(self) -> str | None:
         """Return the next line after echoing it; None when the user leaves."""
+        self.screen.use_keys(self._status_source.settings.key_bindings == "vi")
         line = await self.screen.read_line()
         if line is not None:
             self._print(PROMPT, self._echo(line), self._theme.own)
@@ -223,7 +224,9 @@ class InteractiveFrontend:
         return answer
 
     def _print_question(self, question: str) -> str:
-        """Print all lines of a question but the last and return that one as the prompt."""
+        """Ring the bell, print all lines of a question but the last, and return that one as the prompt."""
+        if self._status_source.settings.bell:
+            self.screen.ring_bell()
         *lines, last = wrap_text(escape_line_visibly(question), self.screen.width - 1)
         self.screen.print_lines(lines)
         return f"{last} "

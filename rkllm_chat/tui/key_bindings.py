@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
 
@@ -205,7 +205,7 @@ class KeyHandler:
         def _(_event: KeyPressEvent) -> None:
             self._interrupt()
 
-        @keys.add("escape", filter=~is_searching)
+        @keys.add("escape", filter=~is_searching & ~(vi_insert_mode & has_no_menu))
         def _(_event: KeyPressEvent) -> None:
             self._escape()
 

@@ -119,7 +119,7 @@ async def run_chat(
     Raises:
         ChatError: The model cannot be opened.
     """
-    words, status_source = language.load(settings.language), StatusSource()
+    words, status_source = language.load(settings.language), StatusSource(settings)
     async with AsyncExitStack() as stack:
         history, trouble = _open_history(state)
         face = _make_face(words, history, status_source, theme)

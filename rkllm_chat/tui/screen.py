@@ -15,7 +15,9 @@ from contextlib import suppress
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.history import History
+from prompt_toolkit.key_binding.vi_state import InputMode
 from typing_extensions import Self
 
 from .external_programs import edit_text, page_text, start_program
@@ -66,6 +68,15 @@ class Screen:
     def width(self) -> int:
         """The width of the terminal in cells."""
         return self.layout.width
+
+    def use_keys(self, is_vi: bool) -> None:
+        """Edit the input line as in vi, which begins to insert text, or as in Emacs."""
+        self._app.editing_mode = EditingMode.VI if is_vi else EditingMode.EMACS
+        self._app.vi_state.input_mode = InputMode.INSERT
+
+    def ring_bell(self) -> None:
+        """Ring the terminal's bell."""
+        self.write_raw("\a")
 
     async def read_line(self) -> str | None:
         """Return the next submitted line; None when the user leaves."""

@@ -9,6 +9,7 @@ from ..chat.context import count_tokens
 from ..chat.conversation import Conversation
 from ..chat.cost_estimate import CostEstimate
 from ..config.policy import describe_mode
+from ..config.settings import Settings
 from ..core.events import Event, TurnEnded
 from ..core.hardware import read_npu, read_temperatures
 from .status_line import StatusValues
@@ -18,16 +19,29 @@ _READ_S = 2.0
 
 
 class StatusSource:
-    """Status values collected from events. `app`: the app; None until it is open."""
+    """Status values collected from events.
 
-    def __init__(self) -> None:
+    Args:
+        settings: The settings until the app is open.
+
+    Attributes:
+        app: The app; None until it is open.
+    """
+
+    def __init__(self, settings: Settings) -> None:
         self.app: App | None = None
+        self._settings = settings
         self._used_tokens = 0
         self._fingerprint: tuple[object, ...] = (0,)
         self._tokens_per_s = 0.0
         self._read_at = 0.0
         self._npu: int | None = None
         self._celsius: float | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The current settings."""
+        return self.app.settings if self.app else self._settings
 
     def note_event(self, event: Event) -> None:
         """Update the context size and the generation speed from the usage of a finished turn."""

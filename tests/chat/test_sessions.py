@@ -64,7 +64,7 @@ def test_a_script_continues_the_newest_session(program: Run, script: Script, she
     assert kinds(shelf) == ["setup", *["message", "message", "usage", "turn"] * 3]
     for other in ("nosuch", "../../etc/passwd"):
         done = program("-p", "four", "--resume", other, *model, code=2)
-        assert f'There is no session "{other}". Similar: {name}' in done.stderr
+        assert f'There is no session "{other}". Newest: {name}' in done.stderr
 
 
 def test_a_session_of_another_folder_is_not_continued(

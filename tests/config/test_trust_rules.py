@@ -46,6 +46,8 @@ VALUES: dict[str, dict[str, tuple[list[Any], list[Any]]]] = {
         "prefill_ahead": ([False, True], []),
         "keep_prefix": ([False, True], []),
         "llama_library": ([], ["./libllama.so"]),
+        "key_bindings": ([], ["vi"]),
+        "bell": ([False, True], []),
     },
     "generation": {
         "temperature": ([0.0], []),

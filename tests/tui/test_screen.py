@@ -200,3 +200,29 @@ def test_a_cancelled_question_blocks_no_other() -> None:
         return answers[0], answers[1], line.question
 
     assert asyncio.run(ask()) == ("one", "three", None)
+
+
+def test_keys_of_vi_edit_the_line(open_chat: OpenChat, folder: Path) -> None:
+    (folder / "vi.toml").write_text('[chat]\nkey_bindings = "vi"\n', encoding="utf-8")
+    silent = {"text": "Once upon", "wait": True}
+    screen = open_chat("--no-servers --config vi.toml", "One.", silent, "Three.")
+    screen.say(f"tell me all{ESC}", "> tell me all")
+    screen.type("0dw")
+    screen.enter("", "> me all", "◆ One.")
+    screen.say("more\r", "Once upon")
+    screen.type(ESC)
+    screen.say(ESC, "[Stopped]")
+    screen.wait_for_prompt()
+    screen.enter("/set key_bindings emacs", "chat.key_bindings  emacs")
+    screen.say("one two\x17\r", "> one")
+    screen.wait_for("◆ Three.")
+
+
+@pytest.mark.parametrize(("bell", "rung"), [("true", 1), ("false", 0)])
+@pytest.mark.usefixtures("harbour")
+def test_the_bell_rings_when_a_question_waits(bell: str, rung: int, open_chat: OpenChat, folder: Path) -> None:
+    with (folder / "harbour.toml").open("a", encoding="utf-8") as file:
+        file.write(f"[chat]\nbell = {bell}\n")
+    screen = open_chat(HARBOUR, call_text("wait"))
+    screen.say("tide?\r", "Run wait?")
+    assert screen.bytes.count(b"\x07") == rung

@@ -15,7 +15,7 @@ from ...calls.tool_names import find_tools, shown_names, similar_names
 from ...chat.app import App
 from ...chat.prefill_speed import PrefillSpeed
 from ...chat.tool_calls import PreparedCall, RunningCalls
-from ...chat.tool_selection import count_text_in_prompt, select_catalogue
+from ...chat.tool_selection import compute_tool_budget, count_text_in_prompt, select_catalogue
 from ...core.errors import ConfigError, UsageError
 from ...core.events import Notice, Page, Table, ToolFinished, ToolStarted
 from ...core.messages import Tool, ToolCall
@@ -113,7 +113,8 @@ def summarize_cost(app: App, on: int, every: int, signature_tokens: int, speed: 
     if catalogue.is_full:
         return words("tools.sum", on=on, all=every, tokens=tokens, time=time)
     level = words(f"tools.levels_{catalogue.level}")
-    return words("tools.short", on=on, all=every, full=signature_tokens, level=level, tokens=tokens, time=time)
+    costs = {"full": signature_tokens, "limit": compute_tool_budget(app.chat), "tokens": tokens, "time": time}
+    return words("tools.short", on=on, all=every, level=level, **costs)
 
 
 def _reset_usage_counts(app: App) -> str:
