@@ -55,7 +55,7 @@ def test_the_help_is_aligned_at_each_width(open_chat: OpenChat) -> None:
     assert len({cell_len(found[-1].removesuffix(rows[name])) for name, found in places.items()}) == 1
     narrow = open_chat("--no-servers", "x", LANG=JA, size=(40, 24))
     shown = re.sub(r"\s", "", "".join(narrow.enter("/help", words("help.more")[-4:])))
-    assert re.sub(r"\s", "", rows["/call"] + words("help.more")) in shown
+    assert re.sub(r"\s", "", rows["/quit"] + words("help.more")) in shown
 
 
 def test_the_next_line_is_in_a_language_that_was_just_selected(open_chat: OpenChat) -> None:
