@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_client.enclosed import PROBE
+from mcp_client.enclosed import PROBE, listening
 from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 from stage import Screen, call_text
 
@@ -21,11 +21,11 @@ OFFER = "Allow this folder from now on? [y/N]"
 
 
 @pytest.fixture
-def target(folder: Path, tmp_path: Path) -> Path:
+def target(folder: Path, environment: dict[str, str]) -> Path:
     """A folder that the probing server, which is configured in `folder`, cannot write."""
     entry = {"command": sys.executable, "args": [str(PROBE)]}
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"probe": entry}}), encoding="utf-8")
-    place = tmp_path / "home/notes"
+    place = Path(environment["HOME"]) / "notes"
     place.mkdir()
     return place
 
@@ -85,3 +85,24 @@ def test_an_offer_that_is_declined_is_made_once_and_allow_makes_up_for_it(
     clear(screen)
     screen.enter("/mcp allow probe reset", "may do nothing beyond its configuration")
     assert read_allowed(tmp_path) == []
+
+
+@pytest.mark.usefixtures("target")
+def test_the_network_is_offered_unless_the_configuration_denies_it(
+    open_chat: Callable[..., Screen], folder: Path, tmp_path: Path
+) -> None:
+    with listening() as (tcp, _):
+        call = f"/call do {json.dumps({'probes': [['connect', tcp]], 'fail': True})}"
+        screen = open_chat("--allow *", "Hello.", **WIDE)
+        screen.type(f"{call}\r")
+        screen.wait_for_end_of_line("Allow the network from now on? [y/N]")
+        screen.type("y")
+        screen.wait_for("Server 'probe' may use the network (")
+        screen.wait_for_prompt()
+        screen.enter(call, "ok heard")
+        (tmp_path / "home" / RULES).unlink()
+        entry = {"command": sys.executable, "args": [str(PROBE)], "network": False}
+        (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"probe": entry}}), encoding="utf-8")
+        screen = open_chat("--allow *", "Hello.", **WIDE)
+        screen.enter(call, "ConnectionRefusedError")
+        assert not any("[y/N]" in line for line in screen.lines())

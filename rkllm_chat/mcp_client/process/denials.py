@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .start import Sandbox
 
 _READ_ONLY_WORDS = ("EROFS", "Read-only file system", "read-only file system")
-_UNOPENED = "unable to open"
-_DENIED_WORDS = ("EACCES", "Permission denied", "permission denied", _UNOPENED)
+_UNOPENED_WORDS = ("unable to open", "readonly database")
+_DENIED_WORDS = ("EACCES", "Permission denied", "permission denied", *_UNOPENED_WORDS)
 _MISSING_WORDS = ("ENOENT", "No such file or directory", "no such file or directory")
 """Also said of what the sandbox hides altogether."""
 _MAX_UNOPENED_CHARS = 500
@@ -82,7 +82,8 @@ def find_unopened(sandbox: Sandbox, text: str, arguments: Mapping[str, object]) 
 
     The text may be the content of any file, so that no path in it counts.
     """
-    if sandbox.unavailable_reason or _UNOPENED not in text or len(text) > _MAX_UNOPENED_CHARS:
+    is_reported = len(text) <= _MAX_UNOPENED_CHARS and any(word in text for word in _UNOPENED_WORDS)
+    if sandbox.unavailable_reason or not is_reported:
         return None
     folder = _find_denied_folder(sandbox, "", arguments)
     return _describe_denied_write(sandbox, folder) if folder else None

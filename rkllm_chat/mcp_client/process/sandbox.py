@@ -118,7 +118,8 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
     paths = SandboxPaths(server, start.command, folder, home, known)
     paths.add_roots(roots)
     if known:
-        sandbox.known_name, sandbox.known_reason = known.names[0], known.reason
+        if (server.write is None and (known.files or known.variables)) or (server.network is None and known.network):
+            sandbox.known_name, sandbox.known_reason = known.names[0], known.reason
         if server.write is None and not paths.runner:  # a runner's cache can be written
             paths.writes.update(_keep_files(server, start, known))
             _hide_programs(start, known)
