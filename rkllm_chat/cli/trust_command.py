@@ -7,7 +7,7 @@ No server is started before the user has accepted how it is started.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..chat.server_approval import describe_server
 from ..config.files import TRUST_VARIABLE
@@ -32,7 +32,8 @@ def main(arguments: Sequence[str]) -> int:
     settings = load_settings(options.config)
     servers = [find_server(name, settings.servers, settings.skipped) for name in options.names]
     trust_store = TrustStore(str(state_folder()))
-    return max(_review_server(server, trust_store) for server in servers)
+    confirm = _approve if options.yes else _confirm
+    return max(_review_server(server, trust_store, confirm) for server in servers)
 
 
 def make_parser() -> Parser:
@@ -40,10 +41,11 @@ def make_parser() -> Parser:
     parser = Parser(prog="rkllm-chat trust", description=_DESCRIPTION)
     parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
+    parser.add_argument("-y", "--yes", action="store_true", help="approve what is shown without asking, for scripts")
     return parser
 
 
-def _review_server(server: ServerConfig, trust_store: TrustStore) -> int:
+def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Callable[[str], bool]) -> int:
     """Ask about the start of one server, then about its new and changed tools.
 
     Raises:
@@ -53,7 +55,7 @@ def _review_server(server: ServerConfig, trust_store: TrustStore) -> int:
     review = review_start(server)
     if needs_acceptance(server) and not is_accepted(trust_store, review):
         _print_lines(describe_server(review, translate))
-        if not _confirm(translate("trust.start")):
+        if not confirm(translate("trust.start")):
             return _DECLINED
         accept(trust_store, review)
         if not is_accepted(TrustStore(str(state_folder())), review):
@@ -73,7 +75,7 @@ def _review_server(server: ServerConfig, trust_store: TrustStore) -> int:
             reason = translate(f"hidden.{status}")
             _print_lines([translate("servers.hidden", server=server.name, tool=name, reason=reason)])
             _print_lines(escape_visibly(line) for line in diff_accepted_text(pins.accepted_text(name), tools[name]))
-        if not _confirm(translate("review.accept", server=server.name)):
+        if not confirm(translate("review.accept", server=server.name)):
             return _DECLINED
         pins.pin_tools(tools)
     _print_lines([translate("review.accepted", server=server.name)])
@@ -86,10 +88,16 @@ def _print_lines(lines: Iterable[str]) -> None:
         print(sanitize_for_terminal(line))
 
 
+def _approve(_question: str) -> bool:
+    """Answer a question as `--yes` does."""
+    return True
+
+
 def _confirm(question: str) -> bool:
     """Ask a yes-or-no question at the terminal. Raises UsageError if standard input is no terminal."""
     if not sys.stdin or not sys.stdin.isatty():
-        hint = f"Run this command at a terminal. {TRUST_VARIABLE}=1 trusts all folders' servers, for build machines."
+        others = f"{TRUST_VARIABLE}=1 trusts all folders' servers, for build machines."
+        hint = f"Run this command at a terminal, or add --yes to approve what it shows. {others}"
         raise UsageError("Approval needs a terminal, and standard input is not one.", hint)
     print(question, end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

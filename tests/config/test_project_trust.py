@@ -192,6 +192,15 @@ def test_trust_takes_enter_for_no_and_needs_a_terminal(program: Run, open_screen
     assert "ConfigError" in program("call-tool", "harbour.get_tide", code=1).stdout
 
 
+@pytest.mark.usefixtures("stranger")
+def test_a_script_approves_what_is_shown_with_yes(program: Run) -> None:
+    assert "--yes" in program("trust", "harbour", code=2, stdin="y\n").stderr
+    assert "ConfigError" in program("call-tool", "harbour.get_tide", code=1).stdout
+    shown = program("trust", "--yes", "harbour").stdout
+    assert sys.executable in shown and "The current tools of harbour were approved" in shown
+    assert json.loads(program("call-tool", "harbour.get_tide").stdout)["ok"]
+
+
 def test_a_server_is_shown_as_it_would_be_started(stranger: Path, open_screen: OpenScreen, script: Script) -> None:
     (stranger / "run").mkdir()
     shutil.copy("/bin/sh", stranger / "run/it")
