@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -79,6 +80,13 @@ def test_a_format_has_its_own_name_and_opens_what_it_shows() -> None:
         assert row.unmarked_readers or (
             row.render_call("f", {"x": 1}).startswith(marks) and row.example.startswith(marks)
         ), form
+
+
+def test_every_format_lists_a_tool_with_its_parameters_their_types_and_which_are_optional() -> None:
+    for form, row in FORMATS.items():
+        listed = row.render_tool("get_weather", {"city": "string", "days?": "integer"})
+        assert re.search("get_weather.*city.*string.*days.*integer", listed, re.DOTALL), form
+        assert re.findall(r'(\w+)"?\?|(\w+) \(optional\)', listed) in ([("days", "")], [("", "integer")]), form
 
 
 def test_calls_and_sketches_are_written_in_the_two_taught_forms() -> None:
