@@ -146,6 +146,7 @@ PYTHON_CALLS = (
     pythonic.prose("a list with text after it", f"[{PYTHON}] is what I would write."),
     pythonic.prose("a task list", "[ ] look at the tide\n[x] look at the weather"),
     lfm2("no end marker", f"<|tool_call_start|>[{PYTHON}]", NO_END),
+    lfm2("no end marker after JSON", f"<|tool_call_start|>[{TIDE_JSON}]", NO_END),
     lfm2("a call as a value", "<|tool_call_start|>[get_tide(harbour=search(words='x'))]<|tool_call_end|>", BAD_PYTHON),
     lfm2(
         "unpacking",

@@ -89,7 +89,7 @@ def test_every_format_lists_a_tool_with_its_parameters_their_types_and_which_are
         assert re.findall(r'(\w+)"?\?|(\w+) \(optional\)', listed) in ([("days", "")], [("", "integer")]), form
 
 
-def test_calls_and_sketches_are_written_in_the_two_taught_forms() -> None:
+def test_calls_and_sketches_are_written_in_the_taught_forms_and_in_gemmas() -> None:
     arguments, types = {"city": "東京", "days": 3}, {"city": "string", "days?": "integer"}
     assert FORMATS["json"].render_call("f", arguments) == (
         '[TOOL_CALL]\n{"name": "f", "arguments": {"city": "東京", "days": 3}}\n[END_TOOL_CALL]'
@@ -97,6 +97,10 @@ def test_calls_and_sketches_are_written_in_the_two_taught_forms() -> None:
     assert FORMATS["xml"].render_call("f", arguments) == (
         '<tool_call name="f">\n<argument name="city">東京</argument>\n<argument name="days">3</argument>\n</tool_call>'
     )
+    assert FORMATS["functiongemma"].render_call("f", arguments) == (
+        "<start_function_call>call:f{city:<escape>東京<escape>,days:3}<end_function_call>"
+    )
+    assert FORMATS["gemma4"].render_call("f", arguments) == '<|tool_call>call:f{city:<|"|>東京<|"|>,days:3}<tool_call|>'
     assert FORMATS["json"].render_tool("f", types) == '{"name": "f", "arguments": {"city": string, "days"?: integer}}'
     assert FORMATS["xml"].render_tool("f", types) == (
         '<tool_call name="f"><argument name="city">string</argument>'
