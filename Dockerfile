@@ -1,0 +1,30 @@
+# The chat and its servers. Build: docker build -t rkllm-chat .
+# On an RK3588 board, mount Rockchip's runtime and the NPU:
+#   docker run -it --rm --device /dev/dri --device /dev/dma_heap \
+#     -v /usr/lib/librkllmrt.so:/usr/lib/librkllmrt.so:ro -v "$HOME/models:/models:ro" rkllm-chat --model /models/MODEL.rkllm
+FROM python:3.13-slim-bookworm AS build
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends cmake=3.* g++=4:12.* make=4.* \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY docs/rkllm-chat.1 docs/
+COPY models/tiny-tools/tiny-tools.gguf models/tiny-tools/
+COPY rkllm_chat rkllm_chat
+# the wheel of llama.cpp must run on other processors than that of this machine
+# hadolint ignore=DL3013 # the version is that of this checkout
+RUN CMAKE_ARGS=-DGGML_NATIVE=OFF pip install --no-cache-dir --prefix /install '.[npu]'
+
+FROM python:3.13-slim-bookworm
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends bubblewrap=0.* libgomp1=12.* \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --create-home --uid 1000 chat
+COPY --from=build /install /usr/local
+USER 1000
+WORKDIR /home/chat
+ENV LANG=C.UTF-8
+# sessions, logins, tokens and the program's own log
+VOLUME /home/chat/.local/state/rkllm-chat
+EXPOSE 8080
+ENTRYPOINT ["rkllm-chat"]
