@@ -47,7 +47,7 @@ def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder
     """
     folder = folder or Path.cwd()
     server = escape_line_visibly(tool.server)
-    change = None if tool.read_only else find_change(arguments, folder)
+    change = None if tool.read_only else find_change(tool.name, arguments, folder)
     lines = [CallLine(words("question.call", tool=escape_line_visibly(tool.name), server=server))]
     for name, value in arguments.items():
         if change and name == change.argument:

@@ -5,6 +5,7 @@ Which arguments are a path and a text is known by their names, as the usual file
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 _PATH_NAMES = ("path", "file_path", "filepath", "filename", "file")
-_CONTENT_NAMES = ("content", "contents", "file_text", "text", "data")
+_CONTENT_NAMES = ("content", "contents", "file_text")
+_REPLACING = re.compile(r"write|create|save|overwrite", re.IGNORECASE)
+_ADDING = re.compile(r"append|insert|add|prepend|line", re.IGNORECASE)
+"""Words in the name of a tool that replaces a file, and of one that only adds to it."""
 _OLD_NAMES = ("oldText", "old_text", "old_string", "old_str")
 _NEW_NAMES = ("newText", "new_text", "new_string", "new_str")
 _EDIT_LIST_NAME = "edits"
@@ -46,10 +50,11 @@ class FileChange:
         return sum(line.startswith("-") for line in self.lines)
 
 
-def find_change(arguments: Mapping[str, Any], folder: Path) -> FileChange | None:
+def find_change(tool: str, arguments: Mapping[str, Any], folder: Path) -> FileChange | None:
     """Return the change that the arguments of a writing tool describe; None if they describe none.
 
     Args:
+        tool: Name of the tool; a text is compared with the file only if the name says that it replaces a file.
         arguments: The arguments of the call.
         folder: Where a relative path begins.
     """
@@ -58,6 +63,8 @@ def find_change(arguments: Mapping[str, Any], folder: Path) -> FileChange | None
         return None
     name = next((name for name in _CONTENT_NAMES if isinstance(arguments.get(name), str)), None)
     if name is not None:
+        if not _REPLACING.search(tool) or _ADDING.search(tool):
+            return None
         target = _resolve(path, folder)
         old = _read_text(target) if target else None
         lines = _diff(old, arguments[name]) if old is not None else None

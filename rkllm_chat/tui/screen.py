@@ -135,10 +135,12 @@ class Screen:
 
         Without a pager it is printed.
         """
+        from rich.cells import cell_len
+
         lines = text.splitlines()
-        rows = sum(max(1, -(-len(line) // max(1, self.width))) for line in lines)
+        rows = sum(max(1, -(-cell_len(line) // max(1, self.width))) for line in lines)
         if in_pager or rows > self.layout.rows - _MARGIN_ROWS:
-            with suppress(OSError):
+            with suppress(OSError, ValueError):  # no room for a file, or an open quote in PAGER
                 if await page_text(f"{text}\n", self.run_command):
                     return
         self.print_lines(lines)

@@ -60,11 +60,10 @@ def test_a_long_result_is_shortened_and_unfolded_by_ctrl_o(open_chat: OpenChat, 
     screen.say(CTRL_O, "No shortened result is left")
 
 
+@pytest.mark.parametrize("pager", ["no-such-pager", "less '"])
 @pytest.mark.usefixtures("harbour")
-def test_without_a_pager_a_long_result_is_printed(open_chat: OpenChat) -> None:
-    screen = open_chat(
-        f"{HARBOUR} --allow read_year", call_text("read_year", year=2026), "A year.", PAGER="no-such-pager"
-    )
+def test_without_a_pager_a_long_result_is_printed(pager: str, open_chat: OpenChat) -> None:
+    screen = open_chat(f"{HARBOUR} --allow read_year", call_text("read_year", year=2026), "A year.", PAGER=pager)
     screen.enter("How was it?", "◆ A year.")
     screen.say(CTRL_O, YEAR[-1])
     screen.wait_for_prompt()
