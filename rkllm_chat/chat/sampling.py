@@ -13,12 +13,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..backends.base import Backend
+from ..calls.grammar import CallGrammar, build_call_grammar, require_call
 from ..calls.model_families import make_scanner
 from ..calls.scanner import InventedResult, Scanner
-from ..config.settings import Settings
+from ..config.settings import Generation, Settings
+from ..core.errors import GenerationError
 from ..core.events import CallFound, Text, Usage
 from ..core.i18n import Words
-from ..core.messages import Message, Tool
+from ..core.messages import Message, Tool, ToolCall
 from ..core.sanitize import escape_line_visibly
 from ..prompt.compose import compose_prompt
 from .conversation import load_prompt_words, select_call_format
@@ -51,9 +53,18 @@ class Sampler:
     async def __call__(
         self, server: str, params: CreateMessageRequestParams
     ) -> CreateMessageResult | CreateMessageResultWithTools | None:
-        """Return the model's reply; None if the user declines."""
+        """Return the model's reply; None if the user declines.
+
+        Raises:
+            GenerationError: The request requires a call of a tool, and the reply has none.
+        """
         async with self._lock:
-            tools = [Tool(tool.name, tool.description or "", tool.input_schema) for tool in params.tools or ()]
+            choice = params.tool_choice.mode if params.tool_choice else "auto"
+            offered = () if choice == "none" else params.tools or ()
+            tools = [Tool(tool.name, tool.description or "", tool.input_schema) for tool in offered]
+            must_call = choice == "required"
+            if must_call and not tools:
+                raise GenerationError("The request requires a tool call and offers no tools.")
             backend = await self._find_backend()
             settings = self._find_settings()
             words = load_prompt_words(backend, settings, self._words)
@@ -65,25 +76,41 @@ class Sampler:
             if not await self._ask(self._describe_request(server, prompt[-1].text, tokens, params.max_tokens)):
                 return None
             scanner = make_scanner(call_format, backend.family.accepted_formats, tools, words)
-            return await self._generate_reply(backend, scanner, prompt, params.max_tokens, params.temperature)
+            grammar = build_call_grammar(tools, call_format) if must_call and backend.supports_grammar else None
+            generation = self._choose_generation(params.max_tokens, params.temperature)
+            events, usage = await self._generate_reply(
+                backend, scanner, prompt, generation, require_call(grammar) if grammar else None
+            )
+            calls = [event.call for event in events if isinstance(event, CallFound)] if tools else []
+            if must_call and not calls:
+                raise GenerationError("The model called no tool, which the request requires.")
+            return _write_reply(backend.name, events, calls, usage.hit_limit)
 
     def _describe_request(self, server: str, text: str, tokens: int, max_tokens: int) -> str:
         time = self._words("ask.sample_time", seconds=f"{tokens / self._speed:.0f}") if self._speed else ""
         excerpt = escape_line_visibly(text)[:200]
         return self._words("ask.sample", server=server, text=excerpt, tokens=tokens, most=max_tokens, time=time)
 
-    async def _generate_reply(
-        self, backend: Backend, scanner: Scanner, prompt: Sequence[Message], max_tokens: int, temperature: float | None
-    ) -> CreateMessageResult | CreateMessageResultWithTools:
+    def _choose_generation(self, max_tokens: int, temperature: float | None) -> Generation:
         generation = self._find_settings().generation
-        generation = replace(
+        return replace(
             generation,
             max_tokens=max(1, min(max_tokens, generation.max_tokens)),
             temperature=generation.temperature if temperature is None else temperature,
         )
+
+    async def _generate_reply(
+        self,
+        backend: Backend,
+        scanner: Scanner,
+        prompt: Sequence[Message],
+        generation: Generation,
+        grammar: CallGrammar | None,
+    ) -> tuple[list[Any], Usage]:
+        """Return the events of a reply and its usage."""
         usage = Usage()
         events: list[Any] = []
-        async with aclosing(backend.stream(prompt, generation)) as pieces:
+        async with aclosing(backend.stream(prompt, generation, (), grammar)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Usage):
                     usage = piece
@@ -95,7 +122,7 @@ class Sampler:
         events += scanner.close()
         if usage.prefill_s and usage.prefilled_tokens:
             self._speed = usage.prefilled_tokens / usage.prefill_s
-        return _write_reply(backend.name, events, usage.hit_limit)
+        return events, usage
 
 
 def _read_messages(messages: Sequence[Any]) -> list[Message]:
@@ -117,13 +144,12 @@ def _texts_of(block: Any) -> list[str]:
 
 
 def _write_reply(
-    model: str, events: Sequence[Any], hit_limit: bool
+    model: str, events: Sequence[Any], calls: Sequence[ToolCall], hit_limit: bool
 ) -> CreateMessageResult | CreateMessageResultWithTools:
     """Convert the reply to the form of the protocol; tool calls are left to the server to run."""
     from mcp_types import CreateMessageResult, CreateMessageResultWithTools, TextContent, ToolUseContent
 
     text = "".join(event.text for event in events if isinstance(event, Text)).strip()
-    calls = [event.call for event in events if isinstance(event, CallFound)]
     if not calls:
         reason = "maxTokens" if hit_limit else "endTurn"
         content = TextContent(type="text", text=text)

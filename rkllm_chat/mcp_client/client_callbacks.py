@@ -10,6 +10,7 @@ from typing import Any
 from mcp import MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     ErrorData,
     ListRootsResult,
@@ -22,7 +23,7 @@ from pydantic import FileUrl
 
 from ..config.settings import ServerConfig
 from ..config.value_checks import LOG_LEVELS
-from ..core.errors import ProtocolError
+from ..core.errors import ChatError, ProtocolError
 from ..core.sanitize import sanitize_line
 from .handlers import ClientHandlers
 from .progress import ProgressReporter
@@ -73,9 +74,12 @@ class ClientCallbacks:
         return arguments
 
     async def sample(self, _context: Any, params: Any) -> Any:
-        """Answer a sampling request; an error if it was declined or there are too many."""
+        """Answer a sampling request; an error if it was declined, failed, or there are too many."""
         assert self._handlers.sample is not None
-        answer = await self._ask(self._handlers.sample, params)
+        try:
+            answer = await self._ask(self._handlers.sample, params)
+        except ChatError as error:
+            return ErrorData(code=INTERNAL_ERROR, message=error.message)
         return answer or ErrorData(code=_DECLINED_CODE, message="The user declined.")
 
     async def elicit(self, _context: Any, params: Any) -> Any:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from typing import Any, Literal
 
+import pytest
 from mcp_types import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -12,6 +15,7 @@ from mcp_types import (
     SamplingMessage,
     TextContent,
     Tool,
+    ToolChoice,
     ToolResultContent,
     ToolUseContent,
 )
@@ -19,11 +23,15 @@ from mcp_types import (
 from rkllm_chat.backends.base import Backend
 from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.calls.formats import FORMATS
+from rkllm_chat.calls.grammar import CallGrammar
 from rkllm_chat.calls.model_families import Family
 from rkllm_chat.chat.sampling import Sampler
-from rkllm_chat.config.settings import Settings
+from rkllm_chat.config.settings import ServerConfig, Settings
+from rkllm_chat.core.errors import GenerationError
 from rkllm_chat.core.i18n import load
 from rkllm_chat.core.messages import Message
+from rkllm_chat.mcp_client.handlers import ClientHandlers
+from rkllm_chat.mcp_client.toolbox import Toolbox
 from stage import call_text
 
 ASKED = CreateMessageRequestParams(
@@ -83,6 +91,88 @@ def test_tools_of_the_server_are_shown_to_the_model_and_its_calls_returned() -> 
     assert isinstance(reply, CreateMessageResultWithTools) and reply.stop_reason == "toolUse"
     assert reply.content == [TextContent(type="text", text="I look."), TOOL_USE]
     assert "get_tide" in backend.prompts[0][0].text
+
+
+def choose(mode: Literal["auto", "required", "none"], *tools: Tool) -> CreateMessageRequestParams:
+    return ASKED_WITH_TOOL.model_copy(update={"tools": list(tools), "tool_choice": ToolChoice(mode=mode)})
+
+
+def test_a_request_without_tools_to_choose_shows_none_and_returns_no_call() -> None:
+    backend = ScriptedBackend([call_text("get_tide", harbour="Husum")])
+    reply, _ = sample(backend, choose("none", TOOL))
+    assert isinstance(reply, CreateMessageResult)
+    assert reply.stop_reason == "endTurn"
+    assert "get_tide" not in backend.prompts[0][0].text
+
+
+def test_a_required_call_is_returned_or_the_request_fails() -> None:
+    reply, _ = sample(ScriptedBackend([call_text("get_tide", harbour="Husum")]), choose("required", TOOL))
+    assert isinstance(reply, CreateMessageResultWithTools)
+    assert reply.content == [TOOL_USE]
+    with pytest.raises(GenerationError, match="called no tool"):
+        sample(ScriptedBackend(["Husum."]), choose("required", TOOL))
+    with pytest.raises(GenerationError, match="offers no tools"):
+        sample(ScriptedBackend(["Husum."]), choose("required"))
+
+
+def test_a_required_call_constrains_an_engine_that_supports_it() -> None:
+    class Engine(ScriptedBackend):
+        supports_grammar = True
+        grammar: CallGrammar | None = None
+
+        def stream(self, prompt: Any, generation: Any, tools: Any = (), grammar: CallGrammar | None = None) -> Any:
+            self.grammar = grammar
+            return super().stream(prompt, generation, tools, grammar)
+
+    engines = {mode: Engine([call_text("get_tide", harbour="Husum")]) for mode in ("auto", "required")}
+    for mode, engine in engines.items():
+        sample(engine, choose(mode, TOOL))  # type: ignore[arg-type]
+    assert engines["auto"].grammar is None
+    assert engines["required"].grammar
+    assert engines["required"].grammar.opening
+
+
+SERVER = """
+import json, sys
+
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    number, method = message.get("id"), message.get("method")
+    if method == "initialize":
+        about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "harbour", "version": "1"}}
+        send(id=number, result={"protocolVersion": "2025-11-25", **about})
+    elif method == "tools/list":
+        send(id=number, result={"tools": [{"name": "ask", "inputSchema": {"type": "object"}}]})
+    elif method == "tools/call":
+        called = number
+        tools = [{"name": "get_tide", "inputSchema": {"type": "object"}}]
+        wanted = {"tools": tools, "toolChoice": {"mode": "required"}}
+        asked = {"messages": [{"role": "user", "content": {"type": "text", "text": "Ahoy"}}], "maxTokens": 5, **wanted}
+        send(id="sample", method="sampling/createMessage", params=asked)
+    elif number == "sample":
+        send(id=called, result={"content": [{"type": "text", "text": message["error"]["message"]}]})
+    elif number is not None:
+        send(id=number, error={"code": -32601, "message": "unknown"})
+"""
+
+
+def test_a_failed_request_is_an_error_for_its_server_which_goes_on() -> None:
+    async def find_backend() -> Backend:
+        return ScriptedBackend(["Husum.", "Husum."])
+
+    async def agree(_question: str) -> bool:
+        return True
+
+    async def call() -> list[str]:
+        handlers = ClientHandlers(sample=Sampler(find_backend, Settings, load(), agree))
+        server = ServerConfig("harbour", command=sys.executable, args=("-c", SERVER), sandbox="off")
+        async with Toolbox([server], None, handlers) as box:
+            return [(await box.call(box.tools[0], {}, lambda *_: None)).text for _ in range(2)]
+
+    assert asyncio.run(call()) == ["The model called no tool, which the request requires."] * 2
 
 
 def test_tools_are_shown_in_the_format_of_the_family() -> None:
