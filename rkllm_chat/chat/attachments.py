@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import ChatError, UsageError
-from ..core.events import Event, Notice, Usage
+from ..core.events import Draft, Event, Notice, Usage
 from ..core.messages import Attachment, Message
 from ..core.sanitize import escape_line_visibly
 from ..mcp_client.process.sandbox import SECRET_PATHS
@@ -36,12 +36,18 @@ _MAX_COUNTED_BYTES = 16 << 10
 _TRAILING = ".,;:!?)\"'」。、"
 
 
+class _DeclinedError(UsageError):
+    """The user declined to attach a file."""
+
+
 async def send_message(app: App, line: str) -> AsyncGenerator[Event, None]:
-    """Run a turn with a line and its attachments; if one cannot be read, report it and send nothing."""
+    """Run a turn with a line and its attachments; if one cannot be read, return the line as a draft."""
     try:
         fetched = [await read_attachment(app, name) for name in find_mentions(line)]
     except ChatError as error:
         yield Notice(app.words("attach.failed", reason=error))
+        if not isinstance(error, _DeclinedError):
+            yield Draft(line)
         return
     for name in find_missing_files(line):
         yield Notice(app.words("attach.missing", name=name))
@@ -161,7 +167,7 @@ async def read_attachment(app: App, name: str) -> Attachment:
         return await _fetch_resource(app, name)
     key, path = _find_question(name)
     if key and (app.frontend is None or not await app.frontend.confirm(app.words(key, path=path))):
-        raise UsageError(app.words("attach.declined", path=path))
+        raise _DeclinedError(app.words("attach.declined", path=path))
     return _read_file(name)
 
 

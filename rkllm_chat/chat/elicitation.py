@@ -196,6 +196,8 @@ def _describe_field(name: str, field: Mapping[str, Any], is_required: bool, word
     title = escape_line_visibly(str(field.get("title") or name))
     description = f" ({escape_line_visibly(str(field['description']))})" if field.get("description") else ""
     choices = _choices_of(field)
+    if field.get("type") == "boolean":
+        choices = dict.fromkeys(("yes", "no"))
     choice_list = f" [{', '.join(escape_line_visibly(shown) for shown in choices)}]" if choices else ""
     example = (
         words("elicit.example", example=_FORMATS[kind][0]) if (kind := str(field.get("format"))) in _FORMATS else ""
@@ -221,7 +223,7 @@ def _default_of(field: Mapping[str, Any]) -> str:
     if default is None:
         return ""
     if isinstance(default, bool):
-        return "true" if default else "false"
+        return "yes" if default else "no"
     titles = {str(value): title for title, value in _choices_of(field).items()}
     values = [titles.get(str(value), str(value)) for value in (default if isinstance(default, list) else [default])]
     text = ", ".join(values)

@@ -273,11 +273,12 @@ async def _run_line(ready: asyncio.Future[App], line: str, words: Words) -> Asyn
         await asyncio.wait([app.model_switch])
     if app.source and app.source.has_changed():
         yield Notice(words("servers.changed"), "warning")
-    stream = commands.run(app, line) if commands.is_command(line) else send_message(app, line.removeprefix("/"))
+    is_command = commands.is_command(line)
+    stream = commands.run(app, line) if is_command else send_message(app, line.removeprefix("/"))
     with app.prefiller.paused():
         async with aclosing(stream) as events:
             async for event in events:
-                yield event
+                yield Draft(line) if isinstance(event, Draft) and not is_command else event
 
 
 async def show_stream(

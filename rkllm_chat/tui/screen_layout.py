@@ -26,6 +26,7 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.processors import TabsProcessor
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
@@ -72,7 +73,10 @@ class ScreenLayout:
         """Build the application of the screen."""
         search = SearchToolbar()
         control = BufferControl(
-            self._line.buffer, [RevealProcessor()], search_buffer_control=search.control, preview_search=True
+            self._line.buffer,
+            [RevealProcessor(), TabsProcessor(tabstop=4, char1=" ", char2=" ")],
+            search_buffer_control=search.control,
+            preview_search=True,
         )
         line = Window(
             control,

@@ -59,7 +59,7 @@ def test_a_form_names_its_server_and_is_filled_field_by_field() -> None:
     assert result == ElicitResult(action="accept", content={"boat": "Anna", "metres": 12.5, "crew": 3, "engine": True})
     assert person.shown == [
         *("[MCP: Server 'harbour' asks: Who comes?]", "Answer it? [y/N] "),
-        *("Boat (its name): ", "metres: ", "crew, optional: 2", "engine, optional: false"),
+        *("Boat (its name): ", "metres: ", "crew, optional: 2", "engine [yes, no], optional: no"),
     ]
 
 

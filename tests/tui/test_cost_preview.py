@@ -148,6 +148,6 @@ def test_a_message_over_the_limit_is_rejected_with_both_sizes(open_chat: OpenCha
     lines = screen.say("\r", "Shorten the message")
     assert any(re.search(r"prompt is 42\d\d tokens long, the context holds 2048\.", line) for line in lines)
     screen.wait_for_prompt()
-    screen.enter(
-        "Read @large.txt please", "Not sent: large.txt has 5000000 bytes; the limit for an attachment is 4194304."
-    )
+    sent = "Read @large.txt please"
+    screen.say(f"{sent}\r", "Not sent: large.txt has 5000000 bytes; the limit for an attachment is 4194304.")
+    screen.wait_until(lambda: screen.lines()[-2] == f"> {sent}", "the message in the line")

@@ -71,7 +71,6 @@ BAD_LINES = {
     "/resource": "is missing",
     "/resource nosuch.txt": "nosuch.txt is not a file",
     "/resource file:///etc/passwd": "No server lists file:///etc/passwd",
-    "look at @http://127.0.0.1/x please": "Not sent: No server lists http://127.0.0.1/x",
     "/mcp restart nosuch": 'no server "nosuch". Configured servers: harbour',
     "/mcp restart": "server is missing",
     "/mcp review nosuch": 'no server "nosuch". Configured servers: harbour',
@@ -514,3 +513,16 @@ def test_code_is_copied_whole_however_narrow_the_screen(open_chat: OpenChat) -> 
     screen.enter("/copy code", "has no code block")
     screen.enter("again", "◆ One:")
     screen.enter("/copy code", "Copied 1 character (")
+
+
+def test_a_message_that_was_not_sent_is_in_the_line_again(fresh: Screen) -> None:
+    for line in ("look at @http://127.0.0.1/x please", "//etc says @http://127.0.0.1/x"):
+        fresh.say(f"{line}\r", "Not sent: No server lists http://127.0.0.1/x", f"> {line}")
+        fresh.wait_until(lambda: fresh.lines()[-2] == f"> {line}", "the line below the error")  # noqa: B023  # awaited
+        fresh.type("\x03")
+        clear(fresh)
+
+
+def test_a_pasted_tab_is_shown_as_blanks(fresh: Screen) -> None:
+    fresh.say(f"{PASTE}a\tb{PASTED}", "> a   b")
+    fresh.type("\x03")

@@ -11,7 +11,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "sessions": ("/clear", "/sessions", "/resume", "/export", "/replay"),
     "servers": (
         *("/tools", "/call", "/permissions", "/mcp"),
-        *("/resources", "/resource", "/watch", "/unwatch", "/prompts", "/prompt"),
+        *("/resources", "/resource", "/watch", "/unwatch", "/prompts", "/prompt", "/skills"),
     ),
     "model": ("/model", "/system", "/thinking", "/set", "/language"),
     "program": ("/help", "/doctor", "/quit"),

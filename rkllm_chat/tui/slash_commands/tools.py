@@ -80,7 +80,7 @@ def _measure_cost(app: App, name: str, tool: Tool, signature_tokens: int, speed:
 
     Returns:
         `tokens` of its full description, `time` to prefill them if the speed is known, and `listed`, the tokens in the
-        catalogue if tools are only listed there.
+        catalogue if tools have a line of their own there.
     """
     time_s = speed.estimate_s(signature_tokens)
     listed = _count_catalogue_tokens(app, name, tool)
@@ -101,7 +101,7 @@ def _count_catalogue_tokens(app: App, name: str, tool: Tool) -> int | None:
         case "names":
             return count_text_in_prompt(app.chat, f"{name}, ")
         case "servers":
-            return 0
+            return None
 
 
 def summarize_cost(app: App, on: int, every: int, signature_tokens: int, speed: PrefillSpeed) -> str:
