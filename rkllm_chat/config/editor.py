@@ -160,7 +160,7 @@ def remove_server(name: str, path: Path, environment: Mapping[str, str] = os.env
         ConfigError: The file has no such entry, or the entry is not in a table of its own.
     """
     if not path.is_file():
-        raise ConfigError(f"{path}: there is no such file.", path=str(path))
+        raise ConfigError(f"{path}: there is no such file.", f'Remove "{name}" by hand.', path=str(path))
     origin = find_origin(str(path), environment)
     text, place = path.read_bytes().decode(), _find_place(name, path, origin)
     try:
