@@ -25,7 +25,8 @@ _PAGE_STARTS = ("<!doctype", "<html", "<?xml")
 """How a web page begins."""
 _MAX_SEARCHED_LENGTH = 2000
 _CONTEXT_SIZE = re.compile(
-    r"(?:context (?:window|length|size)|context_length|n_ctx)(?: is| of|:| =|)(?: only)? \(?(\d{3,8})\b", re.IGNORECASE
+    r"(?:context (?:window|length|size)|context_length|n_ctx|context holds)(?: is| of|:| =|)(?: only)? \(?(\d{3,8})\b",
+    re.IGNORECASE,
 )
 _PROMPT_SIZE = re.compile(
     r"(?:requested tokens \(|request \(|resulted in |your request has |prompt (?:has|contains|is) )(\d{3,8})\b"

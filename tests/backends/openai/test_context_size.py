@@ -44,6 +44,10 @@ REFUSALS: dict[str, tuple[dict[str, Any], int]] = {
         },
         2048,
     ),
+    "rkllm-chat": (
+        {"message": "The prompt is 2300 tokens long, the context holds 2048.", "code": "context_length_exceeded"},
+        2048,
+    ),
     "LM Studio": (
         {"message": "Trying to keep 2300 tokens, but the model is loaded with a context length of only 2048 tokens"},
         2048,
