@@ -7,13 +7,14 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from ..backends import Backend, ModelStream
-from ..backends.base import StoppableStream, StreamItem
+from ..backends.base import StoppableStream, StreamItem, TextCompleter
 from ..backends.shared.stop_sequences import Ending, StopDetector
 from ..calls.grammar import CallGrammar
 from ..config.settings import Generation
 from ..core.errors import GenerationError
 from ..core.events import Usage
 from ..core.messages import Message, Tool
+from .errors import ApiError
 
 
 class LimitReachedError(GenerationError):
@@ -67,6 +68,18 @@ class RequestBackend:
             raise LimitReachedError("The token limit of the request is reached.")
         self._stream = self._backend.stream(prompt, generation, tools, self._grammar or grammar)
         return StoppableStream(self._read(self._stream), self._stream.stop)
+
+    def complete(self, text: str, generation: Generation) -> ModelStream:
+        """Continue a text, as `TextCompleter.complete`.
+
+        Raises:
+            ApiError: The engine cannot do that.
+            GenerationError: The text leaves no room, or the engine failed.
+        """
+        if not isinstance(self._backend, TextCompleter):
+            raise ApiError(400, "This engine only answers chats; use /v1/chat/completions.", param="prompt")
+        stream = self._backend.complete(text, generation)
+        return StoppableStream(self._read(stream), stream.stop)
 
     def stop(self) -> None:
         """End the reply that is being generated; what has been written stays."""

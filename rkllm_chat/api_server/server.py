@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -14,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ..backends import Backend
 from ..config.loader import state_folder
 from ..config.settings import Settings
 from ..core.errors import TimeLimitError
@@ -39,6 +41,7 @@ from .openai_schema import ChatCompletionBody, dump_json, read_body
 from .reply_histories import ReplyHistories
 from .reply_response import ReplyResponse, ReplySink, ReplyWriter, write_stream
 from .responses_api import ResponseBody, ResponseWriter
+from .text_completions import TextCompletion, TextCompletionBody, complete_text
 
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 _SUFFIXES = (".gguf", ".rkllm")
@@ -46,6 +49,7 @@ _LATEST = ":latest"
 _REFUSALS = {401: "authentication_error", 403: "permission_error"}
 
 RenderError = Callable[[ApiError], Response]
+Generate = Callable[[Backend], AsyncGenerator[ReplyEvent, None]]
 
 
 class ApiServer:
@@ -63,6 +67,7 @@ class ApiServer:
             Route("/v1/models", self.list_models, methods=["GET"]),
             Route("/v1/models/{name:path}", self.show_model, methods=["GET"]),
             Route("/v1/chat/completions", self.complete_chat, methods=["POST"]),
+            Route("/v1/completions", self.complete_text, methods=["POST"]),
             Route("/v1/responses", self.create_response, methods=["POST"]),
             Route("/api/chat", self.chat_as_ollama, methods=["POST"]),
             Route("/api/tags", self.list_ollama_models, methods=["GET"]),
@@ -111,6 +116,13 @@ class ApiServer:
         writer = ChatCompletion(self._host.name, body.includes_usage)
         return self._reply(body.read_request(), writer, bool(body.stream), _render_error)
 
+    async def complete_text(self, request: Request) -> Response:
+        """Answer POST /v1/completions."""
+        body = read_body(await _receive_body(request), TextCompletionBody)
+        self._check_model(body.model)
+        generate = partial(complete_text, settings=self._settings, body=body)
+        return self._respond_with(generate, TextCompletion(self._host.name), bool(body.stream), _render_error)
+
     async def create_response(self, request: Request) -> Response:
         """Answer POST /v1/responses."""
         body = read_body(await _receive_body(request), ResponseBody)
@@ -151,24 +163,29 @@ class ApiServer:
         return _respond({"version": __version__})
 
     def _reply(self, request: ChatRequest, writer: ReplyWriter, is_streamed: bool, render: RenderError) -> Response:
-        """Return the response to a request, which waits for the model, generates the reply and writes it."""
+        """Return the response to a chat request."""
 
-        async def write(sink: ReplySink, events: AsyncIterator[ReplyEvent]) -> None:
-            if is_streamed:
-                await write_stream(sink, writer, events)
-            else:
-                sink.respond(_respond(await writer.collect(events)))
+        def generate(backend: Backend) -> AsyncGenerator[ReplyEvent, None]:
+            return ReplyGenerator(backend, self._settings, request, self._histories, self._servers).stream()
+
+        return self._respond_with(generate, writer, is_streamed, render)
+
+    def _respond_with(
+        self, generate: Generate, writer: ReplyWriter, is_streamed: bool, render: RenderError
+    ) -> Response:
+        """Return a response that waits for the model, generates the reply and writes it."""
+
+        async def write(sink: ReplySink, backend: Backend) -> None:
+            async with aclosing(generate(backend)) as events:
+                if is_streamed:
+                    await write_stream(sink, writer, events)
+                else:
+                    sink.respond(_respond(await writer.collect(events)))
 
         async def produce(sink: ReplySink) -> None:
             async with self._host.acquire() as backend:
-                generator = ReplyGenerator(backend, self._settings, request, self._histories, self._servers)
-
-                async def run() -> None:
-                    async with aclosing(generator.stream()) as events:
-                        await write(sink, events)
-
                 try:
-                    await asyncio.wait_for(run(), self._limits.max_reply_s)
+                    await asyncio.wait_for(write(sink, backend), self._limits.max_reply_s)
                 except asyncio.TimeoutError:
                     message = f"The reply was not finished within {self._limits.max_reply_s:g} s."
                     raise TimeLimitError(message) from None

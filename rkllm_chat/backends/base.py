@@ -140,3 +140,16 @@ class StateKeeper(Protocol):
     def keep_states(self, limit_bytes: int) -> None:
         """Keep states in memory, up to a limit for all together; 0 keeps none. No stream may be open."""
         ...
+
+
+@runtime_checkable
+class TextCompleter(Protocol):
+    """A backend that also continues a text as it is, without a chat template."""
+
+    def complete(self, text: str, generation: Generation) -> ModelStream:
+        """Continue a text, in which control tokens count as such; yields what `Backend.stream` does.
+
+        Raises:
+            GenerationError: The text leaves no room, or the engine failed.
+        """
+        ...

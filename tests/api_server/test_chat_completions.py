@@ -264,3 +264,16 @@ def test_two_clients_that_alternate_prefill_their_new_tokens_only(
             reused.append((reply.usage.prompt_tokens_details.cached_tokens or 0) >= totals[index] - 1)
             totals[index] = reply.usage.total_tokens
     assert all(reused[2:]) is bool(states_mb), reused
+
+
+@pytest.mark.model
+def test_a_text_is_continued_without_a_template(shared_api: Served, connect: Connect) -> None:
+    client = connect(shared_api)
+    options: Any = {"model": MODEL, "temperature": 0, "max_tokens": 20, "prompt": "one two three"}
+    whole = client.completions.create(**options)
+    assert whole.usage and 0 < whole.usage.prompt_tokens < 12  # with the template it would be more
+    parts = [part.choices[0] for part in client.completions.create(**options, stream=True)]
+    assert "".join(part.text for part in parts) == whole.choices[0].text
+    assert parts[-1].finish_reason == whole.choices[0].finish_reason
+    with pytest.raises(openai.BadRequestError, match="prompt"):
+        client.completions.create(model=MODEL, prompt=["a", "b"])

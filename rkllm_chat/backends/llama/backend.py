@@ -167,17 +167,37 @@ class LlamaBackend:
         Raises:
             GenerationError: The prompt leaves no room, or the engine failed.
         """
+        request = self._prefill or PrefillRequest(())
+        request.yield_to_prompt(prompt)
+
+        def generate(emit: Emit[StreamItem]) -> None:
+            self._generate(partial(self._template, prompt), prompt, generation, emit, grammar)
+
+        return self._run(generate, request)
+
+    def complete(self, text: str, generation: Generation) -> ModelStream:
+        """Continue a text as it is, without the chat template; control tokens in it count as such.
+
+        Raises:
+            GenerationError: The text leaves no room, or the engine failed.
+        """
+
+        def generate(emit: Emit[StreamItem]) -> None:
+            self._generate(lambda: [Piece(text, special=True)], (), generation, emit, None)
+
+        return self._run(generate, PrefillRequest(()))
+
+    def _run(self, generate: Callable[[Emit[StreamItem]], None], request: PrefillRequest) -> ModelStream:
+        """Generate on the engine's thread."""
 
         def work(emit: Emit[StreamItem], stop: threading.Event) -> None:
             self._stop = stop
             self.is_running = True
             try:
-                self._generate(prompt, generation, emit, grammar)
+                generate(emit)
             finally:
                 self.is_running = False
 
-        request = self._prefill or PrefillRequest(())
-        request.yield_to_prompt(prompt)
         return stream_from_thread(work, self._thread, on_stop=request.stop_now.set)
 
     async def prefill(self, prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
@@ -297,18 +317,23 @@ class LlamaBackend:
                 self._state_cache.save(prefix)
 
     def _generate(
-        self, prompt: Sequence[Message], generation: Generation, emit: Emit[StreamItem], grammar: CallGrammar | None
+        self,
+        render: Callable[[], Sequence[Piece]],
+        prompt: Sequence[Message],
+        generation: Generation,
+        emit: Emit[StreamItem],
+        grammar: CallGrammar | None,
     ) -> None:
-        """Generate one reply, on the engine's thread."""
+        """Generate one reply, on the engine's thread. `render` returns the prompt in pieces."""
         started_at = time.monotonic()
-        pieces = self._template(prompt)
+        pieces = render()
         tokens = self._tokenize(pieces)
         max_tokens = min(generation.max_tokens, self.context_tokens - len(tokens))
         if max_tokens <= 0:
             raise prompt_too_long(len(tokens), self.context_tokens)
         if self._state_pool:
             self._state_pool.switch_to(tokens)
-        unsaved_prefix = self._load_prefix(prompt, tokens)
+        unsaved_prefix = self._load_prefix(prompt, tokens) if prompt else []
         reply = _Reply(
             prompt_tokens=len(tokens),
             reused_tokens=self._count_cached(tokens),

@@ -15,6 +15,8 @@ from typing import TypeVar
 from ...core.errors import ModelError
 from ...prompt.chat_templates import Piece, Template, neutralize_control_tokens
 
+_MAX_REPLIES = 4096
+"""Number of replies whose tokens are kept: more than fit into one conversation; a server writes on for months."""
 _MAX_CACHED_TEXTS, _MAX_CACHED_LENGTH = 1024, 4096
 """Limits of the cache of tokenized texts: number of texts, and characters of one."""
 Item = TypeVar("Item")
@@ -70,6 +72,8 @@ class PromptTokenizer:
         """
         if reply_prefix + text not in self._replies:
             self._replies[reply_prefix + text] = self._encode(Piece(reply_prefix, special=True)) + list(ids)
+            if len(self._replies) > _MAX_REPLIES:
+                del self._replies[next(iter(self._replies))]
 
     def _neutralize(self, piece: Piece) -> Piece:
         return Piece(neutralize_control_tokens(piece.text, self._template, self._is_active_in_text), special=False)
