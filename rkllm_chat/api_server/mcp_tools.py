@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ..chat.server_approval import ServerApproval
-from ..chat.server_events import SERVER_START_WAIT_S
 from ..config.secrets import add_server_secrets, add_settings_secrets
 from ..config.settings import Settings
 from ..core.messages import Tool, ToolResult
@@ -60,6 +59,8 @@ class RequestToolbox:
 async def open_servers(settings: Settings, state: Path) -> AsyncIterator[Toolbox]:
     """Open the MCP servers of the settings and close them at the end; one that fails is logged.
 
+    Requests wait until each has started or failed.
+
     Args:
         settings: Settings.
         state: Folder of the program's state: approvals and logs.
@@ -72,7 +73,7 @@ async def open_servers(settings: Settings, state: Path) -> AsyncIterator[Toolbox
     handlers = ClientHandlers(secrets=secrets, check_start=approval.check_start)
     box = Toolbox(accepted, state / "logs", handlers)
     try:
-        await box.open(SERVER_START_WAIT_S)
+        await box.open()
         for name, error in {**approval.find_refusals(settings.servers), **box.failures}.items():
             log.warning("server '%s' is not used: %s", name, secrets.redact_error(error))
         yield box
