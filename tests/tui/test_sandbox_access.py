@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_client.enclosed import PROBE, listening
+from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 from stage import Screen, call_text
 
@@ -40,10 +41,19 @@ def read_allowed(tmp_path: Path) -> Any:
 
 
 def test_what_is_allowed_after_a_failure_lets_the_model_repeat_the_call(
-    open_chat: Callable[..., Screen], target: Path, folder: Path, tmp_path: Path
+    open_screen: Callable[..., Screen],
+    script: Callable[..., str],
+    environment: dict[str, str],
+    target: Path,
+    folder: Path,
+    tmp_path: Path,
 ) -> None:
+    del environment[TRUST_VARIABLE]  # what is allowed becomes a part of what was accepted
     call = call_text("do", probes=[["write", f"{target}/a.txt"]], fail=True)
-    screen = open_chat("--allow *", call, call, "It is written.", **WIDE)
+    screen = open_screen("--model", script(call, call, "It is written."), "--allow", "*", **WIDE)
+    screen.wait_for_end_of_line("Start it and trust it from now on? [y/N]")
+    screen.type("y")
+    screen.wait_for_prompt()
     screen.type("Write it.\r")
     screen.wait_for_end_of_line(OFFER)
     assert any(f"The sandbox of server 'probe' denied writing to {target}]" in line for line in screen.lines())
