@@ -77,6 +77,7 @@ class SettingsSource:
         when_changed: Returns the modification times of the configuration files.
         diagnose: Returns the report of `rkllm-chat doctor` for its command-line arguments; None if there is none.
         own_file: The configuration file that changed settings are saved to.
+        only_file: The only configuration file that is read; "" if all are.
     """
 
     def __init__(
@@ -85,9 +86,10 @@ class SettingsSource:
         when_changed: Callable[[], Mapping[str, int]],
         diagnose: Callable[[Sequence[str]], str] | None = None,
         own_file: Path = Path(),
+        only_file: str = "",
     ) -> None:
         self._read, self._when_changed = read, when_changed
-        self.diagnose, self.own_file = diagnose, own_file
+        self.diagnose, self.own_file, self.only_file = diagnose, own_file, only_file
         self._seen = when_changed()
 
     def read(self) -> Settings:

@@ -137,7 +137,7 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
     exposed = find_exposed_secrets(options.config)
     if prompt is None:
         from ..chat.app import SettingsSource
-        from ..config.files import find_own_config
+        from ..config.files import find_own_config, find_single_file
         from ..tui import repl
 
         source = SettingsSource(
@@ -145,6 +145,7 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
             partial(read_modification_times, options.config),
             partial(_diagnose, options),
             Path(find_own_config(options.config)),
+            find_single_file(options.config, os.environ),
         )
         return run_interface(repl.run_chat(settings, state_folder(), _choose_theme(options), source, secrets, exposed))
     from . import print_mode

@@ -526,3 +526,22 @@ def test_a_message_that_was_not_sent_is_in_the_line_again(fresh: Screen) -> None
 def test_a_pasted_tab_is_shown_as_blanks(fresh: Screen) -> None:
     fresh.say(f"{PASTE}a\tb{PASTED}", "> a   b")
     fresh.type("\x03")
+
+
+@pytest.mark.parametrize("name", ["own.toml", "own.json"])
+def test_a_server_is_added_to_the_file_in_use_and_survives_a_reload(
+    name: str, open_screen: OpenChat, script: Callable[..., str], folder: Path
+) -> None:
+    text = {"own.toml": "# mine\n", "own.json": '{\n  // mine\n  "mcpServers": {}\n}\n'}[name]
+    (folder / name).write_text(text, encoding="utf-8")
+    screen = open_screen("--model", script("Hello."), "--config", name, size=(200, 40))
+    screen.wait_for_prompt()
+    screen.enter("/mcp add clock -- rkllm-chat serve board", f"Server 'clock' was added to {name}", "clock  connected")
+    screen.enter(
+        "/mcp reload", "Servers started or stopped: board", f"clock  connected  9 tools, MCP 2026-07-28  {name}"
+    )
+    added = (folder / name).read_text(encoding="utf-8")
+    assert "mine" in added and "clock" in added and "board" in added
+    screen.enter("/mcp remove clock", f"Server 'clock' was removed from {name}")
+    assert "clock" not in (folder / name).read_text(encoding="utf-8")
+    assert {path.name for path in folder.iterdir() if path.suffix in (".toml", ".json")} == {name, "replies.json"}

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...calls.tool_names import find_tools, shown_names
 from ...chat.app import App
@@ -16,6 +16,7 @@ from ...chat.server_approval import describe_known, list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
 from ...config.servers import BOARD_SERVER, ServerConfig, decode_server, find_server
+from ...config.trust_rules import Origin
 from ...core.errors import UsageError
 from ...core.events import Notice, Page, Table
 from ...core.i18n import Words
@@ -182,25 +183,32 @@ def _set_enabled(app: App, name: str, is_on: bool) -> tuple[ServerConfig, ...]:
 
 
 async def add_server(app: App, rest: str) -> EventStream:
-    """Add a server to the configuration of this folder and start it.
+    """Add a server to the configuration file in use and start it.
 
     `rest` is `NAME -- COMMAND ARGUMENTS` or `NAME URL`.
     """
     server = _parse_server(rest)
     if any(existing.name == server.name for existing in app.settings.servers):
         raise UsageError(f'A server "{server.name}" already exists.', "Choose another name.")
-    entry = configfile.render_entry(server)
+    only_file = app.source.only_file if app.source else ""
+    path = configfile.find_target("project", only_file)
+    configfile.add_server(_make_entry(server), path)
     if BOARD_SERVER in app.settings.servers:
-        entry = f"{configfile.BOARD_ENTRY}\n{entry}"
-    configfile.append_entry(configfile.plan_addition(entry, server.name))
-    yield Notice(app.words("servers.added", server=server.name, path=configfile.DEFAULT_CONFIG_PATH))
-    path = str(configfile.DEFAULT_CONFIG_PATH)
-    server = replace(server, source=path, origin=find_origin(path, os.environ))
+        configfile.add_server({**_make_entry(BOARD_SERVER), "trust": BOARD_SERVER.trust}, path)
+    yield Notice(app.words("servers.added", server=server.name, path=path))
+    origin = Origin.COMMAND_LINE if only_file else find_origin(str(path), os.environ)
+    server = replace(server, source=str(path), origin=origin)
     app.server_approval.accept_server(server)
     _acknowledge_edit(app)
     await app.apply_servers((*app.settings.servers, server))
     async for event in _list_servers(app, ""):
         yield event
+
+
+def _make_entry(server: ServerConfig) -> dict[str, Any]:
+    """Return the entry of a server that has only a command or a URL."""
+    what = {"url": server.url} if server.url else {"command": server.command, "args": [*server.args]}
+    return {"name": server.name, **what}
 
 
 def _acknowledge_edit(app: App) -> None:
