@@ -27,7 +27,7 @@ from .entry_edits import (
 from .files import JSON_SUFFIXES, find_origin, find_own_file, find_single_file, list_config_paths, read_servers
 from .foreign_entries import ROOTS
 from .loader import read_settings
-from .servers import SkippedServer, decode_server, read_json_servers, read_toml_servers, read_toml_tables
+from .servers import SkippedServer, decode_server, make_slug, read_json_servers, read_toml_servers, read_toml_tables
 from .settings import ServerConfig, Settings, read_toml
 from .source_text import blank_comments, find_member
 from .trust_rules import Origin
@@ -138,10 +138,12 @@ def add_server(entry: Mapping[str, Any], path: Path, environment: Mapping[str, s
         ConfigError: The entry or the file is invalid, or it already has such a server.
     """
     origin = find_origin(str(path), environment)
-    server = decode_server(dict(entry), str(path), f"server {entry.get('name')}", origin)
+    is_json = path.suffix in JSON_SUFFIXES  # whose names other programs read, too
+    table = {**entry, **({"name": make_slug(str(entry["name"]))} if is_json else {})}
+    server = decode_server(table, str(path), f"server {entry['name']}", origin)
     if path.exists() and _find_place(str(entry["name"]), path, origin):
         raise ConfigError(f'{path}: there is a server "{server.name}" already.', "Choose another name.", path=str(path))
-    if path.suffix not in JSON_SUFFIXES:
+    if not is_json:
         text = path.read_bytes().decode() if path.exists() else ""
         line_break = "\r\n" if "\r\n" in text else "\n"
         gap = line_break * (bool(text.strip()) + bool(text and not text.endswith("\n")))

@@ -249,6 +249,13 @@ def test_an_added_server_follows_the_style_of_its_file_and_can_be_removed(
         assert left.strip() == before.strip() or left == '{\n  "mcpServers": {\n  }\n}\n'
 
 
+def test_a_name_of_another_program_is_kept_in_json(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    add_server({"name": "My Weather", "command": "x"}, path, {})
+    [server] = read_settings(path, {}).servers
+    assert (server.name, server.original_name) == ("My-Weather", "My Weather")
+
+
 def test_a_missing_file_is_made_for_its_user_alone(tmp_path: Path) -> None:
     for name in ("new/c.toml", "new/c.json"):
         path = tmp_path / name
