@@ -24,7 +24,7 @@ from ..chat.turn import Turn
 from ..config.settings import Settings
 from ..core import i18n
 from ..core.errors import GenerationError
-from ..core.events import CallFound, CallsDetected, Text, Thought, TurnEnded, Usage
+from ..core.events import CallFound, CallsDetected, CallUnreadable, Event, Text, Thought, TurnEnded, Usage
 from ..core.messages import Message, Tool, ToolCall
 from ..mcp_client.toolbox import Toolbox
 from ..prompt.budget import MAX_TOKEN_LENGTH
@@ -107,6 +107,7 @@ class ReplyGenerator:
         self._tools = request.tools if has_tools else ()
         toolbox = RequestToolbox(self._tools, servers if has_tools else None)
         self._has_servers = toolbox.servers is not None
+        self._has_tools = bool(toolbox.tools)
         grammar = self._choose_grammar(settings, call_format) if backend.supports_grammar else None
         self._is_constrained = grammar is not None
         self._backend = RequestBackend(backend, request.stop_sequences, grammar)
@@ -118,6 +119,7 @@ class ReplyGenerator:
             settings,
             system=request.system or settings.system,
             generation=replace(settings.generation, **request.generation),
+            max_steps=settings.max_steps if self._has_tools else 1,
         )
         words = i18n.load(settings.language)
         self._chat = Conversation(self._backend, toolbox, settings, words)
@@ -174,7 +176,10 @@ class ReplyGenerator:
         """Run one turn up to a call of the client's tools."""
         try:
             async with aclosing(Turn(self._chat).run(messages)) as events:
-                async for event in events:
+                async for item in events:
+                    event: Event = item
+                    if isinstance(item, CallFound | CallUnreadable) and not self._has_tools:
+                        event = Text(item.raw)  # without tools, a call is only text
                     if isinstance(event, Text) and (text := self._trimmer.feed(event.text)):
                         self._text.append(text)
                         yield Text(text)

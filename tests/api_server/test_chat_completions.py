@@ -238,6 +238,15 @@ def test_a_reply_schema_is_validated_and_corrected_where_there_is_no_grammar(
         assert json.loads("".join(filter(None, parts))) == {"city": "Rome", "rank": 1}
 
 
+def test_without_tools_a_call_is_text(start_api: StartApi, connect: Connect, script: Callable[..., str]) -> None:
+    whole, cut = f"Like this:\n{call_text('get_time')}", '[TOOL_CALL]\n{"name": "get_time"'
+    client = connect(start_api("--model", script(whole, cut)))
+    messages: Any = [{"role": "user", "content": "How do you write a call?"}]
+    for text in (whole, cut):
+        reply = client.chat.completions.create(model=SCRIPT, messages=messages)
+        assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == (text, "stop")
+
+
 def test_a_stop_sequence_ends_the_reply(start_api: StartApi, connect: Connect, script: Callable[..., str]) -> None:
     client = connect(start_api("--model", script("one two END three")))
     messages: Any = [{"role": "user", "content": "Count."}]
