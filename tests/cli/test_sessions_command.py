@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,8 @@ def save_two(program: Run, script: Script, shelf: SessionDirectory) -> tuple[str
 def test_sessions_are_listed_searched_and_limited(program: Run, script: Script, shelf: SessionDirectory) -> None:
     assert program("sessions").stderr == "No session is saved.\n"
     husum, kiel = save_two(program, script, shelf)
+    for copied in ("notes.jsonl", f"{kiel}.bak"):  # other files of the folder are no sessions
+        shutil.copy(shelf.path / f"{kiel}.jsonl", shelf.path / copied)
     lines = program("sessions").stdout.splitlines()
     assert [line[:11] for line in lines] == [kiel, husum]
     assert "     1 turn  How deep is Husum?  [" in lines[1] and lines[1].endswith("/work]")
