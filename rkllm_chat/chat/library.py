@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from typing_extensions import Self
 
 from ..backends import Backend, open_backend
@@ -29,14 +28,11 @@ from ..core.events import Event, Usage
 from ..core.i18n import load
 from ..core.messages import Message, Tool, ToolResult
 from ..core.protocols import CallPosition, Consent
-from ..mcp_client.library import MCPClient, Servers
+from ..mcp_client.library import BlockingContext, MCPClient, Servers
 from .answer import Answer
 from .conversation import Conversation
 from .setting_choices import check_choices
 from .turn import Turn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["Chat", "Reply", "SyncChat", "load_backend"]
 
@@ -180,31 +176,13 @@ class Chat:
         return self._chat
 
 
-class SyncChat:
-    """A Chat without `await`. Use it with `with`; an event loop runs in a thread meanwhile."""
+class SyncChat(BlockingContext):
+    """A Chat without `await`. Use it with `with`."""
 
     def __init__(self, chat: Chat) -> None:
         """Wrap a conversation that has not been entered."""
         self._chat = chat
-        self._context: AbstractContextManager[BlockingPortal] | None = None
-        self._portal: BlockingPortal | None = None
-
-    def __enter__(self) -> Self:
-        self._context = self._run_chat()
-        self._portal = self._context.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        context, self._context, self._portal = self._context, None, None
-        if context:
-            context.__exit__(kind, error, traceback)
-
-    @contextmanager
-    def _run_chat(self) -> Iterator[BlockingPortal]:
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._chat):
-            yield portal
+        super().__init__(chat)
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -213,6 +191,4 @@ class SyncChat:
 
     def ask(self, text: str) -> Reply:
         """Say something and return the answer; as `Chat.ask`."""
-        if self._portal is None:
-            raise ChatError("The conversation is not open.", "Use it in a with statement.")
-        return self._portal.call(self._chat.ask, text)
+        return self._call(self._chat.ask, text)

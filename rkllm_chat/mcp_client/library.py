@@ -20,7 +20,7 @@ import json
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -211,17 +211,17 @@ class MCPClient:
         return [name for name in self.servers if self.toolbox.is_connected(name)]
 
 
-class SyncMCPClient:
-    """The methods of MCPClient without `await`. Use it with `with`; an event loop runs in a thread meanwhile."""
+class BlockingContext:
+    """Runs methods of an async context manager for code without an event loop, which runs in a thread meanwhile."""
 
-    def __init__(self, servers: Servers, log_folder: str | Path | None = None) -> None:
-        """Create a client; arguments and errors as for MCPClient."""
-        self._client = MCPClient(servers, log_folder)
+    def __init__(self, target: AbstractAsyncContextManager[Any]) -> None:
+        """Wrap an object that has not been entered."""
+        self._target = target
         self._context: AbstractContextManager[BlockingPortal] | None = None
         self._portal: BlockingPortal | None = None
 
     def __enter__(self) -> Self:
-        self._context = self._run_client()
+        self._context = self._run_target()
         self._portal = self._context.__enter__()
         return self
 
@@ -233,9 +233,27 @@ class SyncMCPClient:
             context.__exit__(kind, error, traceback)
 
     @contextmanager
-    def _run_client(self) -> Iterator[BlockingPortal]:
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._client):
+    def _run_target(self) -> Iterator[BlockingPortal]:
+        with start_blocking_portal() as portal, portal.wrap_async_context_manager(self._target):
             yield portal
+
+    def close(self) -> None:
+        """Leave the context, as at the end of the `with` statement."""
+        self.__exit__(None, None, None)
+
+    def _call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        if self._portal is None:
+            raise MCPException("It is not open.", "Use it in a with statement.")
+        return self._portal.call(function, *arguments)
+
+
+class SyncMCPClient(BlockingContext):
+    """The methods of MCPClient without `await`. Use it with `with`."""
+
+    def __init__(self, servers: Servers, log_folder: str | Path | None = None) -> None:
+        """Create a client; arguments and errors as for MCPClient."""
+        self._client = MCPClient(servers, log_folder)
+        super().__init__(self._client)
 
     @property
     def servers(self) -> list[str]:
@@ -250,10 +268,6 @@ class SyncMCPClient:
     def is_connected(self, server: str | None = None) -> bool:
         """Tell whether a server is open; without a name, whether all are."""
         return self._client.is_connected(server)
-
-    def close(self) -> None:
-        """Close all servers."""
-        self.__exit__(None, None, None)
 
     @overload
     def list_tools(self, server: str) -> list[Tool]: ...
@@ -282,11 +296,6 @@ class SyncMCPClient:
     def read_resource(self, uri: str, server: str | None = None) -> list[Any]:
         """Read a resource; as `MCPClient.read_resource`."""
         return self._call(self._client.read_resource, uri, server)
-
-    def _call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        if self._portal is None:
-            raise MCPException("The client is not open.", "Use it in a with statement.")
-        return self._portal.call(function, *arguments)
 
 
 def _read_servers(servers: Servers) -> tuple[list[ServerConfig], dict[str, Any]]:
