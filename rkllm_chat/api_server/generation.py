@@ -6,7 +6,6 @@ results with its next request.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -16,9 +15,9 @@ from typing import Literal
 from ..backends import Backend
 from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, build_call_grammar, build_reply_grammar, require_call
-from ..calls.schema.validate import is_valid
 from ..chat.context import make_call_toolbox
 from ..chat.conversation import Conversation, select_call_format
+from ..chat.json_answer import find_problem, remove_fence, request_json
 from ..chat.tool_calls import PreparedCall, resolve_call
 from ..chat.turn import Turn
 from ..config.settings import Settings
@@ -166,7 +165,7 @@ class ReplyGenerator:
                 async for event in events:
                     if not (is_buffered and isinstance(event, Text)):
                         yield event
-        if is_buffered and (text := _strip_fence("".join(self._text))):
+        if is_buffered and (text := remove_fence("".join(self._text))):
             self._text = [text]
             yield Text(text)
         self._remember()
@@ -212,18 +211,12 @@ class ReplyGenerator:
             return ""
         if request.tool_choice == "required":
             return f"{self._chat.prompt_words('prompt.call')}\n{call_format.example}"
-        if request.reply_schema is not None and not self._is_constrained and not self._is_valid_reply():
-            schema = json.dumps(request.reply_schema, ensure_ascii=False)
-            return f"{self._chat.prompt_words('prompt.again')}\nJSON: {schema}"
-        return ""
-
-    def _is_valid_reply(self) -> bool:
-        """Return whether the text is a JSON value that the schema of the request allows."""
-        try:
-            value = json.loads(_strip_fence("".join(self._text)))
-        except (ValueError, RecursionError):
-            return False
-        return is_valid(value, self._request.reply_schema, self._request.reply_schema)
+        schema = request.reply_schema
+        if schema is None or self._is_constrained:
+            return ""
+        problem = find_problem(remove_fence("".join(self._text)), schema)
+        words = self._chat.prompt_words
+        return request_json(self._chat, words("prompt.json_correction", problem=problem), schema) if problem else ""
 
     def _find_reason(self) -> Finish:
         if self._backend.has_reached_limit:
@@ -245,14 +238,6 @@ def _check_length(request: ChatRequest, backend: Backend) -> None:
     if length > backend.context_tokens * MAX_TOKEN_LENGTH:
         text = f"The conversation has {length} characters; the context window has {backend.context_tokens} tokens."
         raise GenerationError(text, length=length, available=backend.context_tokens)
-
-
-def _strip_fence(text: str) -> str:
-    """Return the content of a text that is one code fence, else the text."""
-    text = text.strip()
-    if text.startswith("```") and text.endswith("```") and "\n" in text:
-        return text.partition("\n")[2].removesuffix("```").strip()
-    return text
 
 
 def add_usages(usages: Sequence[Usage]) -> Usage:

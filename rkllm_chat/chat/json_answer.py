@@ -19,7 +19,7 @@ from .conversation import Conversation
 from .turn import Turn
 
 MAX_CORRECTIONS = 2
-_FENCED = re.compile(r"\A```\w*\n(.*)\n```\Z", re.DOTALL)
+_FENCED = re.compile(r"\A```[^\n]*\n(.*)```\Z", re.DOTALL)
 
 
 def request_json(chat: Conversation, text: str, schema: Mapping[str, Any]) -> str:
@@ -63,7 +63,7 @@ async def correct_answer(
                         case _:
                             yield event
             usage += end.usage
-            answer = _remove_fence("".join(parts))
+            answer = remove_fence("".join(parts))
             problem = find_problem(answer, schema)
             if end.reason == "steps" or not problem:
                 break
@@ -93,7 +93,7 @@ def find_problem(answer: str, schema: Mapping[str, Any]) -> str:
     return f"{'.'.join(map(str, violation.path)) or 'the value'} {violation.message}"
 
 
-def _remove_fence(answer: str) -> str:
+def remove_fence(answer: str) -> str:
     """Return an answer without the code fence around all of it."""
     text = answer.strip()
     match = _FENCED.match(text)
