@@ -46,6 +46,7 @@ class KeyHandler:
         self._is_hinted = False
         self._has_foreground_program = False
         self._last_key_at = self._answered_at = self._program_interrupted_at = 0.0
+        self._consent_key = ""
 
     def make_bindings(self) -> KeyBindingsBase:
         """Return all key bindings."""
@@ -55,6 +56,7 @@ class KeyHandler:
         """Record the time of a key press; called before every key."""
         if not (self._line.question and self._line.question.keys):
             self._last_key_at = time.monotonic()
+            self._consent_key = ""
 
     def require_pause(self) -> None:
         """Let no key answer a question that follows another key at once."""
@@ -66,7 +68,7 @@ class KeyHandler:
 
     @contextmanager
     def foreground_program(self) -> Iterator[Callable[[], None]]:
-        """Ignore Ctrl+C while another program has the terminal.
+        """Ignore Ctrl+C while another program has the terminal; keys typed right behind it answer no question.
 
         Yields a function to call if Ctrl+C has ended the program: the terminal signals this program too, and the signal
         may be read only after the other one has ended.
@@ -76,6 +78,7 @@ class KeyHandler:
             yield self._record_interrupted_program
         finally:
             self._has_foreground_program = False
+            self.require_pause()
 
     def _record_interrupted_program(self) -> None:
         self._program_interrupted_at = time.monotonic()
@@ -136,21 +139,27 @@ class KeyHandler:
     def _answer_key(self, key: str) -> None:
         """Handle a key while a question waits for one.
 
-        Keys typed before the question was visible go into the unfinished input line instead.
+        Keys typed before the question was visible go into the unfinished input line instead. A key that has just
+        consented to one question consents to no second one, and is dropped while it repeats.
         """
         question = self._line.question
         assert question
         now, last_key_at = time.monotonic(), self._last_key_at
+        answer = question.keys.get(key.lower())
+        is_consent = answer is not None and answer not in (question.keys["\r"], "stop")
+        if is_consent and self._consent_key:
+            last_key_at = max(last_key_at, self._answered_at)
         if key in ("\x1b", "\x04"):
             self._line.answer(None)
         elif key.startswith("\x1b"):
             return  # an arrow or a function key
         elif now - last_key_at < _MIN_ANSWER_DELAY_S or len(key) > 1 or question.answer.done():
             self._last_key_at = now
-            self._line.append_draft(key.replace("\r", ""))
-        elif key.lower() in question.keys and (key != "\r" or now - self._answered_at >= _MIN_ANSWER_DELAY_S):
-            self._answered_at = now
-            self._line.answer(question.keys[key.lower()])
+            if key != self._consent_key:
+                self._line.append_draft(key.replace("\r", ""))
+        elif answer is not None and (key != "\r" or now - self._answered_at >= _MIN_ANSWER_DELAY_S):
+            self._answered_at, self._consent_key = now, key if is_consent else ""
+            self._line.answer(answer)
 
     async def _edit(self) -> None:
         """Edit the input line in the user's editor and put the result back."""

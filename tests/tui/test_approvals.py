@@ -12,7 +12,7 @@ from stage import Screen, call_text
 from .server_configs import HARBOUR
 
 OpenChat = Callable[..., Screen]
-SHIFT_TAB, CTRL_A, CTRL_K = "\x1b[Z", "\x01", "\x0b"
+SHIFT_TAB, CTRL_A, CTRL_K, CTRL_O = "\x1b[Z", "\x01", "\x0b", "\x0f"
 PAUSE_S = 0.7
 """Longer than the time in which a key that follows another one answers no question."""
 
@@ -67,6 +67,53 @@ def test_a_question_about_one_of_several_calls_names_its_place_and_its_tool(open
     screen.wait_for_prompt()
     arguments = "".join(screen.enter("/history 2", "The call was stopped"))
     assert r'line 58\nline 59"}' in arguments, "arguments are shown in full"
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_key_held_down_answers_one_question_only(open_chat: OpenChat) -> None:
+    calls = call_text("write_log", text="x") + call_text("write_log", text="y")
+    screen = open_chat(HARBOUR, calls, "So.", size=(120, 40))
+    ask(screen, "go")
+
+    def hold_y() -> bool:
+        screen.type("y")
+        return any("2 of 2: Run write_log?" in line for line in screen.lines())
+
+    screen.wait_until(hold_y, "the second question")
+    screen.type("y")
+    screen.wait_for_rest(PAUSE_S)
+    assert screen.lines()[-2].endswith("stop:"), "the second question still waits"
+    screen.say("y", "◆ So.")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_keys_of_the_screen_answer_no_question(open_chat: OpenChat) -> None:
+    year, log = call_text("read_year", year=2026), call_text("write_log", text="x")
+    screen = open_chat(f"{HARBOUR} --allow read_year", year, log, "So.", PAGER="no-such-pager", size=(120, 40))
+    ask(screen, "go")
+    screen.say(f"{SHIFT_TAB}{CTRL_O}", "2026, day 365: calm")
+    screen.type(SHIFT_TAB)
+    screen.wait_for_rest(PAUSE_S)
+    lines = screen.lines()
+    assert lines[-2].endswith("stop:") and lines[-1].startswith("ask · scripted"), "it waits, in the same mode"
+    screen.say("y", "[MCP: Tool 'write_log' completed]", "◆ So.")
+    screen.wait_for_prompt()
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_key_typed_behind_the_pager_answers_no_question(open_chat: OpenChat, folder: Path) -> None:
+    pager = folder / "pager"
+    pager.write_text("#!/bin/sh\necho It shows $(wc -l < $1) lines\nread line\n", encoding="utf-8")
+    pager.chmod(0o755)
+    year, log = call_text("read_year", year=2026), call_text("write_log", text="x")
+    screen = open_chat(f"{HARBOUR} --allow read_year", year, log, "So.", PAGER=str(pager))
+    ask(screen, "go")
+    screen.say(CTRL_O, "It shows 366 lines")
+    screen.type("\ry")
+    screen.wait_for_end_of_line("stop:")
+    screen.wait_for_rest(PAUSE_S)
+    assert screen.lines()[-2].endswith("stop:")
+    screen.say("\r", "declined", "◆ So.")
 
 
 @pytest.mark.usefixtures("harbour")
