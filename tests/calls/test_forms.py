@@ -117,8 +117,11 @@ def test_the_command_line_outweighs_a_file_and_an_unknown_form_is_rejected(progr
     sessions = folder.parent / "home/.local/state/rkllm-chat/sessions"
     (session,) = [SessionDirectory(sessions).read(name) for name in SessionDirectory(sessions).list_ids()]
     assert [one.record.asks for one in session.entries if isinstance(one.record, Setup)] == ["xml", "json"]
-    rejected = program(*asking, "--tool-format", "hermit", code=2)
-    assert '"hermit"' in rejected.stderr and "auto, json, xml" in rejected.stderr
+    rejected = program(*asking, "--tool-format", "hermit", "--output-format", "json", code=2)
+    error = json.loads(rejected.stdout)["error"]
+    details = error["details"]
+    assert (error["type"], details["got"], details["closest"]) == ("UsageError", "hermit", ["hermes"])
+    assert details["available"][:3] == ["auto", "json", "xml"]
 
 
 def test_the_model_command_shows_the_family_and_its_forms(open_screen: OpenScreen, folder: Path) -> None:
