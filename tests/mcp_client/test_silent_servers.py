@@ -15,6 +15,7 @@ from mcp_types import PromptReference
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ChatError
 from rkllm_chat.core.messages import Tool
+from rkllm_chat.core.skills import Skill, SkillFile
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
 from .chaos_http import open_site
@@ -53,6 +54,8 @@ METHODS: dict[str, Method] = {
     "complete": lambda box, server: box.complete(server, PromptReference(name="greet"), "name", "o"),
     "subscribe": lambda box, server: box.subscribe(server, URI),
     "unsubscribe": lambda box, server: box.unsubscribe(server, URI),
+    "find_skills": lambda box, _: box.find_skills(URI),
+    "read_skill": lambda box, server: box.read_skill(Skill(URI, "one", "", server, {URI: SkillFile("sha256:", 1)})),
 }
 LATER: dict[str, Method] = {
     "restart": lambda box, server: box.restart(server),

@@ -74,6 +74,8 @@ def configure(folder: Path, channel: str) -> None:
     """Write a configuration with a server that is hostile in one channel."""
     server = str(Path(__file__).with_name("channels.py"))
     write_servers(folder, "mcp_config.toml", {"channels": [sys.executable, server, channel]})
+    with (folder / "mcp_config.toml").open("a", encoding="utf-8") as file:
+        file.write("[chat]\nbell = false\n")  # the program's own bell: any other one is found
 
 
 def find_steering(data: bytes) -> list[str]:
