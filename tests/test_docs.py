@@ -11,7 +11,16 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+OUTPUT = {  # of the blocks that name these
+    "Chat.sync": ["6 * 7 = 42"],
+    "MCPClient": ["get_time", "42"],
+    "import ToolCallScanner": ["CallFound", "'city': 'Oslo'"],
+}
 BLOCKS = [(path.name, code) for path in sorted(DOCS.glob("*.md")) for code in FENCE.findall(path.read_text("utf-8"))]
+
+
+def test_every_example_with_a_known_output_is_there() -> None:
+    assert [name for name in OUTPUT if not any(name in code for _, code in BLOCKS)] == []
 
 
 @pytest.mark.slow
@@ -27,3 +36,5 @@ def test_a_block_of_the_documentation_runs(page: str, code: str, environment: di
         check=False,
     )
     assert done.returncode == 0, f"{page}: {done.stderr}"
+    for text in (text for name, texts in OUTPUT.items() if name in code for text in texts):
+        assert text in done.stdout, page

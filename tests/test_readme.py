@@ -1,4 +1,7 @@
-"""The blocks of the README run, and its session is reproduced by the model."""
+"""The blocks of the README and of the documentation run, and the README's session is reproduced by the model.
+
+`bash` blocks run here. `sh` blocks need what a test has not: root, a network, a large model, a board.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from fork_server import run
-from rkllm_chat.config.settings import Settings, read_json, read_toml
+from rkllm_chat.cli.commands import COMMANDS as SUBCOMMANDS
+from rkllm_chat.cli.json_commands import SUMMARIES
+from rkllm_chat.config.sandbox_rules import find_allowance, find_known
+from rkllm_chat.config.settings import ServerConfig, Settings, read_json, read_toml
 from rkllm_chat.core.i18n import list_languages
 from rkllm_chat.mcp_servers import BUNDLED
 from rkllm_chat.tui.slash_commands import COMMANDS
@@ -21,15 +27,33 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+LINK = r"\]\(([^)\s]+)\)"
 BLOCKS = FENCE.findall(README)
-FOREIGN = {"--check", "--no-x", "--place", "--expression", "--dangerously-skip-permissions"}
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in sorted((ROOT / "docs").glob("*.md"))}
+PAGES = {"README.md": ROOT / "README.md", **PAGES, "models/README.md": ROOT / "models/README.md"}
+TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PAGES.items()}
+ALL_BLOCKS = [(page, kind, text) for page, content in TEXTS.items() for kind, text in FENCE.findall(content)]
+FOREIGN = {"--no-x", "--place", "--expression", "--dangerously-skip-permissions"} | {  # others: of other programs
+    *("--db-path", "--device", "--group-add", "--no-deps", "--now", "--parents", "--python", "--security-opt"),
+}
 TRANSLATED = {code: ROOT / f"README.{code}.md" for code in list_languages() if code != "en"}
+OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "models/tiny-tools/README.md", "tests/bench/README.md")
+OUTPUT = {"harbour=": "2.4 metres", "--json-schema": '"name": '}
+TRANSLATIONS = [*TRANSLATED.values(), *(ROOT / f"docs/guide.{code}.md" for code in TRANSLATED)]
 MOMENT = re.compile(r"\d\d:\d\d on \w+, \d+ \w+ \d{4}|[\d.e-]+ s$")
 
 
 def blocks(kind: str) -> list[str]:
+    """Blocks of a kind in the README."""
     found = [text for name, text in BLOCKS if name == kind]
     assert found, f"the README has no {kind} block"
+    return found
+
+
+def all_blocks(wanted: str) -> list[str]:
+    """Blocks of a kind in the README and in the documentation."""
+    found = [text for _, kind, text in ALL_BLOCKS if kind == wanted]
+    assert found, f"no page has a {wanted} block"
     return found
 
 
@@ -38,14 +62,28 @@ def test_the_first_screen_has_the_two_commands() -> None:
     assert README.index("```bash") < README.index("\n## ")
 
 
-@pytest.mark.parametrize("text", [*blocks("toml"), (ROOT / "mcp_config.toml").read_text(encoding="utf-8")])
+@pytest.mark.parametrize("text", [*all_blocks("toml"), (ROOT / "mcp_config.toml").read_text(encoding="utf-8")])
 def test_configuration_examples_are_valid(text: str) -> None:
     assert read_toml(text, "README.md", {"HOME": "/home/someone"}) != Settings()
 
 
-@pytest.mark.parametrize("text", blocks("json"))
+@pytest.mark.parametrize("text", [text for text in all_blocks("json") if "mcpServers" in text])
 def test_configuration_examples_of_other_programs_are_valid(text: str) -> None:
     assert read_json(text, "README.md", {}).servers
+
+
+def test_examples_of_sandbox_rules_are_valid(environment: dict[str, str], folder: Path) -> None:
+    known, allowed = (text for text in all_blocks("json") if "mcpServers" not in text)
+    rules = folder / "config/rkllm-chat/sandbox-rules.json"
+    rules.parent.mkdir(parents=True)
+    environment = {**environment, "XDG_CONFIG_HOME": str(folder / "config")}
+    rules.write_text(known, encoding="utf-8")
+    found = find_known(["mcp-server-tide"], environment)
+    assert found is not None
+    assert (found.reason, found.network) == ("reads tide tables", True)
+    rules.write_text(allowed, encoding="utf-8")
+    server = ServerConfig("notes", command="notes-server", source="/home/me/project/mcp_config.toml")
+    assert find_allowance(server, environment).write == ("/home/me/notes",)
 
 
 @pytest.mark.model
@@ -68,35 +106,41 @@ def test_the_recorded_session_is_reproduced(environment: dict[str, str], folder:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("command", [line for text in blocks("bash")[1:] for line in text.splitlines()])
+@pytest.mark.parametrize("command", [line for text in all_blocks("bash")[1:] for line in text.splitlines()])
 def test_shell_commands_run(command: str, environment: dict[str, str], folder: Path) -> None:
     (folder / "harbour.py").write_text(next(text for text in blocks("python") if "harbour" in text), encoding="utf-8")
     own = next(text for text in blocks("toml") if "harbour.py" in text)
     (folder / "own.toml").write_text(own.replace('"python"', json.dumps(sys.executable)), encoding="utf-8")
-    if "harbour" in command:
+    if "harbour=" in command:
         environment = {**environment, "RKLLM_CHAT_CONFIG": "own.toml"}
     program, *arguments = shlex.split(command)
     assert program == "rkllm-chat"
     done = run([*PROGRAM, *arguments], env=environment, cwd=folder, encoding="utf-8", timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert ("2.4 metres" if "harbour" in command else "Asia/Tokyo") in done.stdout
+    assert next((text for part, text in OUTPUT.items() if part in command), "Asia/Tokyo") in done.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.model
-@pytest.mark.parametrize(
-    ("name", "output"),
-    [
-        ("Chat.sync", ["6 * 7 = 42"]),
-        ("MCPClient", ["get_time", "42"]),
-        ("ToolCallScanner", ["CallFound", "'city': 'Oslo'"]),
-    ],
-)
-def test_the_library_examples_run(name: str, output: list[str], environment: dict[str, str], folder: Path) -> None:
-    code = next(text for text in blocks("python") if name in text)
-    done = run([sys.executable, "-c", code], env=environment, cwd=folder, encoding="utf-8", timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert all(text in done.stdout for text in output)
+def test_the_first_page_is_short_and_names_every_package() -> None:
+    assert len(README.encode()) <= 8000
+    listed = re.findall(r"^(\w+/) ", blocks("text")[0], flags=re.MULTILINE)
+    assert sorted(listed) == sorted(f"{path.parent.name}/" for path in (ROOT / "rkllm_chat").glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("name", [*PAGES, "README.ja.md", "README.zh.md", *OTHERS])
+def test_links_lead_to_files_and_headings(name: str) -> None:
+    path = ROOT / name
+    for target in re.findall(LINK, FENCE.sub("", path.read_text(encoding="utf-8"))):
+        if "://" not in target:
+            file, _, heading = target.partition("#")
+            page = (path.parent / file).resolve() if file else path
+            assert page.exists(), target
+            assert not heading or heading in headings(page), target
+
+
+def headings(path: Path) -> set[str]:
+    """Anchors of a page, as GitHub and MkDocs name them."""
+    titles = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_contributing_lists_every_package() -> None:
@@ -107,33 +151,36 @@ def test_contributing_lists_every_package() -> None:
 
 @pytest.mark.slow
 def test_every_option_in_the_examples_exists() -> None:
-    names = [["serve", name] for name in BUNDLED]
-    helps = [[], *names, ["new-server"], ["call-tool"], ["bench"], ["doctor"]]
+    names = [["serve", name] for name in (*BUNDLED, "openai")]
+    helps = [[], *names, *([name] for name in (*SUBCOMMANDS, *SUMMARIES) if name not in ("chat", "serve"))]
     others = [[sys.executable, "-m", module] for module in ("tests.bench", "rkllm_chat.cli.mcp_tool")]
     commands = [[*one, "--help"] for one in (*([*PROGRAM, *one] for one in helps), *others)]
     shown = [run(one, cwd=ROOT, encoding="utf-8") for one in commands]
     assert [done.stderr for done in shown if done.returncode] == []
-    help_text = "".join(done.stdout for done in shown)
-    for option in set(re.findall(r"(?<![\w-])--[a-z][\w-]+", README)) - FOREIGN:
-        assert option in help_text, option
+    help_text = "".join((*(done.stdout for done in shown), *(command.usage for command in COMMANDS.values())))
+    named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", "\n".join(TEXTS.values())))
+    assert [option for option in sorted(named - FOREIGN) if option not in help_text] == []
 
 
 @pytest.mark.parametrize("code", TRANSLATED)
-def test_a_translated_first_page_shows_the_same_commands_and_the_same_session(code: str) -> None:
+def test_a_translated_first_page_has_the_same_structure_and_blocks(code: str) -> None:
     text = TRANSLATED[code].read_text(encoding="utf-8")
-    own = FENCE.findall(text)
-    shown, first_page = ([block for block in page if block[0] in ("bash", "console")] for page in (own, BLOCKS))
-    assert shown[:3] == first_page[:3]
-    assert shown == [block for block in first_page if block in shown]
-    assert all(read_toml(block, "README", {"HOME": "/home/someone"}).servers for kind, block in own if kind == "toml")
+    assert [block for block in FENCE.findall(text) if block[0] != "text"] == [one for one in BLOCKS if one[0] != "text"]
+    pages = [FENCE.sub("", page) for page in (text, README)]
+    levels, links = ([re.findall(pattern, page, re.MULTILINE) for page in pages] for pattern in (r"^#+ ", LINK))
+    assert levels[0] == levels[1]
+    assert set(links[1]) - set(links[0]) == {f"README.{code}.md"}
+    assert len(text.encode()) <= 8000
 
 
-@pytest.mark.parametrize("code", TRANSLATED)
-def test_a_translated_first_page_names_only_what_exists(code: str) -> None:
-    text = TRANSLATED[code].read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", TRANSLATIONS, ids=lambda path: path.name)
+def test_a_translated_page_names_only_what_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     assert set(re.findall(r"`(/\w+)[ `]", text)) <= set(COMMANDS)
-    assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text)) <= set(re.findall(r"--[a-z][\w-]+", README))
-    assert all((ROOT / path).exists() for path in re.findall(r"\]\(([^)]+)\)", text))
+    english = "\n".join(content for page, content in TEXTS.items() if not page.startswith("docs/guide."))
+    assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text)) <= set(re.findall(r"--[a-z][\w-]+", english))
+    toml = [block for kind, block in FENCE.findall(text) if kind == "toml"]
+    assert all(read_toml(block, "README", {"HOME": "/home/someone"}).servers for block in toml)
 
 
 @pytest.mark.parametrize("code", list_languages())
