@@ -8,9 +8,9 @@ from bench.calls import scan
 from cpu_time import limit_cpu
 from rkllm_chat.calls.formats import select_formats
 
-SIZE = 250_000
-MOST_CPU_S = 5
-"""It takes below half a second; work that looks back over the reply takes minutes."""
+SIZE = 125_000
+MOST_CPU_S = 1.25
+"""It takes below a quarter of a second; work that looks back over the reply takes minutes."""
 HOSTILE = (
     "[TOOL_CALL]{",
     '<tool_call name="a">',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 Schema = dict[str, Any]
 
 NAMES = st.text(st.sampled_from("abck_-日é"), min_size=1, max_size=4)
-TEXTS = st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from('"\\<>&\n/{}[]日😀')), max_size=8)
+CHARACTERS = st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from('"\\<>&\n/{}[]日😀'))
+TEXTS = st.text(CHARACTERS, max_size=8)
 CHOICES = st.one_of(TEXTS, st.integers(-100, 100), st.booleans(), st.none())
 STEPS = st.integers(-4000, 4000).map(lambda number: number / 100)
 
@@ -38,6 +40,7 @@ def counted(draw: st.DrawFn, schema: Schema, what: str, most: int) -> Schema:
     return {**schema, **words}
 
 
+@cache
 def scalars() -> st.SearchStrategy[Schema]:
     return st.one_of(
         counted({"type": "string"}, "Length", 80),
@@ -56,6 +59,7 @@ def objects(draw: st.DrawFn, inner: st.SearchStrategy[Schema]) -> Schema:
     return {"type": "object", "properties": properties, "required": required}
 
 
+@cache
 def schemas() -> st.SearchStrategy[Schema]:
     """Anything that a value may be."""
     return st.recursive(
@@ -71,6 +75,7 @@ def schemas() -> st.SearchStrategy[Schema]:
     )
 
 
+@cache
 def tool_schemas() -> st.SearchStrategy[Schema]:
     return objects(st.one_of(schemas(), st.just({"$ref": "#/$defs/tree"}))).map(
         lambda schema: {**schema, "$defs": {"tree": TREE}}
@@ -88,13 +93,17 @@ def grown(leaf: bool, trees: list[Any]) -> dict[str, Any]:
     return {"leaf": leaf, "trees": trees}
 
 
+TREES = st.recursive(
+    st.fixed_dictionaries({"leaf": st.booleans()}),
+    lambda inner: st.builds(grown, st.booleans(), st.lists(inner, max_size=2)),
+    max_leaves=4,
+)
+
+
 def values(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
     """A value that a schema takes, keys in its order."""
     if "$ref" in schema:
-        leaf = st.fixed_dictionaries({"leaf": st.booleans()})
-        return st.recursive(
-            leaf, lambda inner: st.builds(grown, st.booleans(), st.lists(inner, max_size=2)), max_leaves=4
-        )
+        return TREES
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if "anyOf" in schema:
@@ -137,9 +146,7 @@ def members(schema: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 VALUES = {
     "string": lambda schema: st.text(
-        st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from('"\\<>&\n/{}[]日😀')),
-        min_size=schema.get("minLength", 0),
-        max_size=schema.get("maxLength", 30),
+        CHARACTERS, min_size=schema.get("minLength", 0), max_size=schema.get("maxLength", 30)
     ),
     "integer": whole_numbers,
     "number": numbers,
