@@ -30,7 +30,7 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "chat": Command("chat with the model; this is the default", "cli.main"),
     "doctor": Command("check this machine, its model and its configuration", "cli.doctor"),
-    "models": Command("list the model files of this machine", "cli.models_command"),
+    "models": Command("list the model files of this machine, and download models", "cli.models_command"),
     "bench": Command("measure the speed of the model", "cli.bench"),
     "trust": Command("review and approve servers of this folder", "cli.trust_command"),
     "mcp": Command("list, add, test, import and remove MCP servers", "cli.mcp_command"),

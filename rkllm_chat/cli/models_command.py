@@ -1,8 +1,10 @@
-"""List the model files of this machine and what is known of each without loading it: `rkllm-chat models`."""
+"""List the model files of this machine and what is known of each, and download some: `rkllm-chat models`."""
 
 from __future__ import annotations
 
+import argparse
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from ..backends.rkllm.model_file import find_model_template, read_toolkit_releas
 from ..backends.shared.model_files import ModelFile, find_models, list_model_folders
 from ..calls.model_families import find_family_by_name
 from ..config.loader import load_settings
+from ..config.settings import Settings
 from ..core.command_line import Parser
 from ..core.sanitize import sanitize_line
 from .doctor import write_json, write_output
@@ -19,7 +22,11 @@ from .doctor.model import check_model, check_pair, read_stated_target, read_trai
 
 _DESCRIPTION = (
     "List the model files in the models folders: the configured one, ~/.local/share/rkllm-chat/models, those beside "
-    "the configuration, ./models and ~/models."
+    "the configuration, ./models and ~/models. Without ACTION they are listed."
+)
+_PULL = (
+    "Download a model from the Hugging Face Hub into the first models folder, with the tokenizer and templates that a "
+    "model for the NPU needs. A download that was stopped is continued."
 )
 
 
@@ -55,9 +62,27 @@ class ModelRow:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command. Raises ConfigError."""
-    options = make_parser().parse(arguments)
+    """Run the command. Raises ChatError."""
+    words = list(arguments)
+    if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
+        words.insert(0, "list")
+    options = make_parser().parse(words)
     settings = load_settings(options.config)
+    if options.action == "pull":
+        return _pull(options.model, list_model_folders(settings.models_folder)[0])
+    return _list(settings, options)
+
+
+def _pull(reference: str, folder: Path) -> int:
+    from .model_download import pull_model  # imports the HTTP client
+
+    path = pull_model(reference, folder, write_output)
+    write_output(f"{path}\nChat with it: rkllm-chat --model {shlex.quote(str(path))}\n")
+    return 0
+
+
+def _list(settings: Settings, options: argparse.Namespace) -> int:
+    """Print what is known of the models."""
     board = Board(Path("/"), settings, os.environ)
     rows = [_describe(file, board) for file in find_models(settings.models_folder, settings.model)]
     folders = [str(folder) for folder in list_model_folders(settings.models_folder)]
@@ -71,8 +96,14 @@ def main(arguments: Sequence[str]) -> int:
 def make_parser() -> Parser:
     """Build the argument parser of the command."""
     parser = Parser(prog="rkllm-chat models", description=_DESCRIPTION)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    summary = "list the model files; this is the default"
+    listing = actions.add_parser("list", help=summary, description=_DESCRIPTION)
+    listing.add_argument("--json", action="store_true", help="print one JSON document")
+    pull = actions.add_parser("pull", help="download a model from the Hugging Face Hub", description=_PULL)
+    pull.add_argument("model", metavar="REPO[:FILE]", help="OWNER/NAME, and the file if it has several models")
+    for action in (listing, pull):
+        action.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
     return parser
 
 

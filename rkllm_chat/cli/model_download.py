@@ -1,0 +1,226 @@
+"""Download a model from the Hugging Face Hub into the models folder, for `rkllm-chat models pull`.
+
+`huggingface_hub` 2.4 begins a download anew when it was killed, so the parts are kept here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+import httpx2
+
+from ..config.trust_rules import MODEL_SUFFIXES
+from ..core.errors import AuthError, ConnectError, ProtocolError, StartError, UsageError
+from ..core.sanitize import sanitize_line
+from .doctor.board import format_size
+
+_REPOSITORY = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+", re.ASCII)
+_SIDECARS = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+"""Files that a model for the NPU needs beside it; a GGUF file contains them."""
+_PARTS = re.compile(r"-\d+-of-\d+\.gguf\Z")
+_TIMEOUT_S = 30.0
+_MAX_NAMES, _BLOCK_BYTES = 20, 1024 * 1024
+_AGAIN = "Run the command again: it continues where it stopped."
+
+
+@dataclass(frozen=True)
+class _RemoteFile:
+    """A file of a repository.
+
+    Attributes:
+        path: Path in the repository.
+        size_bytes: Its size.
+        sha256: Its checksum; "" for a small file, which has only `blob_id`.
+        blob_id: Its checksum as Git computes it.
+    """
+
+    path: str
+    size_bytes: int
+    sha256: str
+    blob_id: str
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name
+
+
+def pull_model(reference: str, models_folder: Path, write: Callable[[str], None]) -> Path:
+    """Download a model, and for the NPU its tokenizer and templates.
+
+    The model appears in its folder when it is whole and its checksum right; until then its part lies beside it.
+
+    Args:
+        reference: REPOSITORY, or REPOSITORY:FILE where it has several models.
+        models_folder: Folder of the models; the model gets a folder of its repository in it.
+        write: Writes text for the user.
+
+    Returns:
+        Path of the model.
+
+    Raises:
+        UsageError: The reference is wrong, or does not name one model.
+        AuthError: The license of the repository must be accepted first.
+        ConnectError: There is no such repository, or it cannot be reached.
+        ProtocolError: The Hub answered something else.
+        StartError: `huggingface_hub` is missing, the file cannot be stored, or its checksum is wrong.
+    """
+    repository, _, name = reference.partition(":")
+    if not _REPOSITORY.fullmatch(repository):
+        raise UsageError(f'"{sanitize_line(reference)}" is no repository.', "Write OWNER/NAME or OWNER/NAME:FILE.")
+    if not find_spec("huggingface_hub"):
+        hint = "Install it: pip install 'rkllm-chat[hub]'"
+        raise StartError("Downloading models needs the package huggingface_hub.", hint)
+    folder = models_folder.joinpath(*repository.split("/"))
+    with _translate_errors(repository):
+        info = _read_info(repository)
+        files = list(_list_files(info))
+        model = _choose_model(files, repository, name)
+        license_name = sanitize_line(str(getattr(info.card_data, "license", None) or "not stated"))
+        title = sanitize_line(f"{repository}: {model.name}, {format_size(model.size_bytes)}")
+        write(f"{title}; license: {license_name}\n")
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in (*_find_sidecars(files, model), model):
+            _download(file, repository, info.sha, folder / file.name, is_kept=file is not model)
+    return folder / model.name
+
+
+def _read_info(repository: str) -> Any:
+    """Return what the Hub tells of a repository."""
+    from huggingface_hub import HfApi
+
+    try:
+        return HfApi().model_info(repository, files_metadata=True, timeout=_TIMEOUT_S)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        if isinstance(error, OSError):
+            raise
+        raise ProtocolError(f"The Hub does not tell what {repository} contains: {error!r:.200}.") from error
+
+
+def _list_files(info: Any) -> Iterator[_RemoteFile]:
+    """Yield the files of a repository whose checksum is known."""
+    for file in info.siblings or ():
+        sha256 = file.lfs.sha256 if file.lfs else ""
+        if PurePosixPath(file.rfilename).name.isprintable() and isinstance(file.size, int) and (sha256 or file.blob_id):
+            yield _RemoteFile(file.rfilename, file.size, sha256, file.blob_id or "")
+
+
+def _choose_model(files: list[_RemoteFile], repository: str, name: str) -> _RemoteFile:
+    """Return the model of that name or path; without a name the only one."""
+    models = [
+        file for file in files if file.name.endswith(MODEL_SUFFIXES) and not file.name.startswith((".", "mmproj"))
+    ]
+    found = [file for file in models if name in ("", file.path)] or [file for file in models if name == file.name]
+    if len(found) == 1 and not _PARTS.search(found[0].name):
+        return found[0]
+    if not models:
+        raise UsageError(f"{repository} has no .gguf or .rkllm file.")
+    if len(found) == 1:
+        raise UsageError(f"{sanitize_line(found[0].path)} is a part of a model; models in parts are not supported.")
+    listed = [sanitize_line(f"{file.path} ({format_size(file.size_bytes)})") for file in models]
+    rest = f" and {len(listed) - _MAX_NAMES} more" if len(listed) > _MAX_NAMES else ""
+    problem = f'{repository} has no model "{sanitize_line(name)}"' if name else f"{repository} has {len(models)} models"
+    hint = f"Write {repository}:FILE with one of: {', '.join(listed[:_MAX_NAMES])}{rest}."
+    raise UsageError(f"{problem}.", hint, available=[file.path for file in models])
+
+
+def _find_sidecars(files: list[_RemoteFile], model: _RemoteFile) -> Iterator[_RemoteFile]:
+    """Yield what a model for the NPU needs beside it: from its folder, else from the root."""
+    if model.name.endswith(".rkllm"):
+        by_path = {file.path: file for file in files}
+        for name in _SIDECARS:
+            if file := by_path.get(str(PurePosixPath(model.path).with_name(name))) or by_path.get(name):
+                yield file
+
+
+def _download(file: _RemoteFile, repository: str, revision: str | None, target: Path, *, is_kept: bool) -> None:
+    """Download a file unless it is there, continuing an earlier download.
+
+    Args:
+        file: The file.
+        repository: Its repository.
+        revision: Commit of the repository.
+        target: Where it appears when it is whole.
+        is_kept: Keep a different file of that name, which the user may have changed.
+    """
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import build_hf_headers
+
+    if target.exists():
+        if is_kept or _is_whole(target, file):
+            return
+        raise StartError(f"{target} exists and is another file.", "Rename or remove it.")
+    part = target.with_name(f".{file.name}.{(file.sha256 or file.blob_id)[:16]}.part")
+    with _open_locked(part) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        if size > file.size_bytes:
+            size = stream.truncate(0)
+        free = shutil.disk_usage(target.parent).free
+        if file.size_bytes - size > free:
+            needed, there = format_size(file.size_bytes - size), format_size(free)
+            raise StartError(f"{file.name} needs {needed} more, and {target.parent} has {there}.", "Free some space.")
+        http_get(
+            hf_hub_url(repository, file.path, revision=revision),
+            stream,
+            resume_size=size,
+            headers=build_hf_headers(),
+            expected_size=file.size_bytes,
+            displayed_filename=file.name,
+        )
+        stream.flush()
+        os.fsync(stream.fileno())
+        if not _is_whole(part, file):
+            part.unlink()
+            raise StartError(f"The checksum of {file.name} is wrong; it was discarded.", "Try again later.")
+        part.replace(target)
+
+
+@contextmanager
+def _open_locked(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to append to it, which only one process may do."""
+    with path.open("ab") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StartError(f"{path} is being downloaded by another process.", "Wait for its end.") from None
+        yield stream
+
+
+def _is_whole(path: Path, file: _RemoteFile) -> bool:
+    """Return whether a file has the size and the checksum of the one in the repository."""
+    if path.stat().st_size != file.size_bytes:
+        return False
+    digest = hashlib.sha256() if file.sha256 else hashlib.sha1(b"blob %d\0" % file.size_bytes, usedforsecurity=False)
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest() == (file.sha256 or file.blob_id)
+
+
+@contextmanager
+def _translate_errors(repository: str) -> Iterator[None]:
+    """Translate the errors of `huggingface_hub` and of the disk."""
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    try:
+        yield
+    except GatedRepoError:
+        hint = "Accept its license on its page, and set HF_TOKEN to a token of your account."
+        raise AuthError(f"{repository} requires that its license is accepted.", hint) from None
+    except RepositoryNotFoundError:
+        hint = "Check the name; for a private one, set HF_TOKEN."
+        raise ConnectError(f"There is no repository {repository}, or it is private.", hint) from None
+    except httpx2.HTTPError as error:
+        raise ConnectError(f"{repository} cannot be downloaded: {sanitize_line(str(error))}", _AGAIN) from error
+    except OSError as error:
+        raise StartError(f"{repository} cannot be stored: {sanitize_line(str(error))}", _AGAIN) from error

@@ -1,0 +1,116 @@
+"""`rkllm-chat models pull` from a local server that speaks the protocol of the Hugging Face Hub."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.hub import REPOSITORY, Hub, serve_hub
+from fork_server import start
+from shell import wait_until
+from stage import PROGRAM
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+BLOCK = 10 * 1024 * 1024
+"""What huggingface_hub writes at once."""
+MODEL, GGUF = "tiny_w8a8_RK3588.rkllm", "q/tiny.gguf"
+FILES = {
+    MODEL: b"RKLLM" + random.Random(0).randbytes(BLOCK + BLOCK // 2),
+    GGUF: b"GGUF" + bytes(100),
+    "mmproj-tiny.gguf": b"GGUF",
+    "tokenizer_config.json": b'{"bos_token": "<s>"}',
+    "chat_template.jinja": b"{{ messages }}",
+    "README.md": b"# tiny",
+}
+
+
+@pytest.fixture
+def hub(environment: dict[str, str]) -> Iterator[Hub]:
+    """The server, which the program uses."""
+    with serve_hub(Hub(FILES)) as served:
+        environment |= {"HF_ENDPOINT": served.url, "NO_PROXY": "127.0.0.1"}
+        yield served
+
+
+@pytest.fixture
+def place(environment: dict[str, str]) -> Path:
+    """The folder of the repository."""
+    return Path(environment["HOME"], ".local/share/rkllm-chat/models", REPOSITORY)
+
+
+def test_a_model_for_the_npu_comes_with_its_templates(program: Run, hub: Hub, place: Path) -> None:
+    done = program("models", "pull", f"{REPOSITORY}:{MODEL}")
+    assert f"{REPOSITORY}: {MODEL}, 15.7 MB; license: apache-2.0\n{place / MODEL}\n" in done.stdout
+    names = (MODEL, "tokenizer_config.json", "chat_template.jinja")
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == {name: FILES[name] for name in names}
+    rows = {row["name"]: row for row in json.loads(program("models", "--json").stdout)["result"]["models"]}
+    assert (rows[MODEL]["path"], rows[MODEL]["template"]) == (str(place / MODEL), "chat_template.jinja")
+    requests = len(hub.ranges)
+    (place / "chat_template.jinja").write_text("mine", encoding="utf-8")
+    program("models", "pull", f"{REPOSITORY}:{MODEL}")
+    assert len(hub.ranges) == requests and (place / "chat_template.jinja").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_killed_download_leaves_no_model_and_is_continued(
+    program: Run, hub: Hub, place: Path, environment: dict[str, str], folder: Path
+) -> None:
+    hub.stalls_at = BLOCK + 1000
+    command = [*PROGRAM, "models", "pull", f"{REPOSITORY}:{MODEL}"]
+    process = start(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, cwd=folder
+    )
+    with process:
+        try:
+            wait_until(lambda: any(path.stat().st_size >= BLOCK for path in place.glob(".*.part")))
+            second = program("models", "pull", f"{REPOSITORY}:{MODEL}", code=5)
+            assert "another process" in second.stderr
+        finally:
+            process.kill()
+    assert not (place / MODEL).exists()
+    hub.stalls_at = None
+    program("models", "pull", f"{REPOSITORY}:{MODEL}")
+    assert (place / MODEL).read_bytes() == FILES[MODEL]
+    assert [asked for name, asked in hub.ranges if name == MODEL] == ["", f"bytes={BLOCK}-"]
+    assert not list(place.glob(".*"))
+
+
+def test_a_wrong_checksum_leaves_no_model(program: Run, hub: Hub, place: Path) -> None:
+    hub.checksums[GGUF] = "0" * 64
+    done = program("models", "pull", f"{REPOSITORY}:{GGUF}", code=5)
+    assert "The checksum of tiny.gguf is wrong" in done.stderr and not list(place.iterdir())
+    hub.checksums.clear()
+    program("models", "pull", f"{REPOSITORY}:tiny.gguf")
+    assert [path.name for path in place.iterdir()] == ["tiny.gguf"]
+    hub.files[GGUF] = b"GGUF of a later day"
+    done = program("models", "pull", f"{REPOSITORY}:{GGUF}", code=5)
+    assert "is another file" in done.stderr and (place / "tiny.gguf").read_bytes() == FILES[GGUF]
+
+
+WRONG: dict[str, tuple[str, int, str]] = {
+    "several": (REPOSITORY, 2, f"has 2 models. Write {REPOSITORY}:FILE with one of: {MODEL} (15.7 MB), {GGUF}"),
+    "unknown file": (f"{REPOSITORY}:x.gguf", 2, f'has no model "x.gguf". Write {REPOSITORY}:FILE with one of: {MODEL}'),
+    "missing": ("maker/nothing", 5, "There is no repository maker/nothing, or it is private."),
+    "no repository": ("../../etc", 2, "Write OWNER/NAME"),
+}
+
+
+@pytest.mark.parametrize("row", WRONG)
+def test_what_cannot_be_downloaded_is_told(row: str, program: Run, hub: Hub, place: Path) -> None:
+    reference, code, message = WRONG[row]
+    assert message in program("models", "pull", reference, code=code).stderr
+    assert not place.exists() and not hub.ranges
+
+
+def test_a_license_that_must_be_accepted_and_a_hub_that_is_away_are_told(
+    program: Run, hub: Hub, environment: dict[str, Any]
+) -> None:
+    hub.is_gated = True
+    assert "HF_TOKEN" in program("models", "pull", REPOSITORY, code=4).stderr
+    environment["HF_ENDPOINT"] = "http://127.0.0.1:1"
+    assert "cannot be downloaded" in program("models", "pull", REPOSITORY, code=5).stderr
