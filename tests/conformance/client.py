@@ -1,9 +1,9 @@
-"""The client that the conformance suite starts: `python client.py URL`. It knows our toolbox, and no scenario by name.
+"""The client that the conformance suite starts: `python client.py URL`. It knows our toolbox, and one scenario by name.
 
 It does what a chat with an eager model would do: connects, lists everything, calls every tool, reads every resource,
-gets every prompt, answers every form with its defaults, logs in wherever it has to. Calls that MCP_CONFORMANCE_CONTEXT
-gives are made as given; and a tool that asks for a schema is given that of the first one, as
-json-schema-2020-12-preservation wants.
+gets every prompt, loads every skill (except where the scenario is that nobody asks for one), answers every form with
+its defaults, logs in wherever it has to. Calls that MCP_CONFORMANCE_CONTEXT gives are made as given; and a tool that
+asks for a schema is given that of the first one, as json-schema-2020-12-preservation wants.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from rkllm_chat.config.oauth import OAuth
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ChatError
+from rkllm_chat.core.skills import Skill
 from rkllm_chat.mcp_client.handlers import ClientHandlers
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
@@ -71,6 +72,18 @@ async def use_everything(box: Toolbox, context: Mapping[str, Any]) -> None:
     for _, prompt in await box.list_prompts(NAME):
         arguments = {argument.name: "text" for argument in prompt.arguments or ()}
         await tell(box.get_prompt(NAME, prompt.name, arguments))
+    for skill in box.skills if wants_skills() else ():
+        await tell(load_skill(box, skill))
+
+
+async def load_skill(box: Toolbox, skill: Skill) -> list[str]:
+    """All files of a skill, its main file first; none after one that is not as listed."""
+    return [await box.read_skill(skill), *[await box.read_skill(skill, path) for path in skill.paths]]
+
+
+def wants_skills() -> bool:
+    """Whether a user asks for skills; one who does not is only a scenario's name to the suite."""
+    return not os.environ.get("MCP_CONFORMANCE_SCENARIO", "").endswith("-no-prefetch")
 
 
 async def tell(request: Any) -> None:
