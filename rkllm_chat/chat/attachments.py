@@ -61,12 +61,10 @@ async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> A
     attached, app.attachments = [*app.attachments, *fetched], []
     for attachment in fetched:
         yield Notice(describe_attachment(app, attachment))
-    shown = _truncate_attachments(app, attached)
-    for attachment, shortened in zip(attached, shown, strict=True):
-        if shortened != attachment.text:
-            size = len(shortened.encode("utf-8", errors="replace"))
-            yield Notice(app.words("attach.shortened", name=attachment.name, kept=size, size=attachment.size))
-    async with aclosing(Turn(app.chat).run(_append_attachments(app, text, attached, shown))) as turn:
+    texts, notices = fence_attachments(app, attached)
+    for notice in notices:
+        yield notice
+    async with aclosing(Turn(app.chat).run("\n\n".join([text, *texts]))) as turn:
         async for event in turn:
             yield event
 
@@ -84,7 +82,7 @@ def expand_message(app: App, line: str) -> str | None:
     ):
         return None
     attached = [*app.attachments, *map(_read_file, names)]
-    return _append_attachments(app, line, attached, _truncate_attachments(app, attached))
+    return "\n\n".join([line, *fence_attachments(app, attached)[0]])
 
 
 def _is_small(name: str) -> bool:
@@ -102,9 +100,19 @@ def _truncate_attachments(app: App, attached: Sequence[Attachment]) -> list[str]
     return [message.text for message in compute_result_budget(app.chat, Usage()).truncate_results(texts, 0)]
 
 
-def _append_attachments(app: App, line: str, attached: Sequence[Attachment], texts: Sequence[str]) -> str:
-    """Append the texts of the attachments to a line."""
-    return "\n\n".join([line, *(_fence(app, one, text) for one, text in zip(attached, texts, strict=True))])
+def fence_attachments(app: App, attached: Sequence[Attachment]) -> tuple[list[str], list[Notice]]:
+    """Fence the texts of attachments for the model, truncated to their common budget.
+
+    Returns:
+        The texts, and a notice about each attachment that was truncated.
+    """
+    texts, notices = _truncate_attachments(app, attached), []
+    for attachment, text in zip(attached, texts, strict=True):
+        if text != attachment.text:
+            kept = len(text.encode("utf-8", errors="replace"))
+            notice = app.words("attach.shortened", name=attachment.name, kept=kept, size=attachment.size)
+            notices.append(Notice(notice))
+    return [_fence(app, one, text) for one, text in zip(attached, texts, strict=True)], notices
 
 
 def find_mentions(line: str) -> list[str]:

@@ -21,6 +21,8 @@ from mcp_types import (
     TextResourceContents,
 )
 
+from ..core.messages import Attachment
+
 Item = TypeVar("Item")
 
 _USUAL_PRIORITY = 0.5
@@ -106,6 +108,15 @@ def block_to_text(block: Any) -> str:
     if isinstance(block, EmbeddedResource):
         return _read_contents(block.resource)
     return _data_placeholder(getattr(block, "mime_type", None) or type(block).__name__, getattr(block, "data", ""))
+
+
+def read_embedded_text(block: Any) -> Attachment | None:
+    """Return the text of an embedded resource with its URI and type; None for other content and for binary data."""
+    if not isinstance(block, EmbeddedResource) or not isinstance(block.resource, TextResourceContents):
+        return None
+    text = _read_contents(block.resource)
+    kind = block.resource.mime_type or "text/plain"
+    return Attachment(str(block.resource.uri), kind, len(text.encode("utf-8", errors="replace")), text)
 
 
 def _read_contents(part: TextResourceContents | BlobResourceContents) -> str:

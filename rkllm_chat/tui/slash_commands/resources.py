@@ -18,7 +18,7 @@ from ...prompt.untrusted_text import neutralize
 from .registry import SOURCES, Command, CommandSource, EventStream, command
 
 if TYPE_CHECKING:
-    from mcp_types import Prompt
+    from mcp_types import Prompt, PromptMessage
 
     from ...mcp_client.toolbox import Toolbox
 
@@ -135,7 +135,8 @@ async def _suggest_prompt(app: App, typed: str) -> Sequence[str]:
 async def send_prompt(app: App, argument: str) -> EventStream:
     """Ask for missing arguments, show the rendered prompt and send it after confirmation.
 
-    All of it is shown, also what is addressed to the model alone: the user confirms it. Pictures are named, not sent.
+    All of it is shown, also what is addressed to the model alone: the user confirms it. What is for the user alone is
+    not sent. Texts of embedded resources are sent as attachments; pictures are named, not sent.
     """
     from ...mcp_client.content import is_for_model
 
@@ -150,19 +151,37 @@ async def send_prompt(app: App, argument: str) -> EventStream:
         return
     answer = await _servers_of(app).get_prompt(server, prompt.name, values)
     yield Notice(app.words("prompts.using", name=prompt.name, server=server))
-    messages = [
-        Message(message.role, neutralize(read_content(message.content)))
-        for message in answer.messages
-        if is_for_model(message.content)
-    ]
-    yield Page(
-        escape_visibly("\n".join(f"{message.role}: {read_content(message.content)}" for message in answer.messages))
-    )
+    for_model = [message for message in answer.messages if is_for_model(message.content)]
+    for_user = [read_content(message.content) for message in answer.messages if not is_for_model(message.content)]
+    if for_user:
+        yield Notice(app.words("prompts.for_user"))
+        yield Page(escape_visibly("\n".join(for_user)))
+    if not for_model:
+        yield Notice(app.words("prompts.nothing"))
+        return
+    messages, notices = _render_messages(app, for_model)
+    yield Page(escape_visibly("\n".join(f"{message.role}: {message.text}" for message in messages)))
+    for notice in notices:
+        yield notice
     if app.frontend is None or not await app.frontend.confirm(app.words("prompts.send")):
         return
     async with aclosing(Turn(app.chat).run(messages)) as turn:
         async for event in turn:
             yield event
+
+
+def _render_messages(app: App, found: Sequence[PromptMessage]) -> tuple[list[Message], list[Notice]]:
+    """Return the messages of a prompt as the model reads them, and what is to be said about embedded resources."""
+    from ...mcp_client.content import read_embedded_text
+
+    attached = {index: one for index, message in enumerate(found) if (one := read_embedded_text(message.content))}
+    fenced, notices = attach.fence_attachments(app, [*attached.values()])
+    texts = dict(zip(attached, fenced, strict=True))
+    messages = [
+        Message(message.role, texts.get(index) or neutralize(read_content(message.content)))
+        for index, message in enumerate(found)
+    ]
+    return messages, notices
 
 
 async def _find_server_prompt(app: App, name: str) -> Command | None:
