@@ -97,6 +97,7 @@ def data(form: str) -> list[str]:
         f"A value ends with {CLOSERS[form]} in this format.",
         "<content>\n<p>a</p></content></tool>\n",
         "<content>a</content></function>",
+        "a < b <",
     ]
 
 
