@@ -222,6 +222,7 @@ MENU = {
     "words of a command": ("/mcp re", "restart"),
     "description of a word": ("/mcp stat", "also show what each sandbox permits"),
     "servers": ("/mcp restart har", "harbour"),
+    "what a server may do": ("/mcp allow harbour net", "network"),
     "tools": ("/mcp schema tid", "get_tide"),
     "arguments of a tool": ("/call get_tide ha", "harbour="),
     "prompts": ("/prompt le", "letter"),

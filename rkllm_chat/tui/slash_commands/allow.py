@@ -12,6 +12,8 @@ from ...core.events import Notice
 from ...mcp_client.acceptance import resolve_path
 from .registry import EventStream
 
+ACCESS_WORDS = ("write", "network", "reset")
+"""What can be allowed, or taken back."""
 _USAGE = "Write /mcp allow NAME, and behind it write FOLDER, network or reset."
 
 

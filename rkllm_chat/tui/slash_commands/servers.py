@@ -23,7 +23,7 @@ from ...core.i18n import Words
 from ...core.redact import redact_keys
 from ...core.sanitize import escape_visibly
 from ...mcp_client.roots import find_roots
-from .allow import allow_access
+from .allow import ACCESS_WORDS, allow_access
 from .auth import manage_login
 from .registry import EventStream, command
 from .review import review_tools
@@ -36,12 +36,14 @@ _LOG_BYTES = 4000
 
 
 async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
-    """Return completions for the action and its argument."""
-    action, blank, _ = typed.partition(" ")
+    """Return completions for the action, its argument and the words behind that."""
+    action, blank, rest = typed.partition(" ")
     if not blank:
         return [*_ACTIONS, *(server.name for server in app.settings.servers)]
     if action == "schema":
         return list(shown_names(app.toolbox.toolbox.tools))
+    if " " in rest:
+        return ACCESS_WORDS if action == "allow" and rest.count(" ") == 1 else ()
     return [server.name for server in app.settings.servers]
 
 
