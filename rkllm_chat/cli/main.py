@@ -147,7 +147,8 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
             Path(find_own_config(options.config)),
             find_single_file(options.config, os.environ),
         )
-        return run_interface(repl.run_chat(settings, state_folder(), _choose_theme(options), source, secrets, exposed))
+        themes = partial(_choose_theme, options)
+        return run_interface(repl.run_chat(settings, state_folder(), themes, source, secrets, exposed))
     from . import print_mode
 
     output = print_mode.Output(options.output_format, options.quiet, options.no_stream, schema)
@@ -273,7 +274,7 @@ def make_parser() -> Parser:
         help="sampling temperature; 0 is greedy (default: that of the model, else 0.6)",
     )
     add("--seed", metavar="N", type=parse_integer, help="seed of the sampler, for repeatable replies")
-    add("--theme", choices=_THEMES, default="auto", help="colors: auto (default), light, dark or none")
+    add("--theme", choices=_THEMES, help="colors: auto (default), light, dark or none")
     add("--no-color", action="store_true", help="disable colors, as --theme none does")
     log = "write a log of starts, stops, errors, and sizes and times of calls, as JSON lines (default: no log)"
     add("--log-file", metavar="FILE", help=log)
@@ -341,6 +342,7 @@ def _load_settings(options: argparse.Namespace) -> Settings:
         "tool_format": options.tool_format,
         "max_steps": options.max_steps,
         "context_tokens": options.context,
+        "theme": options.theme,
     }
     settings = replace(settings, **{key: value for key, value in overrides.items() if value is not None})
     generation_overrides = {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed}
@@ -384,12 +386,12 @@ def _choose_servers(settings: Settings, options: argparse.Namespace) -> Settings
     return replace(settings, servers=tuple(s for s in settings.servers if s.name in chosen))
 
 
-def _choose_theme(options: argparse.Namespace) -> Theme:
-    """Return the colors of the chat: none if standard output shows none or a switch disables them."""
+def _choose_theme(options: argparse.Namespace, name: str) -> Theme:
+    """Return the theme of a name; one without colors if standard output shows none or a switch disables them."""
     from ..tui.theme import choose_theme
 
     is_disabled = options.no_color or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return choose_theme("none" if is_disabled or not sys.stdout.isatty() else options.theme, os.environ)
+    return choose_theme("none" if is_disabled or not sys.stdout.isatty() else name, os.environ)
 
 
 def _start_log(options: argparse.Namespace, secrets: Redactor) -> None:

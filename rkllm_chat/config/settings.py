@@ -157,6 +157,7 @@ class Settings:
             has its own setting.
         llama_library: Path of another libllama.so for llama-cpp-python, or its folder; "" uses the package's own.
         key_bindings: Keys that edit the input line: "emacs" or "vi".
+        theme: Colours of the screen: "auto", "light", "dark" or "none".
         bell: Ring the terminal's bell when a question waits.
         session: Session to resume: an id, "newest", or "pick" to ask. Set only by the command line.
         variables: Environment variables that the files reference, with their values.
@@ -189,6 +190,7 @@ class Settings:
     keep_prefix: bool = True
     llama_library: str = ""
     key_bindings: Literal["emacs", "vi"] = "emacs"
+    theme: Literal["auto", "light", "dark", "none"] = "auto"
     bell: bool = True
     session: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)

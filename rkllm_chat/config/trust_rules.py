@@ -92,6 +92,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "keep_prefix": _NOT_ON,
         "llama_library": _REFUSED,
         "key_bindings": _REFUSED,
+        "theme": _REFUSED,
         "bell": _NOT_ON,
     },
     "generation": {

@@ -56,12 +56,13 @@ class EventView:
         expect_s: Estimates the prefill time in seconds of a number of tokens, used if the backend does not report its
             speed; 0.0 if unknown.
         calls: Running calls and shortened results.
+        theme: Colours of the next lines.
     """
 
     def __init__(self, screen: Screen, words: Words, theme: Theme) -> None:
         self.shows_thoughts = False
         self.expect_s: Callable[[int], float] = lambda _new: 0.0
-        self._screen, self._words, self._theme = screen, words, theme
+        self._screen, self._words, self.theme = screen, words, theme
         self.calls = ToolCallView(words)
         self._answer: Growing | None = None
         self._has_printed_answer = self._is_busy = False
@@ -134,7 +135,7 @@ class EventView:
 
     def print_notice(self, text: str, level: NoticeLevel = "info") -> None:
         """Print a line of the program, wrapped, in the style of its level."""
-        style = self._theme.style_of(Notice(text, level))
+        style = self.theme.style_of(Notice(text, level))
         self._screen.print_lines([paint(line, style) for line in wrap_text(sanitize_line(text), self._screen.width)])
 
     def _finish(self, event: Event) -> None:
@@ -154,7 +155,7 @@ class EventView:
             return sanitize_for_terminal(event.text).splitlines()
         if isinstance(event, ToolStarted) or event == CallsDetected(1):  # the line of the result says it all
             return []
-        width, style = self._screen.width, self._theme.style_of(event)
+        width, style = self._screen.width, self.theme.style_of(event)
         if isinstance(event, ToolFinished):
             lines = [paint(part, style) for part in wrap_text(self.calls.finish(event), width)]
             lines += map(self.dim, self.calls.shorten_result(event.result, width))
@@ -170,7 +171,7 @@ class EventView:
             if not text:
                 return
             self._close()
-            self._answer = Growing(self._width, self._theme.has_color, wraps_code=False)
+            self._answer = Growing(self._width, self.theme.has_color, wraps_code=False)
             self._has_printed_answer = False
         self._waiting = None
         self._emit(self._answer.feed(text))
@@ -253,7 +254,7 @@ class EventView:
 
     def dim(self, line: str) -> str:
         """Return the line in the style of the program's lines."""
-        return paint(line, self._theme.system)
+        return paint(line, self.theme.system)
 
 
 def _seconds_since(started: float) -> str:

@@ -47,11 +47,17 @@ class InteractiveFrontend:
     """
 
     def __init__(
-        self, words: Words, history: History, completer: Completer, status_source: StatusSource, theme: Theme
+        self,
+        words: Words,
+        history: History,
+        completer: Completer,
+        status_source: StatusSource,
+        themes: Callable[[str], Theme],
     ) -> None:
+        theme = themes(status_source.settings.theme)
         self.screen = Screen(history, completer, theme.has_color)
         self.live = EventView(self.screen, words, theme)
-        self._words, self._theme = words, theme
+        self._words, self._theme, self._themes = words, theme, themes
         self.live.expect_s = status_source.expect_s
         self._status_source, self._cost_preview = status_source, CostPreview(self.screen.refresh)
         self.screen.layout.status = self._status
@@ -76,7 +82,9 @@ class InteractiveFrontend:
 
     async def read_line(self) -> str | None:
         """Return the next line after echoing it; None when the user leaves."""
-        self.screen.use_keys(self._status_source.settings.key_bindings == "vi")
+        settings = self._status_source.settings
+        self.screen.use_keys(settings.key_bindings == "vi")
+        self._theme = self.live.theme = self._themes(settings.theme)
         line = await self.screen.read_line()
         if line is not None:
             self._print(PROMPT, self._echo(line), self._theme.own)

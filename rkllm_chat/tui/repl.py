@@ -99,7 +99,7 @@ class Face(Frontend, PickerFrontend, Protocol):
 async def run_chat(
     settings: Settings,
     state: Path,
-    theme: Theme,
+    themes: Callable[[str], Theme],
     source: SettingsSource,
     secrets: Redactor | None = None,
     exposed: Iterable[tuple[str, str]] = (),
@@ -111,7 +111,7 @@ async def run_chat(
     Args:
         settings: The merged configuration.
         state: Folder of history, sessions and trust records.
-        theme: Colours of the screen.
+        themes: Returns the colours of the screen for a value of the setting `theme`.
         source: Where the configuration was read from, for reloads.
         secrets: Redacts secrets in error messages.
         exposed: Pairs of a file that others can read and the key in it that holds a secret.
@@ -122,7 +122,7 @@ async def run_chat(
     words, status_source = language.load(settings.language), StatusSource(settings)
     async with AsyncExitStack() as stack:
         history, trouble = _open_history(state)
-        face = _make_face(words, history, status_source, theme)
+        face = _make_face(words, history, status_source, themes)
         async with face:
             face.show(Notice(words("repl.opening", version=__version__)))
             for path, key in exposed:
@@ -181,15 +181,15 @@ async def _pick_session(directory: SessionDirectory, face: Face, words: Words) -
     return await face.pick(make_session_picker(directory, summaries, words, rename))
 
 
-def _make_face(words: Words, history: History, status_source: StatusSource, theme: Theme) -> Face:
+def _make_face(words: Words, history: History, status_source: StatusSource, themes: Callable[[str], Theme]) -> Face:
     """Return a full screen front end, or line mode if the terminal cannot move its cursor."""
     if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         from .line_mode import LineModeFrontend
 
-        return LineModeFrontend(words, theme.has_color)
+        return LineModeFrontend(words, themes(status_source.settings.theme).has_color)
     from .interactive import InteractiveFrontend
 
-    return InteractiveFrontend(words, history, LineCompleter(status_source), status_source, theme)
+    return InteractiveFrontend(words, history, LineCompleter(status_source), status_source, themes)
 
 
 async def _announce(

@@ -47,6 +47,7 @@ VALUES: dict[str, dict[str, tuple[list[Any], list[Any]]]] = {
         "keep_prefix": ([False, True], []),
         "llama_library": ([], ["./libllama.so"]),
         "key_bindings": ([], ["vi"]),
+        "theme": ([], ["none", "light"]),
         "bell": ([False, True], []),
     },
     "generation": {
