@@ -21,7 +21,7 @@ from rkllm_chat.core.errors import GenerationError
 from rkllm_chat.core.events import Event, Notice, ToolFinished, ToolProgress
 from rkllm_chat.core.i18n import load
 from rkllm_chat.core.messages import Tool, ToolResult
-from rkllm_chat.core.protocols import Consent, Continuation, ProgressCallback
+from rkllm_chat.core.protocols import Consent, Continuation, Decline, ProgressCallback
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import LogEntry, Setup
 from stage import Box, Screen, call_text, make_chat, take_turn
@@ -153,9 +153,9 @@ def test_a_turn_at_its_limit_continues_as_it_did(
     assert play(entries, "How deep?", "Thanks") == events
 
 
-@pytest.mark.parametrize("consent", ["once", "always", "no", "stop"])
-def test_the_users_answer_about_a_call_is_given_again(shelf: SessionDirectory, consent: Consent) -> None:
-    async def approve(*_: Any) -> Consent:
+@pytest.mark.parametrize("consent", ["once", "always", "no", "stop", Decline("It is Sunday.")], ids=str)
+def test_the_users_answer_about_a_call_is_given_again(shelf: SessionDirectory, consent: Consent | Decline) -> None:
+    async def approve(*_: Any) -> Consent | Decline:
         return consent
 
     call = call_text("depth", at="Husum")

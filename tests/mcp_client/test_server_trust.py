@@ -215,6 +215,31 @@ def test_a_changed_tool_is_held_back_until_its_change_was_seen(clone: Clone, scr
     assert clone.ran("add") == 2
 
 
+def test_what_runs_until_the_user_leaves_is_asked_about_after_a_review(clone: Clone, script: Script) -> None:
+    clone.write("tools-changed")
+    add = call_text("add", **ADD)
+    screen = clone.open(script(add, "3.", add, "Again 3.", call_text("act"), "Done.", add), "--allow", "chaos__act")
+    screen.wait_for_end_of_line(START)
+    screen.type("y")
+    screen.wait_for("1/1 server")
+    say(screen, "add")
+    screen.wait_for_end_of_line("stop:")
+    screen.type("u")
+    screen.wait_for("◆ 3.")
+    say(screen, "again")
+    screen.wait_for("◆ Again 3.")
+    assert clone.ran("add") == 2
+    say(screen, "act")
+    screen.wait_for("Server 'chaos' has new or changed tools")
+    say(screen, "/mcp review chaos")
+    screen.wait_for_end_of_line(ACCEPT)
+    screen.type("y")
+    screen.wait_for("The current tools of chaos were approved.")
+    say(screen, "and now?")
+    screen.wait_until(lambda: screen.lines()[-2].endswith("stop:"), "the question")
+    assert clone.ran("add") == 2
+
+
 @pytest.mark.parametrize(
     ("mode", "lives", "is_held"),
     [

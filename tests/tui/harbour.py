@@ -67,6 +67,10 @@ ANSWERS: dict[str, Any] = {
     "ping": {},
 }
 
+WRITE_FILE = tool("write_file", "Writes a file.", {"path": TEXT, "content": TEXT})
+if "files" in sys.argv:
+    ANSWERS["tools/list"]["tools"].append(WRITE_FILE)
+
 
 class Server:
     """Answers requests in order; the call of `wait` can be cancelled."""
@@ -135,6 +139,9 @@ class Server:
                 while answer.get("id") != "form":
                     answer = self.next_message()
                 return json.dumps(answer["result"])
+            case "write_file":
+                Path(arguments["path"]).write_text(arguments["content"], encoding="utf-8")
+                return "It is written."
             case "read_year":
                 year = arguments["year"]
                 return "\n".join(f"{year}, day {day}: {'storm' if day == 217 else 'calm'}" for day in range(1, 366))

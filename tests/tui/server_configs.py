@@ -22,9 +22,10 @@ def write_servers(folder: Path, file: str, commands: Mapping[str, list[str]], co
     return f"--config {file}"
 
 
-def write_harbour(folder: Path) -> str:
-    """Configure the server of `harbour.py`: tools, resources, prompts and a form."""
-    return write_servers(folder, "harbour.toml", {"harbour": [sys.executable, str(TESTS / "tui" / "harbour.py")]})
+def write_harbour(folder: Path, *arguments: str) -> str:
+    """Configure the server of `harbour.py`: tools, resources, prompts and a form; with "files" one that writes."""
+    command = [sys.executable, str(TESTS / "tui" / "harbour.py"), *arguments]
+    return write_servers(folder, "harbour.toml", {"harbour": command})
 
 
 def write_chaos(folder: Path, **modes: str) -> str:

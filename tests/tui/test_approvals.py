@@ -9,7 +9,7 @@ import pytest
 
 from stage import Screen, call_text
 
-from .server_configs import HARBOUR
+from .server_configs import HARBOUR, write_harbour
 
 OpenChat = Callable[..., Screen]
 SHIFT_TAB, CTRL_A, CTRL_K, CTRL_O = "\x1b[Z", "\x01", "\x0b", "\x0f"
@@ -52,6 +52,45 @@ def test_edited_arguments_are_validated_shown_and_asked_about_again(open_chat: O
     lines = screen.enter("/history 1", '{"text": "good bye"}')
     assert "The user changed the arguments of this call to" in "\n".join(lines)
     assert "8 characters are in the log." in "\n".join(lines)
+
+
+@pytest.mark.usefixtures("harbour")
+def test_arguments_can_be_edited_in_an_editor(open_chat: OpenChat, folder: Path) -> None:
+    editor = folder / "editor"
+    editor.write_text("#!/bin/sh\nsed -i s/hello/bye/ $1\n", encoding="utf-8")
+    editor.chmod(0o755)
+    screen = open_chat(HARBOUR, call_text("write_log", text="hello"), "So.", EDITOR=str(editor))
+    ask(screen, "go")
+    screen.say("e", """Arguments as JSON: {"text": "hello"}""")
+    screen.say("\x18\x05", """Arguments as JSON: {"text": "bye"}""")
+    screen.say("\r", "Run write_log with these arguments?")
+    screen.wait_for_rest(PAUSE_S)
+    screen.say("y", "3 characters are in the log.", "◆ So.")
+
+
+def test_a_file_that_is_written_is_shown_as_a_change(
+    open_chat: OpenChat, environment: dict[str, str], folder: Path
+) -> None:
+    environment.pop("NO_COLOR", None)
+    old = [f"line {number}" for number in range(1, 61)]
+    new = ["line thirty" if line == "line 30" else line for line in old]
+    file = folder / "notes.txt"
+    file.write_text("\n".join(old), encoding="utf-8")
+    call = call_text("write_file", path="notes.txt", content="\n".join(new))
+    screen = open_chat(write_harbour(folder, "files"), call, "So.", size=(250, 40))
+    ask(screen, "go")
+    lines = screen.lines()
+    change = lines.index(f"  content = change of {file}: 1 added, 1 removed")
+    assert [line.strip() for line in lines[change + 1 : change + 10]] == [
+        *("@@ -27,7 +27,7 @@", "line 27", "line 28", "line 29"),
+        *("-line 30", "+line thirty", "line 31", "line 32", "line 33"),
+    ]
+    rows = {line.strip(): row for row, line in enumerate(screen.emulator.display)}
+    colors = {text: screen.emulator.buffer[rows[text]][4].fg for text in ("-line 30", "line 31", "+line thirty")}
+    assert colors == {"-line 30": "brightred", "line 31": "default", "+line thirty": "brightgreen"}
+    assert file.read_text(encoding="utf-8").splitlines() == old
+    screen.say("y", "[MCP: Tool 'write_file' completed]", "◆ So.")
+    assert file.read_text(encoding="utf-8").splitlines() == new
 
 
 @pytest.mark.usefixtures("harbour")
@@ -156,6 +195,19 @@ def test_shift_tab_switches_the_mode_and_no_mode_runs_what_is_denied(open_chat: 
     screen.wait_for_prompt()
     screen.enter("/permissions mode ask", "Mode: ask.")
     screen.enter("/permissions mode al", 'no mode "al"')
+
+
+@pytest.mark.usefixtures("harbour")
+def test_the_mode_is_switched_in_the_middle_of_an_answer(open_chat: OpenChat) -> None:
+    growing = {"text": "Once upon", "wait": True}
+    screen = open_chat(HARBOUR, growing, call_text("write_log", text="x"), "So.")
+    screen.say("a story\r", "◆ Once upon")
+    screen.say(SHIFT_TAB, "auto · scripted")
+    assert [line for line in screen.lines() if "Mode:" in line or "Once" in line] == ["◆ Once upon"]
+    screen.say("\x1b", "[Stopped]")
+    screen.wait_for_prompt()
+    lines = screen.enter("go", "◆ So.")
+    assert any("Tool 'write_log' completed" in line for line in lines), "without a question"
 
 
 def test_a_configuration_that_refuses_every_tool_is_stronger_than_any_mode(open_chat: OpenChat, harbour: Path) -> None:

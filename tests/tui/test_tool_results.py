@@ -11,7 +11,7 @@ import pytest
 
 from stage import Screen, call_text
 
-from .server_configs import HARBOUR
+from .server_configs import HARBOUR, write_chaos
 
 OpenChat = Callable[..., Screen]
 CTRL_O = "\x0f"
@@ -101,3 +101,35 @@ def test_colours_tell_failures_warnings_system_and_own_lines_apart(
     assert tuple(color_of(screen, line) for line in (*(f"[MCP: {line}" for line in lines), "> go")) == colors
     screen.enter("/undo 99", "is not a number of turns")
     assert color_of(screen, '"99"') == colors[0], "errors are never dim"
+
+
+def test_lines_of_a_server_have_the_colour_of_their_level(
+    open_chat: OpenChat, environment: dict[str, str], folder: Path
+) -> None:
+    environment.pop("NO_COLOR", None)
+    screen = open_chat(write_chaos(folder, chaos="logs"), "Hello.", size=(100, 40))
+    screen.enter("/call act", "completed]")
+    colors = {level: color_of(screen, f"[MCP: Server 'chaos', {level}") for level in ("warning", "error", "emergency")}
+    assert colors == {"warning": "brightbrown", "error": "brightred", "emergency": "brightred"}
+
+
+def test_the_theme_is_a_setting_that_takes_effect_at_once(
+    open_chat: OpenChat, environment: dict[str, str], folder: Path
+) -> None:
+    environment.pop("NO_COLOR", None)
+    (folder / "own.toml").write_text('[chat]\ntheme = "light"\n', encoding="utf-8")
+    screen = open_chat("--no-servers --config own.toml", "Hello.")
+
+    def color_of_an_error(number: int) -> str:
+        screen.enter(f"/undo {number}", f'"{number}" is not a number of turns')
+        return color_of(screen, f'"{number}"')
+
+    assert color_of_an_error(91) == "red"
+    screen.enter("/set theme dark", "chat.theme  dark")
+    assert color_of_an_error(92) == "brightred"
+    screen.enter("/set theme none", "chat.theme  none")
+    assert color_of_an_error(93) == "default"
+    screen.enter("/set theme blue", 'chat.theme is "blue". Allowed: auto, light, dark, none.')
+    screen.leave()
+    screen = open_chat("--no-servers --config own.toml --theme dark", "Hello.")
+    assert color_of_an_error(94) == "brightred", "the option is nearer"
