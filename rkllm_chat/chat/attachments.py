@@ -36,18 +36,13 @@ _MAX_COUNTED_BYTES = 16 << 10
 _TRAILING = ".,;:!?)\"'」。、"
 
 
-class _DeclinedError(UsageError):
-    """The user declined to attach a file."""
-
-
 async def send_message(app: App, line: str) -> AsyncGenerator[Event, None]:
-    """Run a turn with a line and its attachments; if one cannot be read, return the line as a draft."""
+    """Run a turn with a line and its attachments; if one is not attached, return the line as a draft."""
     try:
         fetched = [await read_attachment(app, name) for name in find_mentions(line)]
     except ChatError as error:
         yield Notice(app.words("attach.failed", reason=error))
-        if not isinstance(error, _DeclinedError):
-            yield Draft(line)
+        yield Draft(line)
         return
     for name in find_missing_files(line):
         yield Notice(app.words("attach.missing", name=name))
@@ -175,7 +170,7 @@ async def read_attachment(app: App, name: str) -> Attachment:
         return await _fetch_resource(app, name)
     key, path = _find_question(name)
     if key and (app.frontend is None or not await app.frontend.confirm(app.words(key, path=path))):
-        raise _DeclinedError(app.words("attach.declined", path=path))
+        raise UsageError(app.words("attach.declined", path=path))
     return _read_file(name)
 
 

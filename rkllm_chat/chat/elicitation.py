@@ -145,19 +145,35 @@ class Elicitation:
         return await user.confirm(words("elicit.done"))
 
     async def _fill(self, schema: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the answers to all fields; None if the user cancels or cannot fill a required field."""
+        """Return the answers to all fields; None if the user cancels or cannot fill a required field.
+
+        Several answers are shown before they are sent; a user who does not want to send them goes through them again.
+        """
+        fields = schema.get("properties", {})
+        typed = {name: _default_of(field) for name, field in fields.items()}
+        while True:
+            content = await self._ask_fields(schema, typed)
+            if content is None or len(fields) < 2:
+                return content
+            for name, field in fields.items():
+                self._user.show_message(f"{_title_of(name, field)}: {escape_line_visibly(typed[name]) or '-'}")
+            if await self._user.confirm(self._words("elicit.send")):
+                return content
+
+    async def _ask_fields(self, schema: Mapping[str, Any], typed: dict[str, str]) -> dict[str, Any] | None:
+        """Ask for each field, with the last text as the default, and record what is typed; None as for `_fill`."""
         content: dict[str, Any] = {}
         for name, field in schema.get("properties", {}).items():
             is_required = name in schema.get("required", ())
             for _ in range(_MAX_ATTEMPTS):
                 question = _describe_field(name, field, is_required, self._words)
-                answer = await self._user.ask_line(question, _default_of(field), list(_choices_of(field)))
+                answer = await self._user.ask_line(question, typed[name], list(_choices_of(field)))
                 if answer is None:
                     return None
-                if not answer.strip() and not is_required:
-                    break
                 try:
-                    content[name] = _parse_answer(name, answer.strip(), field, self._words)
+                    if answer.strip() or is_required:
+                        content[name] = _parse_answer(name, answer.strip(), field, self._words)
+                    typed[name] = answer.strip()
                     break
                 except ValidationError as error:
                     self._user.show_message(error.message)
@@ -191,9 +207,13 @@ def _split_words(text: str) -> str:
     return re.sub(r"[\W_]+", " ", unicodedata.normalize("NFKC", folded))
 
 
+def _title_of(name: str, field: Mapping[str, Any]) -> str:
+    return escape_line_visibly(str(field.get("title") or name))
+
+
 def _describe_field(name: str, field: Mapping[str, Any], is_required: bool, words: Words) -> str:
     """Describe a field in one line: title, description, choices, and whether it is optional."""
-    title = escape_line_visibly(str(field.get("title") or name))
+    title = _title_of(name, field)
     description = f" ({escape_line_visibly(str(field['description']))})" if field.get("description") else ""
     choices = _choices_of(field)
     if field.get("type") == "boolean":

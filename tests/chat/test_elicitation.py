@@ -60,6 +60,8 @@ def test_a_form_names_its_server_and_is_filled_field_by_field() -> None:
     assert person.shown == [
         *("[MCP: Server 'harbour' asks: Who comes?]", "Answer it? [y/N] "),
         *("Boat (its name): ", "metres: ", "crew, optional: 2", "engine [yes, no], optional: no"),
+        *("Boat: Anna", "metres: 12.5", "crew: 3", "engine: yes"),
+        "Send these answers? No goes through them again, and Esc there cancels. [y/N] ",
     ]
 
 
@@ -238,7 +240,7 @@ def test_a_default_with_invisible_characters_is_not_offered() -> None:
         person,
         {"to": {"type": "string", "default": "anna\u200b\U000e0041"}, "from": {"type": "string", "default": "Ken"}},
     )
-    assert person.shown[2:] == ["to, optional: ", "from, optional: Ken"]
+    assert person.shown[2:-1] == ["to, optional: ", "from, optional: Ken", "to: -", "from: -"]
 
 
 def test_the_default_of_choices_is_shown_by_its_title_and_read_as_its_value() -> None:

@@ -112,7 +112,8 @@ def test_a_file_elsewhere_is_attached_after_a_question(
     chat.wait_for_end_of_line("Attach it? [y/N]")
     assert any(question in line for line in chat.lines())
     chat.say(key, shown)
-    chat.wait_for_prompt()
+    left = ">" if key == "y" else f"> see @{name}"
+    chat.wait_until(lambda: chat.lines()[-2] == left, "the prompt, with the message if it was not sent")
     assert any(SENT in line for line in chat.lines()) == (key == "y")
 
 

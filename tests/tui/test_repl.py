@@ -129,8 +129,15 @@ def test_a_server_asks_its_user_in_the_middle_of_a_call(open_chat: OpenChat) -> 
     screen.say("300\r", "at most 200, not 300")
     screen.say("12\r", "side [port, starboard], optional: port")
     screen.say("\r", "note, optional:")
-    screen.enter("", "[MCP: Tool 'book' completed]", "◆ Booked.")
-    screen.enter("/history 1", '"content": {"metres": 12, "side": "port"}')
+    screen.say("\r", "metres: 12", "side: port", "note: -", "Send these answers?")
+    screen.wait_for_end_of_line("cancels. [y/N]")
+    for keys, question in (("n", "metres (from bow"), ("\x7f4\r", "side ["), ("\r", "note, "), ("\r", "Send these")):
+        screen.type(keys)
+        screen.wait_until(lambda asked=question: screen.lines()[-2].startswith(asked), question)  # type: ignore[misc]
+    assert "metres: 14" in screen.lines()
+    screen.say("y", "[MCP: Tool 'book' completed]", "◆ Booked.")
+    screen.wait_for_prompt()
+    screen.enter("/history 1", '"content": {"metres": 14, "side": "port"}')
     screen.type("and one for the Berta\r")
     screen.wait_for_end_of_line("[y/N]")
     screen.type("y")

@@ -156,7 +156,8 @@ async def _suggest_context(_app: App, _typed: str) -> Sequence[str]:
 async def show_context(app: App, argument: str) -> EventStream:
     """Show the context usage by part, or the prefix reuse of recent prompts."""
     if argument == "cache":
-        yield describe_cache(app.chat.prompt_log.sent, app.words)
+        is_reported = app.backend.count_cached_tokens([Message("user", "")]) is not None
+        yield describe_cache(app.chat.prompt_log.sent, app.words, is_reported)
         if prefilled := app.chat.prompt_log.prefilled_tokens:
             yield Notice(app.words("cache.ahead", tokens=format_tokens(prefilled)))
         return
@@ -233,22 +234,33 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
     return parts
 
 
-def describe_cache(prompts: Sequence[PromptSent], words: Words) -> Event:
-    """Return a table of recent prompts: reused tokens, new tokens and the cause of each divergence."""
+def describe_cache(prompts: Sequence[PromptSent], words: Words, is_reported: bool = True) -> Event:
+    """Return a table of recent prompts: reused tokens, new tokens and the cause of each divergence.
+
+    Args:
+        prompts: All prompts.
+        words: The user's language.
+        is_reported: Whether the engine reports what it reused; else a prompt without a cause of its own has none.
+    """
     if not prompts:
         return Notice(words("cache.none"))
-    rows = [_cache_row(prompts, index, words) for index in range(max(0, len(prompts) - _MAX_PROMPTS), len(prompts))]
+    shown = range(max(0, len(prompts) - _MAX_PROMPTS), len(prompts))
+    rows = [_cache_row(prompts, index, words, is_reported) for index in shown]
     return Table(
         tuple(words(f"cache.{key}") for key in ("reply", "prompt", "reused", "new", "time", "why")), tuple(rows)
     )
 
 
-def _cache_row(prompts: Sequence[PromptSent], index: int, words: Words) -> tuple[str, ...]:
+def _cache_row(prompts: Sequence[PromptSent], index: int, words: Words, is_reported: bool) -> tuple[str, ...]:
     """Return the table row of a prompt."""
     usage, divergence = prompts[index].usage, prompts[index].divergence
     numbers = (usage.prompt_tokens, usage.reused_tokens, usage.prefilled_tokens)
     cells = (*map(format_tokens, numbers), format_seconds(usage.prefill_s)) if usage.prompt_tokens else ("-",) * 4
-    why = ", ".join(words(f"cache.{cause}") for cause in find_cache_miss(prompts, index))
+    causes = find_cache_miss(prompts, index)
+    if causes == ("engine",) and not is_reported:
+        why = words("cache.unreported")
+    else:
+        why = ", ".join(words(f"cache.{cause}") for cause in causes)
     if divergence.old_line or divergence.new_line:
         why += words(
             "cache.place",

@@ -150,3 +150,8 @@ def test_the_cached_part_of_a_prompt_is_shown_where_the_service_reports_it(
         screen.type("And now?")
         line = screen.wait_until(lambda seen=screen: " tokens" in seen.lines()[-1], "a price")[-1]  # type: ignore[misc]
         assert ("cached" in line) == tells
+        screen.say("\x15Hello again, at some length, so that there is something that could have been cached!\r", REPLY)
+        screen.wait_for_prompt()
+        screen.say("/context cache\r", "cache miss reason")
+        lines = "\n".join(screen.wait_for_prompt())
+        assert ("the service does not report caching" in lines) == (not tells)
