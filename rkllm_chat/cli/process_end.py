@@ -48,8 +48,9 @@ def flush_output() -> None:
 
 
 def is_output_broken() -> bool:
-    """Return whether standard output cannot be written: what could not be written is still in its buffer."""
+    """Return whether standard output cannot be written. A line break is written to find out."""
     try:
+        sys.stdout.write("\n")
         sys.stdout.flush()
     except OSError:
         return True

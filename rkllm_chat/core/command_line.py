@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import IO, NoReturn
 
 from .sanitize import sanitize_for_terminal
 
@@ -25,6 +26,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with code 2."""
         self.exit(2, sanitize_for_terminal(f"{self.prog}: {message}\n"))
+
+    def _print_message(self, message: str, file: IO[str] | None = None) -> None:  # type: ignore[override]
+        """Write a message; argparse ignores that it cannot be written."""
+        (file or sys.stderr).write(message)
 
     def _suggest_options(self, unknown: Sequence[str]) -> str:
         """Return the closest known options, joined by "or"; "" if none is close."""

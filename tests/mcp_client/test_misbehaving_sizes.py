@@ -66,9 +66,9 @@ def test_a_flood_does_not_delay_the_answer_and_the_log_of_it_has_a_limit(
         "server-request-flood": 90,
         "stderr-flood": 90,
         "stderr-noline": 90,
-        "list-changed-flood": 5,
-        "list-crowd": 5,
-        "list-heavy": 5,
+        "list-changed-flood": 20,
+        "list-crowd": 20,
+        "list-heavy": 20,
     }
     monkeypatch.setenv(FLOOD_VARIABLE, FLOOD)
     for mode, measured in measure_each(tmp_path, *most_parsings).items():

@@ -302,6 +302,9 @@ def test_a_tool_that_claims_only_to_read_and_is_named_delete_is_asked_about(clon
         assert count(screen, "may delete or overwrite data") >= 1
         assert clone.ran("delete_everything") == 0
         screen.type(answer)
+        if answer == "n":
+            screen.wait_for("Why not?")
+            screen.type("\x1b")
         screen.wait_for(f"◆ {reply}")
         assert clone.ran("delete_everything") == ran
 
