@@ -1,6 +1,6 @@
-"""Write what is made from the command line's own parsers: docs/rkllm-chat.1 and the exit codes in docs/scripting.md.
+"""Write what is made from the program: man page, exit codes in docs/scripting.md, docs/settings.md, the schema.
 
-    python .ci/manual.py            writes both files
+    python .ci/manual.py            writes the files
     python .ci/manual.py --check    exits with 1 if a file is not what would be written
 
 argparse-manpage would do, but its output depends on the version of Python.
@@ -13,6 +13,8 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from settings_pages import make_page, make_schema
 
 from rkllm_chat.cli import main
 from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES, make_parser
@@ -102,6 +104,8 @@ def write_files(is_check: bool) -> int:
     page = DOCS / "scripting.md"
     wanted = {
         DOCS / "rkllm-chat.1": make_manual(),
+        DOCS / "settings.md": make_page(),
+        DOCS.parent / "rkllm_chat/config/mcp_config.schema.json": make_schema(),
         page: TABLE.sub(lambda _: make_table(), page.read_text(encoding="utf-8")),
     }
     outdated = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

@@ -1,0 +1,136 @@
+"""The reference of all settings and the JSON Schema of configuration files, made from the settings' own classes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any, Literal, get_args, get_origin
+
+from rkllm_chat.config.oauth import OAuth
+from rkllm_chat.config.servers import SERVER_KEYS, ServerConfig
+from rkllm_chat.config.settings import CHAT_KEYS, SETTINGS_TABLES, Settings
+from rkllm_chat.config.value_checks import describe_values, read_types
+
+TABLES: dict[str, tuple[type, tuple[str, ...]]] = {
+    "[chat]": (Settings, CHAT_KEYS),
+    **{f"[{name}]": (kind, tuple(read_types(kind))) for name, kind in SETTINGS_TABLES.items()},
+    "[[servers]]": (ServerConfig, SERVER_KEYS),
+    "[servers.oauth]": (OAuth, tuple(read_types(OAuth))),
+}
+NAMES = {str: "text", bool: "true or false", int: "integer", float: "number"}
+TYPES: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+}
+VARIABLE = {"type": "string", "pattern": r"\$\{"}
+
+
+def make_page() -> str:
+    """Return the reference as Markdown."""
+    lines = [
+        "# All settings",
+        "",
+        "Made from the program's own classes. [Configuration](configuration.md) shows an example.",
+        "Editors that know JSON Schema (for TOML: Taplo, Even Better TOML) complete and check `mcp_config.toml` by",
+        "`rkllm_chat/config/mcp_config.schema.json`, which is installed with the program: a first line",
+        "`#:schema /PATH/rkllm_chat/config/mcp_config.schema.json` names it. It does not check what depends on the",
+        "machine or on several keys. None in a text below means that the key is left out.",
+    ]
+    for title, (kind, keys) in TABLES.items():
+        lines += ["", f"## {title}", "", "| Key | Values | Default | Meaning |", "| --- | --- | --- | --- |"]
+        about = read_attributes(kind)
+        defaults = {entry.name: format_default(entry) for entry in fields(kind) if entry.name in keys}
+        for key in keys:
+            cells = (f"`{key}`", describe_type(kind, key), defaults[key], about[key])
+            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def read_attributes(kind: type) -> dict[str, str]:
+    """Return the texts in the section Attributes of a docstring, by name."""
+    section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+def describe_type(kind: type, key: str) -> str:
+    """Return the type and the accepted values of a key in words."""
+    hint = read_types(kind)[key]
+    if get_origin(hint) is Literal:
+        return ", ".join(f'`"{choice}"`' for choice in get_args(hint))
+    if get_origin(hint) is tuple:
+        return "list of texts"
+    if is_dataclass(hint):
+        return "table, below"
+    if get_origin(hint) in (Mapping, dict):
+        return f"table: {NAMES[get_args(hint)[1]]} by name"
+    limits = "" if hint is bool else describe_values(kind, key).replace("-", " to ")
+    return f"{NAMES[hint]}, {limits}" if limits else NAMES[hint]
+
+
+def format_default(entry: Field[Any]) -> str:
+    """Return the default of a field as it is written in TOML; "" if it has none."""
+    default = entry.default_factory() if entry.default_factory is not MISSING else entry.default
+    if default is MISSING:
+        return "required"
+    if default is None or is_dataclass(default):
+        return ""
+    return f"`{json.dumps(default)}`"
+
+
+def make_schema() -> str:
+    """Return the JSON Schema of a configuration in TOML."""
+    properties = {
+        title.strip("[]"): make_object(kind, keys) for title, (kind, keys) in TABLES.items() if "oauth" not in title
+    }
+    properties["chat"]["properties"]["model"]["type"] = ["string", "array"]
+    properties["chat"]["properties"]["model"]["items"] = {"type": "string"}
+    server = properties.pop("servers")
+    server["required"] = ["name"]
+    server["oneOf"] = [{"required": ["command"]}, {"required": ["url"]}]
+    server["properties"]["roots"]["anyOf"] = [{"type": "array"}, {"const": False}]
+    server["properties"]["roots"].pop("type")
+    properties["servers"] = {"type": "array", "items": server}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Configuration of rkllm_chat",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
+
+
+def make_object(kind: type, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Return the schema of a table."""
+    about = read_attributes(kind)
+    properties = {key: dict(make_value(kind, key), description=about[key]) for key in keys}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def make_value(kind: type, key: str) -> dict[str, Any]:
+    """Return the schema of the value of a key."""
+    hint = read_types(kind)[key]
+    if get_origin(hint) is Literal:
+        return {"anyOf": [{"enum": list(get_args(hint))}, VARIABLE]}
+    if get_origin(hint) is tuple:
+        return {"type": "array", "items": {"type": "string"}}
+    if is_dataclass(hint) and isinstance(hint, type):
+        return make_object(hint, tuple(read_types(hint)))
+    limits = dict(find_limits(kind, key))
+    if get_origin(hint) in (Mapping, dict):
+        return {"type": "object", "additionalProperties": {**TYPES[get_args(hint)[1]], **limits}}
+    return {**TYPES[hint], **limits}
+
+
+def find_limits(kind: type, key: str) -> Iterator[tuple[str, float]]:
+    """Yield the limits of a number."""
+    found = re.fullmatch(r"([\d.]+)-([\d.]+)", describe_values(kind, key))
+    if found:
+        yield "minimum", json.loads(found[1])
+        yield "maximum", json.loads(found[2])

@@ -1,0 +1,72 @@
+"""The JSON Schema of configurations accepts what the program accepts and refuses what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from rkllm_chat.config.settings import read_toml
+from rkllm_chat.core.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "rkllm_chat/config/mcp_config.schema.json").read_text(encoding="utf-8"))
+FENCE = re.compile(r"^```toml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "models/README.md"]
+EXAMPLES = [(ROOT / "mcp_config.toml").read_text(encoding="utf-8")]
+EXAMPLES += [text for page in PAGES for text in FENCE.findall(page.read_text(encoding="utf-8"))]
+EXAMPLES += [
+    '[chat]\nmodel = ["http://a:8000/v1", "http://b:8000/v1"]',
+    '[[servers]]\nname = "a"\ncommand = "b"\nroots = false',
+    '[[servers]]\nname = "a"\ncommand = "b"\ntrust = "${TRUST:-ask}"',
+]
+WRONG = [
+    "[chatt]",
+    "[chat]\nmodell = 'a.gguf'",
+    "[chat]\nmodel = 7",
+    "[chat]\nmodel = [1]",
+    "[chat]\nmax_steps = 0",
+    "[chat]\nmax_steps = '8'",
+    "[chat]\nbell = 1",
+    "[chat]\nthinking = 'maybe'",
+    "[chat]\ntools_share = 1.5",
+    "[generation]\ntemperature = -1",
+    "[generation]\nmax_tokens = 1.5",
+    "[rkllm]\nbase_domain_id = 16",
+    "[rkllm]\nhistory = 'server'",
+    "[openai]\nkey = 'secret'",
+    "[policy]\napprove = 'always'",
+    "[policy]\nallow = 'board__*'",
+    "[servers]\nname = 'a'",
+    "[[servers]]\ncommand = 'a'",
+    "[[servers]]\nname = 'a'",
+    "[[servers]]\nname = 'a'\ncommand = 'b'\nurl = 'https://c'",
+    "[[servers]]\nname = 'a'\ncommand = 'b'\nargs = 'c'",
+    "[[servers]]\nname = 'a'\ncommand = 'b'\nenv = { A = 1 }",
+    "[[servers]]\nname = 'a'\ncommand = 'b'\nroots = true",
+    "[[servers]]\nname = 'a'\ncommand = 'b'\ntool_timeouts = { c = 0 }",
+    "[[servers]]\nname = 'a'\nurl = 'https://c'\noauth = { user = 'd' }",
+]
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_what_the_program_reads_is_valid(text: str) -> None:
+    read_toml(text, "file", {"HOME": "/home/someone"})
+    assert list(Draft202012Validator(SCHEMA).iter_errors(tomllib.loads(text))) == []
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_the_program_refuses_is_invalid(text: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_toml(text, "file", {})
+    assert "not valid TOML" not in str(refused.value)
+    assert not Draft202012Validator(SCHEMA).is_valid(tomllib.loads(text))
