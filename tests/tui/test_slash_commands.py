@@ -546,3 +546,18 @@ def test_a_server_is_added_to_the_file_in_use_and_survives_a_reload(
     screen.enter("/mcp remove clock", f"Server 'clock' was removed from {name}")
     assert "clock" not in (folder / name).read_text(encoding="utf-8")
     assert {path.name for path in folder.iterdir() if path.suffix in (".toml", ".json")} == {name, "replies.json"}
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_server_is_disabled_and_enabled_in_its_file_with_save(open_chat: OpenChat, folder: Path) -> None:
+    text = (folder / "harbour.toml").read_text(encoding="utf-8")
+    screen = open_chat(HARBOUR, "Nothing.", size=(90, 60))
+    screen.enter("/mcp get harbour", "harbour  connected, 5 tools")
+    screen.enter("/mcp disable harbour", "harbour  off")
+    assert (folder / "harbour.toml").read_text(encoding="utf-8") == text
+    screen.enter("/mcp disable harbour --save", "Saved harbour to harbour.toml.", "harbour  off")
+    assert "enabled = false" in (folder / "harbour.toml").read_text(encoding="utf-8")
+    screen.enter("/mcp reload", "Servers started or stopped: -", "harbour  off")
+    screen.enter("/mcp enable harbour --save")
+    screen.leave()
+    assert "enabled = true" in (folder / "harbour.toml").read_text(encoding="utf-8")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...mcp_client.process.start import Sandbox
 
 _LOG_BYTES = 4000
+_SAVE = " --save"
 
 
 async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
@@ -163,17 +164,27 @@ async def restart_server(app: App, name: str) -> EventStream:
         yield event
 
 
-async def enable_server(app: App, name: str) -> EventStream:
-    """Enable a server for this session."""
+async def enable_server(app: App, rest: str) -> EventStream:
+    """Enable a server for this session; with `--save` also in its file."""
     app.server_approval.forget_declined()
-    await app.apply_servers(_set_enabled(app, name, is_on=True))
-    async for event in _list_servers(app, ""):
+    async for event in _switch(app, rest, is_on=True):
         yield event
 
 
-async def disable_server(app: App, name: str) -> EventStream:
-    """Disable a server for this session."""
-    await app.apply_servers(_set_enabled(app, name, is_on=False))
+async def disable_server(app: App, rest: str) -> EventStream:
+    """Disable a server for this session; with `--save` also in its file."""
+    async for event in _switch(app, rest, is_on=False):
+        yield event
+
+
+async def _switch(app: App, rest: str, is_on: bool) -> EventStream:
+    name = rest.removesuffix(_SAVE).rstrip()
+    server = _find_server(app, name)
+    if name != rest:
+        configfile.set_enabled(name, is_on, Path(server.source))
+        _acknowledge_edit(app)
+        yield Notice(app.words("set.saved", name=name, path=server.source))
+    await app.apply_servers(_set_enabled(app, name, is_on=is_on))
     async for event in _list_servers(app, ""):
         yield event
 
@@ -296,6 +307,7 @@ def _find_server(app: App, name: str) -> ServerConfig:
 
 _ACTIONS: dict[str, Callable[[App, str], EventStream]] = {
     "list": _list_servers,
+    "get": _show_server,
     "status": _show_status,
     "restart": restart_server,
     "add": add_server,
