@@ -51,6 +51,7 @@ _ACTIONS = {
     "disable": "disable a server in its file",
     "test": "start a server, list its tools, measure it and end it",
     "import": f"add the servers of another program: {', '.join(SOURCES)}, or of a file",
+    "client-metadata": "print a document that identifies this client at authorization servers",
 }
 _DESCRIPTION = "Manage the configured MCP servers."
 _SCOPES = ("project", "user")
@@ -99,8 +100,8 @@ def main(arguments: Sequence[str]) -> int:
     options.config = options.config or ""
     if options.action == "add":
         return _add(options, command)
-    if options.action == "import":
-        return _import(options)
+    if without_settings := {"import": _import, "client-metadata": _print_client_metadata}.get(options.action):
+        return without_settings(options)
     settings = load_settings(options.config)
     if options.action == "list":
         return _list(settings, options)
@@ -144,6 +145,10 @@ def make_parser() -> Parser:
     add("--scope", choices=_SCOPES, default="user", help=scope)
     add("--dry-run", action="store_true", help="only show what would be added")
     add("-y", "--yes", action="store_true", help="add without asking")
+    add = parsers["client-metadata"].add_argument
+    add("url", metavar="URL", help="where the document will be found; it becomes oauth.client_id of a server")
+    uri = "an oauth.redirect_uri with a fixed port; repeatable"
+    add("--redirect-uri", metavar="URI", action="append", default=[], help=uri)
     return parser
 
 
@@ -402,6 +407,14 @@ def _describe_start(server: ServerConfig) -> str:
     others = [f"{key} = {json.dumps(value)}" for key, value in describe_entry(server).items() if key not in shown]
     text = "; ".join([what, *([f"sets {', '.join(names)}"] if names else ()), *others])
     return str(make_redactor(server).redact_all(text))
+
+
+def _print_client_metadata(options: argparse.Namespace) -> int:
+    """Print the client ID metadata document that the user publishes at a URL."""
+    from ..mcp_client.auth.providers import make_client_document  # imports the SDK
+
+    print(sanitize_json(json.dumps(make_client_document(options.url, options.redirect_uri), indent=2)))
+    return 0
 
 
 def _confirm(question: str) -> bool:

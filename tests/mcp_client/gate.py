@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import secrets
 import threading
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ class Gate:
     401. `endless`: a path whose answer does not end. `leads_to`: an authorization server other than ours.
     `metadata_url`: where its own metadata are said to be. `endpoints`: other addresses in the authorization server's
     metadata. `moved`: paths that redirect, and where to.
+    `documents`: client ID metadata documents by URL, as it would fetch them; a redirect may have any port (RFC 8252).
     `is_silent`: with a token nothing is answered, until `can_end`. `garbles`: a token response lacks the token.
     """
 
@@ -55,6 +57,7 @@ class Gate:
     metadata_url: str = ""
     endpoints: dict[str, str] = field(default_factory=dict[str, str])
     moved: dict[str, str] = field(default_factory=dict[str, str])
+    documents: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
     is_silent: bool = False
     garbles: bool = False
     can_end: threading.Event = field(default_factory=threading.Event)
@@ -213,12 +216,16 @@ class Authorization(Answerer):
             "registration_endpoint": f"{issuer}/register",
             "code_challenge_methods_supported": ["S256"],
             "authorization_response_iss_parameter_supported": True,
+            "client_id_metadata_document_supported": bool(self.gate.documents),
             **self.gate.endpoints,
         }
 
     def authorize(self, wanted: dict[str, str]) -> None:
         """The user is known and agrees, unless the gate `denies`."""
-        if wanted["redirect_uri"] not in self.gate.clients.get(wanted["client_id"], ()):
+        document = self.gate.documents.get(wanted["client_id"], {})
+        published = document["redirect_uris"] if document.get("client_id") == wanted["client_id"] else ()
+        uri = re.sub(r":\d+(?=/)", "", wanted["redirect_uri"])
+        if uri not in published and wanted["redirect_uri"] not in self.gate.clients.get(wanted["client_id"], ()):
             self.reply(400, {"error": "invalid_client"})
             return
         code = self.gate.make_secret()
