@@ -125,7 +125,8 @@ def test_the_state_folder_follows_the_xdg_specification() -> None:
 
 def test_without_a_home_the_state_lies_where_others_cannot_make_it() -> None:
     home = pwd.getpwuid(os.getuid()).pw_dir
-    assert find_state_folder({}) == f"{home}/.local/state/rkllm-chat"
+    for environment in (dict[str, str](), {"HOME": ""}):
+        assert find_state_folder(environment) == f"{home}/.local/state/rkllm-chat"
     assert find_state_folder({"HOME": "/elsewhere"}) == "/elsewhere/.local/state/rkllm-chat"
     assert find_state_folder({"XDG_STATE_HOME": "/state", "HOME": "/elsewhere"}) == "/state/rkllm-chat"
 

@@ -58,6 +58,10 @@ def written_in_code() -> tuple[set[str], set[str]]:
     return keys, tables
 
 
+def test_a_count_of_one_has_its_own_word() -> None:
+    assert [ENGLISH("status.tools", count=count) for count in (0, 1, 2)] == ["0 tools", "1 tool", "2 tools"]
+
+
 def test_a_message_is_formatted_with_its_values() -> None:
     assert ENGLISH("terminal.calling", tool="get_time") == "[MCP: Calling tool 'get_time']"
 
