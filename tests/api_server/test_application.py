@@ -1,0 +1,57 @@
+"""The application in this process, whose CPU time is limited and where requests arrive in a known order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cpu_time import limit_cpu
+from rkllm_chat.api_server import Limits
+from rkllm_chat.api_server.server import ApiServer
+from rkllm_chat.config.settings import Settings
+
+MOST_CPU_S = 20
+CLIENTS = 20
+NODE = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/node"}}] * 2}
+BRANCHES = {"$defs": {"node": NODE}, "$ref": "#/$defs/node"}
+DEEP_REPLY = "[" * 40 + '"leaf"' + "]" * 40
+PATTERNS = {"type": "array", "items": {"pattern": "^(a|a)*$"}}
+LONG_REPLY = json.dumps(["a" * 60 + "b"])
+
+
+@pytest.fixture
+def ask(script: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Send the same request several times at once with written replies; return what each was answered."""
+    monkeypatch.chdir(folder)
+
+    def run(replies: list[str], clients: int = 1, **fields: Any) -> list[str]:
+        server = ApiServer(Settings(model=script(*replies)), Limits())
+        body = {"messages": [{"role": "user", "content": "hi"}], **fields}
+
+        async def ask_all() -> list[httpx.Response]:
+            transport = httpx.ASGITransport(server.make_app())
+            async with server.run(), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                requests = (client.post("/v1/chat/completions", json=body) for _ in range(clients))
+                return list(await asyncio.gather(*requests))
+
+        return [answer.json()["choices"][0]["message"]["content"] for answer in asyncio.run(ask_all())]
+
+    return run
+
+
+@pytest.mark.parametrize(("schema", "reply"), [(BRANCHES, DEEP_REPLY), (PATTERNS, LONG_REPLY)], ids=["steps", "regex"])
+def test_a_schema_that_takes_forever_blocks_nobody(schema: Any, reply: str, ask: Callable[..., list[str]]) -> None:
+    reply_format = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    with limit_cpu(MOST_CPU_S):
+        assert ask([reply, reply], response_format=reply_format) == [reply]
+
+
+def test_waiting_clients_are_answered_in_the_order_of_their_arrival(ask: Callable[..., list[str]]) -> None:
+    replies = [f"reply {number}" for number in range(CLIENTS)]
+    assert ask(replies, CLIENTS) == replies
