@@ -75,8 +75,8 @@ def test_a_command_pasted_while_the_model_works_or_into_a_question_is_a_message(
     chat.type("@away\r")
     chat.wait_for_end_of_line("[y/N]")
     chat.say(pasted("!touch ran"))
-    chat.say("\x1b", "Not sent: /etc/hostname was not read")
-    chat.enter("", SENT)
+    chat.say("\x1b", "Not sent: /etc/hostname was not read", "> @away")
+    chat.enter(START + "\x7f" * len("\n@away"), "> /!touch ran", SENT)
     assert not (folder / "ran").exists()
 
 
