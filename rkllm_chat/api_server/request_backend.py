@@ -40,6 +40,7 @@ class RequestBackend:
         self.prompt_language, self.tools_share = backend.prompt_language, backend.tools_share
         self.few_tools, self.context_tokens = backend.few_tools, backend.context_tokens
         self.native_tools, self.supports_grammar = backend.native_tools, backend.supports_grammar
+        self.media_kinds = backend.media_kinds
         self.count_tokens, self.count_cached_tokens = backend.count_tokens, backend.count_cached_tokens
         self.prefill = backend.prefill
         self.usages: list[Usage] = []

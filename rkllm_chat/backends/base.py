@@ -9,7 +9,7 @@ from ..calls.grammar import CallGrammar
 from ..calls.model_families import Family
 from ..config.settings import Generation, Thinking
 from ..core.events import Reading, Sentence, Usage, WritingCall
-from ..core.messages import Message, Tool
+from ..core.messages import MediaKind, Message, Tool
 
 StreamItem = str | Usage | Sentence | Reading | WritingCall
 """What an engine yields: text of the reply, its cost at the end, and messages while something takes long."""
@@ -63,6 +63,7 @@ class Backend(Protocol):
         context_tokens: Size of the context window: prompt and reply together.
         native_tools: The engine has its own tool support and receives tools beside the prompt.
         supports_grammar: The engine can constrain tool calls with a grammar.
+        media_kinds: Kinds of media that the loaded model understands; media of other kinds must not be sent to it.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Backend(Protocol):
     context_tokens: int
     native_tools: bool
     supports_grammar: bool
+    media_kinds: frozenset[MediaKind]
 
     def stream(
         self,

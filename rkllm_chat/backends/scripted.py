@@ -24,7 +24,7 @@ from ..calls.model_families import UNKNOWN, Family, find_family
 from ..config.settings import Generation, Settings
 from ..core.errors import GenerationError, ModelError
 from ..core.events import Usage
-from ..core.messages import EMPTY_REPLY, Message, Tool
+from ..core.messages import EMPTY_REPLY, MediaKind, Message, Tool
 from ..storage.session_files import read_session
 from ..storage.session_records import LogEntry, Setup, TurnFinished
 from .base import ModelStream, StoppableStream, StreamItem
@@ -69,6 +69,7 @@ class ScriptedBackend:
     tools_share: float | None = None
     few_tools: bool | None = None
     supports_grammar = False
+    media_kinds = frozenset[MediaKind]()
 
     def __init__(
         self, replies: Sequence[ScriptedReply | str], context_tokens: int = 4096, family: Family = UNKNOWN

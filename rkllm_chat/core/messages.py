@@ -11,11 +11,39 @@ from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
 Status = Literal["completed", "failed", "declined", "stopped"]
+MediaKind = Literal["image", "audio"]
 
 SEPARATOR = "__"
 """Joins server and tool name in a full name: `server__tool`."""
 EMPTY_REPLY = "…"
 """Text of an assistant message without content: chat templates reject two user messages in a row."""
+
+
+@dataclass(frozen=True)
+class Media:
+    """A picture or sound in a message, by reference to a file.
+
+    Attributes:
+        kind: What it is to a model.
+        path: The file, which holds what is sent to the model (a picture is upright and not larger than the limits).
+        media_type: Media type of the file, by its content ("image/png").
+        sha256: Hexadecimal hash of the file; equal hashes are equal media.
+        size_bytes: Size of the file.
+        width: Pixels of a picture, otherwise 0.
+        height: Pixels of a picture, otherwise 0.
+        name: What people know it by: file name, URI, or tool.
+        position: Index in the text of its message before which it is placed.
+    """
+
+    kind: MediaKind
+    path: str
+    media_type: str
+    sha256: str
+    size_bytes: int
+    width: int = 0
+    height: int = 0
+    name: str = ""
+    position: int = 0
 
 
 @dataclass(frozen=True)
@@ -85,6 +113,7 @@ class ToolResult:
         seconds: Run time of the tool.
         structured: Structured content of the server's result.
         user_text: Text that the server addresses to the user alone; the model does not read it.
+        media: Pictures and sounds of the result, placed in `text`.
     """
 
     server: str
@@ -95,6 +124,7 @@ class ToolResult:
     seconds: float = 0.0
     structured: Any = None
     user_text: str = ""
+    media: tuple[Media, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +138,7 @@ class Message:
         result: Result of the call that a "tool" message answers.
         more: If `text` was truncated, the arguments for tool `more` that return the next part.
         tools: Signatures of the tools that may help with a user message, one line each, shown before its text.
+        media: Pictures and sounds, in the order of their positions in `text`.
     """
 
     role: Role
@@ -115,6 +146,18 @@ class Message:
     result: ToolResult | None = None
     more: Mapping[str, Any] | None = None
     tools: tuple[str, ...] = ()
+    media: tuple[Media, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str | Media, ...]:
+        """Return the text and the media in reading order, without empty texts."""
+        parts: list[str | Media] = []
+        start = 0
+        for media in self.media:
+            parts += [self.text[start : media.position], media]
+            start = media.position
+        parts.append(self.text[start:])
+        return tuple(part for part in parts if part != "")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from rkllm_chat.config.servers import BOARD_SERVER
 from rkllm_chat.config.settings import Generation, ServerConfig, Settings
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import Text, TurnEnded, Usage
-from rkllm_chat.core.messages import Message, Tool, ToolResult
+from rkllm_chat.core.messages import MediaKind, Message, Tool, ToolResult
 from rkllm_chat.core.protocols import ProgressCallback, Toolbox
 from rkllm_chat.mcp_client.toolbox import Toolbox as Servers
 from stage import call_text
@@ -118,6 +118,7 @@ class ScriptedEngine:
     tools_share: float | None = None
     few_tools: bool | None = None
     native_tools, supports_grammar = False, True
+    media_kinds = frozenset[MediaKind]()
     family = UNKNOWN
 
     def __init__(self, replies: Sequence[str], context_tokens: int) -> None:

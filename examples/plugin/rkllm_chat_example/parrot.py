@@ -11,7 +11,7 @@ from rkllm_chat.calls.grammar import CallGrammar
 from rkllm_chat.calls.model_families import UNKNOWN
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.events import Usage
-from rkllm_chat.core.messages import Message, Tool
+from rkllm_chat.core.messages import MediaKind, Message, Tool
 
 
 def open_parrot(settings: Settings) -> Backend:
@@ -30,6 +30,7 @@ class Parrot:
     few_tools: bool | None = None
     native_tools = False
     supports_grammar = False
+    media_kinds = frozenset[MediaKind]()
 
     def __init__(self, context_tokens: int) -> None:
         self.context_tokens = context_tokens

@@ -23,7 +23,7 @@ from ...config.loader import state_folder
 from ...config.settings import Generation, Settings
 from ...core.errors import GenerationError, ModelError, prompt_too_long
 from ...core.events import Reading, Usage
-from ...core.messages import Message, Tool
+from ...core.messages import MediaKind, Message, Tool
 from ...prompt.chat_templates import Piece, find_reply_prefix
 from ..base import ModelStream, StreamItem
 from ..shared.model_files import resolve_model
@@ -102,6 +102,7 @@ class LlamaBackend:
 
     native_tools = False
     supports_grammar = True
+    media_kinds = frozenset[MediaKind]()
     uses_prompt_lookup = True
 
     def __init__(

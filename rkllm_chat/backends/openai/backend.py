@@ -23,7 +23,7 @@ from ...calls.model_families import find_family
 from ...config.settings import Generation, Settings
 from ...core.errors import ChatError, ConfigError, ContextOverflowError, GenerationError, ModelError
 from ...core.events import Sentence
-from ...core.messages import Message, Tool
+from ...core.messages import MediaKind, Message, Tool
 from ..base import ModelStream, StoppableStream, StreamItem
 from .addresses import parse_service_urls, read_api_key
 from .exchange import Exchange
@@ -65,6 +65,7 @@ class OpenaiBackend:
     tools_share: float | None = None
     few_tools: bool | None = None
     supports_grammar = False
+    media_kinds = frozenset[MediaKind]()
 
     def __init__(self, services: Sequence[Service], settings: Settings) -> None:
         """Combine services of which at least one was probed."""

@@ -22,7 +22,7 @@ from ...config.loader import state_folder
 from ...config.settings import Generation, Settings, Thinking
 from ...core.errors import GenerationError, ModelError, prompt_too_long
 from ...core.events import Reading, Sentence, Usage
-from ...core.messages import Message, Tool
+from ...core.messages import MediaKind, Message, Tool
 from ...prompt.chat_templates import join_text
 from ..base import ModelStream, StreamItem
 from ..shared.prompt_cache_files import PromptCacheFiles
@@ -131,6 +131,7 @@ class RkllmBackend:
     tools_share: float | None = None
     few_tools: bool | None = None
     supports_grammar = False
+    media_kinds = frozenset[MediaKind]()
 
     def __init__(self, settings: Settings, library: Path, model: Path) -> None:
         """Load a model.
