@@ -16,7 +16,7 @@ from pathlib import Path
 
 from settings_pages import make_page, make_schema
 
-from rkllm_chat.cli import main
+from rkllm_chat.cli import chat_options
 from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES, make_parser
 from rkllm_chat.core.command_line import get_positionals, get_subparsers
 
@@ -27,7 +27,7 @@ TABLE = re.compile(r"(?<=<!-- exit codes -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 def make_manual() -> str:
     """Return the man page of `rkllm-chat` as roff."""
-    parser = main.make_parser()
+    parser = chat_options.make_parser()
     about = parser.description or ""
     lines = [
         '.TH RKLLM\\-CHAT 1 "" "rkllm\\-chat"',

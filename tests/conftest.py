@@ -47,6 +47,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 NEEDS: dict[str, tuple[str, Callable[[], object]]] = {
     "sandbox": ("bubblewrap is not installed", lambda: shutil.which("bwrap")),
     "root": ("only root can give files away", lambda: os.geteuid() == 0),
+    "shells": ("zsh and fish are not installed", lambda: shutil.which("zsh") and shutil.which("fish")),
     "browser": (f"chromium is not installed; {BROWSER}=PROGRAM names another browser", find_browser),
     "real": (
         f"MCP servers of others: .ci/real_servers DIR, then {REAL_SERVERS}=DIR",

@@ -20,7 +20,7 @@ class Command(NamedTuple):
 
     Attributes:
         summary: Help line.
-        module: Module of the package that has `make_parser()`; one in `cli` also has `main(arguments) -> exit code`.
+        module: Module of the package that has `make_parser()` and, but for the chat, `main(arguments) -> exit code`.
     """
 
     summary: str
@@ -28,7 +28,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
-    "chat": Command("chat with the model; this is the default", "cli.main"),
+    "chat": Command("chat with the model; this is the default", "cli.chat_options"),
     "doctor": Command("check this machine, its model and its configuration", "cli.doctor"),
     "models": Command("list the model files of this machine, and download models", "cli.models_command"),
     "bench": Command("measure the speed of the model", "cli.bench"),
@@ -36,7 +36,7 @@ COMMANDS: dict[str, Command] = {
     "mcp": Command("list, add, test, import and remove MCP servers", "cli.mcp_command"),
     "sessions": Command("list, search, show, export, rename and delete saved sessions", "cli.sessions_command"),
     "serve": Command(f"run a server: openai (an API of the model) or MCP: {', '.join(BUNDLED)}", "cli.serve_command"),
-    "new-server": Command("create an MCP server project with a test", "mcp_servers.scaffold"),
+    "new-server": Command("create an MCP server project with a test", "cli.new_server_command"),
     "plugins": Command("list the installed plugins", "cli.plugins_command"),
     "completion": Command("print the completion script of bash, zsh or fish", "cli.completion_command"),
     **{name: Command(summary, _JSON_OPTIONS) for name, summary in json_commands.SUMMARIES.items()},

@@ -14,7 +14,8 @@ from ..config.loader import state_folder
 from ..core import i18n
 from ..core.command_line import Parser, get_options, get_positionals, get_subparsers
 from ..core.errors import ChatError
-from . import main as chat_command
+from ..core.plugins import find_plugins
+from . import chat_options
 from .commands import COMMANDS
 from .commands import make_parser as make_command_parser
 from .mcp_tool.shell_completion import list_cached_tools
@@ -72,7 +73,7 @@ def _list_candidates(words: Sequence[str]) -> list[str]:
 
 def _find_position(words: Sequence[str]) -> _Position:
     """Walk over the words of a command line."""
-    position = _Position(chat_command.make_parser(), "", 0, {})
+    position = _Position(chat_options.make_parser(), "", 0, {})
     remaining = list(words)
     while remaining:
         word = remaining.pop(0)
@@ -96,14 +97,15 @@ def _find_position(words: Sequence[str]) -> _Position:
 def _list_arguments(position: _Position) -> Iterable[str]:
     """Return the known values of the next positional argument; empty leaves it to the shell."""
     if not position.command:
-        return COMMANDS
+        return [*COMMANDS, "help", *find_plugins("commands")]
     actions = get_positionals(position.parser)
     if not actions:
         return ()
     action = actions[min(position.arguments, len(actions) - 1)]
     if position.arguments >= len(actions) and action.nargs not in ("*", "+"):
         return ()
-    return action.choices or _list_values(str(action.metavar or action.dest), position)
+    values = action.choices or _list_values(str(action.metavar or action.dest), position)
+    return [*values, *find_plugins("servers")] if position.command == "serve" and not position.arguments else values
 
 
 def _list_values(name: str, position: _Position) -> Iterable[str]:
@@ -154,13 +156,13 @@ def _list_languages(_position: _Position) -> list[str]:
 def _list_backends(_position: _Position) -> list[str]:
     from ..backends import BACKENDS
 
-    return ["auto", *BACKENDS]
+    return ["auto", *BACKENDS, *find_plugins("backends")]
 
 
 def _list_formats(_position: _Position) -> list[str]:
     from ..calls.formats import FORMATS
 
-    return ["auto", *FORMATS]
+    return ["auto", *FORMATS, *find_plugins("formats")]
 
 
 _VALUES: dict[str, Callable[[_Position], Iterable[str]]] = {

@@ -12,7 +12,7 @@ from prompt_toolkit.formatted_text import fragment_list_to_text
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
-from ..core.sanitize import INVISIBLE, escape_visibly
+from ..core.sanitize import compile_invisible, escape_visibly
 
 
 class RevealProcessor(Processor):
@@ -21,7 +21,7 @@ class RevealProcessor(Processor):
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         """Return the visible fragments with the cursor mapping between text and display."""
         text = fragment_list_to_text(transformation_input.fragments)
-        hidden = {match.start() for match in INVISIBLE.finditer(text)}
+        hidden = {match.start() for match in compile_invisible().finditer(text)}
         if not hidden:
             return Transformation(transformation_input.fragments)
         letters = explode_text_fragments(transformation_input.fragments)

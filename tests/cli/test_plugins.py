@@ -60,6 +60,13 @@ def test_the_example_is_installed_and_used(use: Use, tmp_path: Path) -> None:
         ("commands", "greet", ""),
         ("servers", "dice", ""),
     ]
+    for words, completed in (
+        (["gr"], "greet"),
+        (["serve", "di"], "dice"),
+        (["--backend", "par"], "parrot"),
+        (["--tool-format", "ang"], "angle"),
+    ):
+        assert use("completion", "words", "--", *words).stdout == f"{completed}\n"
     assert use("greet", "Ada").stdout == "Hello, Ada!\n"
     assert "who is greeted" in use("help", "greet").stdout
     assert use("-p", "Polly wants a cracker", "--backend", "parrot", *NO_SERVERS).stdout == "Polly wants a cracker\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import fork_server
-from rkllm_chat.cli.main import print_traceback
+from rkllm_chat.cli.chat_command import print_traceback
 from rkllm_chat.config.secrets import make_redactor
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.redact import KEY_FORMATS, REDACTED, Redactor, StreamRedactor, redact_keys

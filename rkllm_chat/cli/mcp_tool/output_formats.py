@@ -91,9 +91,9 @@ def _yaml_scalar(value: Any) -> str:
         return re.sub(_EXPONENT, r"\1.0e", text)
     if text.isascii() and "\x7f" not in text:
         return text
-    from ...core.sanitize import INVISIBLE
+    from ...core.sanitize import compile_invisible
 
-    return re.sub(_UNPRINTABLE, _escape_match, INVISIBLE.sub(_escape_match, text))
+    return re.sub(_UNPRINTABLE, _escape_match, compile_invisible().sub(_escape_match, text))
 
 
 def _escape_match(match: re.Match[str]) -> str:

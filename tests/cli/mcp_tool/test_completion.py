@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import pty
 import select
-import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.flag_rows import BOOLEAN, COLOUR, INTEGER, TEXT, list_of, object_of
 from cli.mcp_tool.stage import Stage
+from fork_server import start
 
 PAINT = object_of(
     colour=COLOUR, dry=BOOLEAN, at=object_of(x=INTEGER), coats=list_of(COLOUR), note=TEXT, maxHeight={"enum": [1, 2]}
@@ -110,30 +111,33 @@ def test_the_bash_script_completes(painted: Stage) -> None:
     assert (done.stdout.splitlines(), done.stderr) == (list(lines.values()), "")
 
 
+# How each shell is started without the files of a user, and its prompt is set.
+SHELLS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(mcp-tool completion bash)"'),
+    "zsh": (["zsh", "-f", "-i"], 'eval "$(mcp-tool completion zsh)"'),
+    "fish": (["fish", "--no-config", "-i"], "mcp-tool completion fish | source"),
+}
+
+
 @pytest.mark.slow
-def test_the_tab_key_completes_in_bash(painted: Stage) -> None:
+@pytest.mark.parametrize(
+    "name", ["bash", pytest.param("zsh", marks=pytest.mark.shells), pytest.param("fish", marks=pytest.mark.shells)]
+)
+def test_the_tab_key_completes(painted: Stage, name: str) -> None:
     painted.shell("true")
     environment = {**painted.environment, "PATH": f"{painted.folder}/bin:{painted.environment['PATH']}", "PS1": "> "}
+    command, load = SHELLS[name]
     terminal, terminal_end = pty.openpty()
-    command = ["bash", "--norc", "--noprofile", "-i"]
-    shell = subprocess.Popen(
-        command,
-        stdin=terminal_end,
-        stdout=terminal_end,
-        stderr=terminal_end,
-        env=environment,
-        cwd=painted.folder,
-        start_new_session=True,
-    )
+    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), terminal_end)
+    shell = start(command, owns_terminal=True, env=environment, cwd=painted.folder, **streams)
     os.close(terminal_end)
-    os.write(terminal, b"eval \"$(mcp-tool completion bash)\"; echo re''ady\n")
-    read_until(terminal, b"\rready\r\n")
-    os.write(terminal, b"mcp-tool box__pa\t--colour=gr\t\n")
-    output = read_until(terminal, b"recorded")
+    os.write(terminal, f"{load}; echo re''ady\r".encode())
+    read_until(terminal, b"ready\r\n")
+    os.write(terminal, b"mcp-tool box__pa\t--colour=gr\t\r")
+    read_until(terminal, b"recorded")
     shell.kill()
     shell.wait(timeout=5)
     os.close(terminal)
-    assert b"mcp-tool box__paint --colour=green" in output
     assert painted.calls() == ['{"colour": "green"}']
 
 

@@ -1,0 +1,229 @@
+"""Start the chat, or one turn of it: turn the command line into settings and select the interface.
+
+The MCP SDK, the inference engines and the terminal interface are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ..core.errors import ChatError, UsageError
+from ..core.redact import Redactor
+from ..core.sanitize import sanitize_for_terminal
+from .chat_options import PICK_SESSION
+from .process_end import run_interface
+from .prompt_input import Prompt, PromptPart, read_prompt, read_schema
+
+if TYPE_CHECKING:
+    from ..config.settings import Settings
+    from ..tui.theme import Theme
+
+_PLAIN_TERMINALS = ("dumb", "unknown")
+
+
+def run_chat(options: argparse.Namespace) -> int:
+    """Start the interactive chat, or run one turn if there is text from `-p` or a pipe; return the exit code.
+
+    The exception hook and error messages hide secrets.
+
+    Args:
+        options: What the parser of `chat_options` returned.
+
+    Raises:
+        ChatError: The chat cannot be started, or it failed.
+    """
+    secrets = Redactor()
+    sys.excepthook = partial(print_traceback, secrets)
+    with _disabled_echo() if options.prompt is None else contextlib.nullcontext():
+        try:
+            return _start_interface(options, secrets)
+        except ChatError as error:
+            raise secrets.redact_error(error) from None
+
+
+def _expand_prompt_file(prompt: Prompt | None) -> Prompt | None:
+    """Replace `/name arguments` on the command line by the user's prompt of that name. Raises ChatError."""
+    if prompt is None or not prompt.parts[0].is_typed or not prompt.parts[0].text.startswith("/"):
+        return prompt
+    from ..config.loader import state_folder
+    from ..config.project_trust import TrustStore
+    from ..config.prompt_files import expand_command
+
+    text = expand_command(prompt.parts[0].text, TrustStore(str(state_folder())))
+    return replace(prompt, parts=(PromptPart(text), *prompt.parts[1:]))
+
+
+def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
+    """Load the settings and start the terminal chat or print mode."""
+    _start_log(options, secrets)
+    try:
+        prompt, settings = _expand_prompt_file(read_prompt(options.prompt)), _load_settings(options)
+        schema = read_schema(options.json_schema)
+        if prompt is not None and settings.session == PICK_SESSION:
+            raise UsageError("--resume needs an ID for a single turn.", "rkllm-chat sessions lists them.")
+    except ChatError as error:
+        from . import print_mode
+
+        return print_mode.print_error(secrets.redact_error(error), options.output_format)
+    from ..config.loader import find_exposed_secrets, read_modification_times, state_folder
+    from ..config.secrets import add_settings_secrets
+
+    add_settings_secrets(secrets, settings, os.environ)
+    exposed = find_exposed_secrets(options.config)
+    if prompt is None:
+        from ..chat.app import SettingsSource
+        from ..config.files import find_own_config, find_single_file
+        from ..tui import repl
+
+        source = SettingsSource(
+            partial(_load_settings, options),
+            partial(read_modification_times, options.config),
+            partial(_diagnose, options),
+            Path(find_own_config(options.config)),
+            find_single_file(options.config, os.environ),
+        )
+        themes = partial(_choose_theme, options)
+        return run_interface(repl.run_chat(settings, state_folder(), themes, source, secrets, exposed))
+    from . import print_mode
+
+    output = print_mode.Output(options.output_format, options.quiet, options.no_stream, schema)
+    limits = print_mode.Limits(options.timeout, options.max_cost_s)
+    return run_interface(print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, limits))
+
+
+def _diagnose(options: argparse.Namespace, arguments: Sequence[str]) -> str:
+    """Return the report of `rkllm-chat doctor` for the configuration of the chat."""
+    from . import doctor
+
+    return doctor.diagnose([*(("--config", options.config) if options.config else ()), *arguments])
+
+
+@contextlib.contextmanager
+def _disabled_echo() -> Iterator[None]:
+    """Disable echo and line editing of the terminal until the chat reads its input.
+
+    What the user types during startup stays in the terminal's buffer, with Enter as a carriage return.
+    """
+    if os.environ.get("TERM", "dumb") in _PLAIN_TERMINALS or sys.stdin is None or not sys.stdin.isatty():
+        yield
+        return
+    import termios
+
+    input_fd = sys.stdin.fileno()
+    original = termios.tcgetattr(input_fd)
+    modified = termios.tcgetattr(input_fd)
+    modified[0] &= ~termios.ICRNL
+    modified[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(input_fd, termios.TCSANOW, modified)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):  # the terminal has been closed
+            termios.tcsetattr(input_fd, termios.TCSADRAIN, original)
+
+
+def _load_settings(options: argparse.Namespace) -> Settings:
+    """Merge the configuration files, the saved rules and the command line into settings.
+
+    Raises:
+        ChatError: A file, a name or a server is invalid.
+    """
+    from ..chat.setting_choices import check_choices
+    from ..config.loader import load_settings, state_folder
+    from ..config.project_trust import TrustStore
+    from ..config.trust_rules import Origin
+
+    settings = load_settings(options.config)
+    overrides = {
+        "model": options.model,
+        "backend": options.backend,
+        "language": options.language,
+        "system": options.system,
+        "tool_format": options.tool_format,
+        "max_steps": options.max_steps,
+        "context_tokens": options.context,
+        "theme": options.theme,
+    }
+    settings = replace(settings, **{key: value for key, value in overrides.items() if value is not None})
+    generation_overrides = {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed}
+    generation = replace(settings.generation, **{key: v for key, v in generation_overrides.items() if v is not None})
+    policy = settings.policy
+    saved_rules = TrustStore(str(state_folder())).read_rules()
+    allow = tuple(dict.fromkeys((*policy.allow, *saved_rules["allow"], *(options.allow or ()))))
+    deny = tuple(dict.fromkeys((*policy.deny, *saved_rules["deny"], *(options.deny or ()))))
+    given = {key: value for key, value in {**overrides, **generation_overrides}.items() if value is not None}
+    origins = {key if key in overrides else f"generation.{key}": Origin.COMMAND_LINE for key in given}
+    policy = replace(policy, allow=allow, deny=deny)
+    settings = replace(settings, generation=generation, policy=policy, origins={**settings.origins, **origins})
+    check_choices(settings)
+    return _choose_servers(replace(settings, session=_choose_session(options)), options)
+
+
+def _choose_session(options: argparse.Namespace) -> str:
+    """Return the id of the session to resume, "newest", "pick" for a question, or "" for a new session.
+
+    The session is looked up here so that an unknown id fails before anything is opened.
+    """
+    if options.resume is None:
+        return "newest" if options.newest else ""
+    if options.resume == PICK_SESSION:
+        return PICK_SESSION
+    from ..config.loader import state_folder
+    from ..storage.session_files import SessionDirectory
+
+    return SessionDirectory(state_folder() / "sessions").find_id(options.resume)
+
+
+def _choose_servers(settings: Settings, options: argparse.Namespace) -> Settings:
+    """Apply `--server` and `--no-servers`. Raises ServerNotFoundError."""
+    if options.no_servers:
+        return replace(settings, servers=(), skipped=())
+    if not options.server:
+        return settings
+    from ..config.servers import find_server
+
+    chosen = {find_server(name, settings.servers, settings.skipped).name for name in options.server}
+    return replace(settings, servers=tuple(s for s in settings.servers if s.name in chosen))
+
+
+def _choose_theme(options: argparse.Namespace, name: str) -> Theme:
+    """Return the theme of a name; one without colors if standard output shows none or a switch disables them."""
+    from ..tui.theme import choose_theme
+
+    is_disabled = options.no_color or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return choose_theme("none" if is_disabled or not sys.stdout.isatty() else name, os.environ)
+
+
+def _start_log(options: argparse.Namespace, secrets: Redactor) -> None:
+    """Configure logging to the file of `--log-file`, or to nowhere: the terminal shows the conversation."""
+    handler: logging.Handler = logging.NullHandler()
+    if options.log_file:
+        from ..storage import log_file
+
+        try:
+            handler = log_file.LogFile(Path(options.log_file), secrets, bodies=options.log_bodies)
+        except OSError as error:
+            text = log_file.describe_open_error(options.log_file, error)
+            raise UsageError(text, "Name a regular file that you can write.") from None
+    logging.basicConfig(level=logging.DEBUG if options.verbose else logging.INFO, handlers=[handler], force=True)
+
+
+def print_traceback(
+    secrets: Redactor, error_type: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print the traceback of an internal error with secrets hidden; installed as `sys.excepthook`."""
+    import traceback
+
+    sys.stderr.write(
+        sanitize_for_terminal(secrets.redact_all("".join(traceback.format_exception(error_type, error, trace))))
+    )

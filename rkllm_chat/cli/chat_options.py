@@ -1,0 +1,114 @@
+"""The options of the chat, which may stand before every subcommand.
+
+It imports no module that `--help` does not need: `dataclasses`, `logging` and `pathlib` would take a fifth of its time.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ..core.command_line import Parser
+from ..core.version import __version__
+from .commands import format_commands
+
+PICK_SESSION = "pick"
+"""Value of `--resume` without an id."""
+_DESCRIPTION = "Chat with an on-device model that calls MCP tools."
+_OUTPUT_FORMATS = ("text", "json", "stream-json")
+_THEMES = ("auto", "light", "dark", "none")
+
+
+def make_parser() -> Parser:
+    """Build the argument parser of the chat."""
+    parser = Parser(
+        prog="rkllm-chat",
+        usage="rkllm-chat [OPTIONS] [COMMAND ...]",
+        description=_DESCRIPTION,
+        epilog=format_commands(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    prompt = (
+        "run one turn and exit; repeatable; - stands for standard input; a pipe is attached; @FILE, @URI attach too"
+    )
+    add("-p", "--prompt", metavar="TEXT", action="append", help=prompt)
+    add("--output-format", choices=_OUTPUT_FORMATS, default="text", help="output format of -p (default: text)")
+    add("-q", "--quiet", action="store_true", help="with -p: print the answer and errors alone")
+    add("--no-stream", action="store_true", help="with -p: print the answer when it is complete")
+    schema = "with -p: the answer is a JSON value that matches this JSON Schema, a file or the JSON itself"
+    add("--json-schema", metavar="FILE|JSON", help=schema)
+    add("--timeout", metavar="SECONDS", type=parse_seconds, help="with -p: end after this time, with exit code 7")
+    cost = "with -p: end before a prompt that would be evaluated later than this after the turn began, by its forecast"
+    add("--max-cost-s", metavar="SECONDS", type=parse_seconds, help=cost)
+    model = "a .gguf or .rkllm file, or the URL of an OpenAI-compatible service (default: the bundled small model)"
+    add("--model", metavar="PATH|URL", help=model)
+    add("--backend", metavar="NAME", help="auto, rkllm, llama, openai or scripted (default: auto)")
+    add("--config", metavar="FILE", default="", help="read only this configuration file")
+    add("--server", metavar="NAME", action="append", help="use only this server; repeatable")
+    add("--no-servers", action="store_true", help="use no servers")
+    tool_format = "format of tool calls: json, xml, hermes ... (default: auto, that of the model's family)"
+    add("--tool-format", metavar="NAME", help=tool_format)
+    add("--system", metavar="TEXT", help="system prompt: the role of the model")
+    add("--allow", metavar="PATTERN", action="append", help="run matching tools without asking; repeatable")
+    add("--deny", metavar="PATTERN", action="append", help="never run matching tools; repeatable")
+    session = parser.add_mutually_exclusive_group()
+    session.add_argument("--continue", action="store_true", dest="newest", help="resume the newest session")
+    resume = "resume this session; a unique prefix of its id is enough; without ID, pick one"
+    session.add_argument("--resume", metavar="ID", nargs="?", const=PICK_SESSION, help=resume)
+    add("--language", metavar="CODE", help="language of the interface: en, ja or zh (default: auto, by the locale)")
+    add("--max-steps", metavar="N", type=parse_positive, help="maximum rounds of tool calls in one turn (default: 8)")
+    add("--max-tokens", metavar="N", type=parse_positive, help="maximum tokens of one reply (default: 1024)")
+    add("--context", metavar="N", type=parse_positive, help="context size in tokens (default: that of the model)")
+    add(
+        "--temperature",
+        metavar="X",
+        type=parse_temperature,
+        help="sampling temperature; 0 is greedy (default: that of the model, else 0.6)",
+    )
+    add("--seed", metavar="N", type=parse_integer, help="seed of the sampler, for repeatable replies")
+    add("--theme", choices=_THEMES, help="colors: auto (default), light, dark or none")
+    add("--no-color", action="store_true", help="disable colors, as --theme none does")
+    log = "write a log of starts, stops, errors, and sizes and times of calls, as JSON lines (default: no log)"
+    add("--log-file", metavar="FILE", help=log)
+    add("--log-bodies", action="store_true", help="include sent and received content in the log, with secrets hidden")
+    add("-v", "--verbose", action="store_true", help="log more details")
+    add("--version", action="version", version=f"rkllm-chat {__version__}")
+    return parser
+
+
+def parse_positive(text: str) -> int:
+    """Parse an integer from 1 to 1,000,000 for argparse."""
+    number = parse_integer(text)
+    if not 0 < number <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"must be from 1 to 1000000, not {text}")
+    return number
+
+
+def parse_integer(text: str) -> int:
+    """Parse an integer for argparse, whose own message would name this function."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+
+
+def parse_seconds(text: str) -> float:
+    """Parse a positive number of seconds, at most one day, for argparse."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, not {text!r}") from None
+    if not 0 < number <= 86_400:
+        raise argparse.ArgumentTypeError(f"must be above 0 and at most 86400, not {text}")
+    return number
+
+
+def parse_temperature(text: str) -> float:
+    """Parse a sampling temperature from 0 to 100 for argparse."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, not {text!r}") from None
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 100, not {text}")
+    return number
