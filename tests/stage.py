@@ -129,6 +129,26 @@ class Emulator(pyte.Screen):  # type: ignore[misc]
         self.dirty.clear()
         return [self._rendered[row] for row in range(self.lines)]
 
+    def narrow(self, columns: int) -> None:
+        """Become narrower as most terminals do, but not this emulator: wrap the lines, keep the cursor at its place."""
+        rows: list[dict[int, Any]] = []
+        for y in range(self.lines):
+            line = self.buffer[y]
+            if y == self.cursor.y:
+                at = len(rows) + self.cursor.x // columns, self.cursor.x % columns
+            end = max((x for x, cell in line.items() if cell.data != " "), default=0) + 1
+            for left in range(0, end, columns):
+                rows.append({x - left: line[x] for x in range(left, left + columns) if x in line})
+        while len(rows) > self.lines and not rows[-1]:
+            rows.pop()
+        scrolled = max(0, len(rows) - self.lines)
+        self.resize(self.lines, columns)
+        for y, row in enumerate(rows[scrolled:]):
+            self.buffer[y].clear()
+            self.buffer[y].update(row)
+        self.cursor.y, self.cursor.x = max(0, at[0] - scrolled), at[1]
+        self.dirty.update(range(self.lines))
+
     def select_graphic_rendition(self, *attributes: int, **more: Any) -> None:
         super().select_graphic_rendition(*(90 if one == DIM else one for one in attributes), **more)
 
@@ -194,6 +214,14 @@ class Screen:
 
     def resize(self, columns: int, rows: int) -> None:
         self.emulator.resize(rows, columns)
+        self._announce_size(columns, rows)
+
+    def narrow(self, columns: int) -> None:
+        """Make the terminal narrower; it wraps the lines on its screen."""
+        self.emulator.narrow(columns)
+        self._announce_size(columns, self.emulator.lines)
+
+    def _announce_size(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def lines(self) -> list[str]:

@@ -122,9 +122,9 @@ class EventView:
         if self._thinking and not self.shows_thoughts:
             lines.append(self.dim(self._words("live.thinking", **thinking_values(self._thinking))))
         if self._thoughts:
-            lines += map(self.dim, self._thoughts.tail())
+            lines += map(self.dim, self._thoughts.tail(self._width))
         if self._answer:
-            lines += self._mark(self._answer.tail())
+            lines += self._mark(self._answer.tail(self._width))
         lines += map(self.dim, self.calls.describe_running(self._width))
         if not lines and not self._screen.line.question:
             lines += map(self.dim, self._wait_lines())
@@ -174,6 +174,7 @@ class EventView:
             self._answer = Growing(self._width, self.theme.has_color, wraps_code=False)
             self._has_printed_answer = False
         self._waiting = None
+        self._answer.resize(self._width)
         self._emit(self._answer.feed(text))
 
     def _add_thought(self, text: str) -> None:
@@ -186,6 +187,7 @@ class EventView:
         self._waiting = None
         self._thinking.characters += len(text)
         if self._thoughts:
+            self._thoughts.resize(self._width)
             self._screen.print_lines([self.dim(line) for line in self._thoughts.feed(text)])
 
     def _emit(self, lines: Sequence[str]) -> None:

@@ -34,6 +34,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from .input_line import InputLine
 from .picker import Picker
+from .reflow_renderer import ReflowRenderer, rewraps_lines
 from .reveal_processor import RevealProcessor
 
 MIN_REDRAW_S = 0.03
@@ -156,6 +157,10 @@ class SteadyApplication(Application[None]):
     prompt_toolkit 3.0.52 measures `min_redraw_interval` by the wall clock: if the clock is set back by an hour, the
     screen would not be redrawn for an hour.
     """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.renderer = ReflowRenderer(self.renderer.style, self.output, rewraps_lines(os.environ))
 
     def invalidate(self) -> None:
         """Schedule a redraw, also if the wall clock was set back since the last one."""

@@ -116,6 +116,29 @@ def test_the_chat_works_at_an_unknown_size_and_after_a_resize(open_chat: OpenCha
     screen.leave()
 
 
+def test_an_answer_that_grows_is_shown_once_and_whole_in_a_terminal_that_becomes_narrower(open_chat: OpenChat) -> None:
+    text = " ".join(f"word{number}" for number in range(40))
+    screen = open_chat("--no-servers", {"text": text, "wait": True}, TERM="xterm-256color")
+    screen.say("hi\r", "word39")
+    for columns, typed in ((60, "a"), (41, "ab")):
+        screen.narrow(columns)
+        screen.say(typed[-1], f"+ {typed}")
+        lines = screen.lines()
+        answer = lines[lines.index("> hi") + 1 : lines.index(f"+ {typed}")]
+        assert "".join(answer).replace(" ", "") == f"◆{text}".replace(" ", "")
+        assert answer[-1].split()[0].startswith("word"), "the unfinished part is wrapped between words"
+
+
+def test_no_line_is_erased_in_a_terminal_that_truncates_its_lines(open_chat: OpenChat) -> None:
+    text = " ".join(f"word{number}" for number in range(40))
+    screen = open_chat("--no-servers", {"text": text, "wait": True}, TERM="xterm")
+    before = screen.say("hi\r", "word39")
+    screen.resize(41, 30)
+    lines = screen.say("a", "+ a")
+    printed = before.index("> hi") + 3  # with two lines of the answer that are finished
+    assert lines[:printed] == [line[:41].rstrip() for line in before[:printed]]
+
+
 @pytest.mark.parametrize(
     "variables",
     [

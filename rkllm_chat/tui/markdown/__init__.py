@@ -49,13 +49,15 @@ class Growing:
             text = self._consume(text)
         return self._take_finished()
 
-    def tail(self) -> list[str]:
-        """Return the lines of the unfinished part, as `close` would render it.
+    def tail(self, width: int | None = None) -> list[str]:
+        """Return the lines of the unfinished part, as `close` would render it, at a width (None: the current one).
 
         Except: an unfinished table row is left out, and an emphasis marker at the end is shown literally.
         """
         clone = self._blocks.copy()
         clone.wraps_code = True
+        if width is not None:
+            clone.resize(max(2, width))
         in_code = isinstance(clone.leaf, CodeBlock)
         part = self._part if in_code else _LAST_MARK.sub(r"\\\g<0>", self._part)
         if self._is_long:

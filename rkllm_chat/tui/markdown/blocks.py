@@ -89,6 +89,8 @@ class BlockRenderer:
 
     def resize(self, width: int) -> None:
         """Change the width; an open paragraph is wrapped again."""
+        if width == self.width:
+            return
         self.width = width
         if isinstance(self.leaf, Paragraph):
             self.leaf.flow.resize(self._room())
