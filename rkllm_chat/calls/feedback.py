@@ -14,10 +14,9 @@ from typing import Any
 from ..core.events import CallUnreadable
 from ..core.i18n import Words
 from ..core.messages import Tool
-from .arguments import MAX_STEPS
 from .formats import Format
 from .schema.coerce import coerce
-from .schema.resolve import BudgetedSchema, BudgetExceededError, Node
+from .schema.resolve import READING_STEPS, BudgetedSchema, BudgetExceededError, Node
 from .schema.validate import allows
 from .tool_names import find_tools, shown_name
 
@@ -88,7 +87,7 @@ def build_example_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[st
     Given values stay if they are short and valid. Empty if the schema takes too many steps to read.
     """
     try:
-        variant = Node(BudgetedSchema(tool.schema, MAX_STEPS)).variants()[0]
+        variant = Node(BudgetedSchema(tool.schema, READING_STEPS)).variants()[0]
         names = [name for name in variant.properties if name in variant.required or name in arguments][:_MAX_ARGUMENTS]
         return {name: _choose_example(variant.part(variant.properties[name]), arguments.get(name)) for name in names}
     except (BudgetExceededError, RecursionError):

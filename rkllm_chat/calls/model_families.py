@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from ..core.i18n import Words
 from ..core.messages import Tool
-from .arguments import MAX_STEPS
 from .formats import FORMATS, Format, select_formats
 from .scanner import Scanner
-from .schema.resolve import BudgetedSchema, BudgetExceededError, Node
+from .schema.resolve import READING_STEPS, BudgetedSchema, BudgetExceededError, Node
 from .tool_names import find_tools
 
 AUTO = "auto"
@@ -261,7 +260,7 @@ def make_scanner(
 
     def parameters_of(name: str) -> set[str]:
         try:
-            roots = [Node(BudgetedSchema(tool.schema, MAX_STEPS)) for tool in find_tools(name, tools)]
+            roots = [Node(BudgetedSchema(tool.schema, READING_STEPS)) for tool in find_tools(name, tools)]
             return {key for root in roots for key in root.property_names()}
         except (BudgetExceededError, RecursionError):
             return set()

@@ -33,8 +33,6 @@ from .source_text import blank_comments, find_member
 from .trust_rules import Origin
 
 DEFAULT_CONFIG_PATH = Path("mcp_config.toml")
-BOARD_ENTRY = '[[servers]]\nname = "board"\ncommand = "rkllm-chat"\nargs = ["serve", "board"]\ntrust = "trusted"\n'
-"""Entry of the board server that ships, which is used without an entry only if no file defines a server."""
 _VALUE_END = re.compile(r"(?=[ \t]*#|[ \t\r]*$)", re.MULTILINE)
 _MAX_VALUE_LINES = 100
 _JSON_KEYS = {"transport": "type"}

@@ -112,11 +112,6 @@ class Redactor:
         named = self._values[0]
         return _map_strings(value, lambda text: _replace(text, named)) if named else value
 
-    def redact_known(self, value: Value) -> Value:
-        """Redact every secret of the configuration."""
-        known = self._values[1]
-        return _map_strings(value, lambda text: _replace(text, known)) if known else value
-
     def redact_all(self, value: Value) -> Value:
         """Redact every secret of the configuration and everything that looks like a key."""
         known = self._values[1]
@@ -128,7 +123,7 @@ class Redactor:
         return REDACTED if _is_password(name, text) else redact_keys(_replace(text, self._values[1]))
 
     def redact_known_member(self, _name: str, text: str) -> str:
-        """Apply `redact_known` to the value of an object member, whatever its name."""
+        """Redact every secret of the configuration in the value of an object member, whatever its name."""
         return _replace(text, self._values[1])
 
     def redact_error(self, error: ChatError) -> ChatError:

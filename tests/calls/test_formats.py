@@ -16,7 +16,7 @@ from rkllm_chat.calls.scanner import Scanner
 from rkllm_chat.core.events import CallFound
 from rkllm_chat.core.messages import ToolCall
 
-light = settings(max_examples=examples(20))
+light = settings(max_examples=examples(12))
 
 keys = st.text(min_size=1, max_size=20).filter(lambda key: key == key.strip())
 texts = st.text() | st.sampled_from(

@@ -11,6 +11,8 @@ from rkllm_chat.calls.formats import select_formats
 SIZE = 125_000
 MOST_CPU_S = 1.25
 """It takes below a quarter of a second; work that looks back over the reply takes minutes."""
+OPENERS = {reader.__qualname__: opener for form in select_formats() for opener, reader in form.openers.items()}
+"""One for each kind of reader."""
 HOSTILE = (
     "[TOOL_CALL]{",
     '<tool_call name="a">',
@@ -23,11 +25,14 @@ HOSTILE = (
     "[END_TOOL_CALL]",
     "```",
     "<|python_tag|>f(",
-    *(opener for form in select_formats() for opener in form.openers),
+    *OPENERS.values(),
 )
+OTHERS = dict.fromkeys(opener for form in select_formats() for opener in form.openers if opener not in HOSTILE)
 
 
-@pytest.mark.parametrize("piece", dict.fromkeys(HOSTILE))
+@pytest.mark.parametrize(
+    "piece", [*dict.fromkeys(HOSTILE), *(pytest.param(piece, marks=pytest.mark.slow) for piece in OTHERS)]
+)
 def test_hostile_markers_are_scanned_in_linear_time(piece: str) -> None:
     with limit_cpu(MOST_CPU_S):
         scan(piece * (SIZE // len(piece)), 64)

@@ -17,14 +17,13 @@ from string import ascii_letters
 from typing import Any
 
 from ..json_repair import RESERVED_WORDS
-from ..schema.resolve import BudgetedSchema, Node, Variant, items_of, remove_patterns
+from ..schema.resolve import READING_STEPS, BudgetedSchema, Node, Variant, items_of, remove_patterns
 from ..schema.validate import is_valid
 from .gbnf import NO_MATCH, SPACE, GrammarRules, any_of, literal, none_of, one_literal_of, one_of, repeat
 from .number_ranges import Bound, integers, numbers
 from .text_values import TextStyle, write_text
 
 _MAX_FREE_DEPTH = 8
-_MAX_STEPS = 20_000
 _ANY = Variant({}, {})
 _SEPARATOR = f'"," {SPACE}'
 _GEMMA_QUOTE = "<escape>"
@@ -96,7 +95,7 @@ class JsonRules:
 
     def __init__(self, rules: GrammarRules, schema: Mapping[str, Any], style: JsonStyle) -> None:
         self.rules = rules
-        self.root = Node(BudgetedSchema(remove_patterns(schema), _MAX_STEPS))
+        self.root = Node(BudgetedSchema(remove_patterns(schema), READING_STEPS))
         self.style = style
         self._named: dict[str, str | None] = {}
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+READING_STEPS = 20_000
+"""Budget for reading a schema without validating values."""
 _MAX_REFERENCES = 32
 _MAX_ATTEMPTS, _ATTEMPTS_PER_STEP = 10_000_000, 100
 _MAX_DEPTH = 8

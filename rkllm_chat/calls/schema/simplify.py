@@ -17,11 +17,10 @@ from typing import Any
 
 from .descriptions import extract_note
 from .merge import Schema, merge_schemas, normalize_schema
-from .resolve import BudgetedSchema, BudgetExceededError, follow_pointer, spend_steps
+from .resolve import READING_STEPS, BudgetedSchema, BudgetExceededError, follow_pointer, spend_steps
 from .validate import KEYWORD_CHECKS
 
 MAX_DEPTH = 64
-_MAX_STEPS = 20_000
 _MAX_DESCRIPTION_LENGTH = 240
 _MAX_COPY_LENGTH = 200
 """Length in characters up to which a definition is inlined at every reference; a longer one only if referenced once."""
@@ -54,7 +53,7 @@ class _Simplifier:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.schema = schema
-        self.budget = BudgetedSchema({}, _MAX_STEPS)
+        self.budget = BudgetedSchema({}, READING_STEPS)
         self.uses, references = _count_uses(schema)
         self.circular = _circular_of(references)
         self.is_rigid = any(not _is_local(reference) for reference in self.uses)
@@ -145,7 +144,7 @@ def _count_uses(schema: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, se
     """
     uses: dict[str, int] = {}
     references: dict[str, set[str]] = {}
-    budget = BudgetedSchema({}, _MAX_STEPS)
+    budget = BudgetedSchema({}, READING_STEPS)
     waiting: list[tuple[str, Any]] = [("", {key: value for key, value in schema.items() if key != "$id"})]
     try:
         while waiting:

@@ -170,17 +170,6 @@ def _hide_programs(start: StartPlan, known: KnownServer) -> None:
         start.environment["PATH"] = os.pathsep.join(kept or [os.path.dirname(start.command[0])])
 
 
-def _copy_first(path: str, candidates: Sequence[str]) -> None:
-    """Copy the first of the candidates that is a file, as a whole or not at all; raise OSError."""
-    for candidate in candidates:
-        if os.path.isfile(candidate):
-            temporary = f"{path}.{os.getpid()}"
-            with open(candidate, "rb") as source, open(temporary, "xb") as target:
-                target.write(source.read())
-            os.replace(temporary, path)
-            return
-
-
 def _is_required(server: ServerConfig) -> bool:
     return server.sandbox == "on" or (server.sandbox == "auto" and os.environ.get(SANDBOX_VARIABLE) == "on")
 
