@@ -378,7 +378,7 @@ def _import(options: argparse.Namespace) -> int:
     servers, skipped = read_foreign_servers(options.program)
     known = {name for server in settings.servers for name in (server.name, server.original_name)}
     for entry in skipped:
-        print("skipped ", sanitize_line(f"{entry.original_name}: {entry.reason}"))
+        print("skipped ", sanitize_line(f"{entry.original_name}: {entry.reason} [{entry.location}]"))
     for server in servers:
         mark = "present" if server.name in known else "add"
         print(f"{mark:<8}", sanitize_line(f"{_name_of(server)}: {_describe_start(server)} [{server.source}]"))

@@ -37,12 +37,16 @@ _MAX_SECONDS = 3600
 """The longest timeout of programs that count seconds (Cline, Roo Code); a greater number is in milliseconds."""
 _ALLOW_KEYS = ("includeTools", "enabledTools", "enabled_tools", "tools")
 _DENY_KEYS = ("excludeTools", "disabledTools", "disabled_tools")
-_FREE_KEYS = ("autoApprove", "alwaysAllow", "autoApproveTools", "trust", "default_tools_approval_mode")
+_FREE_KEYS = ("autoApprove", "alwaysAllow", "autoApproveTools", "trust")
 """Keys that let tools run without a question; these are shown, and our own rules decide."""
+_FREE_MODE = "approve"
+"""The value of `approval_mode` that does so, for a server's tools in `default_tools_approval_mode` (Codex)."""
 _UNKNOWN_SOURCES = {
     "envFile": "write the variables to env",
     "headersHelper": "write the header with a variable to headers",
 }
+_FOREIGN_LOGINS = ("google_credentials", "service_account_impersonation")
+"""Values of `authProviderType` (Gemini CLI) for credentials that only Google's libraries can get."""
 """Keys for values that only their program can get, without which the server would not work; what to do instead."""
 _FOREIGN_TABLES = ("sandbox", "network")
 """Keys under which other programs keep tables with another meaning; these are ignored."""
@@ -54,6 +58,7 @@ _TRANSPORTS = {
     "streamable_http": "http",
 }
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
+_OPENCODE_VARIABLE = re.compile(r"(?<!\$)\{((?:env|file):[^{}]*)\}")
 _BARE_VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)(?=$|/)")
 _UNKNOWN_VARIABLES = ("file", "command", "config", "cmd", "user_config", "extensionInstallFolder", "secret")
 _MAX_SHOWN = 200
@@ -148,11 +153,20 @@ def translate_entry(name: str, entry: Any, file: ForeignFile, source: str) -> Tr
     for key in _FOREIGN_TABLES:
         if isinstance(table.get(key), dict):
             del table[key]
+    _translate_login(table, entry, source, place)
+    return Translation(_translate_variables(table, file.inputs, source, place), not_obeyed)
+
+
+def _translate_login(table: dict[str, Any], entry: dict[str, Any], source: str, place: str) -> None:
+    if (login := entry.get("authProviderType")) in _FOREIGN_LOGINS:
+        raise ConfigError(f"{source}: {place}: the login {login} is not supported.", path=source)
     if isinstance(oauth := table.get("oauth"), dict):
         table["oauth"] = translate_keys(oauth)
     elif isinstance(auth := entry.get("auth"), dict) and "oauth" not in table:  # of Cursor
         table["oauth"] = translate_keys({key.lower(): value for key, value in auth.items()})
-    return Translation(_translate_variables(table, file.inputs, source, place), not_obeyed)
+    scopes, oauth = entry.get("scopes"), table.get("oauth", {})
+    if isinstance(scopes, list) and isinstance(oauth, dict) and "bearer_token_env_var" not in entry:  # of Codex
+        table["oauth"] = {**translate_keys({"scopes": scopes}), **oauth}
 
 
 def _flatten(entry: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +190,8 @@ def _flatten(entry: dict[str, Any]) -> dict[str, Any]:
         flat.pop("http_headers", None)
     if isinstance(names := entry.get("env_vars"), list):
         env = flat.get("env")
-        passed = {str(name): f"${{{name}}}" for name in names}
+        plain = [str(name.get("name") if isinstance(name, dict) else name) for name in names]
+        passed = {name: f"${{{name}}}" for name in plain}
         flat["env"] = {**passed, **(env if isinstance(env, dict) else {})}
     return flat
 
@@ -230,6 +245,8 @@ def _translate_timeouts(table: dict[str, Any], entry: dict[str, Any], source: st
         elif value and ours not in entry:
             seconds = decode_value(value, float, source, f"{place}.{key}")
             table[ours] = seconds / 1000 if seconds > _MAX_SECONDS else seconds
+    if (milliseconds := entry.get("startup_timeout_ms")) and "connect_s" not in table:  # of Codex
+        table["connect_s"] = decode_value(milliseconds, float, source, f"{place}.startup_timeout_ms") / 1000
 
 
 def _choose_transport(table: dict[str, Any], entry: dict[str, Any]) -> None:
@@ -273,6 +290,12 @@ def _list_freedoms(table: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key}: {_to_text(value)}"
         elif isinstance(value, list) and value:
             yield f"{key}: {', '.join(map(str, value))}"[:_MAX_SHOWN]
+    if table.get("default_tools_approval_mode") == _FREE_MODE:
+        yield f"default_tools_approval_mode: {_FREE_MODE}"
+    modes = table.get("tools")
+    for tool, mode in modes.items() if isinstance(modes, dict) else ():
+        if isinstance(mode, dict) and mode.get("approval_mode") == _FREE_MODE:
+            yield f"approval_mode: {_FREE_MODE} for {tool}"[:_MAX_SHOWN]
 
 
 def _translate_variables(value: Any, inputs: Mapping[str, str], source: str, place: str, depth: int = 0) -> Any:
@@ -285,6 +308,8 @@ def _translate_variables(value: Any, inputs: Mapping[str, str], source: str, pla
         }
     if isinstance(value, list):
         return [_translate_variables(item, inputs, source, place, depth + 1) for item in value]
+    if isinstance(value, str) and place.startswith("mcp."):
+        value = _OPENCODE_VARIABLE.sub(r"${\1}", value)
     if not isinstance(value, str) or "$" not in value:
         return value
     if match := _BARE_VARIABLE.match(value):

@@ -5,7 +5,6 @@ Only files of the user are looked for: one of a folder is named by its path.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError, UsageError
-from .foreign_entries import find_entries
-from .servers import ServerConfig, SkippedServer, read_json_servers
-from .source_text import blank_comments
+from .foreign_entries import ForeignFile, find_entries
+from .servers import ServerConfig, SkippedServer, decode_entries, load_json, locate_skipped
 from .value_checks import parse_document
 
+_CLINE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
 SOURCES: dict[str, tuple[str, ...]] = {
     "claude-desktop": (
         ".config/Claude/claude_desktop_config.json",
@@ -31,8 +30,16 @@ SOURCES: dict[str, tuple[str, ...]] = {
     ),
     "codex": (".codex/config.toml",),
     "gemini": (".gemini/settings.json",),
+    "copilot": (".copilot/mcp-config.json",),
+    "cline": (f".config/Code/User/{_CLINE}", f"Library/Application Support/Code/User/{_CLINE}"),
+    "lm-studio": (".lmstudio/mcp.json",),
+    "opencode": (".config/opencode/opencode.json", ".config/opencode/opencode.jsonc"),
+    "windsurf": (".codeium/windsurf/mcp_config.json",),
+    "zed": (".config/zed/settings.json",),
 }
 """Names of programs -> their files below the home folder."""
+_MOVED = {".config": "XDG_CONFIG_HOME", ".codex": "CODEX_HOME", ".copilot": "COPILOT_HOME"}
+"""Folders below the home folder -> variables that name another one."""
 _MAX_BYTES = 32 << 20
 """Claude Code keeps its history in the file, too."""
 
@@ -53,8 +60,7 @@ def read_foreign_servers(
         UsageError: There is no such program or file.
         ConfigError: A file is invalid.
     """
-    home = Path(environment.get("HOME") or "/nonexistent")
-    paths = [home / name for name in SOURCES.get(program, ())] or [Path(program).expanduser()]
+    paths = [_find_path(name, environment) for name in SOURCES.get(program, ())] or [Path(program).expanduser()]
     existing = [path for path in paths if path.is_file()]
     if not existing:
         hint = f"Known programs: {', '.join(SOURCES)}." if program not in SOURCES else ""
@@ -62,34 +68,52 @@ def read_foreign_servers(
     servers: dict[str, ServerConfig] = {}
     skipped: list[SkippedServer] = []
     for path in existing:
-        text = json.dumps({"mcpServers": _read_entries(path)})
-        for server in read_json_servers(text, str(path), skipped=skipped):
+        file, text = _read_file(path)
+        unusable: list[SkippedServer] = []
+        for server in decode_entries(file, str(path), skipped=unusable):
             if server.trust == "trusted":  # that is for the user to write
                 server = replace(server, trust="ask", not_obeyed=(*server.not_obeyed, "trust: trusted"))
             servers.setdefault(server.name, server)
+        skipped += locate_skipped(unusable, text)
     return [*servers.values()], skipped
 
 
-def _read_entries(path: Path) -> dict[str, Any]:
-    """Return the entries of a file; none of a settings file without servers."""
+def _find_path(name: str, environment: Mapping[str, str]) -> Path:
+    """Return the path of a file of SOURCES."""
+    first, _, rest = name.partition("/")
+    moved = Path(environment.get(_MOVED.get(first, ""), ""))
+    if moved.is_absolute():
+        return moved / rest
+    return Path(environment.get("HOME") or "/nonexistent", name)
+
+
+def _read_file(path: Path) -> tuple[ForeignFile, str]:
+    """Return the servers of a file, none of a settings file without them, and its text."""
     try:
         with path.open("rb") as file:
             text = file.read(_MAX_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}.", path=str(path)) from None
     if path.suffix == ".toml":
-        return _read_toml_entries(text, str(path))
-    root = parse_document(lambda text: json.loads(blank_comments(text)), "JSON", text, str(path))
+        return _read_toml(text, str(path)), text
+    root = parse_document(load_json, "JSON", text, str(path))
     if not isinstance(root, dict):
         raise ConfigError(f"{path}: no object.", path=str(path))
-    found = find_entries(root)
+    found = find_entries(root) or ForeignFile("mcpServers", {}, {}, frozenset())
     projects = root.get("projects")
-    here = projects.get(str(Path.cwd())) if isinstance(projects, dict) else None  # of Claude Code
-    local = here.get("mcpServers") if isinstance(here, dict) else None
-    return {**(found.entries if found else {}), **(local if isinstance(local, dict) else {})}
+    here = projects.get(str(Path.cwd())) if isinstance(projects, dict) else None
+    return (_add_project(found, here) if isinstance(here, dict) else found), text
 
 
-def _read_toml_entries(text: str, source: str) -> dict[str, Any]:
+def _add_project(file: ForeignFile, project: Mapping[str, Any]) -> ForeignFile:
+    """Add what Claude Code keeps for the current folder: servers, and names of those that are switched off there."""
+    local, disabled = project.get("mcpServers"), project.get("disabledMcpServers")
+    names = {name for name in disabled if isinstance(name, str)} if isinstance(disabled, list) else set[str]()
+    entries = {**file.entries, **(local if isinstance(local, dict) else {})}
+    return file._replace(entries=entries, disabled=file.disabled | names)
+
+
+def _read_toml(text: str, source: str) -> ForeignFile:
     """Return the [mcp_servers] of Codex, or the [[servers]] of a file of ours."""
     import sys
 
@@ -105,4 +129,5 @@ def _read_toml_entries(text: str, source: str) -> dict[str, Any]:
     entries = tables.get("mcp_servers", {})
     own = tables.get("servers", [])
     named = {str(entry.get("name")): entry for entry in own if isinstance(entry, dict)} if isinstance(own, list) else {}
-    return {**named, **(entries if isinstance(entries, dict) else {})}
+    entries = {**named, **(entries if isinstance(entries, dict) else {})}
+    return ForeignFile("mcp_servers", entries, {}, frozenset())

@@ -65,6 +65,8 @@ def translate_keys(table: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {_KEY_ALIASES.get(key, key): value for key, value in table.items()}
     if isinstance(scopes := renamed.get("scope"), list):
         renamed["scope"] = " ".join(map(str, scopes))
+    if isinstance(port := table.get("callbackPort"), int):  # of Claude Code
+        renamed.setdefault("redirect_uri", f"http://localhost:{port}/callback")
     known = {entry.name for entry in fields(OAuth)}
     return {key: value for key, value in renamed.items() if key in known}
 

@@ -220,7 +220,7 @@ def read_json_servers(
     """
     check_size(text, source)
     build = build_unique_object if skipped is None else build_object
-    root = parse_document(lambda text: _load_json(text, build), "JSON", text, source)
+    root = parse_document(lambda text: load_json(text, build), "JSON", text, source)
     file = find_entries(root) if isinstance(root, dict) else None
     if file is None:
         raise ConfigError(f'{source}: no "mcpServers" object.', 'Try {"mcpServers": {"name": {"command": "..."}}}.')
@@ -228,13 +228,21 @@ def read_json_servers(
         if isinstance(table, RepeatedKeys):
             text = f'{source}: the key "{table.repeated}" occurs twice in one object.'
             raise ConfigError(text, "The file was not used.", path=source)
+    return decode_entries(file, source, origin, skipped)
+
+
+def decode_entries(
+    file: ForeignFile, source: str, origin: Origin = Origin.USER, skipped: list[SkippedServer] | None = None
+) -> list[ServerConfig]:
+    """Decode the servers that were found in a file; arguments and errors are those of `read_toml_servers`."""
     decoder = _EntryDecoder(source, origin, skipped, len(file.entries))
     for name, entry in file.entries.items():
         decoder.decode(name, f"{file.place}.{name}", entry, file)
     return decoder.servers
 
 
-def _load_json(text: str, build: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> Any:
+def load_json(text: str, build: Callable[[list[tuple[str, Any]]], dict[str, Any]] = build_object) -> Any:
+    """Parse JSON that may have comments and trailing commas, with `build` for its objects."""
     try:
         return json.loads(text, object_pairs_hook=build)
     except json.JSONDecodeError as error:

@@ -132,6 +132,14 @@ FOREIGN = {
     "vscode": (".config/Code/User/mcp.json", '{"servers": {"one": {"type": "stdio", "command": "x",}}}'),
     "codex": (".codex/config.toml", 'model = "o"\n[mcp_servers.one]\ncommand = "x"\n'),
     "gemini": (".gemini/settings.json", '{"theme": "x", "mcpServers": {"one": {"command": "x", "trust": true}}}'),
+    "copilot": (
+        ".copilot/mcp-config.json",
+        '{"mcpServers": {"one": {"type": "local", "command": "x", "tools": ["*"]}}}',
+    ),
+    "lm-studio": (".lmstudio/mcp.json", '{"mcpServers": {"one": {"command": "x"}}}'),
+    "opencode": (".config/opencode/opencode.json", '{"mcp": {"one": {"type": "local", "command": ["x"]}}}'),
+    "windsurf": (".codeium/windsurf/mcp_config.json", '{"mcpServers": {"one": {"command": "x"}}}'),
+    "zed": (".config/zed/settings.json", '{"theme": "x", "context_servers": {"one": {"command": "x"}}} // mine'),
 }
 
 
@@ -152,6 +160,36 @@ def test_the_servers_of_another_program_are_shown_and_added_once(
     assert (found["command"], found["source"]) == ("x", str(own))
     assert "present  one: x" in program("mcp", "import", source, "--yes").stdout
     assert path.read_text(encoding="utf-8") == text
+
+
+def test_what_a_program_says_beside_its_entries_counts_in_an_import(
+    program: Run, folder: Path, environment: dict[str, str]
+) -> None:
+    """Its list of excluded servers, its defaults for inputs, what it keeps by folder, and where its folder is."""
+    home = Path(environment["HOME"])
+    environment["XDG_CONFIG_HOME"], environment["CODEX_HOME"] = str(home / "xdg"), str(home / "moved")
+    one = {"command": "x", "args": ["${input:region}"]}
+    files = {
+        ".gemini/settings.json": {"mcp": {"allowed": []}, "mcpServers": {"gem": {"command": "x"}}},
+        "xdg/Code/User/mcp.json": {"inputs": [{"id": "region", "default": "eu"}], "servers": {"code": one, "odd": 1}},
+        ".claude.json": {
+            "mcpServers": {"wide": {"command": "x"}},
+            "projects": {str(folder): {"mcpServers": {"local": {"command": "x"}}, "disabledMcpServers": ["wide"]}},
+        },
+    }
+    for name, content in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
+    (home / "moved").mkdir()
+    (home / "moved/config.toml").write_text('[mcp_servers.cod]\ncommand = "x"\n', encoding="utf-8")
+    shown = "".join(
+        program("mcp", "import", name, "--yes").stdout for name in ("gemini", "vscode", "claude-code", "codex")
+    )
+    assert f"skipped  odd: servers.odd must be an object. [{home}/xdg/Code/User/mcp.json:" in shown
+    found = {entry["name"]: entry for entry in json.loads(program("list-servers").stdout)["result"]}
+    enabled = {name: entry["enabled"] for name, entry in found.items() if name != "board"}
+    assert enabled == {"gem": False, "code": True, "wide": False, "local": True, "cod": True}
+    assert "${INPUT_REGION:-eu}" in (home / "xdg/rkllm-chat/config.toml").read_text(encoding="utf-8")
 
 
 def test_a_file_cannot_call_its_servers_trusted_by_an_import(program: Run, folder: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rkllm_chat.config.files import find_servers
+from rkllm_chat.config.foreign_files import read_foreign_servers
 from rkllm_chat.config.loader import load_settings
 from rkllm_chat.config.servers import ServerConfig
 
@@ -36,7 +37,10 @@ def describe(server: ServerConfig, folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in SHAPES.iterdir() if path.name != "expected.json"))
+NAMES = sorted(path.name for path in SHAPES.iterdir() if path.name != "expected.json")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith(".toml")])
 def test_a_file_of_another_program_gives_its_servers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,10 +48,21 @@ def test_a_file_of_another_program_gives_its_servers(
     path = tmp_path / "given.jsonc"
     path.write_bytes((SHAPES / name).read_bytes())
     settings = load_settings(str(path), ENVIRONMENT)
-    found = {
+    found: dict[str, Any] = {
         "servers": {server.name: describe(server, tmp_path) for server in settings.servers},
         "skipped": [f"{entry.line} {entry.original_name}: {entry.reason}" for entry in settings.skipped],
     }
     assert found == EXPECTED[name]
     if not settings.skipped:  # a one-shot command reads the same servers
         assert {*find_servers(str(path), ENVIRONMENT).servers} == {server.name for server in settings.servers}
+    imported, _ = read_foreign_servers(str(path), ENVIRONMENT)
+    assert found["servers"].keys() - {"board"} <= {server.name for server in imported}
+
+
+def test_the_tables_of_codex_are_imported(tmp_path: Path) -> None:
+    servers, skipped = read_foreign_servers(str(SHAPES / "codex.toml"), ENVIRONMENT)
+    found = {
+        "servers": {server.name: describe(server, tmp_path) for server in servers},
+        "skipped": [f"{entry.original_name}: {entry.reason}" for entry in skipped],
+    }
+    assert found == EXPECTED["codex.toml"]

@@ -56,7 +56,8 @@ def test_keys_of_other_programs_are_read_or_ignored() -> None:
     oauth = {"clientId": "known", "scopes": ["read", "write"], "enabled": True, "callbackPort": 3118}
     text = json.dumps({"mcpServers": {"sea": {"url": "https://sea.example.org/mcp", "oauth": oauth}}})
     (server,) = read_json(text, "here.json", {}).servers
-    assert server.oauth == OAuth(client_id="known", scope="read write")
+    redirect = "http://localhost:3118/callback"
+    assert server.oauth == OAuth(client_id="known", scope="read write", redirect_uri=redirect)
 
 
 @pytest.mark.parametrize(
