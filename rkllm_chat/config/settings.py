@@ -156,6 +156,8 @@ class Settings:
         keep_prefix: Store llama.cpp's state after system text and tools in a file for the next start; the NPU backend
             has its own setting.
         llama_library: Path of another libllama.so for llama-cpp-python, or its folder; "" uses the package's own.
+        mmproj: Path of the projector with which a model of llama.cpp sees pictures or hears; "" looks for it beside the
+            model, "none" uses none.
         key_bindings: Keys that edit the input line: "emacs" or "vi".
         theme: Colours of the screen: "auto", "light", "dark" or "none".
         bell: Ring the terminal's bell when a question waits.
@@ -189,6 +191,7 @@ class Settings:
     prefill_ahead: bool = True
     keep_prefix: bool = True
     llama_library: str = ""
+    mmproj: str = ""
     key_bindings: Literal["emacs", "vi"] = "emacs"
     theme: Literal["auto", "light", "dark", "none"] = "auto"
     bell: bool = True

@@ -62,6 +62,11 @@ def _is_model_file(value: str, _current: str) -> bool:
     return not value or (":" not in value and value.lower().endswith(MODEL_SUFFIXES))
 
 
+def _is_projector_file(value: str, _current: str) -> bool:
+    """Tell whether a projector is a file of llama.cpp, or none."""
+    return value in ("", "none") or (":" not in value and value.lower().endswith(".gguf"))
+
+
 def _is_no_looser(value: Mode, current: Mode) -> bool:
     from .policy import is_stricter
 
@@ -91,6 +96,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "prefill_ahead": _NOT_ON,
         "keep_prefix": _NOT_ON,
         "llama_library": _REFUSED,
+        "mmproj": Rule(Decision.ALLOWED, 'only a `.gguf` file or "none"', _is_projector_file),
         "key_bindings": _REFUSED,
         "theme": _REFUSED,
         "bell": _NOT_ON,

@@ -17,17 +17,24 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..core.errors import ModelError
-from ..core.messages import Message
+from ..core.messages import Media, Message
 from ..core.sanitize import normalize_for_search
 from .template_renderer import TemplateLimitError, TemplateRejectedError, render_template
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a prompt. `special`: written by the template, so control tokens count; otherwise plain text."""
+    """A part of a prompt.
+
+    Attributes:
+        text: Its text; "" for a picture or sound.
+        special: Whether the template wrote it, so that control tokens count; otherwise it is plain text.
+        media: The picture or sound.
+    """
 
     text: str
     special: bool
+    media: Media | None = None
 
 
 class Template(Protocol):
@@ -80,7 +87,7 @@ class BuiltinTemplate:
         pieces = [Piece(self.bos, special=True)]
         for message in messages if "system" in self.role_delimiters else _fold_system(messages):
             before, after = self.role_delimiters[message.role if message.role in self.role_delimiters else "user"]
-            pieces += [Piece(before, special=True), Piece(message.text, special=False), Piece(after, special=True)]
+            pieces += [Piece(before, special=True), *_split_content(message), Piece(after, special=True)]
         opening = self.role_delimiters["assistant"][0] + self.reasoning_prefixes.get(thinking, "")
         return join_pieces([*pieces, Piece(opening, special=True)])
 
@@ -90,19 +97,34 @@ def _fold_system(messages: Sequence[Message]) -> list[Message]:
     folded: list[Message] = []
     for message in messages:
         if folded and folded[-1].role == "system" and message.role in ("system", "user"):
-            folded[-1] = replace(message, text=f"{folded[-1].text}\n\n{message.text}")
+            folded[-1] = _prepend_message(folded[-1], message)
         else:
             folded.append(message)
     return [replace(message, role="user") if message.role == "system" else message for message in folded]
+
+
+def _prepend_message(first: Message, message: Message) -> Message:
+    """Return a message that begins with the content of another one."""
+    text = f"{first.text}\n\n"
+    shifted = (replace(media, position=media.position + len(text)) for media in message.media)
+    return replace(message, text=text + message.text, media=(*first.media, *shifted))
+
+
+def _split_content(message: Message) -> list[Piece]:
+    """Return the texts and media of a message."""
+    return [
+        Piece(part, special=False) if isinstance(part, str) else Piece("", special=False, media=part)
+        for part in message.parts
+    ]
 
 
 def join_pieces(pieces: Iterable[Piece]) -> list[Piece]:
     """Merge neighbouring pieces of the same kind and drop empty ones."""
     joined: list[Piece] = []
     for piece in pieces:
-        if not piece.text:
+        if not piece.text and not piece.media:
             continue
-        if joined and joined[-1].special == piece.special:
+        if joined and joined[-1].special == piece.special and not (piece.media or joined[-1].media):
             joined[-1] = Piece(joined[-1].text + piece.text, piece.special)
         else:
             joined.append(piece)
@@ -316,18 +338,21 @@ def neutralize_value(value: Any) -> Any:
 
 
 def join_text(
-    pieces: Iterable[Piece], template: Template | None = None, is_live: Callable[[str], bool] = lambda _control: True
+    pieces: Iterable[Piece],
+    template: Template | None = None,
+    is_live: Callable[[str], bool] = lambda _control: True,
+    more_controls: Sequence[str] = (),
 ) -> str:
     """Join pieces to one string: special ones as they are, control tokens in plain ones broken.
 
     Tokens that would form where a plain piece meets a special one are broken too. Arguments as for
-    `neutralize_control_tokens`.
+    `neutralize_control_tokens`; `more_controls` are broken like the template's.
     """
     joined = join_pieces(pieces)
     text = "".join(piece.text for piece in joined)
     is_plain = [not piece.special for piece in joined for _ in piece.text]
     folded, positions = normalize_for_search(text)
-    controls = template.control_tokens if template else ()
+    controls = (*(template.control_tokens if template else ()), *more_controls)
     literals = sorted({normalize_for_search(control)[0] for control in controls}, key=len, reverse=True)
     cuts: set[int] = set()
     # a lookahead, because tokens may overlap; ignoring case, because a tokenizer may lowercase the text
@@ -435,6 +460,7 @@ def _fill_placeholders(text: str, messages: Sequence[Message]) -> list[Piece]:
     """Split the rendered text at its placeholders and insert the texts of the messages."""
     parts = _PLACEHOLDER.split(text)
     return join_pieces(
-        Piece(messages[int(part)].text, special=False) if i % 2 else Piece(part, special=True)
+        piece
         for i, part in enumerate(parts)
+        for piece in (_split_content(messages[int(part)]) if i % 2 else [Piece(part, special=True)])
     )

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from rkllm_chat.backends.shared.model_files import SHIPPED_NAME, ModelFile, find_models, find_shipped_model
+from rkllm_chat.backends.shared.model_files import (
+    SHIPPED_NAME,
+    ModelFile,
+    find_models,
+    find_projector,
+    find_shipped_model,
+)
 
 
 def write(path: Path, size_bytes: int = 3) -> Path:
@@ -54,6 +60,7 @@ def test_what_is_no_model_by_itself_is_not_listed(home: Path) -> None:
     first = write(home / "models/big-00001-of-00002.gguf")
     write(home / "models/big-00002-of-00002.gguf")
     write(home / "models/mmproj-big.gguf")
+    write(home / "models/big.mmproj-Q8_0.gguf")
     write(home / "models/tokenizer.json")
     write(home / "models/half.gguf.part")
     (home / "models/folder.gguf").mkdir()
@@ -65,3 +72,32 @@ def test_a_huge_folder_is_searched_within_a_limit(home: Path) -> None:
     write(home / "models/a/near.gguf")
     write(home / "models/a/b/c/d/e/f/far.gguf")
     assert [file.name for file in find_models(environment={"HOME": str(home)})][:-1] == ["near.gguf"]
+
+
+@pytest.mark.parametrize(
+    ("model", "others", "found"),
+    [
+        ("SmolVLM2-500M-Q8_0.gguf", ["mmproj-SmolVLM2-500M-f16.gguf", "mmproj-SmolVLM2-2.2B-f16.gguf"], 0),
+        ("SmolVLM2-500M-Q8_0.gguf", ["mmproj-SmolVLM2-f16.gguf", "SmolVLM2-500M.mmproj-Q8_0.gguf"], 1),
+        (
+            "Qwen2.5-VL-3B-Q4_K_M-00001-of-00002.gguf",
+            ["Qwen2.5-VL-3B-Q4_K_M-00002-of-00002.gguf", "mmproj-F16.gguf"],
+            1,
+        ),
+        ("ggml-model-Q4_K_M.gguf", ["mmproj-model-f16.gguf"], 0),
+        ("other.gguf", ["mmproj-SmolVLM2-500M-f16.gguf"], 0),
+        ("other.gguf", ["SmolVLM2-500M-Q8_0.gguf", "mmproj-SmolVLM2-500M-f16.gguf"], None),
+        ("other.gguf", ["SmolVLM2-500M-Q8_0.gguf", "mmproj-F16.gguf"], None),
+        ("other.gguf", ["mmproj-F16.gguf", "mmproj-BF16.gguf"], None),
+        ("other.gguf", [], None),
+    ],
+)
+def test_a_projector_is_found_beside_its_model(
+    model: str, others: list[str], found: int | None, tmp_path: Path
+) -> None:
+    for name in (model, *others):
+        write(tmp_path / name)
+    expected = None if found is None else tmp_path / others[found]
+    assert find_projector(tmp_path / model, "") == expected
+    assert find_projector(tmp_path / model, "none") is None
+    assert find_projector(tmp_path / model, "elsewhere/p.gguf") == Path("elsewhere/p.gguf")

@@ -46,6 +46,7 @@ VALUES: dict[str, dict[str, tuple[list[Any], list[Any]]]] = {
         "prefill_ahead": ([False, True], []),
         "keep_prefix": ([False, True], []),
         "llama_library": ([], ["./libllama.so"]),
+        "mmproj": (["mmproj-x.gguf", "none"], ["http://x/x.gguf", "projector.so", "${HOME}/x.gguf"]),
         "key_bindings": ([], ["vi"]),
         "theme": ([], ["none", "light"]),
         "bell": ([False, True], []),

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from fuzzing import examples
 from rkllm_chat.core.errors import ModelError
-from rkllm_chat.core.messages import Message
+from rkllm_chat.core.messages import Media, Message
 from rkllm_chat.prompt.chat_templates import (
     TEMPLATES,
     Piece,
+    Template,
     choose_template,
     compile_template,
     find_reply_prefix,
@@ -216,6 +217,17 @@ def test_the_texts_of_messages_are_plain_pieces() -> None:
 def test_a_system_text_without_a_question_is_a_turn_of_its_own(name: str) -> None:
     said = [Message("system", "One"), Message("system", "Two"), Message("assistant", "Yes?")]
     assert TEMPLATES[name](said) == TEMPLATES[name]([Message("user", "One\n\nTwo"), said[2]])
+
+
+def test_pictures_are_where_their_messages_have_them() -> None:
+    cat, dog = (Media("image", f"{name}.png", "image/png", name, 1, position=4) for name in ("cat", "dog"))
+    said = [Message("system", "Brief"), Message("user", "One two", media=(cat, dog)), Message("assistant", "Yes?")]
+    templates: dict[str, Template] = {**TEMPLATES, "jinja": compile_template(GEMMA)}
+    for name, template in templates.items():
+        system = ["Brief\n\nOne "] if name in ("gemma", "mistral", "jinja") else ["Brief", "One "]
+        plain = [piece for piece in template(said) if not piece.special]
+        found = [piece.media.path if piece.media else piece.text for piece in plain]
+        assert found == [*system, "cat.png", "dog.png", "two", "Yes?"], name
 
 
 def test_a_reply_is_followed_by_one_of_the_ends() -> None:

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...calls.grammar import CallGrammar
 from ...calls.model_families import find_family
@@ -26,12 +26,13 @@ from ...core.events import Reading, Usage
 from ...core.messages import MediaKind, Message, Tool
 from ...prompt.chat_templates import Piece, find_reply_prefix
 from ..base import ModelStream, StreamItem
-from ..shared.model_files import resolve_model
+from ..shared.model_files import PROJECTOR_HINT, find_projector, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
 from .cores import bind_thread, choose_cores
 from .engine import (
+    BATCH_TOKENS,
     TEMPLATE_KEY,
     check_gguf_file,
     install_abort_callback,
@@ -48,9 +49,14 @@ from .prompt_lookup import DraftTiming, PromptLookup
 from .state_cache import LlamaStateCache
 from .state_pool import StatePool
 
+if TYPE_CHECKING:
+    from .media_projector import MediaProjector
+
 _FALLBACK_TEMPERATURE = 0.6
 _MIN_PREFILL_TOKENS = 16
 """Minimum number of tokens to prefill; fewer are not worth waking the cores."""
+_PICTURE_BATCH_TOKENS = 512
+"""Maximum number of tokens to evaluate at once with a projector: Gemma 3 and 4 evaluate a picture in one batch."""
 
 
 @dataclass
@@ -94,6 +100,8 @@ class LlamaBackend:
         few_tools: Setting from the metadata; None if absent.
         context_tokens: Size of the context window: prompt and reply together.
         metadata: Metadata of the GGUF.
+        media_kinds: Kinds of media that the model understands, by its projector.
+        projector: Its projector; None if it understands only text.
         is_running: Whether the engine is evaluating or generating.
         uses_prompt_lookup: Whether tokens are drafted by prompt lookup where that is faster.
         lookup: Prompt lookup of the last reply, with its counts; None without.
@@ -102,7 +110,6 @@ class LlamaBackend:
 
     native_tools = False
     supports_grammar = True
-    media_kinds = frozenset[MediaKind]()
     uses_prompt_lookup = True
 
     def __init__(
@@ -113,6 +120,7 @@ class LlamaBackend:
         states: Path | None = None,
         cores: tuple[int, ...] = (),
         library: str = "",
+        mmproj: str = "",
     ) -> None:
         """Load a GGUF.
 
@@ -123,11 +131,16 @@ class LlamaBackend:
             states: Folder for evaluated prompt beginnings; None to keep none.
             cores: Cores that run one thread each; none for the scheduler's choice.
             library: Path of another libllama; "" for the one of llama-cpp-python.
+            mmproj: Path of the projector for pictures, "none", or "" to look for it beside the model.
 
         Raises:
-            ModelError: The file cannot be loaded.
+            ModelError: A file cannot be loaded, or the projector is the one of another model.
         """
-        self._engine: Any = load_engine(path, context_tokens, len(cores), library)
+        projector = find_projector(path, mmproj)
+        if projector:
+            check_gguf_file(projector, PROJECTOR_HINT)
+        batch_tokens = _PICTURE_BATCH_TOKENS if projector else BATCH_TOKENS
+        self._engine: Any = load_engine(path, context_tokens, len(cores), library, batch_tokens)
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
         self._state_pool: StatePool | None = None
         self._prefill: PrefillRequest | None = None
@@ -148,7 +161,9 @@ class LlamaBackend:
         self.is_running = False
         self.lookup: PromptLookup | None = None
         self.draft_timing = DraftTiming()
-        self._tokenizer = PromptTokenizer(self._encode, template)
+        self.projector = self._load_projector(projector) if projector else None
+        self.media_kinds: frozenset[MediaKind] = self.projector.kinds if self.projector else frozenset()
+        self._tokenizer = PromptTokenizer(self._encode, template, self.projector.encode if self.projector else None)
         self._report_progress: Callable[[], None] = lambda: None
         self._abort = install_abort_callback(self._engine, self._is_stopped)
         self._is_end_token = make_end_test(self._engine)
@@ -251,7 +266,20 @@ class LlamaBackend:
         if self._prefill:
             self._prefill.stop_now.set()
         self._thread.shutdown(wait=True)
+        if self.projector:
+            self.projector.close()
         self._engine.close()
+
+    def _load_projector(self, path: Path) -> MediaProjector:
+        from .media_projector import MediaProjector
+
+        try:
+            projector = MediaProjector(path, self._engine, self._is_stopped)
+        except ModelError:
+            self._engine.close()
+            raise
+        self._engine.projector = projector
+        return projector
 
     def _is_stopped(self) -> bool:
         """Return whether to abort; llama.cpp asks this again and again while it evaluates."""
@@ -442,4 +470,5 @@ def open_llama(settings: Settings) -> LlamaBackend:
     check_gguf_file(path)
     states = state_folder() / "prompt-caches" if settings.keep_prefix else None
     thinking = {"on": True, "off": False}.get(settings.thinking)
-    return LlamaBackend(path, settings.context_tokens, thinking, states, choose_cores(), settings.llama_library)
+    library, mmproj = settings.llama_library, settings.mmproj
+    return LlamaBackend(path, settings.context_tokens, thinking, states, choose_cores(), library, mmproj)

@@ -26,9 +26,8 @@ _MAX_DEFAULT_CONTEXT = 8192
 log = logging.getLogger(__name__)
 
 
-def check_gguf_file(path: Path) -> None:
+def check_gguf_file(path: Path, hint: str = "Give a .gguf file with --model.") -> None:
     """Raise ModelError for what cannot be a GGUF, before native code reads it."""
-    hint = "Give a .gguf file with --model."
     try:
         with path.open("rb") as file:
             magic = file.read(len(_MAGIC))
@@ -40,7 +39,9 @@ def check_gguf_file(path: Path) -> None:
         raise ModelError(f"{path}: not a GGUF file (it begins with {magic!r}).", hint, path=str(path))
 
 
-def load_engine(path: Path, context_tokens: int, threads: int = 0, library: str = "") -> Any:
+def load_engine(
+    path: Path, context_tokens: int, threads: int = 0, library: str = "", batch_tokens: int = BATCH_TOKENS
+) -> Any:
     """Load the engine. Its log goes to our log, never to the terminal.
 
     Args:
@@ -48,6 +49,7 @@ def load_engine(path: Path, context_tokens: int, threads: int = 0, library: str 
         context_tokens: Size of the context window; 0 for the model's own, at most 8192.
         threads: Number of threads; 0 for the package's own choice.
         library: Path of another libllama; "" for the one of the package.
+        batch_tokens: Maximum number of tokens to evaluate at once.
 
     Raises:
         ModelError: llama-cpp-python is missing or cannot load the file.
@@ -75,7 +77,7 @@ def load_engine(path: Path, context_tokens: int, threads: int = 0, library: str 
         vocabulary_only.close()
         context = context_tokens or min(trained or _MAX_DEFAULT_CONTEXT, _MAX_DEFAULT_CONTEXT)
         options = {"n_threads": threads, "n_threads_batch": threads} if threads else {}
-        return DraftingLlama(str(path), n_ctx=context, n_batch=BATCH_TOKENS, verbose=False, **options)
+        return DraftingLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
     except (ValueError, RuntimeError, OSError, AssertionError) as error:
         hint = "Check that the file is complete and that llama.cpp supports the model; see the log file."
         raise ModelError(f"{path}: llama.cpp cannot load it: {error}.", hint, path=str(path)) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 NGRAM_SIZES = (3, 2)
 """How many of the last tokens must be equal, tried in this order."""
@@ -38,7 +39,8 @@ class PromptLookup:
         """Propose the next tokens.
 
         Args:
-            tokens: All tokens of prompt and reply; extends those of the previous call.
+            tokens: All tokens of prompt and reply; extends those of the previous call. Negative ones stand for
+                pictures and sounds, which are not drafted.
             max_length: Maximum length of the draft.
         """
         written = [int(token) for token in tokens[len(self._tokens) :]]
@@ -46,7 +48,8 @@ class PromptLookup:
         for token in written:
             self._append(token)
         source = self._source
-        self._draft = [] if source is None else self._tokens[source : source + max(0, min(self._length, max_length))]
+        proposal = [] if source is None else self._tokens[source : source + max(0, min(self._length, max_length))]
+        self._draft = list(takewhile(lambda token: token >= 0, proposal))
         return list(self._draft)
 
     def _score_draft(self, written: list[int]) -> None:

@@ -10,14 +10,17 @@ own draft models require the logits of the whole context, which are gigabytes fo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llama_cpp
 import numpy
 
 from .prompt_lookup import DraftTiming, PromptLookup
+
+if TYPE_CHECKING:
+    from .media_projector import MediaProjector
 
 _NEVER = llama_cpp.ggml_abort_callback()
 _MAX_UNINTERRUPTED_TOKENS = 16
@@ -29,9 +32,11 @@ class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's typ
 
     Attributes:
         n_tokens: Number of tokens in the KV cache.
+        projector: Evaluates pictures and sounds, which are negative token ids; None if the model understands none.
     """
 
     n_tokens: int
+    projector: MediaProjector | None = None
     _callback: Any = _NEVER
     _drafted = 0
     _seconds = 0.0
@@ -92,7 +97,11 @@ class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's typ
             if self._drafted:
                 self.eval_draft(tokens)
             else:
-                super().eval(tokens)
+                start = 0
+                while start < len(tokens):
+                    end = self._find_batch_end(tokens, start)
+                    self._eval_batch(tokens[start:end])
+                    start = end
         except RuntimeError:  # part of an aborted batch is in the KV cache
             if not self._can_truncate():
                 self.clear_kv_cache()
@@ -102,13 +111,16 @@ class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's typ
     def evaluate_prompt(self, tokens: Sequence[int], is_ended: Callable[[], bool] = lambda: False) -> None:
         """Evaluate a prompt from where it differs from the KV cache; `is_ended` can end it between two batches."""
         self._drafted = 0
-        common_length = self.count_cached_prefix(tokens)
-        if common_length < self.n_tokens:
-            self.n_tokens = common_length
-            if not self._ctx.kv_cache_seq_rm(-1, common_length, -1):
-                self.clear_kv_cache()
+        self._truncate_to(self.count_cached_prefix(tokens))
         while self.n_tokens < len(tokens) and not is_ended():
-            self.eval(tokens[self.n_tokens : self.n_tokens + self.n_batch])
+            self.eval(tokens[self.n_tokens : self._find_batch_end(tokens, self.n_tokens)])
+
+    def generate(self, tokens: Sequence[int], **options: Any) -> Generator[int, Sequence[int] | None, None]:
+        """Generate tokens after a prompt; options as for `Llama.generate`, which knows nothing of positions."""
+        common_length = self.count_cached_prefix(tokens)
+        is_ready = common_length == len(tokens) == self.n_tokens and not self._requires_eval
+        self._truncate_to(common_length if is_ready else min(common_length, len(tokens) - 1))
+        yield from super().generate(tokens, **options)
 
     def count_cached_prefix(self, tokens: Sequence[int]) -> int:
         """Return how many leading tokens are in the KV cache."""
@@ -129,23 +141,59 @@ class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's typ
     def truncate_kv_cache(self, number: int) -> None:
         """Truncate the KV cache to `number` tokens: removes a draft that was not accepted."""
         if self.n_tokens > number:
-            self._ctx.kv_cache_seq_rm(-1, number, -1)
+            self._ctx.kv_cache_seq_rm(-1, self._find_position(number), -1)
             self.n_tokens = number
             self._requires_eval = True  # the last logits are not those of the last token
 
     def eval_draft(self, tokens: Sequence[int]) -> None:
         """Evaluate all tokens at once, with the logits of each."""
-        self._ctx.kv_cache_seq_rm(-1, self.n_tokens, -1)
-        self._batch.set_batch(batch=tokens, n_past=self.n_tokens, logits_all=True)
+        position = self._find_position(self.n_tokens)
+        self._ctx.kv_cache_seq_rm(-1, position, -1)
+        self._batch.set_batch(batch=tokens, n_past=position, logits_all=True)
         # llama.cpp gives a batch more threads than a token, and they spin: on a busy machine a draft took 0.1 s
         self._ctx.set_n_threads(self.n_threads, self.n_threads)
         try:
             self._ctx.decode(self._batch)
         finally:
             self._ctx.set_n_threads(self.n_threads, self.n_threads_batch)
+        self._record(tokens)
+
+    def _eval_batch(self, tokens: Sequence[int]) -> None:
+        """Evaluate up to `n_batch` tokens, or one chunk of a picture or sound."""
+        position = self._find_position(self.n_tokens)
+        self._ctx.kv_cache_seq_rm(-1, position, -1)
+        if tokens[0] < 0 and self.projector:
+            self.projector.evaluate(tokens[0], position)
+        else:
+            self._batch.set_batch(batch=tokens, n_past=position, logits_all=False)
+            self._ctx.decode(self._batch)
+        self._record(tokens)
+
+    def _record(self, tokens: Sequence[int]) -> None:
+        """Record evaluated tokens."""
         self.input_ids[self.n_tokens : self.n_tokens + len(tokens)] = tokens
         self.n_tokens += len(tokens)
         self._requires_eval = False
+
+    def _find_batch_end(self, tokens: Sequence[int], start: int) -> int:
+        """Return the index behind the tokens that are evaluated together with the one at `start`."""
+        if tokens[start] < 0 and self.projector:
+            return start + self.projector.count_tokens(tokens[start])
+        limit = min(len(tokens), start + self.n_batch)
+        return next((index for index in range(start, limit) if tokens[index] < 0), limit)
+
+    def _find_position(self, index: int) -> int:
+        """Return the position in the sequence of the token at an index."""
+        return index - (self.projector.count_saved_positions(self.input_ids[:index]) if self.projector else 0)
+
+    def _truncate_to(self, number: int) -> None:
+        """Truncate the KV cache before a prompt is evaluated; clear it where it cannot be truncated."""
+        if number < self.n_tokens:
+            is_truncated = self._ctx.kv_cache_seq_rm(-1, self._find_position(number), -1)
+            self.n_tokens = number
+            self._requires_eval = True
+            if not is_truncated:
+                self.clear_kv_cache()
 
     def _can_truncate(self) -> bool:
         """Return whether the KV cache can be truncated; recurrent states cannot."""

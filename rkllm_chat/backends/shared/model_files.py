@@ -22,7 +22,11 @@ _MAX_ENTRIES, _MAX_DEPTH = 20_000, 5
 _LATER_PART = re.compile(r"-(?!0*1-)\d+-of-\d+$")
 """End of the stem of a GGUF file that is not the first part of its model."""
 _PROJECTOR = "mmproj"
-"""Beginning of the name of a GGUF file that belongs to a vision model and is none itself."""
+"""Part of the name of a GGUF file that belongs to a vision model and is none itself."""
+_NO_PROJECTOR = "none"
+"""Value of the setting `mmproj` that loads no projector."""
+_QUANTIZATION = re.compile(r"[-_.](?:bf16|f16|f32|i?q\d\w*|mxfp4)\Z")
+PROJECTOR_HINT = 'Set mmproj in [chat] to the mmproj file of this model, or to "none" to use it without pictures.'
 
 
 @dataclass(frozen=True)
@@ -118,10 +122,51 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
         if len(Path(root).relative_to(folder).parts) >= depth or entries > _MAX_ENTRIES:
             folders.clear()
         for name in names[:_MAX_ENTRIES]:
-            if name.endswith(MODEL_SUFFIXES) and not name.startswith(_PROJECTOR):
+            if name.endswith(MODEL_SUFFIXES) and not is_projector(name):
                 path = Path(root, name)
-                if not _LATER_PART.search(path.stem):
+                if is_first_part(path):
                     yield path
+
+
+def is_projector(name: str) -> bool:
+    """Return whether a file of this name belongs to a vision model and is none itself."""
+    return _PROJECTOR in name.lower()
+
+
+def is_first_part(path: Path) -> bool:
+    """Return whether a GGUF file is a whole model or its first part."""
+    return not _LATER_PART.search(path.stem)
+
+
+def find_projector(model: Path, setting: str) -> Path | None:
+    """Return the projector of a model; None if it has none.
+
+    Without a setting it is looked for in the model's folder: a GGUF file with "mmproj" in its name that continues as
+    the model's name does, or the only one beside the only model.
+
+    Args:
+        model: The language model.
+        setting: Path of the projector, "none", or "" to look for it.
+    """
+    if setting:
+        return None if setting == _NO_PROJECTOR else Path(setting).expanduser()
+    try:
+        files = sorted(path for path in model.parent.iterdir() if path.suffix.lower() == ".gguf")
+    except OSError:
+        return None
+    projectors = [path for path in files if is_projector(path.name)]
+    keys = {path: _find_base_name(path) for path in projectors}
+    matching = [path for path in projectors if keys[path] and _find_base_name(model).startswith(keys[path])]
+    if matching:
+        return max(matching, key=lambda path: len(keys[path]))
+    models = [path for path in files if path not in projectors and is_first_part(path)]
+    return projectors[0] if len(models) == len(projectors) == 1 else None
+
+
+def _find_base_name(path: Path) -> str:
+    """Return the part of a file's name that a model and its projector share."""
+    words = re.split(r"[-_.\s]+", _QUANTIZATION.sub("", path.stem.lower()))
+    return "-".join(word for word in words if word not in (_PROJECTOR, "model"))
 
 
 def _describe_file(path: Path, *, is_shipped: bool = False) -> ModelFile | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...core.errors import ModelError
+from ...core.messages import Media
 from ...prompt.chat_templates import Piece, Template, neutralize_control_tokens
 
 _MAX_REPLIES = 4096
@@ -32,13 +33,20 @@ class PromptTokenizer:
     DeepSeek R1, `<用户>` of MiniCPM): in text that is not from the template those are broken up.
     """
 
-    def __init__(self, encode: Callable[[Piece], list[int]], template: Template | None = None) -> None:
+    def __init__(
+        self,
+        encode: Callable[[Piece], list[int]],
+        template: Template | None = None,
+        encode_media: Callable[[Media], list[int]] | None = None,
+    ) -> None:
         """Create a tokenizer of prompts.
 
         Args:
             encode: Returns the ids of one piece; control tokens are recognized only in special pieces.
             template: The chat template of the prompts.
+            encode_media: Returns the ids of a picture or sound; None if the model understands none.
         """
+        self._encode_media = encode_media
         self._encode, self._template = encode, template
         self._controls = template.control_tokens if template else ()
         self._replies: dict[str, list[int]] = {}
@@ -49,7 +57,10 @@ class PromptTokenizer:
         """Return the token ids of a prompt."""
         ids: list[int] = []
         for piece in pieces:
-            ids += self._encode(piece) if piece.special else self._plain(piece.text)
+            if piece.media and self._encode_media:
+                ids += self._encode_media(piece.media)
+            else:
+                ids += self._encode(piece) if piece.special else self._plain(piece.text)
         return ids
 
     def _plain(self, text: str) -> list[int]:
