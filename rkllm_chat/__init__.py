@@ -5,9 +5,10 @@ Importing the package imports nothing else; the names of `__all__` are imported 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .core.version import __version__
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .calls.tool_call_scanner import ToolCallScanner
     from .chat.library import Chat, Reply, SyncChat, load_backend

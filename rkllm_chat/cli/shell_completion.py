@@ -8,10 +8,7 @@ suggested.
 from __future__ import annotations
 
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _SAFE = re.compile(r"[\w@%+./:,=-]+")
 

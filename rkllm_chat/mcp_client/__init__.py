@@ -6,10 +6,9 @@ imports the MCP SDK, which costs 0.9 s (mcp 2.3.0, measured).
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
     from .toolbox import Toolbox
 
 __all__ = ["Toolbox"]

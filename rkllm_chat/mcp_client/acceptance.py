@@ -11,29 +11,24 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ..config.project_trust import (
+    TrustStore,
     find_command_path,
     is_loader_variable,
     list_start_values,
     needs_acceptance,
     refusal_error,
 )
-from ..config.servers import expand_server
+from ..config.servers import ServerConfig, expand_server
 from ..core.errors import ChatError, ConfigError
 from ..core.programs import PROGRAM_NAME
 from ..core.redact import MIN_NAMED_LENGTH, SECRET_NAME, contains_key, redact_keys
 from .process.launch import plan_start
 from .process.start import SANDBOX_VARIABLE
 from .roots import find_roots
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-
-    from ..config.project_trust import TrustStore
-    from ..config.settings import ServerConfig
 
 MASK = "********"
 _PROGRAM_NAME_PART = (

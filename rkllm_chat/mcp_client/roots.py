@@ -10,12 +10,9 @@ One-shot commands import this module before they start a server, so it imports o
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..config.servers import ServerConfig
+from ..config.servers import ServerConfig
 
 BROAD_FOLDERS = ("/", "/home", "/root", "/tmp", "/var", "/var/tmp", "/etc", "/opt", "/mnt", "/media", "/srv", "/snap")
 """Folders with much other content, apart from the home folder and those above it."""

@@ -3,8 +3,6 @@
 A valid value stays as it is, so a text stays a text whatever it looks like. Of several variants, the first that the
 value can be converted to is taken. Where a schema does not restrict a JSON value, it stays: whether a text is the text
 of a list or was meant as text cannot be known. Invalid values are not rejected here but in `arguments.py`.
-
-One-shot commands import this module, so it does not import `typing`.
 """
 
 from __future__ import annotations
@@ -15,20 +13,15 @@ from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from itertools import chain
 from math import isfinite
+from typing import Any
 
 from ...core.strict_json import parse_strict_json
 from .resolve import Node, Variant, json_equal
 from .validate import TYPE_PREDICATES, allows, is_number
-from .wording import describe_type, quote_value
+from .wording import ValuePath, describe_type, quote_value
 
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from typing import Any
-
-    from .wording import ValuePath
-
-    Coerced = tuple[Any, tuple[str, ...]]
-    """A value, and what was changed in it: "a.0.b: text to integer"."""
+Coerced = tuple[Any, tuple[str, ...]]
+"""A value, and what was changed in it: "a.0.b: text to integer"."""
 
 # Patterns are compiled at their first use: compiling all of them takes half the time of a one-shot call.
 _INTEGER = r"[+-]?[0-9]+"

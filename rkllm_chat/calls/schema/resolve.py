@@ -4,20 +4,15 @@ Values are validated in `validate.py`. Schemas come from servers, so none is tru
 reference, a keyword of the wrong type, or a boolean in place of an object yields a schema that says less. Nothing is
 fetched.
 
-Source: JSON Schema 2020-12, with `definitions` and lists of `items` of the earlier drafts. One-shot commands import
-this module, so it does not import `typing`.
+Source: JSON Schema 2020-12, with `definitions` and lists of `items` of the earlier drafts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+from typing import Any
 
 READING_STEPS = 20_000
 """Budget for reading a schema without validating values."""
@@ -41,7 +36,7 @@ class BudgetExceededError(Exception):
     """Reading a schema took more steps than its budget."""
 
 
-class BudgetedSchema(dict):  # type: ignore[type-arg]  # a dict[str, Any]; to say so needs typing
+class BudgetedSchema(dict[str, Any]):
     """A root schema with a budget of steps for reading it and validating with it.
 
     Patterns that may take forever are not tried; they are assumed to match, or not to.

@@ -8,9 +8,11 @@ ignored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from .resolve import (
+    Node,
     follow_pointer,
     item_schema,
     items_of,
@@ -21,17 +23,9 @@ from .resolve import (
     spend_steps,
     types_of,
 )
-from .wording import Violation
+from .wording import ValuePath, Violation
 
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
-    from .resolve import Node
-    from .wording import ValuePath
-
-    Check = Callable[[Any, Mapping[str, Any], "_Scope"], Iterator[Violation]]
+Check = Callable[[Any, Mapping[str, Any], "_Scope"], Iterator[Violation]]
 
 _MAX_DEPTH = 128
 _MAX_COMPARED = 1000

@@ -1,25 +1,17 @@
 """Describe what a JSON Schema allows and how a value violates it, for people and models.
 
 `Violation` carries facts; its message is written only when it is asked for.
-
-One-shot commands import this module, so it does not import `typing`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from .resolve import Node
+from .resolve import Node, Variant
 
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
-
-    from .resolve import Variant
-
-    ValuePath = tuple[str | int, ...]
+ValuePath = tuple[str | int, ...]
 
 _MAX_VALUE_LENGTH = 60
 _MAX_CHOICES = 12

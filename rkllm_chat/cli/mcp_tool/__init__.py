@@ -9,10 +9,8 @@ Options of `mcp-tool` come before the tool's name, the flags of the tool after i
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:

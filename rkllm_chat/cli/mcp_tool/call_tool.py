@@ -7,22 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ...config.files import find_servers
+from ...config.files import FoundServers, find_servers
 from ...config.servers import BOARD_SERVER
 from ...core.errors import ConfigError, ToolNotFoundError, UsageError
 from ..json_commands.commands import SEPARATORS, make_tool_error, prepare_server, split_target
 from ..json_commands.invocation import limit_schema_time
-from .options import OPTIONS_AFTER_TOOL, store_options
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from ...config.files import FoundServers
-    from .invocation import ToolInvocation
-    from .options import Options
+from .invocation import ToolInvocation
+from .options import OPTIONS_AFTER_TOOL, Options, store_options
 
 MINIMAL_CONFIG = '{"mcpServers": {"board": {"command": "rkllm-chat", "args": ["serve", "board"]}}}'
 

@@ -14,24 +14,18 @@ may contain any character.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ...calls.schema.coerce import parse_text
-from ...calls.schema.resolve import Node
+from ...calls.schema.resolve import Node, Variant
 from ...calls.schema.validate import allows, iter_errors
-from ...calls.schema.wording import quote_value
+from ...calls.schema.wording import ValuePath, quote_value
 from ...core.errors import UsageError, ValidationError
 from ...core.strict_json import parse_strict_json
 
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from ...calls.schema.resolve import Variant
-    from ...calls.schema.wording import ValuePath
-
-    Own = Mapping[str, bool | None]
-    """Options of `mcp-tool`: whether each takes a value; None for options allowed only before the tool's name."""
+Own = Mapping[str, bool | None]
+"""Options of `mcp-tool`: whether each takes a value; None for options allowed only before the tool's name."""
 
 _OPERATORS = (":=", "@=", "=")
 _NAME_END = "|".join(_OPERATORS)

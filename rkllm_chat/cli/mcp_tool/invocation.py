@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from ..json_commands.invocation import Invocation
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ...config.settings import ServerConfig
     from ...mcp_client.direct.open_server import ServerSession
 

@@ -6,24 +6,18 @@ The servers are queried in parallel; a server that fails is listed with its erro
 from __future__ import annotations
 
 from threading import Thread
+from typing import Any
 
+from ...config.files import FoundServers
+from ...config.servers import ServerConfig
 from ...core.errors import ChatError, UsageError
 from ...core.sanitize import sanitize_line
-from ...mcp_client.direct.open_server import open_server
+from ...mcp_client.direct.open_server import ServerSession, open_server
 from ..json_commands.commands import prepare_server
 from ..json_commands.invocation import block_signals, make_internal_error
 from .call_tool import find_configured
-from .options import OPTIONS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ...config.files import FoundServers
-    from ...config.settings import ServerConfig
-    from ...mcp_client.direct.open_server import ServerSession
-    from .invocation import ToolInvocation
-    from .options import Options
+from .invocation import ToolInvocation
+from .options import OPTIONS, Options
 
 _USAGE = """\
 Usage: mcp-tool [OPTIONS] SERVER__TOOL [FLAGS]

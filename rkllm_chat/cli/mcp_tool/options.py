@@ -5,17 +5,14 @@ They come before the tool's name; most are also recognized after it, where the t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 from ...core.errors import UsageError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    Options = Any
-    """One attribute for each option: its text, or None; for a switch, whether it is set."""
+Options = Any
+"""One attribute for each option: its text, or None; for a switch, whether it is set."""
 
 OUTPUT_FORMATS = ("text", "json", "yaml", "table")
 

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-
-TYPE_CHECKING = False  # importing typing costs 2 ms
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 _UNQUOTED_PATTERN = r"[A-Za-z][A-Za-z0-9_]*([ ./-][A-Za-z0-9_]+)*"
 _RESERVED_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ...core.errors import ChatError, InterruptedByUserError
 from ...core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams
@@ -17,10 +19,7 @@ from ..json_commands.invocation import StoppedBySignal, ignore_signals, listen_f
 from .invocation import ToolInvocation
 from .options import make_default_options, parse
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ...mcp_client.direct.open_server import ServerSession
     from .options import Options
 

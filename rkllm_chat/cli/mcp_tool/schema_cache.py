@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from ...config.settings import ServerConfig
+from ...config.servers import ServerConfig
 
 _MAX_CACHE_BYTES = 4 * 1024 * 1024
 _SECRET_KEYS = ("env", "headers")

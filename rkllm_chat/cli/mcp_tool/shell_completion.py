@@ -12,12 +12,8 @@ from ...core.errors import ChatError, UsageError
 from ..json_commands.commands import SEPARATORS
 from ..shell_completion import SHELLS, find_pending_value, is_completion, is_words_request, make_script
 from .flags import find_property, list_properties, may_be_boolean, node_at, to_kebab_case
-from .options import OPTIONS, OUTPUT_FORMATS
+from .options import OPTIONS, OUTPUT_FORMATS, Options
 from .schema_cache import cache_path, load_tools
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .options import Options
 
 
 def complete(words: Sequence[str], options: Options) -> str:

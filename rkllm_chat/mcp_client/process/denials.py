@@ -9,18 +9,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...config.files import find_own_folder, find_state_folder
 from ..roots import is_broad
 from .protected_paths import find_source_folder
 from .sandbox import SECRET_PATHS
 from .sandbox_paths import EXCLUDED_PATHS, is_within
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from .start import Sandbox
+from .start import Sandbox
 
 _READ_ONLY_WORDS = ("EROFS", "Read-only file system", "read-only file system")
 _UNOPENED_WORDS = ("unable to open", "readonly database")

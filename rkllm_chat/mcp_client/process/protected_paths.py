@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from ...config.files import list_config_paths
 from .sandbox_paths import is_within
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 _GIT_FILES = ("config", "config.worktree", "commondir", "hooks", "modules")
 """What git reads from a repository and that names programs which it runs, as far as it exists."""

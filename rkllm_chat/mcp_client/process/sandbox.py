@@ -28,10 +28,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...config.files import find_data_folder, find_own_folder, find_state_folder, list_config_paths
 from ...config.project_trust import hash_value, is_project
-from ...config.sandbox_rules import find_allowance, find_known
+from ...config.sandbox_rules import KnownServer, find_allowance, find_known
+from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.private_files import read_private
 from ...core.programs import PROGRAM_NAME, find_installed
@@ -39,13 +41,6 @@ from .protected_paths import find_missing, find_read_only, find_source_folder, m
 from .sandbox_paths import SYSTEM_PATHS, SandboxPaths, is_within
 from .start import SANDBOX_VARIABLE, Sandbox, StartPlan, opened_filter
 from .system_calls import build_filter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ...config.sandbox_rules import KnownServer
-    from ...config.settings import ServerConfig
 
 _PROBE_S = 5.0
 _PROBE_CACHE = "bubblewrap.json"

@@ -17,18 +17,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
+from ...config.sandbox_rules import KnownServer
+from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.programs import PACKAGE_RUNNERS, find_program, is_installed
 from ..roots import configured_roots, is_broad
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ...config.sandbox_rules import KnownServer
-    from ...config.settings import ServerConfig
 
 SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 EXCLUDED_PATHS = (*SYSTEM_PATHS, "/proc", "/dev", "/sys", "/run", "/var/run", "/boot", "/etc")
