@@ -12,6 +12,7 @@ from .core.version import __version__
 if TYPE_CHECKING:
     from .calls.tool_call_scanner import ToolCallScanner
     from .chat.library import Chat, Reply, SyncChat, load_backend
+    from .config.servers import ServerConfig
     from .mcp_client.library import (
         MCPClient,
         MCPConnectionError,
@@ -30,6 +31,7 @@ __all__ = [
     "MCPTimeoutError",
     "MCPToolError",
     "Reply",
+    "ServerConfig",
     "SyncChat",
     "SyncMCPClient",
     "ToolCallScanner",
@@ -40,6 +42,7 @@ __all__ = [
 
 _MODULES = {
     "ToolCallScanner": ".calls.tool_call_scanner",
+    "ServerConfig": ".config.servers",
     "render_prompt": ".prompt.library",
     **dict.fromkeys(("Chat", "Reply", "SyncChat", "load_backend"), ".chat.library"),
 }

@@ -1,13 +1,15 @@
 """ToolCallScanner: find tool calls in the streamed text of any model. The public interface of this package.
 
-from rkllm_chat import ToolCallScanner
+    from rkllm_chat import ToolCallScanner
 
-scanner = ToolCallScanner(tools, model="Qwen3-8B")
-for chunk in stream:
-for event in scanner.feed(chunk):
-...
-for event in scanner.close():
-...
+    scanner = ToolCallScanner(tools, model="Qwen3-8B")
+    for chunk in stream:
+        for event in scanner.feed(chunk):
+            ...
+    for event in scanner.close():
+        ...
+
+A scanner reads one reply.
 """
 
 from __future__ import annotations

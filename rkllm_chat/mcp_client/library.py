@@ -21,6 +21,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -72,8 +73,8 @@ class MCPClient:
 
         Args:
             servers: Path of a configuration file (TOML, or JSON with `mcpServers`); the content of such a JSON file; a
-                table of servers by name, each a table as in `mcpServers` or an in-process server object of the MCP SDK;
-                or `ServerConfig` objects.
+                table of servers by name, each a table as in `mcpServers`, a `ServerConfig`, or an in-process server
+                object of the MCP SDK; or a list of `ServerConfig` objects.
             log_folder: Folder for the servers' logs; by default in the temporary folder. Logins are stored next to it,
                 and without a folder they are not.
 
@@ -310,7 +311,7 @@ def _read_servers(servers: Servers) -> tuple[list[ServerConfig], dict[str, Any]]
     entries = servers.get("mcpServers", servers)
     if not isinstance(entries, Mapping):
         raise MCPException('"mcpServers" must be a table of servers by name.')
-    configs = {name: entry for name, entry in entries.items() if isinstance(entry, ServerConfig)}
+    configs = {name: replace(entry, name=name) for name, entry in entries.items() if isinstance(entry, ServerConfig)}
     tables = {name: entry for name, entry in entries.items() if isinstance(entry, Mapping)}
     try:
         text = json.dumps({"mcpServers": tables})

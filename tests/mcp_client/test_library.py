@@ -14,7 +14,7 @@ import pytest
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from rkllm_chat import MCPClient, MCPConnectionError, MCPException, MCPTimeoutError, MCPToolError
+from rkllm_chat import MCPClient, MCPConnectionError, MCPException, MCPTimeoutError, MCPToolError, ServerConfig
 
 BOARD = {"command": "rkllm-chat", "args": ["serve", "board"]}
 
@@ -77,6 +77,50 @@ def test_tools_are_listed_by_server_and_called_by_server_and_name_or_by_one_name
     use(in_process(), work)
 
 
+def test_a_client_is_connected_from_its_beginning_to_its_end() -> None:
+    async def run() -> None:
+        client = MCPClient.from_fastmcp_config({"mcpServers": in_process()})
+        assert not client.is_connected()
+        async with client:
+            assert client.is_connected()
+            await client.close()
+            assert not client.is_connected() and not client.is_connected("weather")
+        with pytest.raises(MCPException):
+            await client.execute_tool("weather", "get_forecast", {"city": "Oslo"})
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_servers_may_be_objects() -> None:
+    board = ServerConfig("board", "rkllm-chat", ("serve", "board"))
+
+    async def work(client: MCPClient) -> None:
+        (name,) = client.servers
+        tools = await client.list_tools(name)
+        assert name in ("board", "desk") and "get_time" in [tool.name for tool in tools]
+
+    use([board], work)
+    use({"desk": board}, work)
+
+
+def test_a_tool_that_takes_too_long_is_a_timeout_and_the_next_call_works(tmp_path: Path) -> None:
+    program = tmp_path / "slow.py"
+    program.write_text(
+        "import anyio\nfrom mcp.server import MCPServer\nserver = MCPServer('slow')\n"
+        "@server.tool()\nasync def wait(seconds: float) -> str:\n"
+        "    await anyio.sleep(seconds)\n    return 'done'\nserver.run()\n",
+        encoding="utf-8",
+    )
+    slow = ServerConfig("slow", sys.executable, (str(program),), tool_timeouts={"wait": 0.5}, sandbox="off")
+
+    async def work(client: MCPClient) -> None:
+        with pytest.raises(MCPTimeoutError):
+            await client.execute_tool("slow", "wait", {"seconds": 60})
+        assert (await client.execute_tool("slow", "wait", {"seconds": 0}))[0].text == "done"
+
+    use([slow], work)
+
+
 def test_resources_are_listed_by_server_and_read_by_their_own_or_a_prefixed_uri() -> None:
     async def work(client: MCPClient) -> None:
         resources = await client.list_resources()
@@ -127,6 +171,20 @@ def test_a_script_without_an_event_loop_uses_a_file(tmp_path: Path) -> None:
         assert "34" in client.execute_tool("board", "calculate", {"expression": "17 * 2"})[0].text
     with pytest.raises(MCPException, match="not open"):
         client.list_tools()
+
+
+def test_the_example_reports_tools_a_prompt_and_a_call(tmp_path: Path, environment: dict[str, str]) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"board": BOARD, "gone": {"command": "nope"}}}), encoding="utf-8")
+    program = Path(__file__).parents[2] / "examples/tool_report.py"
+    for argument, code in ((path, 0), (tmp_path / "none.json", 3)):
+        command = [sys.executable, str(program), str(argument)]
+        done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=30, check=False)
+        assert done.returncode == code, done.stderr
+        if not code:
+            assert "gone" in done.stderr and done.stdout.startswith("board: get_time, calculate, ")
+            assert "<|im_start|>user\nWhat time is it in Oslo?" in done.stdout and "<tool_call>" in done.stdout
+            assert "CallFound" in done.stdout.splitlines()[-1]
 
 
 def test_importing_the_package_is_cheap_and_prints_nothing() -> None:
