@@ -58,6 +58,13 @@ def find_offers(settings: Settings, used: Sequence[str] = ()) -> list[ModelOffer
     return offers + [ModelOffer(_name_of(model), model) for model in models if model not in {*known, *services}]
 
 
+def find_service_offers(settings: Settings, url: str) -> list[ModelOffer]:
+    """Return the models of the service at a URL that names none of them; blocks while it answers."""
+    if "://" not in url or "#" in url:
+        return []
+    return [ModelOffer(_name_of(target), target) for target in _list_service(replace(settings, model=url))]
+
+
 def find_offer(name: str, offers: Iterable[ModelOffer]) -> ModelOffer | None:
     """Return the only offer with this name; None if there is none or several."""
     matches = [offer for offer in offers if name in offer.names]

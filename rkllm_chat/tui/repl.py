@@ -24,6 +24,7 @@ from ..chat.attachments import send_message
 from ..chat.model_loading import make_loading_event
 from ..chat.server_approval import ServerApproval, list_config_notices
 from ..chat.transcript import iter_last_turns
+from ..config.servers import BOARD_SERVER
 from ..config.settings import Settings
 from ..core import i18n as language
 from ..core.errors import ChatError
@@ -256,9 +257,11 @@ def _is_demonstration(app: App) -> bool:
 
 
 def _describe_demonstration(app: App) -> Notice:
-    """Say what the small model is, and how to get a real one."""
+    """Say what the small model is, what to ask it if the board server is there, and how to get a real one."""
     folder = list_model_folders(app.settings.models_folder)[0]
-    return Notice(app.words("repl.demonstration", folder=format_folder(str(folder))))
+    servers = {*app.starting_servers, *(tool.server for tool in app.toolbox.tools)}
+    sample = app.words("repl.sample") if BOARD_SERVER.name in servers else ""
+    return Notice(app.words("repl.demonstration", folder=format_folder(str(folder)), sample=sample))
 
 
 async def _run_line(ready: asyncio.Future[App], line: str, words: Words) -> AsyncGenerator[Event, None]:

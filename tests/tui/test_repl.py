@@ -20,6 +20,7 @@ OpenChat = Callable[..., Screen]
 def test_the_small_model_answers_with_a_tool(open_chat: OpenChat) -> None:
     screen = open_chat()
     screen.wait_for("Model: tiny-tools.gguf (2048 tokens of context).")
+    screen.wait_for("nothing else. Try: What time is it in")
     started = ("Servers: board.", "Server 'board' is connected")  # on a busy machine the server starts after the chat
     screen.wait_until(lambda: any(text in line for line in screen.lines() for text in started), "the server")
     screen.enter("What is 12 times 7?", "[MCP: Tool 'calculate' completed]", "◆ ", "84", "tok/s")

@@ -11,7 +11,7 @@ from typing import cast
 from ...calls.model_families import resolve_formats
 from ...chat.app import App
 from ...chat.model_loading import make_loading_event
-from ...chat.model_offers import ModelOffer, find_offer, find_offers
+from ...chat.model_offers import ModelOffer, find_offer, find_offers, find_service_offers
 from ...config.settings import Thinking
 from ...core import i18n as language
 from ...core.errors import UsageError
@@ -32,6 +32,9 @@ async def choose_model(app: App, argument: str) -> EventStream:
     target: str | None = argument
     if argument:
         target = _choose_target(argument, await _find_offers(app))
+        served = await asyncio.to_thread(find_service_offers, app.settings, target)
+        if len(served) > 1:
+            target = await _pick_model(app, served)
     else:
         yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
         yield Notice(_describe_call_formats(app))

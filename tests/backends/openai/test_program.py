@@ -64,14 +64,24 @@ def test_the_models_of_a_service_the_files_and_the_shipped_one_are_offered(
     assert service.asked[-1].body["model"] == f"odd {other.url}" and not other.asked
 
 
+def test_a_service_with_several_models_offers_them_behind_its_address(
+    start: Start, open_screen: Callable[..., Screen], script: Callable[..., str]
+) -> None:
+    screen = open_screen("--model", script("Hello."), "--no-servers")
+    screen.wait_for_prompt()
+    screen.say(f"/model {start(names=['qwen3-small', 'qwen3-big']).url}\r", "Models  1/2")
+    screen.say("big\r", "Model: qwen3-big (4096 tokens of context).")
+    screen.wait_for_prompt()
+    screen.enter("Hello!", REPLY)
+
+
 @pytest.mark.model
 def test_the_shipped_model_has_a_name_and_says_what_it_is(
     start: Start, open_screen: Callable[..., Screen], program: Callable[..., Any]
 ) -> None:
     assert program("-p", "Hello!", "--model", "tiny-tools", "--no-servers").stdout == "Hello! How can I help you?\n"
     screen = open_screen("--model", "tiny-tools", "--no-servers", size=(200, 30))
-    screen.wait_for("This small model is a demonstration")
-    screen.wait_for(".gguf file into ~/.local/share/rkllm-chat/models")
+    screen.wait_for("it calls tools and knows nothing else. For a real model, put a .gguf file into ~/.local/share/")
     screen.wait_for_prompt()
     screen.enter(f"/model {start().url}", "Model: qwen3-small (4096")
     screen.say("/model ti", "tiny-tools")  # the menu
