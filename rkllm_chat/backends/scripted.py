@@ -3,9 +3,10 @@
     rkllm-chat --backend scripted --model replies.json
 
 `replies.json` is a list, or `{"model": NAME, "replies": list}` for replies in the format of the model of that name,
-which determines its family. Each entry of the list is the text of a reply, or {"text": ..., "wait": true} for a reply
-that stays open after its text until it is stopped. Each request to the model plays the next entry. A saved session
-(`.jsonl`) is also a script: the replies of its model are played with their recorded usage.
+which determines its family; with `"media": ["image"]` the model takes pictures. Each entry of the list is the text of a
+reply, or {"text": ..., "wait": true} for a reply that stays open after its text until it is stopped. Each request to
+the model plays the next entry. A saved session (`.jsonl`) is also a script: the replies of its model are played with
+their recorded usage.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from ..calls.model_families import UNKNOWN, Family, find_family
 from ..config.settings import Generation, Settings
 from ..core.errors import GenerationError, ModelError
 from ..core.events import Usage
-from ..core.messages import EMPTY_REPLY, MediaKind, Message, Tool
+from ..core.messages import EMPTY_REPLY, Media, MediaKind, Message, Tool
 from ..storage.session_files import read_session
 from ..storage.session_records import LogEntry, Setup, TurnFinished
 from .base import ModelStream, StoppableStream, StreamItem
 
 CHARACTERS_PER_TOKEN = 4
+_PIXELS_PER_TOKEN = 28 * 28
+_MODEL_MEDIA: tuple[MediaKind, ...] = ("image", "audio")
 _MAX_PROMPTS = 20
 """Number of prompts that are kept; all prompts of a long conversation would take most of its memory."""
 
@@ -58,6 +61,7 @@ class ScriptedBackend:
         replies: The script.
         context_tokens: Size of the context window.
         family: The model family that wrote the replies.
+        media_kinds: The kinds of media that it takes; a picture counts a token for each 28 by 28 pixels.
         played: Number of replies that were requested.
         prompts: The newest prompts, so that tests can assert what the model received.
     """
@@ -69,7 +73,6 @@ class ScriptedBackend:
     tools_share: float | None = None
     few_tools: bool | None = None
     supports_grammar = False
-    media_kinds = frozenset[MediaKind]()
 
     def __init__(
         self, replies: Sequence[ScriptedReply | str], context_tokens: int = 4096, family: Family = UNKNOWN
@@ -77,6 +80,7 @@ class ScriptedBackend:
         self.replies = [reply if isinstance(reply, ScriptedReply) else ScriptedReply(reply) for reply in replies]
         self.context_tokens = context_tokens
         self.family = family
+        self.media_kinds = frozenset[MediaKind]()
         self.played = 0
         self.prompts: list[list[Message]] = []
         self._cached: list[str] = []
@@ -131,7 +135,8 @@ class ScriptedBackend:
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of the prompt in tokens of four characters, without roles."""
-        return sum(len(message.text) for message in prompt) // CHARACTERS_PER_TOKEN
+        media_tokens = sum(_count_media(media) for message in prompt for media in message.media)
+        return sum(len(message.text) for message in prompt) // CHARACTERS_PER_TOKEN + media_tokens
 
     def count_cached_tokens(self, prompt: Sequence[Message]) -> int:
         """Return how many tokens of the prompt a reply would reuse, without roles, as `count_tokens` counts."""
@@ -154,8 +159,16 @@ class ScriptedBackend:
 
 
 def render_prompt(prompt: Sequence[Message]) -> str:
-    """Render a prompt as text, one message a line."""
-    return "".join(f"{message.role}: {message.text}\n" for message in prompt)
+    """Render a prompt as text, one message a line; media by their hashes."""
+    return "".join(f"{message.role}: {''.join(map(_render_part, message.parts))}\n" for message in prompt)
+
+
+def _render_part(part: str | Media) -> str:
+    return part if isinstance(part, str) else f"<{part.kind} {part.sha256}>"
+
+
+def _count_media(media: Media) -> int:
+    return max(1, media.width * media.height // _PIXELS_PER_TOKEN)
 
 
 def split_tokens(text: str) -> list[str]:
@@ -177,15 +190,18 @@ def open_scripted(settings: Settings) -> ScriptedBackend:
         return ScriptedBackend(extract_replies(entries), context_tokens, _family_of(setups))
     try:
         script: Any = json.loads(path.read_text(encoding="utf-8"))
-        model = ""
+        model, kinds = "", frozenset[MediaKind]()
         if isinstance(script, dict):
+            kinds = frozenset(kind for kind in _MODEL_MEDIA if kind in script.get("media", ()))
             model, script = str(script.get("model", "")), script["replies"]
         replies = [ScriptedReply(**entry) if isinstance(entry, dict) else ScriptedReply(str(entry)) for entry in script]
     except OSError as error:
         raise ModelError(f"{settings.model}: {error.strerror}.", "A script is a JSON list of replies.") from None
     except (ValueError, TypeError, KeyError) as error:
         raise ModelError(f"{settings.model}: not a list of replies: {error}.") from None
-    return ScriptedBackend(replies, settings.context_tokens or 4096, find_family([model]))
+    backend = ScriptedBackend(replies, settings.context_tokens or 4096, find_family([model]))
+    backend.media_kinds = kinds
+    return backend
 
 
 def _family_of(setups: Sequence[Setup]) -> Family:

@@ -35,6 +35,7 @@ from ..core.redact import Redactor
 from ..mcp_client.handlers import ClientHandlers
 from ..storage import log_file as logfile
 from ..storage.local_statistics import Measurements, ToolUsage
+from ..storage.media import MediaStore
 from ..storage.session_files import SessionDirectory
 from .conversation import Conversation
 from .elicitation import Elicitation, LoginPrompt, UserPromptsWithBrowser
@@ -143,6 +144,7 @@ class App:
         used_models: Earlier models of this run, as `--model` takes them.
         prefill_speed: Prefill speed of the current model, as far as it is known.
         sandbox_access: What the user allows servers beyond their sandboxes.
+        media: Files of the pictures, sounds and blobs of this run.
     """
 
     configured: Settings
@@ -165,6 +167,7 @@ class App:
     model_switch: asyncio.Future[None] | None = None
     used_models: list[str] = field(default_factory=list[str])
     prefill_speed: PrefillSpeed = field(default_factory=PrefillSpeed)
+    media: MediaStore = field(default_factory=MediaStore)
 
     @property
     def settings(self) -> Settings:
@@ -324,8 +327,11 @@ async def open_app(
         settings, words, frontend.notify if frontend else _collect_texts(notices), frontend is not None
     )
     handlers = _make_handlers(lambda: app.settings if app else settings, words, find_backend, frontend, events)
+    media = MediaStore()
     make_toolbox = partial(
-        _make_connections, state, replace(handlers, secrets=secrets, check_start=approval.check_start)
+        _make_connections,
+        state,
+        replace(handlers, secrets=secrets, check_start=approval.check_start, media_store=media),
     )
     servers: Toolbox | None = None
     backend: Backend | None = None
@@ -361,6 +367,7 @@ async def open_app(
             server_approval=approval,
             make_toolbox=make_toolbox,
             prefill_speed=_read_prefill_speed(opened_backend, state),
+            media=media,
         )
         if not replay:
             chat.offer_access = app.sandbox_access.offer
@@ -380,6 +387,7 @@ async def open_app(
     finally:
         parts = (app.servers, app.backend) if app else (servers, backend)
         await asyncio.gather(*(part.aclose() for part in parts if part))
+        media.close()
 
 
 def _read_prefill_speed(backend: Backend, state: Path) -> PrefillSpeed:

@@ -1,28 +1,33 @@
-"""Attach files and resources to a user message. They are presented to the model as data, within a token budget.
+"""Attach files and resources to a user message. Texts are presented to the model as data, within a token budget.
 
-In a line, `@path` refers to a local file and `@URI` to a resource of a server; `/resource` attaches one explicitly. All
-attachments of a message share the budget that the results of one reply have.
+In a line, `@path` refers to a local file and `@URI` to a resource of a server; `/attach` attaches one explicitly. All
+texts attached to a message share the budget that the results of one reply have. Pictures and sounds precede the text of
+the message; to a model that does not understand them, nothing is sent without a question.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import ChatError, UsageError
 from ..core.events import Draft, Event, Notice, Usage
-from ..core.messages import Attachment, Message
+from ..core.messages import Attachment, Media, MediaKind, Message
 from ..core.sanitize import escape_line_visibly
 from ..mcp_client.process.sandbox import SECRET_PATHS
 from ..prompt.untrusted_text import choose_fence, neutralize, neutralize_line
+from ..storage.media import MAX_MEDIA_BYTES, recognize_media_type
 from .context import compute_result_budget
 from .turn import Turn
 
 if TYPE_CHECKING:
     from ..mcp_client.toolbox import Toolbox
+    from ..storage.media import MediaStore
     from .app import App
 
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
@@ -33,6 +38,7 @@ URI_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 _MAX_FILE_BYTES = 4 << 20
 _MAX_COUNTED_BYTES = 16 << 10
 """Maximum bytes of an attachment whose tokens are counted repeatedly while the user types."""
+_ATTACHABLE = "Texts, pictures and sounds can be attached."
 _TRAILING = ".,;:!?)\"'」。、"
 
 
@@ -46,9 +52,45 @@ async def send_message(app: App, line: str) -> AsyncGenerator[Event, None]:
         return
     for name in find_missing_files(line):
         yield Notice(app.words("attach.missing", name=name))
+    if (sent := await choose_media(app, fetched)) is None:
+        yield Draft(line)
+        return
+    fetched = sent
     async with aclosing(send_attached(app, unescape_mentions(line), fetched)) as events:
         async for event in events:
             yield event
+
+
+async def choose_media(app: App, fetched: Sequence[Attachment]) -> list[Attachment] | None:
+    """Return attachments without the media that the model does not understand, if the user sends the rest alone.
+
+    Those that wait for the next message are included in the question, and changed in place.
+
+    Returns:
+        The attachments; None if nothing is to be sent.
+
+    Raises:
+        UsageError: There is nobody to ask.
+    """
+    attached = [*app.attachments, *fetched]
+    kinds = app.backend.media_kinds
+    unread = [one.name for one in attached if any(media.kind not in kinds for media in one.media)]
+    if not unread:
+        return list(fetched)
+    listed = escape_line_visibly(", ".join(dict.fromkeys(unread)))
+    if app.frontend is None:
+        text = f"The model {app.backend.name} does not understand pictures or sounds: {listed}."
+        raise UsageError(text, "Use a model that does, or leave them out; nothing was sent.")
+    if not await app.frontend.confirm(app.words("attach.unread", model=app.backend.name, names=listed)):
+        return None
+    app.attachments = [reduced for one in app.attachments if (reduced := _without_media(one, kinds))]
+    return [reduced for one in fetched if (reduced := _without_media(one, kinds))]
+
+
+def _without_media(attachment: Attachment, kinds: frozenset[MediaKind]) -> Attachment | None:
+    """Return an attachment without the media of other kinds; None if nothing is left of it."""
+    media = tuple(one for one in attachment.media if one.kind in kinds)
+    return replace(attachment, media=media) if media or attachment.text or not attachment.media else None
 
 
 async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> AsyncGenerator[Event, None]:
@@ -59,13 +101,15 @@ async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> A
     texts, notices = fence_attachments(app, attached)
     for notice in notices:
         yield notice
-    async with aclosing(Turn(app.chat).run("\n\n".join([text, *texts]))) as turn:
+    media = tuple(media for attachment in attached for media in attachment.media)
+    message = Message("user", "\n\n".join([text, *texts]), media=media)
+    async with aclosing(Turn(app.chat).run([message])) as turn:
         async for event in turn:
             yield event
 
 
 def expand_message(app: App, line: str) -> str | None:
-    """Return the text that `send_message` would send; None if its attachments are too large or remote.
+    """Return the text that `send_message` would send; None if its attachments are too large, remote or no text.
 
     Raises:
         UsageError: A file cannot be read.
@@ -76,7 +120,10 @@ def expand_message(app: App, line: str) -> str | None:
         URI_PATTERN.fullmatch(name) or not _is_small(name) or _find_question(name)[0] for name in names
     ):
         return None
-    attached = [*app.attachments, *map(_read_file, names)]
+    contents = {name: _read_bytes(name) for name in names}
+    if any(map(recognize_media_type, contents.values())) or any(one.media for one in app.attachments):
+        return None
+    attached = [*app.attachments, *(_read_text(name, data) for name, data in contents.items())]
     return "\n\n".join([line, *fence_attachments(app, attached)[0]])
 
 
@@ -101,6 +148,7 @@ def fence_attachments(app: App, attached: Sequence[Attachment]) -> tuple[list[st
     Returns:
         The texts, and a notice about each attachment that was truncated.
     """
+    attached = [attachment for attachment in attached if attachment.text or not attachment.media]
     texts, notices = _truncate_attachments(app, attached), []
     for attachment, text in zip(attached, texts, strict=True):
         if text != attachment.text:
@@ -171,13 +219,12 @@ async def read_attachment(app: App, name: str) -> Attachment:
     key, path = _find_question(name)
     if key and (app.frontend is None or not await app.frontend.confirm(app.words(key, path=path))):
         raise UsageError(app.words("attach.declined", path=path))
-    return _read_file(name)
+    return await asyncio.to_thread(_read_file, app.media, name)
 
 
 async def _fetch_resource(app: App, uri: str) -> Attachment:
     servers, server = await find_owner(app, uri)
-    kind, text = await servers.read_text(uri, server)
-    return Attachment(uri, kind, len(text.encode("utf-8", errors="replace")), text)
+    return await servers.read_attachment(uri, server)
 
 
 async def find_owner(app: App, uri: str) -> tuple[Toolbox, str]:
@@ -201,35 +248,73 @@ async def _find_owner(toolbox: Toolbox, uri: str) -> str | None:
     return None
 
 
-def _read_file(name: str) -> Attachment:
-    """Read a text file; raise UsageError if it is missing, too large or not text."""
+def _read_file(store: MediaStore, name: str) -> Attachment:
+    """Read a text, a picture or a sound.
+
+    Raises:
+        UsageError: It is missing, too large, damaged, or something else.
+        ConfigError: It is a picture, and Pillow is not installed.
+    """
+    data = _read_bytes(name)
+    if not recognize_media_type(data):
+        return _read_text(name, data)
+    media = store.add(data, Path(name).name)
+    return Attachment(name, media.media_type, media.size_bytes, "", (media,))
+
+
+def read_picture(store: MediaStore, name: str) -> Attachment:
+    """Read a picture or sound. Raises as `_read_file`, and UsageError for a text."""
+    attachment = _read_file(store, name)
+    if not attachment.media:
+        raise UsageError(f"{name} is neither a picture nor a sound.", "Attach a text with @FILE in the message.")
+    return attachment
+
+
+def _read_bytes(name: str) -> bytes:
+    """Read a file; raise UsageError if it is missing or too large."""
     path = Path(name).expanduser()
     try:
         if not path.is_file():
             raise UsageError(f"{name} is not a file.")
         with path.open("rb") as file:
             data = file.read(_MAX_FILE_BYTES + 1)
+            if recognize_media_type(data):
+                data += file.read(MAX_MEDIA_BYTES + 1 - len(data))
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}.") from None
-    if len(data) > _MAX_FILE_BYTES:
+    limit = MAX_MEDIA_BYTES if recognize_media_type(data) else _MAX_FILE_BYTES
+    if len(data) > limit:
         size = max(len(data), path.stat().st_size)
         raise UsageError(
-            f"{name} has {size} bytes; the limit for an attachment is {_MAX_FILE_BYTES}.", "Let a tool read the file."
+            f"{name} has {size} bytes; the limit for an attachment is {limit}.", "Let a tool read the file."
         )
+    return data
+
+
+def _read_text(name: str, data: bytes) -> Attachment:
+    """Return the content of a file as text; raise UsageError if it is none."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UsageError(f"{name} is not UTF-8 text.", "Only text files can be attached.") from None
+        raise UsageError(f"{name} is not UTF-8 text.", _ATTACHABLE) from None
     if "\0" in text:
-        raise UsageError(f"{name} contains NUL bytes and is not text.", "Only text files can be attached.")
+        raise UsageError(f"{name} contains NUL bytes and is not text.", _ATTACHABLE)
     return Attachment(name, "text/plain", len(data), text)
 
 
 def describe_attachment(app: App, attachment: Attachment) -> str:
     """Describe an attachment to the user in one line."""
+    if attachment.media and not attachment.text:
+        return "\n".join(describe_media(app, media, attachment.name) for media in attachment.media)
     if URI_PATTERN.fullmatch(attachment.name):
         return app.words("attach.resource", uri=attachment.name, kind=attachment.kind, size=attachment.size)
     return app.words("attach.file", name=attachment.name, size=attachment.size)
+
+
+def describe_media(app: App, media: Media, name: str) -> str:
+    """Describe a picture or sound to the user in one line."""
+    size = f"{media.width} × {media.height}, " if media.width else ""
+    return app.words("attach.media", name=name, kind=media.media_type, size=f"{size}{media.size_bytes}")
 
 
 def _fence(app: App, attachment: Attachment, text: str) -> str:

@@ -14,8 +14,9 @@ from dataclasses import replace
 from ..core.events import Event, Notice, Reading, Sentence, Text, Usage
 from ..core.messages import Message
 from ..prompt.budget import truncate_middle
-from ..prompt.compose import render_result
+from ..prompt.compose import render_result, show_media
 from ..prompt.tool_ranking import extract_terms
+from ..prompt.untrusted_text import neutralize_line
 from .context import build_prompt, count_tokens, make_reply_scanner, native_tools_of
 from .conversation import Compaction, Conversation
 
@@ -65,8 +66,9 @@ async def compact(chat: Conversation, messages: int) -> AsyncGenerator[Event, No
     if not summary or usage.hit_limit:
         yield Notice(chat.words("compact.failed"))
         return
+    lost = [neutralize_line(media.placeholder) for message in older for media in message.media]
     replacement = [
-        Message("user", chat.prompt_words("compact.summary", text=summary)),
+        Message("user", "\n".join([chat.prompt_words("compact.summary", text=summary), *lost])),
         Message("assistant", chat.prompt_words("compact.yes")),
     ]
     if problem := _find_problem(chat, older, replacement, summary):
@@ -126,7 +128,8 @@ def _summary_prompt(chat: Conversation, older: Sequence[Message], max_tokens: in
 def write_transcript(chat: Conversation, messages: Sequence[Message]) -> str:
     """Return the messages as text to summarize, truncated to half of the context window."""
     lines = [
-        f"{message.role}: {render_result(message, chat.prompt_words) if message.role == 'tool' else message.text}"
+        f"{message.role}: "
+        f"{render_result(message, chat.prompt_words) if message.role == 'tool' else show_media(message).text}"
         for message in messages
     ]
     limit = int(chat.backend.context_tokens * _TRANSCRIPT_FRACTION)

@@ -19,7 +19,7 @@ from ..core.events import Usage
 from ..core.messages import Message, Tool
 from ..core.protocols import Toolbox
 from ..prompt.budget import ANSWER_FRACTION, FIRST_TURN_FRACTION, NEXT_QUESTION_FRACTION, find_last_turn, find_turns
-from ..prompt.compose import compose_native_prompt, compose_prompt
+from ..prompt.compose import compose_native_prompt, compose_prompt, render_result_message
 from ..prompt.result_pages import Fits
 from ..prompt.tool_listing import describe_tools
 from ..storage.session_records import ContextTrimmed
@@ -34,9 +34,10 @@ def build_prompt(chat: Conversation, shown: Sequence[Message] | None = None) -> 
     """Build the prompt as it would be sent now, or with `shown` as the visible history."""
     shown = chat.visible_messages if shown is None else shown
     words, system, catalogue = chat.prompt_words, chat.settings.system, select_catalogue(chat)
+    kinds = chat.backend.media_kinds
     if chat.backend.native_tools:
-        return compose_native_prompt(shown, words, system, chat.call_format, catalogue)
-    return compose_prompt(shown, (), words, system, chat.call_format, catalogue)
+        return compose_native_prompt(shown, words, system, chat.call_format, catalogue, kinds)
+    return compose_prompt(shown, (), words, system, chat.call_format, catalogue, kinds)
 
 
 def count_tokens(chat: Conversation) -> int:
@@ -135,11 +136,15 @@ def build_grammar(chat: Conversation) -> CallGrammar | None:
 def compute_result_budget(chat: Conversation, usage: Usage) -> ResultBudget:
     """Return the token budget for the results of a reply, given its usage."""
     free = compute_prompt_budget(chat) - (usage.prompt_tokens + usage.generated_tokens or count_tokens(chat))
-    older = compose_prompt(chat.history[chat.first_shown : find_last_turn(chat.history)], (), chat.prompt_words)[1:]
+    kinds, words = chat.backend.media_kinds, chat.prompt_words
+    shown = chat.history[chat.first_shown : find_last_turn(chat.history)]
+    older = compose_prompt(shown, (), words, media_kinds=kinds)[1:]
     free_after_trim = free + (chat.backend.count_tokens(older) if older else 0)
-    return make_result_budget(
-        free, free_after_trim, chat.backend.context_tokens, chat.count_text, chat.prompt_words, chat.call_format
-    )
+
+    def count(message: Message) -> int:
+        return chat.backend.count_tokens([render_result_message(message, words, kinds)])
+
+    return make_result_budget(free, free_after_trim, chat.backend.context_tokens, count, words, chat.call_format)
 
 
 def compute_prompt_budget(chat: Conversation) -> int:

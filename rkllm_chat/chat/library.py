@@ -13,9 +13,10 @@ it. Nothing is printed, and nothing is saved.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,12 +24,13 @@ from typing_extensions import Self
 
 from ..backends import Backend, open_backend
 from ..config.named_settings import make_settings
-from ..core.errors import ChatError
+from ..core.errors import ChatError, UsageError
 from ..core.events import Event, Usage
 from ..core.i18n import load
-from ..core.messages import Message, Tool, ToolResult
+from ..core.messages import Media, Message, Tool, ToolResult
 from ..core.protocols import CallPosition, Consent
 from ..mcp_client.library import BlockingContext, MCPClient, Servers
+from ..storage.media import MAX_MEDIA_BYTES, MediaStore
 from .answer import Answer
 from .conversation import Conversation
 from .setting_choices import check_choices
@@ -105,6 +107,7 @@ class Chat:
         self._client = MCPClient(servers)
         self._approve = approve
         self._stack = AsyncExitStack()
+        self._media = self._client.toolbox.media_store = MediaStore()
         self._chat: Conversation | None = None
 
     async def _authorize(self, tool: Tool, arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
@@ -135,6 +138,7 @@ class Chat:
         """End the model and all servers."""
         self._chat = None
         await self._stack.aclose()
+        self._media.close()
 
     @property
     def servers(self) -> MCPClient:
@@ -146,29 +150,48 @@ class Chat:
         """All messages so far."""
         return tuple(self._open_chat().history)
 
-    async def ask(self, text: str) -> Reply:
+    async def ask(self, text: str, images: Sequence[bytes | str | Path] = ()) -> Reply:
         """Say something and return the answer; calls that the policy permits are run meanwhile.
 
         Cancelling this stops the model and the tools; what was generated stays in the history.
 
+        Args:
+            text: The text.
+            images: Pictures, or sounds, as bytes or as paths of files.
+
         Raises:
-            MCPException: The engine failed, or the text is too long for the context.
+            MCPException: The engine failed, the text is too long for the context, or the model does not understand
+                pictures.
         """
         answer = Answer()
-        async with aclosing(self.stream(text)) as events:
+        async with aclosing(self.stream(text, images)) as events:
             async for event in events:
                 answer.add(event)
         return Reply(answer.text, tuple(answer.results), answer.end.reason, answer.end.usage)
 
-    async def stream(self, text: str) -> AsyncGenerator[Event, None]:
+    async def stream(self, text: str, images: Sequence[bytes | str | Path] = ()) -> AsyncGenerator[Event, None]:
         """Say something and yield the events of the turn (`rkllm_chat.core.events`); the last is TurnEnded.
 
         Raises:
             MCPException: As for `ask`.
         """
-        async with aclosing(Turn(self._open_chat()).run(text)) as turn:
+        chat = self._open_chat()
+        media = tuple([await asyncio.to_thread(self._read_image, image) for image in images])
+        if any(one.kind not in chat.backend.media_kinds for one in media):
+            raise UsageError(f"The model {chat.backend.name} does not understand pictures or sounds of that kind.")
+        async with aclosing(Turn(chat).run([Message("user", text, media=media)])) as turn:
             async for event in turn:
                 yield event
+
+    def _read_image(self, image: bytes | str | Path) -> Media:
+        if isinstance(image, bytes):
+            return self._media.add(image, "image")
+        path = Path(image)
+        try:
+            with path.open("rb") as file:
+                return self._media.add(file.read(MAX_MEDIA_BYTES + 1), path.name)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
 
     def _open_chat(self) -> Conversation:
         if self._chat is None:
@@ -189,6 +212,6 @@ class SyncChat(BlockingContext):
         """All messages so far."""
         return self._chat.history
 
-    def ask(self, text: str) -> Reply:
+    def ask(self, text: str, images: Sequence[bytes | str | Path] = ()) -> Reply:
         """Say something and return the answer; as `Chat.ask`."""
-        return self._call(self._chat.ask, text)
+        return self._call(self._chat.ask, text, images)

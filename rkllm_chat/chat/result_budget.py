@@ -10,7 +10,7 @@ from ..calls.tool_names import MORE
 from ..core.i18n import Words
 from ..core.messages import Message, ToolResult
 from ..prompt.budget import MIN_RESULT_FRACTION, RESULTS_AFTER_TRIM_FRACTION, RESULTS_FRACTION, truncate_middle
-from ..prompt.compose import explain_next_page, render_result
+from ..prompt.compose import explain_next_page
 from ..prompt.result_pages import Fits, find_fair_limit, show_ends, split_result
 from .builtin_tools import is_result_page
 
@@ -62,6 +62,8 @@ class ResultBudget:
             return replace(message, more=result.structured)
         if self._measure(message) <= limit:
             return message
+        while message.media and self._measure(replace(message, text="")) > limit:  # placeholders stand for the others
+            message = replace(message, media=message.media[:-1])
         if not result or result.text != message.text:  # feedback on an invalid call, not a result of a tool
             text = truncate_middle(message.text, limit, lambda text: self._measure(Message("tool", text)))
             return replace(message, text=text)
@@ -79,7 +81,7 @@ def make_result_budget(
     free_tokens: int,
     free_after_trim_tokens: int,
     context_tokens: int,
-    count_text: Callable[[str], int],
+    count_tokens: Callable[[Message], int],
     words: Words,
     call_format: str,
 ) -> ResultBudget:
@@ -89,16 +91,11 @@ def make_result_budget(
         free_tokens: Tokens that are free now.
         free_after_trim_tokens: Tokens that would be free if older turns were dropped.
         context_tokens: Size of the context window.
-        count_text: Counts the tokens of a text.
+        count_tokens: Counts the tokens of a result as the model sees it.
         words: Model-facing sentences.
         call_format: Row of FORMATS.
     """
-    hint_tokens = count_text("\n".join(explain_next_page([_EXAMPLE], words, FORMATS[call_format])))
+    hint_tokens = count_tokens(Message("tool", "\n".join(explain_next_page([_EXAMPLE], words, FORMATS[call_format]))))
     available = int(max(free_tokens * RESULTS_FRACTION, free_after_trim_tokens * RESULTS_AFTER_TRIM_FRACTION))
     min_tokens = int(context_tokens * MIN_RESULT_FRACTION)
-    return ResultBudget(
-        max(0, available - hint_tokens),
-        min_tokens,
-        words,
-        lambda message: count_text(render_result(message, words)),
-    )
+    return ResultBudget(max(0, available - hint_tokens), min_tokens, words, count_tokens)

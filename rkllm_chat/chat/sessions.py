@@ -14,7 +14,7 @@ from pathlib import Path
 from ..calls.model_families import make_scanner
 from ..core.events import CallFound, CallUnreadable
 from ..core.i18n import Words
-from ..core.messages import EMPTY_REPLY, Message
+from ..core.messages import EMPTY_REPLY, Media, Message
 from ..core.sanitize import shorten_line
 from ..core.version import __version__
 from ..storage.session_files import (
@@ -35,6 +35,7 @@ from ..storage.session_records import (
     Setup,
     hash_text,
     hash_tool,
+    map_media,
     read_entry,
     rebuild_conversation,
     write_entry,
@@ -161,11 +162,7 @@ class SessionManager:
     @property
     def redacted_entries(self) -> list[LogEntry]:
         """The records, redacted as they may leave the program."""
-        return [
-            entry
-            for original in self.entries
-            if (entry := read_entry(to_strict_json(write_entry(original), self._redact)))
-        ]
+        return [_redact_entry(entry, self._redact) for entry in self.entries]
 
     def record(self, record: Record) -> None:
         """Record an event; before a user message, also the setup if it changed."""
@@ -215,6 +212,19 @@ class SessionManager:
         self.entries = list(entries)
         self._setup, self._copy_of = setup, setup.copy_of if setup else ""
         self._unwritten = []
+
+
+def _redact_entry(entry: LogEntry, redact: RedactMember) -> LogEntry:
+    """Redact the texts of a record; where its media are is not written and stays."""
+    paths: dict[str, str] = {}
+
+    def note(media: Media) -> Media:
+        paths[media.sha256] = media.path
+        return media
+
+    map_media(entry, note)
+    redacted = read_entry(to_strict_json(write_entry(entry), redact))
+    return map_media(redacted, lambda media: replace(media, path=paths.get(media.sha256, "")))
 
 
 def _describe_damage(contents: SessionContents, words: Words) -> list[str]:

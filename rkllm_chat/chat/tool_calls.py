@@ -133,8 +133,11 @@ class RunningCalls:
             self.stopped_after_s[run.index] = time.monotonic() - started_at
             raise
         if run.remark:
-            result = replace(result, text=f"{run.remark}\n{result.text}")
-        self.results[run.index] = Message("tool", result.text, result)
+            moved = len(run.remark) + 1
+            media = tuple(replace(one, position=one.position + moved) for one in result.media)
+            result = replace(result, text=f"{run.remark}\n{result.text}", media=media)
+        shown = tuple(media for media in result.media if media.kind != "file" and not media.user_only)
+        self.results[run.index] = Message("tool", result.text, result, media=shown)
         self._happened.put_nowait(ToolFinished(result, run.number))
 
 

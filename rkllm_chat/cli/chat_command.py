@@ -68,6 +68,9 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
     _start_log(options, secrets)
     try:
         prompt, settings = _expand_prompt_file(read_prompt(options.prompt)), _load_settings(options)
+        if prompt is None and options.image:
+            raise UsageError("--image needs -p.", "In the chat, /attach FILE attaches a picture.")
+        prompt = prompt and replace(prompt, images=tuple(options.image))
         schema = read_schema(options.json_schema)
         if prompt is not None and settings.session == PICK_SESSION:
             raise UsageError("--resume needs an ID for a single turn.", "rkllm-chat sessions lists them.")
@@ -96,7 +99,7 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
         return run_interface(repl.run_chat(settings, state_folder(), themes, source, secrets, exposed))
     from . import print_mode
 
-    output = print_mode.Output(options.output_format, options.quiet, options.no_stream, schema)
+    output = print_mode.Output(options.output_format, options.quiet, options.no_stream, schema, options.output_dir)
     limits = print_mode.Limits(options.timeout, options.max_cost_s)
     return run_interface(print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, limits))
 

@@ -32,6 +32,9 @@ def make_parser() -> Parser:
         "run one turn and exit; repeatable; - stands for standard input; a pipe is attached; @FILE, @URI attach too"
     )
     add("-p", "--prompt", metavar="TEXT", action="append", help=prompt)
+    image = "with -p: attach this picture or sound; repeatable"
+    add("--image", metavar="FILE", action="append", default=[], help=image)
+    add("--output-dir", metavar="DIR", default="", help="save the pictures, sounds and other data of tools here")
     add("--output-format", choices=_OUTPUT_FORMATS, default="text", help="output format of -p (default: text)")
     add("-q", "--quiet", action="store_true", help="with -p: print the answer and errors alone")
     add("--no-stream", action="store_true", help="with -p: print the answer when it is complete")

@@ -12,14 +12,23 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from ..chat.answer import Answer
 from ..chat.app import App, open_app
-from ..chat.attachments import find_mentions, find_missing_files, read_attachment, send_attached, unescape_mentions
+from ..chat.attachments import (
+    choose_media,
+    find_mentions,
+    find_missing_files,
+    read_attachment,
+    read_picture,
+    send_attached,
+    unescape_mentions,
+)
 from ..chat.json_answer import correct_answer, request_json
+from ..chat.media_output import save_results
 from ..chat.server_approval import list_config_notices
 from ..config.settings import Settings
 from ..core.errors import AuthError, ChatError, TimeLimitError
@@ -37,7 +46,7 @@ from ..core.events import (
     TurnEnded,
     Usage,
 )
-from ..core.messages import Attachment, ToolResult
+from ..core.messages import Attachment, ToolResult, to_table
 from ..core.redact import Redactor
 from ..core.sanitize import sanitize_for_terminal, sanitize_json
 from ..tui.event_lines import EventPrinter
@@ -65,12 +74,14 @@ class Output:
         is_quiet: Whether the text format prints the answer alone, without the lines about tools and notices.
         is_held: Whether the text format prints the answer when it is complete.
         schema: JSON Schema that the answer must match; None for any text.
+        folder: Where pictures, sounds and other binary data of tools are saved; "" for nowhere.
     """
 
     format: str = "text"
     is_quiet: bool = False
     is_held: bool = False
     schema: Mapping[str, Any] | None = None
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,11 +126,11 @@ async def run_prompt(
     async def run() -> int:
         async with (
             open_app(settings, state, secrets=secrets) as app,
-            aclosing(_stream_events(app, prompt, output.schema, limits)) as events,
+            aclosing(_stream_events(app, prompt, output, limits)) as events,
         ):
             app.notices += [app.words("repl.exposed", path=path, entry=key) for path, key in exposed]
             _raise_login_error(app)
-            return await show(app, _collect(answer, events), answer, output)
+            return await show(app, _collect(answer, events, output.folder), answer, output)
 
     try:
         return await asyncio.wait_for(run(), limits.timeout_s)
@@ -138,9 +149,12 @@ async def run_prompt(
     return print_error(redactor.redact_error(error), output.format)
 
 
-async def _collect(answer: Answer, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    """Pass events on, and add them to the answer."""
+async def _collect(answer: Answer, events: AsyncIterator[Event], folder: str) -> AsyncIterator[Event]:
+    """Pass events on, and add them to the answer; media that are not saved have no path, as they are removed soon."""
     async for event in events:
+        if isinstance(event, ToolFinished) and event.result.media and not folder:
+            media = tuple(replace(one, path="") for one in event.result.media)
+            event = replace(event, result=replace(event.result, media=media))
         answer.add(event)
         yield event
 
@@ -152,9 +166,7 @@ def _raise_login_error(app: App) -> None:
             raise error
 
 
-async def _stream_events(
-    app: App, prompt: Prompt, schema: Mapping[str, Any] | None, limits: Limits
-) -> AsyncGenerator[Event, None]:
+async def _stream_events(app: App, prompt: Prompt, output: Output, limits: Limits) -> AsyncGenerator[Event, None]:
     """Yield the notices about the startup, then the events of the turn and the notices of its session.
 
     Raises:
@@ -162,11 +174,13 @@ async def _stream_events(
     """
     for notice in _list_notices(app, prompt):
         yield Notice(notice)
-    attached = await _read_attachments(app, prompt)
+    attached = await choose_media(app, await _read_attachments(app, prompt)) or []
+    schema = output.schema
     text = "\n\n".join(unescape_mentions(part.text) if part.is_typed else part.text for part in prompt.parts)
     started_at = time.monotonic()
     turn = send_attached(app, text if schema is None else request_json(app.chat, text, schema), attached)
-    async with aclosing(turn if schema is None else correct_answer(app.chat, turn, schema)) as events:
+    turn = turn if schema is None else correct_answer(app.chat, turn, schema)
+    async with aclosing(save_results(turn, output.folder, app.words)) as events:
         async for event in events:
             if isinstance(event, Reading) and limits.max_cost_s is not None:
                 _check_cost(event, time.monotonic() - started_at, limits.max_cost_s)
@@ -194,9 +208,10 @@ def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
 
 
 async def _read_attachments(app: App, prompt: Prompt) -> list[Attachment]:
-    """Read what the command line mentions after @, and add the text of the pipe. Raises ChatError."""
+    """Read what the command line names and mentions after @, and add the text of the pipe. Raises ChatError."""
     names = [name for part in prompt.parts if part.is_typed for name in find_mentions(part.text)]
-    attached = [await read_attachment(app, name) for name in dict.fromkeys(names)]
+    attached = [await asyncio.to_thread(read_picture, app.media, path) for path in dict.fromkeys(prompt.images)]
+    attached += [await read_attachment(app, name) for name in dict.fromkeys(names)]
     if prompt.attached:
         attached.append(Attachment("standard input", "text/plain", len(prompt.attached.encode()), prompt.attached))
     return attached
@@ -247,7 +262,10 @@ def _describe(answer: Answer) -> dict[str, Any]:
 
 def _describe_call(result: ToolResult) -> dict[str, Any]:
     """Return a result as JSON; the pages of the program's own tools have no structured content."""
-    return {**asdict(result), "structured": result.structured if result.server else None}
+    table = to_table(result)
+    if result.media:
+        table["media"] = [{**to_table(media), **({"path": media.path} if media.path else {})} for media in result.media]
+    return {**table, "structured": result.structured if result.server else None}
 
 
 async def _show_stream(_app: App, events: AsyncIterator[Event], _answer: Answer, _output: Output) -> int:
@@ -255,7 +273,9 @@ async def _show_stream(_app: App, events: AsyncIterator[Event], _answer: Answer,
     event: Event | None = None
     async for event in events:
         if type_name := _TYPE_NAMES.get(type(event)):
-            body: dict[str, Any] = asdict(event)
+            body: dict[str, Any] = to_table(event)
+            if isinstance(event, ToolFinished) and event.result.media:
+                body["result"]["media"] = _describe_call(event.result)["media"]
             if isinstance(event, TurnEnded):
                 body["usage"] = _sum_usage(event.usage)
             _write_line({"type": type_name, **body})

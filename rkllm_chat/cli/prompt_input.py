@@ -42,12 +42,14 @@ class Prompt:
         attached: Text of a pipe beside the message, for the model to read as data; "" for none.
         is_replaced: Whether bytes that are not UTF-8 were replaced.
         is_pipe_silent: Whether standard input sent nothing in time, and was not read.
+        images: Paths of pictures and sounds that the command line attaches.
     """
 
     parts: tuple[PromptPart, ...]
     attached: str = ""
     is_replaced: bool = False
     is_pipe_silent: bool = False
+    images: tuple[str, ...] = ()
 
 
 def read_prompt(options: Sequence[str] | None) -> Prompt | None:

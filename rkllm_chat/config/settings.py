@@ -113,6 +113,7 @@ class Openai:
         template: A row of TEMPLATES, a Jinja file, or "auto".
         native_tools: Pass tools in the request instead of in the prompt; None: where the service says that its model
             supports it.
+        images: Send pictures to the model; None: where the service says that its model understands them.
         first_s: Timeout for the first chunk of a reply.
         timeout_s: Timeout for each further chunk.
     """
@@ -122,6 +123,7 @@ class Openai:
     api: Literal["auto", "completions", "chat"] = "auto"
     template: str = "auto"
     native_tools: bool | None = None
+    images: bool | None = None
     first_s: float = 600.0
     timeout_s: float = 120.0
 

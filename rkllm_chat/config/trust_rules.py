@@ -130,6 +130,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "api": _REFUSED,
         "template": _REFUSED,
         "native_tools": _REFUSED,
+        "images": _REFUSED,
         "first_s": _REFUSED,
         "timeout_s": _REFUSED,
     },

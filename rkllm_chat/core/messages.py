@@ -6,12 +6,16 @@ Everything here is frozen, so it can be cached and shared. Nothing depends on pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Role = Literal["system", "user", "assistant", "tool"]
 Status = Literal["completed", "failed", "declined", "stopped"]
-MediaKind = Literal["image", "audio"]
+MediaKind = Literal["image", "audio", "file"]
+"""What a medium is to a model; a "file" is other binary data of a tool, which no model reads and the user can save."""
 
 SEPARATOR = "__"
 """Joins server and tool name in a full name: `server__tool`."""
@@ -21,7 +25,7 @@ EMPTY_REPLY = "…"
 
 @dataclass(frozen=True)
 class Media:
-    """A picture or sound in a message, by reference to a file.
+    """A picture, sound or other binary data in a message, by reference to a file.
 
     Attributes:
         kind: What it is to a model.
@@ -33,17 +37,24 @@ class Media:
         height: Pixels of a picture, otherwise 0.
         name: What people know it by: file name, URI, or tool.
         position: Index in the text of its message before which it is placed.
+        user_only: The server addresses it to the user alone; no model gets it.
     """
 
     kind: MediaKind
-    path: str
-    media_type: str
-    sha256: str
-    size_bytes: int
+    path: str = ""
+    media_type: str = ""
+    sha256: str = ""
+    size_bytes: int = 0
     width: int = 0
     height: int = 0
     name: str = ""
     position: int = 0
+    user_only: bool = False
+
+    @property
+    def placeholder(self) -> str:
+        """Return the text that stands for it where it cannot be shown."""
+        return f"[{', '.join(filter(None, (self.name, self.media_type)))}, {self.size_bytes} bytes, not shown]"
 
 
 @dataclass(frozen=True)
@@ -113,7 +124,7 @@ class ToolResult:
         seconds: Run time of the tool.
         structured: Structured content of the server's result.
         user_text: Text that the server addresses to the user alone; the model does not read it.
-        media: Pictures and sounds of the result, placed in `text`.
+        media: Pictures, sounds and other data of the result; each is placed behind its placeholder in `text`.
     """
 
     server: str
@@ -138,7 +149,8 @@ class Message:
         result: Result of the call that a "tool" message answers.
         more: If `text` was truncated, the arguments for tool `more` that return the next part.
         tools: Signatures of the tools that may help with a user message, one line each, shown before its text.
-        media: Pictures and sounds, in the order of their positions in `text`.
+        media: Pictures and sounds, in the order of their positions in `text`. In the message of a result, what the
+            model is to see of `result.media`.
     """
 
     role: Role
@@ -162,16 +174,32 @@ class Message:
 
 @dataclass(frozen=True)
 class Attachment:
-    """A text to send with the next message.
+    """A text or media to send with the next message.
 
     Attributes:
         name: Path or URI.
         kind: Media type.
         size: Bytes before truncation.
-        text: Content.
+        text: Content; "" if it is media alone.
+        media: Pictures and sounds.
     """
 
     name: str
     kind: str
     size: int
     text: str
+    media: tuple[Media, ...] = ()
+
+
+def to_table(record: DataclassInstance) -> dict[str, Any]:
+    """Convert a dataclass to a JSON object as `asdict`, without empty media and without the paths of media."""
+    return asdict(record, dict_factory=_make_table)
+
+
+def _make_table(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(members)
+    if not table.get("media", True):
+        del table["media"]
+    if "sha256" in table and "media_type" in table:
+        del table["path"]
+    return table

@@ -6,15 +6,20 @@ half a million tokens. Detected are `data:` URIs and base64 that starts like a p
 
 from __future__ import annotations
 
+import binascii
 import json
 import re
-from collections.abc import Iterable, Sequence
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mcp_types import (
+    AudioContent,
     BlobResourceContents,
     CallToolResult,
     EmbeddedResource,
+    ImageContent,
     ReadResourceResult,
     ResourceLink,
     TextContent,
@@ -48,6 +53,59 @@ DATA_URI = re.compile(rf"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]{{0,60}}){
 BASE64_FILE = re.compile(
     rf"(?<![A-Za-z0-9+/_=-])(?={'|'.join(f'({start})' for start in FILE_SIGNATURES.values())})\\?{_BASE64}"
 )
+
+
+@dataclass(frozen=True)
+class BinaryContent:
+    """A picture, sound or blob of a server.
+
+    Attributes:
+        data: Its bytes.
+        media_type: Its type as the server declares it; "" if it does not.
+        name: Its URI; "" if it has none.
+        position: Index in the text of the whole content directly after its placeholder.
+        user_only: The server addresses it to the user alone.
+    """
+
+    data: bytes
+    media_type: str
+    name: str
+    position: int
+    user_only: bool = False
+
+
+def read_binary_content(result: CallToolResult) -> list[BinaryContent]:
+    """Return the binary content of a tool result, with the positions in `result_to_text` or `result_for_user`."""
+    for_model = sort_by_priority(filter(is_for_model, result.content))
+    for_user = [block for block in result.content if not is_for_model(block)]
+    return [*_find_binary(for_model), *_find_binary(for_user, user_only=True)]
+
+
+def read_binary_contents(result: ReadResourceResult) -> list[BinaryContent]:
+    """Return the binary contents of a resource, with the positions in `resource_to_text`."""
+    return list(_find_binary(result.contents))
+
+
+def read_binary_blocks(blocks: Iterable[Any]) -> list[BinaryContent]:
+    """Return the binary content of blocks whose texts are joined line by line."""
+    return list(_find_binary(blocks))
+
+
+def _find_binary(blocks: Iterable[Any], *, user_only: bool = False) -> Iterator[BinaryContent]:
+    position = -1
+    for block in blocks:
+        part = block.resource if isinstance(block, EmbeddedResource) else block
+        is_contents = isinstance(part, TextResourceContents | BlobResourceContents)
+        position += 1 + len(_read_contents(part) if is_contents else block_to_text(block))
+        encoded = part.blob if isinstance(part, BlobResourceContents) else getattr(part, "data", "")
+        if not isinstance(part, BlobResourceContents | ImageContent | AudioContent):
+            continue
+        try:
+            data = b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):  # its placeholder says all that can be said
+            continue
+        name = str(part.uri) if isinstance(part, BlobResourceContents) else ""
+        yield BinaryContent(data, part.mime_type or "", name, position, user_only)
 
 
 def result_to_text(result: CallToolResult) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         ElicitResult,
     )
 
+    from ..storage.media import MediaStore
+
 SampleHandler = Callable[
     [str, "CreateMessageRequestParams"], Awaitable["CreateMessageResult | CreateMessageResultWithTools | None"]
 ]
@@ -102,6 +104,7 @@ class ClientHandlers:
             now. What a link leads to may have changed since the last start.
         default_root: Without `roots`, the folder to announce to a program on this machine whose arguments name none,
             unless it has much other content, as a home folder has. Without it, only a server's own setting counts.
+        media_store: Stores pictures, sounds and blobs of results; without it only placeholders are left of them.
     """
 
     sample: SampleHandler | None = None
@@ -116,6 +119,7 @@ class ClientHandlers:
     login_lock: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False)
     check_start: Callable[[ServerConfig], None] = ignore
     default_root: Path | None = None
+    media_store: MediaStore | None = None
 
     def find_roots(self, server: ServerConfig) -> tuple[Path, ...]:
         """Return the folders to announce to a server as MCP roots (see `mcp_client.roots`)."""

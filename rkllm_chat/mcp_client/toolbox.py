@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, TypeVar
@@ -33,12 +34,18 @@ from ..config.project_trust import TrustStore, is_enabled
 from ..config.servers import ServerConfig, Trust
 from ..config.tool_pins import ToolPins
 from ..core.errors import ChatError, ProtocolError, ServerNotFoundError, ToolNotFoundError
-from ..core.messages import Status, Tool, ToolResult
+from ..core.messages import Attachment, Media, Status, Tool, ToolResult
 from ..core.skills import Skill
 from .auth.login import Login
 from .call_log import log_call
 from .connection import Connection
-from .content import resource_to_text, result_for_user, result_to_text
+from .content import (
+    read_binary_content,
+    read_binary_contents,
+    resource_to_text,
+    result_for_user,
+    result_to_text,
+)
 from .handlers import ClientHandlers, ignore
 from .progress import OnProgress
 from .requests import (
@@ -55,6 +62,7 @@ from .requests import (
 )
 from .resource_tools import describe_resources, resource_tools
 from .skills import check_file, resolve_file
+from .stored_content import store_content
 from .uri_templates import find_open_variable
 
 Item = TypeVar("Item")
@@ -73,6 +81,7 @@ class Toolbox:
 
     Attributes:
         connections: Connection by server name.
+        media_store: Stores pictures, sounds and blobs of results; without it only placeholders are left of them.
     """
 
     def __init__(
@@ -82,6 +91,7 @@ class Toolbox:
         self._trust_store = TrustStore(str(log_folder.parent) if log_folder else None)
         self._log_folder = log_folder or Path(gettempdir()) / "rkllm-chat-logs"
         self._handlers = handlers or ClientHandlers()
+        self.media_store = self._handlers.media_store
         self.connections = {config.name: self._connect(config) for config in configs if is_enabled(config)}
         self._opening: set[asyncio.Task[None]] = set()
         self._denials: list[tuple[str, str]] = []
@@ -207,29 +217,33 @@ class Toolbox:
         """
         started_at = time.monotonic()
 
-        def finish(status: Status, text: str, structured: Any = None, user_text: str = "") -> ToolResult:
+        def finish(
+            status: Status, text: str, structured: Any = None, user_text: str = "", media: Sequence[Media] = ()
+        ) -> ToolResult:
             seconds = round(time.monotonic() - started_at, 3)
             tool_result = ToolResult(
-                tool.server, tool.name, dict(arguments), status, text, seconds, structured, user_text
+                tool.server, tool.name, dict(arguments), status, text, seconds, structured, user_text, tuple(media)
             )
             log_call(tool_result)
             return tool_result
 
         try:
             if not tool.server:
-                return finish("completed", await self._call_local(tool.name, arguments))
+                text, media = await self._call_local(tool.name, arguments)
+                return finish("completed", text, media=media)
             connection = self._get_connection(tool.server)
             result = await connection.call(tool.name, arguments, on_progress, tool)
         except ChatError as error:
             return finish("failed", error.message)
         text, user_text = result_to_text(result), result_for_user(result)
+        media = await store_content(self.media_store, read_binary_content(result), tool.name)
         denial = connection.find_denial(text, arguments, bool(result.is_error))
         if denial and (denial.folder or denial.is_network) and len(self._denials) < _MAX_DENIALS:
             self._denials.append((tool.server, denial.folder))
         if not result.is_error:
-            return finish("completed", text, result.structured_content, user_text)
+            return finish("completed", text, result.structured_content, user_text, media)
         explained = " ".join(filter(None, (text, denial.text if denial else "")))
-        return finish("failed", explained, result.structured_content, user_text)
+        return finish("failed", explained, result.structured_content, user_text, media)
 
     async def execute_tool(self, server: str, tool: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:
         """Call a tool and return the server's own result. Raises ChatError."""
@@ -259,11 +273,17 @@ class Toolbox:
         """Read a resource; without a server, from the first that has it. Raises ChatError."""
         return await read_resource(self._select(server), uri)
 
-    async def read_text(self, uri: str, server: str | None = None) -> tuple[str, str]:
-        """Return a resource's media type and its text for a model. Raises ChatError."""
+    async def read_attachment(self, uri: str, server: str | None = None) -> Attachment:
+        """Return a resource as a model reads it. Raises ChatError."""
         resource = await self.read_resource(uri, server)
-        media_type = next((part.mime_type for part in resource.contents if part.mime_type), "text/plain")
-        return media_type, resource_to_text(resource)
+        kind = next((part.mime_type for part in resource.contents if part.mime_type), "text/plain")
+        text = resource_to_text(resource)
+        size = len(text.encode("utf-8", errors="replace"))
+        stored = await store_content(self.media_store, read_binary_contents(resource), uri)
+        media = tuple(replace(one, position=0) for one in stored if one.kind != "file")
+        if media and len(media) == len(resource.contents):
+            text, size = "", sum(one.size_bytes for one in media)
+        return Attachment(uri, kind, size, text, media)
 
     @property
     def skills(self) -> list[Skill]:
@@ -341,10 +361,11 @@ class Toolbox:
         """The (server, URI) pairs that are subscribed to."""
         return [(name, uri) for name, one in self.connections.items() for uri in one.subscribed_uris]
 
-    async def _call_local(self, name: str, arguments: Mapping[str, Any]) -> str:
+    async def _call_local(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, list[Media]]:
         if name == "read_resource":
-            return resource_to_text(await self.read_resource(str(arguments["uri"])))
-        return describe_resources(await self.list_resources(), await self.list_templates())
+            result = await self.read_resource(str(arguments["uri"]))
+            return resource_to_text(result), await store_content(self.media_store, read_binary_contents(result), name)
+        return describe_resources(await self.list_resources(), await self.list_templates()), []
 
     def _connect(self, config: ServerConfig) -> Connection:
         connection = Connection(config, self.log_path(config.name), self._handlers)

@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 from ..calls.formats import FORMATS, Format
 from ..calls.tool_names import DESCRIBE, MORE
 from ..core import i18n as language
 from ..core.i18n import Words
 from ..core.identity_cache import cache_by_identity
-from ..core.messages import Message, Tool
+from ..core.messages import Media, MediaKind, Message, Tool
 from .tool_catalogue import Catalogue, make_catalogue
 from .untrusted_text import fence_untrusted, neutralize, neutralize_line
+
+NO_MEDIA = frozenset[MediaKind]()
+_NOT_SHOWN = ", not shown]"
 
 
 def compose_prompt(
@@ -27,6 +31,7 @@ def compose_prompt(
     system: str = "",
     tool_format: str = "json",
     catalogue: Catalogue | None = None,
+    media_kinds: frozenset[MediaKind] = NO_MEDIA,
 ) -> list[Message]:
     """Build the messages to send, with the roles system, user and assistant, which every model family supports.
 
@@ -39,6 +44,7 @@ def compose_prompt(
         system: Replaces the first sentence of the system text.
         tool_format: Row of FORMATS.
         catalogue: Tool list for the system text; by default all tools in full.
+        media_kinds: Kinds of media that the model understands; placeholders stand for the others.
     """
     words = words or language.load()
     call_format = FORMATS[tool_format]
@@ -47,9 +53,9 @@ def compose_prompt(
     for is_tool_run, group in groupby(history, key=lambda message: message.role == "tool"):
         messages = list(group)
         if is_tool_run:
-            composed.append(_tool_turn(messages, words, call_format, words.code))
+            composed.append(_tool_turn(messages, words, call_format, words.code, media_kinds))
         else:
-            composed += [add_signatures(message, words) for message in messages]
+            composed += [add_signatures(show_media(message, media_kinds), words) for message in messages]
     return [Message("system", _system_text(catalogue, words, system, call_format)), *composed]
 
 
@@ -68,7 +74,32 @@ def add_signatures(message: Message, words: Words) -> Message:
     """Put the signatures of tools that may help before the text of a user message."""
     if not message.tools:
         return message
-    return replace(message, text="\n".join([words("prompt.may_help"), *message.tools, "", message.text]))
+    head = "\n".join([words("prompt.may_help"), *message.tools, "", ""])
+    return replace(message, text=head + message.text, media=_shift(message.media, len(head)))
+
+
+def show_media(message: Message, kinds: frozenset[MediaKind] = NO_MEDIA) -> Message:
+    """Return a message of a user or assistant with the media that a model understands; text stands for the others."""
+    if not message.media:
+        return message
+    text, media = "", list[Media]()
+    for part in message.parts:
+        if isinstance(part, str):
+            text += part
+        elif _is_visible(part, kinds):
+            media.append(replace(part, position=len(text)))
+        else:
+            text += f"{neutralize_line(part.placeholder)}\n"
+    return replace(message, text=text, media=tuple(media))
+
+
+def _is_visible(media: Media, kinds: frozenset[MediaKind]) -> bool:
+    """Return whether a model understands a medium, and its file is still there."""
+    return media.kind in kinds and Path(media.path).is_file()
+
+
+def _shift(media: Iterable[Media], characters: int) -> tuple[Media, ...]:
+    return tuple(replace(one, position=one.position + characters) for one in media)
 
 
 def compose_native_prompt(
@@ -77,6 +108,7 @@ def compose_native_prompt(
     system: str = "",
     tool_format: str = "json",
     catalogue: Catalogue | None = None,
+    media_kinds: frozenset[MediaKind] = NO_MEDIA,
 ) -> list[Message]:
     """Build the messages for an engine with its own tool support; roles of results are preserved.
 
@@ -89,22 +121,63 @@ def compose_native_prompt(
     return [
         head,
         *(
-            add_signatures(_neutralize_result(message, explain_next_page([message], words, call_format)), words)
+            _show_result_media(
+                _neutralize_result(message, explain_next_page([message], words, call_format)), message, media_kinds
+            )
+            if message.role == "tool"
+            else add_signatures(show_media(message, media_kinds), words)
             for message in history
         ),
     ]
 
 
 @cache_by_identity(max_entries=1024)
-def _tool_turn(messages: Sequence[Message], words: Words, call_format: Format, _language: str) -> Message:
+def _tool_turn(
+    messages: Sequence[Message], words: Words, call_format: Format, _language: str, media_kinds: frozenset[MediaKind]
+) -> Message:
     """Join the results of one reply's calls and the feedback on unreadable calls into one message.
 
     `_language` is part of the cache key: the language of `words` may change.
     """
-    parts = [*(render_result(message, words) for message in messages), *explain_next_page(messages, words, call_format)]
+    parts = [render_result_message(message, words, media_kinds) for message in messages]
+    tail = explain_next_page(messages, words, call_format)
     if any(message.result for message in messages):
-        parts.append(words("prompt.answer"))
-    return Message("user", "\n".join(parts))
+        tail.append(words("prompt.answer"))
+    return join_messages([*parts, *(Message("user", line) for line in tail)])
+
+
+def join_messages(messages: Sequence[Message]) -> Message:
+    """Join messages of the user line by line, with their media."""
+    media, start = list[Media](), 0
+    for message in messages:
+        media += _shift(message.media, start)
+        start += len(message.text) + 1
+    return Message("user", "\n".join(message.text for message in messages), media=tuple(media))
+
+
+def render_result_message(message: Message, words: Words, media_kinds: frozenset[MediaKind] = NO_MEDIA) -> Message:
+    """Return a result as `render_result`, with its media that the model understands."""
+    return _show_result_media(Message("user", render_result(message, words)), message, media_kinds)
+
+
+def _show_result_media(rendered: Message, message: Message, kinds: frozenset[MediaKind]) -> Message:
+    """Put the media of a result into the rendered message, each behind its placeholder, or at the end without one."""
+    visible = [media for media in message.media if _is_visible(media, kinds)]
+    if not visible or not message.result:
+        return replace(rendered, media=()) if rendered.media else rendered
+    text, start = rendered.text, 0
+    placed: list[Media] = []
+    for media in visible:
+        source = message.result.text[: media.position]
+        placeholder = source[source.rfind("[") :] if source.endswith(_NOT_SHOWN) else "\0"
+        found = text.find(placeholder, start)
+        if found >= 0:
+            shown = placeholder.removesuffix(_NOT_SHOWN) + "]"
+            text = text[:found] + shown + text[found + len(placeholder) :]
+            start = found + len(shown)
+        placed.append(replace(media, position=start if found >= 0 else len(text)))
+        start = placed[-1].position
+    return replace(rendered, text=text, media=tuple(placed))
 
 
 def render_result(message: Message, words: Words) -> str:

@@ -3,6 +3,7 @@
 The records are defined in `session_records`. A file is `ID.jsonl` with mode 0600 in a directory of mode 0700, and links
 are not followed. Each record is appended by one write; the file is synced at the end of a turn. Only one program writes
 a session at a time. A torn last line left by a power failure is moved to `ID.torn` before the next record is written.
+The pictures and sounds of a session are in the folder `ID.media`, named by their hash, and are deleted with it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -21,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError, ModelError, UsageError
-from ..core.messages import Message
+from ..core.messages import Media, Message
 from ..core.private_files import NotOwnedError, ensure_private, make_folder
-from .session_records import LogEntry, Record, SessionTitle, TurnFinished, read_entry, write_entry
+from .media import file_name_of, write_media_file
+from .session_records import LogEntry, Record, SessionTitle, TurnFinished, map_media, read_entry, write_entry
 
-_SUFFIX, _TORN_SUFFIX = ".jsonl", ".torn"
+_SUFFIX, _TORN_SUFFIX, _MEDIA_SUFFIX = ".jsonl", ".torn", ".media"
 _ID = re.compile(r"\d{6}-[0-9a-z]{4}")
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _STEPS_PER_S = 12
@@ -118,9 +121,14 @@ class SessionDirectory:
         except FileNotFoundError:
             raise UsageError(f'There is no session "{name}".') from None
         try:
-            return _read_file(file, self.path / (name + _SUFFIX), line_prefix)
+            contents = _read_file(file, self.path / (name + _SUFFIX), line_prefix)
+            return replace(contents, entries=_locate_media(contents.entries, self.media_folder(name)))
         finally:
             os.close(file)
+
+    def media_folder(self, name: str) -> Path:
+        """Return the folder of the media of a session; it may not exist."""
+        return self.path / (name + _MEDIA_SUFFIX)
 
     def create(self, now: float) -> tuple[str, int]:
         """Create a session file and lock it.
@@ -170,6 +178,8 @@ class SessionDirectory:
                 os.unlink(name + _SUFFIX, dir_fd=folder)
                 with suppress(FileNotFoundError):
                     os.unlink(name + _TORN_SUFFIX, dir_fd=folder)
+            with suppress(FileNotFoundError):
+                shutil.rmtree(self.media_folder(name))  # raises OSError for a link
         except OSError as error:
             raise ConfigError(f"{self.path / name}{_SUFFIX} cannot be deleted: {error.strerror}.") from None
         finally:
@@ -292,6 +302,7 @@ class SessionLog:
         self.name = ""
         self._file: int | None = None
         self._pending: list[bytes] = []
+        self._pending_media: list[Media] = []
         self._has_failed = False
 
     def resume(self, name: str) -> bool:
@@ -303,10 +314,13 @@ class SessionLog:
     def copy_entries(self, entries: tuple[LogEntry, ...]) -> None:
         """Start with records of another session; they are written together with the first new record."""
         self._pending += [self._make_entry_line(entry) for entry in entries]
+        self._pending_media += [media for entry in entries for media in _list_media(entry)]
 
     def append(self, record: Record) -> None:
         """Append a record and sync the file at the end of a turn. Errors are reported to `on_error`, not raised."""
-        self._pending.append(self._make_entry_line(LogEntry(time.time(), record)))
+        entry = LogEntry(time.time(), record)
+        self._pending.append(self._make_entry_line(entry))
+        self._pending_media += _list_media(entry)
         try:
             if self._file is None:
                 self.name, self._file = self._directory.create(time.time())
@@ -333,6 +347,11 @@ class SessionLog:
         self._file = None
 
     def _write(self, file: int) -> None:
+        while self._pending_media:
+            media = self._pending_media[0]
+            with suppress(FileNotFoundError):  # it is lost already; a placeholder stands for it from now on
+                _store_media(media, self._directory.media_folder(self.name))
+            del self._pending_media[0]
         while self._pending:
             _append(file, self._pending[0])
             del self._pending[0]
@@ -368,7 +387,39 @@ def read_session(path: Path) -> tuple[LogEntry, ...]:
         raise ModelError(f"{path}: {error.strerror}.", "A session is a .jsonl file that the chat saved.") from None
     if not entries:
         raise ModelError(f"{path} contains no session.", "A session is a .jsonl file that the chat saved.")
-    return entries
+    return _locate_media(entries, path.with_suffix(_MEDIA_SUFFIX))
+
+
+def _list_media(entry: LogEntry) -> list[Media]:
+    """Return the media of an entry."""
+    found: list[Media] = []
+
+    def add(media: Media) -> Media:
+        found.append(media)
+        return media
+
+    map_media(entry, add)
+    return found
+
+
+def _locate_media(entries: tuple[LogEntry, ...], folder: Path) -> tuple[LogEntry, ...]:
+    """Say where the files of media are. Only their hashes are believed: a record cannot name another file."""
+
+    def locate(media: Media) -> Media:
+        try:
+            return replace(media, path=str(folder / file_name_of(media)))
+        except ValueError:
+            return replace(media, path="")
+
+    return tuple(map_media(entry, locate) for entry in entries)
+
+
+def _store_media(media: Media, folder: Path) -> None:
+    """Copy the file of a medium into the folder of a session. Raises OSError."""
+    if media.path:
+        path = folder / file_name_of(media)
+        if not path.is_file():
+            write_media_file(path, Path(media.path).read_bytes())
 
 
 def _append(file: int, line: bytes) -> None:

@@ -2,12 +2,13 @@
 
 A session is a UTF-8 text file with one JSON object per line. Every line has `kind` and `at`, the time in UTC
 (`2026-11-20T17:30:32.123Z`). The file only grows: undone messages stay in it and a later record marks them. Readers
-skip lines that they cannot parse and members that they do not know. FORMAT is the `format` of a setup.
+skip lines that they cannot parse and members that they do not know. FORMAT is the `format` of a setup. Media are files
+beside the session, named by their hash (`session_files`).
 
 | kind    | members | written |
 |---------|---------|---------|
 | setup   | `format`, `program` (its version), `model`, `backend`, `template`, `context_tokens`, `folder` (the working folder), `prompt` (hash of the system message), `settings` (chat, generation, policy; nothing of servers), `tools` (list of `name`, `server`, `description`, `schema`, `read_only`, `idempotent`, `trusted`, `hash`), `copy_of` (a session, or ""), `family`, `asks` (the tool-call format requested in the prompt), `accepts` (the formats of the family) | before the first message, and before a user message if any of it changed |
-| message | `role` (user, assistant, tool), `text`, `result` (null, or `server`, `tool`, `arguments`, `status`, `text`, `seconds`, `structured`, `user_text`), `more` (null, or the arguments of the call that returns more of the result), `tools` (tool signatures shown to the model before it) | when it is added to the history; `text` is what the model reads |
+| message | `role` (user, assistant, tool), `text`, `result` (null, or `server`, `tool`, `arguments`, `status`, `text`, `seconds`, `structured`, `user_text`, `media`), `more` (null, or the arguments of the call that returns more of the result), `tools` (tool signatures shown to the model before it), `media` (list of `kind`, `media_type`, `sha256`, `size_bytes`, `width`, `height`, `name`, `position`, `user_only`; left out if there is none) | when it is added to the history; `text` is what the model reads |
 | usage   | `prompt_tokens`, `reused_tokens`, `prefilled_tokens`, `generated_tokens`, `prefill_s`, `generate_s`, `first_token_s`, `hit_limit` | after each reply of the model; all zero if it was stopped or failed |
 | turn    | `reason` (answered, steps, stopped, length, failed), `error` | at the end of a turn; then the file is synced |
 | forgot  | `first_shown`, `turns`, `kept` | from here on the model sees the first `kept` messages and those from `first_shown` on: `turns` turns fewer than before |
@@ -19,14 +20,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ..core.events import Reason, Usage
-from ..core.messages import Message, Tool, ToolResult
+from ..core.messages import Media, Message, Tool, ToolResult, to_table
 
 FORMAT = 1
 """Version of the file format."""
@@ -123,7 +125,7 @@ RECORD_TYPES: dict[str, type[Record]] = {
     "title": SessionTitle,
 }
 """Value of member `kind` -> record class."""
-_TYPE_HINTS = {kind: get_type_hints(kind) for kind in (*RECORD_TYPES.values(), Tool, ToolResult)}
+_TYPE_HINTS = {kind: get_type_hints(kind) for kind in (*RECORD_TYPES.values(), Tool, ToolResult, Media)}
 _KIND_OF = {kind: name for name, kind in RECORD_TYPES.items()}
 
 
@@ -202,10 +204,30 @@ def find_undone_records(records: Sequence[Record]) -> set[int]:
 def write_entry(entry: LogEntry) -> dict[str, Any]:
     """Convert an entry to the JSON object of its line."""
     moment = datetime.fromtimestamp(entry.at, timezone.utc).isoformat(timespec="milliseconds")
-    body = asdict(entry.record)
+    body = to_table(entry.record)
     if isinstance(entry.record, Setup):
         body["tools"] = [{**asdict(tool), "hash": hash_tool(tool)} for tool in entry.record.tools]
     return {"kind": _KIND_OF[type(entry.record)], "at": moment.replace("+00:00", "Z"), **body}
+
+
+def map_media(entry: LogEntry, change: Callable[[Media], Media]) -> LogEntry:
+    """Return an entry with a function applied to each medium in it; the entry itself if it has none."""
+
+    def map_message(message: Message) -> Message:
+        if not message.media and not (message.result and message.result.media):
+            return message
+        result = message.result and replace(message.result, media=tuple(map(change, message.result.media)))
+        return replace(message, media=tuple(map(change, message.media)), result=result)
+
+    match entry.record:
+        case Message() as message:
+            changed: Record = map_message(message)
+        case HistoryEdited(_, _, messages) as edited:
+            mapped = tuple(map(map_message, messages))
+            changed = edited if all(map(operator.is_, mapped, messages)) else replace(edited, messages=mapped)
+        case _:
+            return entry
+    return entry if changed is entry.record else replace(entry, record=changed)
 
 
 def read_entry(table: Any) -> LogEntry:

@@ -22,7 +22,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 TREES = Path(__file__).parents[1] / "trees"
 MCP_TOOL = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool"]
 SDK = {"mcp", "mcp_types", "pydantic"}
-CHAT = {*SDK, "llama_cpp", "prompt_toolkit", "uvicorn"}
+CHAT = {*SDK, "PIL", "llama_cpp", "prompt_toolkit", "uvicorn"}
 HEAVY = {*CHAT, "jinja2", "jsonschema", "numpy", "rich", "tokenizers"}
 LIGHT = {*HEAVY, "dataclasses", "logging", "pathlib"}
 """What `--help` does not need either: without these it takes 0.06 s of CPU, with them 0.1 s."""

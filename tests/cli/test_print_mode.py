@@ -228,7 +228,7 @@ def test_a_file_that_cannot_be_attached_is_an_error(program: Run, script: Script
     done = program("-p", "What is in @data.bin", "--model", script("Fine."), *NO_SERVERS, code=2)
     assert (done.stdout, done.stderr.splitlines()[-1]) == (
         "",
-        "rkllm-chat: data.bin is not UTF-8 text. Only text files can be attached.",
+        "rkllm-chat: data.bin is not UTF-8 text. Texts, pictures and sounds can be attached.",
     )
 
 

@@ -80,6 +80,7 @@ VALUES: dict[str, dict[str, tuple[list[Any], list[Any]]]] = {
         "api": ([], ["completions"]),
         "template": ([], ["~/.ssh/id"]),
         "native_tools": ([], [True]),
+        "images": ([], [True]),
         "first_s": ([], [9.0]),
         "timeout_s": ([], [9.0]),
     },

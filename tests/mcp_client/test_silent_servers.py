@@ -48,7 +48,7 @@ METHODS: dict[str, Method] = {
     "list_templates": lambda box, server: box.list_templates(server),
     "list_prompts": lambda box, server: box.list_prompts(server),
     "read_resource": lambda box, server: box.read_resource(URI, server),
-    "read_text": lambda box, _: box.read_text(URI),
+    "read_attachment": lambda box, _: box.read_attachment(URI),
     "complete_uri": lambda box, _: box.complete_uri(URI),
     "get_prompt": lambda box, server: box.get_prompt(server, "greet"),
     "complete": lambda box, server: box.complete(server, PromptReference(name="greet"), "name", "o"),

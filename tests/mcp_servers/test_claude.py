@@ -188,7 +188,7 @@ def test_history_and_session_are_kept_on_disk_with_owner_only_modes(stage: Stage
         assert [(run["prompt"], run["session_id"]) for run in kept["history"]] == [("one", "session-1"), ("fail", None)]
         assert kept["current_session_id"] == "session-1"
         await call("execute_claude", prompt="three")
-        _, text = await call.box.read_text("claude://statistics")
+        text = (await call.box.read_attachment("claude://statistics")).text
         totals = json.loads(text)
         assert totals.pop("seconds") > 0
         assert totals == {"runs": 3, "failed": 1, "cost_usd": 0.5, "input_tokens": 32, "output_tokens": 14}

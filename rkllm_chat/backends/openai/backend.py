@@ -59,13 +59,13 @@ class OpenaiBackend:
         template: Name of the chat template; "messages" if the service renders prompts.
         native_tools: Whether tools are sent beside the messages.
         family: Model family, from the name and the template.
+        media_kinds: Kinds of media that the models of all services understand.
     """
 
     prompt_language = ""
     tools_share: float | None = None
     few_tools: bool | None = None
     supports_grammar = False
-    media_kinds = frozenset[MediaKind]()
 
     def __init__(self, services: Sequence[Service], settings: Settings) -> None:
         """Combine services of which at least one was probed."""
@@ -81,6 +81,7 @@ class OpenaiBackend:
         family = find_family([infos[0].model], infos[0].template_source)
         # native calls are converted to the format `json` (see render_native_call), and corrections show that format
         self.family = replace(family, preferred_format="json") if self.native_tools else family
+        self.media_kinds: frozenset[MediaKind] = frozenset.intersection(*(info.media_kinds for info in infos))
         self._thinking = {"on": True, "off": False}.get(settings.thinking)
         self._tools: Sequence[Tool] = ()
 
@@ -138,7 +139,7 @@ class OpenaiBackend:
         assert service.info
         if self.native_tools:
             return make_native_request(prompt, tools, service.info.kind, self._thinking)
-        if service.info.template:
+        if service.info.template and not any(message.media for message in prompt):
             return make_completion_request(prompt, service.info.template, service.info.bos, self._thinking)
         return make_chat_request(prompt, service.info.kind, self._thinking)
 

@@ -97,7 +97,8 @@ class Exchange:
             counted = await service.count_tokens(request.text)
             tokens, is_exact = (tokens, False) if counted is None else (counted, True)
         available = self._context_tokens - tokens
-        is_certain = is_exact or (tokens > _MAX_ESTIMATE_FACTOR * self._context_tokens and not self._is_assumed)
+        is_far_above = tokens > _MAX_ESTIMATE_FACTOR * self._context_tokens and not request.has_media
+        is_certain = is_exact or (is_far_above and not self._is_assumed)
         if available <= 0 and is_certain:
             raise prompt_too_long(tokens, self._context_tokens)
         # a close estimate is no reason to refuse a prompt: the service decides
@@ -197,8 +198,10 @@ class Exchange:
         if reply.reported_cached_tokens is not None:
             service.caches_prompts = reply.reported_cached_tokens > 0 or not counts.find_known_prefix(text)
         if reply.reported_prompt_tokens is not None:
-            counts.record(text, reply.reported_prompt_tokens)
-        elif not counts.is_known(text) and (counted := await service.count_tokens(text)):
+            counts.record(text, reply.reported_prompt_tokens, is_text=not self._request.has_media)
+        elif (
+            not counts.is_known(text) and not self._request.has_media and (counted := await service.count_tokens(text))
+        ):
             reply.prompt_tokens = counted
         usage = reply.make_usage()
         if reply.reported.get("timings") and usage.prefilled_tokens >= _MIN_MEASURED_TOKENS and usage.prefill_s > 0:

@@ -1,15 +1,20 @@
 """Build requests to OpenAI-compatible services: a rendered prompt or messages, and sampling parameters.
 
 KINDS lists how the services differ. In text from users, tools and models control tokens are broken up, because
-services recognize such tokens anywhere (see `neutralize_control_tokens`).
+services recognize such tokens anywhere (see `neutralize_control_tokens`). Pictures and sounds are parts of messages
+with data URLs, as OpenAI's chat completions take them (image_url, input_audio).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from base64 import b64encode
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from ...calls.formats import CLOSE, FORMATS, OPEN
@@ -17,13 +22,18 @@ from ...calls.scanner import Scanner, ScannerEvent
 from ...calls.schema.simplify import simplify_schema
 from ...calls.tool_names import shown_names
 from ...config.settings import Generation
+from ...core.errors import GenerationError
 from ...core.events import CallFound, CallUnreadable, Text
-from ...core.messages import Message, Tool, ToolCall
+from ...core.messages import Media, Message, Tool, ToolCall
 from ...prompt.chat_templates import Template, find_reply_prefix, join_text, neutralize_control_tokens, neutralize_value
 
 _LLAMA_OPTIONS = {"top_k": "top_k", "min_p": "min_p", "repeat_penalty": "repeat_penalty"}
 _WIRE_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_NAME_LENGTH = 64
+_PIXELS_PER_TOKEN, _MAX_MEDIA_TOKENS = 28 * 28, 1500
+"""An assumption about the tokens of a picture, until the service has counted it."""
+_AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+_MAX_ENCODED = 16
 _NAME_IN_CALL = re.compile(r'"name": "((?:[^"\\]|\\.)*)"')
 
 
@@ -68,6 +78,7 @@ class ServiceRequest:
         reply_prefix: The beginning of the reply that the prompt contains.
         stop_sequences: Stop sequences.
         tool_names: Names of tools on the wire -> names shown to the model.
+        has_media: Whether it has pictures or sounds, for which `text` has a filler of about their length.
     """
 
     path: str
@@ -76,6 +87,7 @@ class ServiceRequest:
     reply_prefix: str = ""
     stop_sequences: tuple[str, ...] = ()
     tool_names: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_media: bool = False
 
 
 def make_completion_request(
@@ -97,10 +109,11 @@ def make_completion_request(
 
 def make_chat_request(prompt: Sequence[Message], kind: ServiceKind, thinking: bool | None) -> ServiceRequest:
     """Build a request with messages; the service renders the prompt."""
-    messages = [{"role": message.role, "content": neutralize_control_tokens(message.text)} for message in prompt]
+    messages = [{"role": message.role, "content": _make_content(message)} for message in prompt]
+    counted = [{"role": message.role, "content": _make_filler(message)} for message in prompt]
     switch = {"chat_template_kwargs": {"enable_thinking": thinking}}
     body = {"messages": messages, **(switch if kind.supports_thinking_switch and thinking is not None else {})}
-    return ServiceRequest("/chat/completions", body, _count_text(messages))
+    return ServiceRequest("/chat/completions", body, _count_text(counted), has_media=_has_media(prompt))
 
 
 def make_native_request(
@@ -119,7 +132,9 @@ def make_native_request(
         }
         for wire, (_, tool) in shown.items()
     ]
-    messages = _native_messages(prompt, shown)
+    messages = _native_messages(prompt, shown, _make_content)
+    has_media = _has_media(prompt)
+    counted = _native_messages(prompt, shown, _make_filler) if has_media else messages
     body = {
         **make_chat_request((), kind, thinking).body,
         "messages": messages,
@@ -128,9 +143,53 @@ def make_native_request(
     return ServiceRequest(
         "/chat/completions",
         body,
-        _count_text([*functions, *messages]),
+        _count_text([*functions, *counted]),
         tool_names={w: n for w, (n, _) in shown.items()},
+        has_media=has_media,
     )
+
+
+def _has_media(prompt: Sequence[Message]) -> bool:
+    return any(message.media for message in prompt)
+
+
+def _make_content(message: Message) -> str | list[dict[str, Any]]:
+    """Return the content of a message: its text, or its parts if it has media that can be sent."""
+    parts = [_make_part(part) for part in message.parts]
+    if all(part["type"] == "text" for part in parts):
+        return "".join(part["text"] for part in parts)
+    return parts
+
+
+def _make_part(part: str | Media) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": neutralize_control_tokens(part)}
+    if part.kind == "image":
+        url = f"data:{part.media_type};base64,{_encode_file(part.path, part.sha256)}"
+        return {"type": "image_url", "image_url": {"url": url}}
+    if part.media_type in _AUDIO_FORMATS:
+        sound = {"data": _encode_file(part.path, part.sha256), "format": _AUDIO_FORMATS[part.media_type]}
+        return {"type": "input_audio", "input_audio": sound}
+    return {"type": "text", "text": neutralize_control_tokens(part.placeholder)}
+
+
+@lru_cache(_MAX_ENCODED)
+def _encode_file(path: str, _sha256: str) -> str:
+    """Return the content of a file in base64; the hash is part of the cache key. Raises GenerationError."""
+    try:
+        return b64encode(Path(path).read_bytes()).decode("ascii")
+    except OSError as error:
+        raise GenerationError(f"{path} cannot be read: {error.strerror}.", "Attach the picture again.") from None
+
+
+def _make_filler(message: Message) -> str:
+    """Return the text of a message, with a filler of about as many tokens for each picture."""
+    return neutralize_control_tokens("".join(part if isinstance(part, str) else _fill(part) for part in message.parts))
+
+
+def _fill(media: Media) -> str:
+    tokens = min(_MAX_MEDIA_TOKENS, media.width * media.height // _PIXELS_PER_TOKEN + 1) if media.width else 300
+    return f"[{media.sha256}{' ' * (3 * tokens)}]"
 
 
 def _count_text(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -142,7 +201,9 @@ def _wire_name(name: str) -> str:
     return _WIRE_NAME.sub("_", name)[:_MAX_NAME_LENGTH]
 
 
-def _native_messages(prompt: Sequence[Message], tool_names: Container[str]) -> list[dict[str, Any]]:
+def _native_messages(
+    prompt: Sequence[Message], tool_names: Container[str], make_content: Callable[[Message], Any]
+) -> list[dict[str, Any]]:
     """Convert replies, with their calls removed from the text, and results that name the call they answer.
 
     A call without a result stays in the text. An unreadable call is sent without arguments, since services reject
@@ -151,11 +212,14 @@ def _native_messages(prompt: Sequence[Message], tool_names: Container[str]) -> l
     Args:
         prompt: The messages.
         tool_names: Names of the tools in the request.
+        make_content: Returns the content of a message with media.
     """
     messages: list[dict[str, Any]] = []
     for position, message in enumerate(prompt):
         if message.role != "assistant":
-            messages.append(_native_message(message, messages, tool_names))
+            messages.append(_native_message(message, messages, tool_names, make_content))
+            if position + 1 == len(prompt) or prompt[position + 1].role != "tool":
+                messages += _list_result_media(prompt[: position + 1], make_content)
             continue
         scanner = Scanner()
         events = [*scanner.feed(message.text), *scanner.close()]
@@ -188,12 +252,22 @@ def _to_call(event: ScannerEvent) -> ToolCall | None:
     return ToolCall(name[1], {}) if name else None
 
 
+def _list_result_media(prompt: Sequence[Message], make_content: Callable[[Message], Any]) -> list[dict[str, Any]]:
+    """Return a message of the user with the media of the results at the end of a prompt: results are text alone."""
+    results = takewhile(lambda message: message.role == "tool", reversed(prompt))
+    media = [replace(media, position=0) for message in reversed([*results]) for media in message.media]
+    return [{"role": "user", "content": make_content(Message("user", "", media=tuple(media)))}] if media else []
+
+
 def _native_message(
-    message: Message, before: Sequence[Mapping[str, Any]], tool_names: Container[str]
+    message: Message,
+    before: Sequence[Mapping[str, Any]],
+    tool_names: Container[str],
+    make_content: Callable[[Message], Any],
 ) -> dict[str, Any]:
     text = neutralize_control_tokens(_to_native_correction(message.text, tool_names))
     if message.role != "tool":
-        return {"role": message.role, "content": text}
+        return {"role": message.role, "content": make_content(message) if message.media else text}
     answered = {entry.get("tool_call_id") for entry in before}
     last_calls: Sequence[Mapping[str, str]] = next(
         (entry["tool_calls"] for entry in reversed(before) if "tool_calls" in entry), []

@@ -23,6 +23,7 @@ import httpx2
 
 from ...config.settings import Openai
 from ...core.errors import AuthError, ConfigError, GenerationError, ModelError
+from ...core.messages import MediaKind
 from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template
 from ...storage.session_records import hash_text
 from ..shared.token_counts import MeasuredTokenCounts
@@ -54,6 +55,9 @@ _OLLAMA_CONTEXT = 4096
 """The context that Ollama (0.6 and later) gives a model that does not ask for another, whatever it was trained on."""
 _CONTEXT_KEYS = ("max_model_len", "loaded_context_length", "context_length", "max_context_length", "n_ctx")
 
+_MEDIA_NAMES: dict[str, MediaKind] = {"vision": "image", "image": "image", "audio": "audio"}
+"""How services name what a model understands -> kind of media."""
+
 log = logging.getLogger(__name__)
 
 
@@ -71,6 +75,7 @@ class ServiceInfo:
         template_name: Name of the template, as in other backends; "messages" without one.
         template_source: Text of the model's own template, if the service reports it.
         native_tools: Whether tools are to be sent beside the messages.
+        media_kinds: Kinds of media that the model understands.
     """
 
     kind: ServiceKind
@@ -82,6 +87,7 @@ class ServiceInfo:
     template_name: str = "messages"
     template_source: str = ""
     native_tools: bool = False
+    media_kinds: frozenset[MediaKind] = frozenset()
 
 
 @dataclass(eq=False)
@@ -201,7 +207,27 @@ class Service:
         )
         bos = self._find_bos(client, SERVICE_KINDS[program], model, template, props)
         source = get_text(props, "chat_template")
-        return ServiceInfo(SERVICE_KINDS[program], program, model, context, template, bos, writes, source, native_tools)
+        media_kinds = self._read_media_kinds(entry, props, shown)
+        return ServiceInfo(
+            SERVICE_KINDS[program], program, model, context, template, bos, writes, source, native_tools, media_kinds
+        )
+
+    def _read_media_kinds(self, entry: Any, props: Any, shown: Any) -> frozenset[MediaKind]:
+        """Return the kinds of media that the model understands: pictures by the settings, else what is reported.
+
+        Args:
+            entry: The model's entry in the list of models; OpenRouter and Mistral have it there.
+            props: What llama.cpp's server reports at /props.
+            shown: What Ollama reports at /api/show.
+        """
+        names = _list_texts(get_nested(shown, "capabilities"))
+        names += _list_texts(get_nested(entry, "architecture", "input_modalities"))
+        sources = (get_object(props, "modalities"), get_object(entry, "capabilities"))
+        names += [name for source in sources for name, value in source.items() if value is True]
+        kinds = {_MEDIA_NAMES[name] for name in names if name in _MEDIA_NAMES}
+        if self.options.images is not None:
+            kinds = kinds | {"image"} if self.options.images else kinds - {"image"}
+        return frozenset(kinds)
 
     def _wants_native_tools(self, props: Any, shown: Any) -> bool:
         """Return whether tools are sent beside the messages: by the settings, else if the service reports support.
@@ -428,6 +454,10 @@ def _read_count(answer: Any) -> int | None:
     """Return the count in a response, in the shapes of the known services."""
     tokens = get_nested(answer, "tokens")
     return len(tokens) if isinstance(tokens, list) else get_number(answer, "count")
+
+
+def _list_texts(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _read_ollama_context(shown: Any) -> int:

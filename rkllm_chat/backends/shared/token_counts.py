@@ -47,9 +47,9 @@ class MeasuredTokenCounts:
         """Return whether exactly this text was measured."""
         return text in self._known
 
-    def record(self, text: str, tokens: int) -> None:
-        """Store the measured count of a text."""
-        if len(text) >= _MIN_LEARNED_LENGTH:
+    def record(self, text: str, tokens: int, *, is_text: bool = True) -> None:
+        """Store the measured count of a text; nothing is learned from one in which something stands for pictures."""
+        if is_text and len(text) >= _MIN_LEARNED_LENGTH:
             self._estimator.calibrate(text, tokens)
         self._known.pop(text, None)
         self._known[text] = tokens

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 from ...core.i18n import Words
+from ...core.messages import to_table
 from ...core.sanitize import sanitize_json
 from ..session_records import LogEntry, write_entry
 from .turns import (
@@ -41,5 +41,5 @@ def render_json(conversation: ExportedConversation, _words: Words) -> str:
 
 
 def _turn_to_json(turn: ExportedTurn, conversation: ExportedConversation) -> dict[str, Any]:
-    parts = [{"type": _PART_TYPES[type(part)], **asdict(part)} for part in turn.parts]
-    return {**asdict(turn), "at": conversation.to_local_time(turn.at).isoformat(timespec="seconds"), "parts": parts}
+    parts = [{"type": _PART_TYPES[type(part)], **to_table(part)} for part in turn.parts]
+    return {**to_table(turn), "at": conversation.to_local_time(turn.at).isoformat(timespec="seconds"), "parts": parts}

@@ -1,0 +1,57 @@
+"""List the pictures, sounds and other files of a conversation, and save them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+from ..core.errors import UsageError
+from ..core.events import Event, Notice, ToolFinished
+from ..core.i18n import Words
+from ..core.messages import Media, Message
+from ..core.numbered_files import write_numbered_file
+from ..core.sanitize import sanitize_line
+
+
+def list_media(history: Iterable[Message]) -> list[Media]:
+    """Return the media of messages and of results, in their order."""
+    return [media for message in history for media in (message.result or message).media]
+
+
+def read_media(media: Media) -> bytes:
+    """Return the content of a medium. Raises UsageError if its file is gone."""
+    try:
+        return Path(media.path).read_bytes()
+    except OSError:
+        raise UsageError(f"{media.name} is not stored any more.") from None
+
+
+def save_media(media: Media, folder: str) -> str:
+    """Write a medium to a new file in a folder and return its path. Raises UsageError."""
+    return write_numbered_file(folder, Path(media.name).stem, media.media_type, read_media(media))
+
+
+async def save_results(events: AsyncGenerator[Event, None], folder: str, words: Words) -> AsyncGenerator[Event, None]:
+    """Pass on the events of a turn, and save the media of results; a notice says where.
+
+    The media of the results that are passed on have the paths of the saved files.
+
+    Args:
+        events: The events of a turn.
+        folder: Where they are saved; "" to save nothing.
+        words: Sentences of the user's language.
+
+    Raises:
+        UsageError: A file cannot be written.
+    """
+    async with aclosing(events):
+        async for event in events:
+            if not folder or not isinstance(event, ToolFinished):
+                yield event
+                continue
+            saved = tuple(replace(media, path=save_media(media, folder)) for media in event.result.media)
+            yield replace(event, result=replace(event.result, media=saved))
+            for media in saved:
+                yield Notice(words("attach.saved", path=sanitize_line(media.path)))
