@@ -34,7 +34,18 @@ PAGES = {"README.md": ROOT / "README.md", **PAGES, "models/README.md": ROOT / "m
 TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PAGES.items()}
 ALL_BLOCKS = [(page, kind, text) for page, content in TEXTS.items() for kind, text in FENCE.findall(content)]
 FOREIGN = {"--no-x", "--place", "--expression", "--dangerously-skip-permissions"} | {  # others: of other programs
-    *("--db-path", "--device", "--group-add", "--no-deps", "--now", "--parents", "--python", "--security-opt"),
+    *(
+        "--allow-private-ips",
+        "--db-path",
+        "--device",
+        "--group-add",
+        "--no-deps",
+        "--now",
+        "--parents",
+        "--python",
+        "--repository",
+        "--security-opt",
+    ),
 }
 TRANSLATED = {code: ROOT / f"README.{code}.md" for code in list_languages() if code != "en"}
 OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "models/tiny-tools/README.md", "tests/bench/README.md")

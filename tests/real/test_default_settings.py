@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rkllm_chat.config.files import read_servers
-from rkllm_chat.config.trust_rules import Origin
-from rkllm_chat.mcp_client.handlers import ClientHandlers
-from rkllm_chat.mcp_client.toolbox import Toolbox
+from stage import call_text
 
-from .servers import call, find_place
+from .servers import find_place
 
-pytestmark = pytest.mark.real
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+SERVERS_PAGE = Path(__file__).parents[2] / "docs/servers.md"
 PAGE = b"<html><body><p>The tide is high.</p></body></html>"
 NPM, PYTHON, PYTHON_V1 = "node_modules/.bin", "python/bin", "python-v1/bin"
 
@@ -112,10 +108,8 @@ def page() -> Iterator[str]:
 
 
 @pytest.fixture(params=["bubblewrap", "no bubblewrap"])
-def has_sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> bool:
-    """Whether bubblewrap is on the PATH; the home folder is empty."""
-    (tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+def has_sandbox(request: pytest.FixtureRequest, environment: dict[str, str], tmp_path: Path) -> bool:
+    """Whether bubblewrap is on the PATH of the program."""
     if request.param == "bubblewrap":
         if not shutil.which("bwrap"):
             pytest.skip("bubblewrap is not installed")
@@ -125,13 +119,21 @@ def has_sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch,
         program = shutil.which(name)
         assert program
         (tmp_path / "bin" / name).symlink_to(program)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    environment["PATH"] = str(tmp_path / "bin")
     return False
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", SERVERS)
-def test_a_server_does_its_work_with_default_settings(
-    name: str, has_sandbox: bool, folder: Path, tmp_path: Path, page: str, monkeypatch: pytest.MonkeyPatch
+def test_a_server_does_its_work_in_a_turn_with_default_settings(
+    name: str,
+    has_sandbox: bool,
+    folder: Path,
+    tmp_path: Path,
+    page: str,
+    environment: dict[str, str],
+    program: Run,
+    script: Callable[..., str],
 ) -> None:
     place, arguments, calls, expected = SERVERS[name]
     (files := tmp_path / "files").mkdir()
@@ -147,23 +149,29 @@ def test_a_server_does_its_work_with_default_settings(
     entry = {"command": str(find_place() / place / f"mcp-server-{name}"), "args": fill(arguments)}
     config = tmp_path / "servers.json"
     config.write_text(json.dumps({"mcpServers": {name: entry}}), encoding="utf-8")
-
-    async def work() -> tuple[list[str], str, bool]:
-        handlers = ClientHandlers(default_root=folder)
-        async with Toolbox(read_servers(str(config), Origin.USER), tmp_path / "logs", handlers) as box:
-            assert not box.failures, box.failures
-            results = [await call(box, tool, **fill(given)) for tool, given in calls]
-            sandbox = box.connections[name].sandbox
-            return [one.text for one in results], results[-1].status, bool(sandbox and not sandbox.unavailable_reason)
-
-    monkeypatch.chdir(folder)
-    texts, status, is_sandboxed = asyncio.run(work())
-    assert (status, is_sandboxed) == ("completed", has_sandbox), texts
-    assert expected in texts[-1], texts
-    left = {path.name for path in Path(os.environ["HOME"]).rglob("*") if path.is_file()}
+    model = script(*(call_text(tool, **fill(given)) for tool, given in calls), "Done.")
+    done = program(
+        *("-p", "Go!", "--model", model, "--config", str(config), "--allow", "*", "--output-format", "json"), code=None
+    )
+    result = json.loads(done.stdout)["result"]
+    outcomes = [(call["tool"], call["status"]) for call in result["calls"]]
+    assert outcomes == [(tool, "completed") for tool, _ in calls], result["calls"]
+    assert expected in result["calls"][-1]["text"]
+    (listed,) = json.loads(program("list-servers", "--config", str(config)).stdout)["result"]
+    assert ("bubblewrap is not installed" in (listed["sandbox_missing"] or "")) != has_sandbox
+    left = {path.name for path in Path(environment["HOME"]).rglob("*") if path.is_file()}
     if name == "memory":
         assert ("memory.jsonl" in left) == has_sandbox  # without one, the server keeps it beside its program
         if not has_sandbox:
             (find_place() / "node_modules/@modelcontextprotocol/server-memory/dist/memory.jsonl").unlink()
     if name == "sqlite":
         assert (folder / "t.db").stat().st_size > 0
+
+
+def test_the_documentation_lists_these_servers_and_what_they_were_asked_to_do() -> None:
+    rows = [
+        f"| `mcp-server-{name}` | {' '.join(f'`{one}`' for one in arguments) or '-'} | "
+        f"{', '.join(dict.fromkeys(f'`{tool}`' for tool, _ in calls))} | works | works |"
+        for name, (_, arguments, calls, _) in SERVERS.items()
+    ]
+    assert "\n".join(rows) in SERVERS_PAGE.read_text(encoding="utf-8"), "\n".join(rows)
