@@ -1,4 +1,4 @@
-"""Write what is made from the program: man page, exit codes in docs/scripting.md, docs/settings.md, the schema.
+"""Write what is made from the program: man page, exit codes in docs/scripting.md, docs/settings.md, commands, schemas.
 
     python .ci/manual.py            writes the files
     python .ci/manual.py --check    exits with 1 if a file is not what would be written
@@ -14,7 +14,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from settings_pages import make_page, make_schema
+from command_pages import TITLES
+from command_pages import make_page as make_commands_page
+from settings_pages import make_json_schema, make_page, make_schema
 
 from rkllm_chat.cli import chat_options
 from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES, make_parser
@@ -105,7 +107,9 @@ def write_files(is_check: bool) -> int:
     wanted = {
         DOCS / "rkllm-chat.1": make_manual(),
         DOCS / "settings.md": make_page(),
+        **{DOCS / f"commands{'' if one == 'en' else f'.{one}'}.md": make_commands_page(one) for one in TITLES},
         DOCS.parent / "rkllm_chat/config/mcp_config.schema.json": make_schema(),
+        DOCS.parent / "rkllm_chat/config/mcp_servers.schema.json": make_json_schema(),
         page: TABLE.sub(lambda _: make_table(), page.read_text(encoding="utf-8")),
     }
     outdated = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

@@ -1,4 +1,4 @@
-"""The reference of all settings and the JSON Schema of configuration files, made from the settings' own classes."""
+"""The reference of all settings and the JSON Schemas of configuration files, made from the settings' own classes."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ def make_page() -> str:
         "`rkllm_chat/config/mcp_config.schema.json`, which is installed with the program: a first line",
         "`#:schema /PATH/rkllm_chat/config/mcp_config.schema.json` names it. It does not check what depends on the",
         "machine or on several keys. None in a text below means that the key is left out.",
+        "`mcp_servers.schema.json` beside it is for JSON files with `mcpServers`, such as `.mcp.json`: a member",
+        '`"$schema"` names it. Keys of other programs are valid there, as they are for the program.',
     ]
     for title, (kind, keys) in TABLES.items():
         lines += ["", f"## {title}", "", "| Key | Values | Default | Meaning |", "| --- | --- | --- | --- |"]
@@ -102,6 +104,33 @@ def make_schema() -> str:
         "type": "object",
         "properties": properties,
         "additionalProperties": False,
+    }
+    return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
+
+
+def make_json_schema() -> str:
+    """Return the JSON Schema of JSON files with `mcpServers`: our keys as they are, others as programs write them."""
+    server = make_object(ServerConfig, tuple(key for key in SERVER_KEYS if key != "name"))
+    server["additionalProperties"] = True
+    server["anyOf"] = [{"required": [key]} for key in ("command", "url", "serverUrl", "httpUrl")]
+    keys = server["properties"]
+    keys["command"]["type"] = ["string", "array", "object"]  # opencode, Zed
+    keys["trust"] = {"anyOf": [keys["trust"], {"type": "boolean"}]}  # Gemini CLI
+    keys["roots"] |= {"type": ["array", "boolean"]}
+    scalar = {"type": ["string", "number", "boolean"]}
+    keys["args"]["items"] = scalar
+    for key in ("env", "headers"):
+        keys[key]["additionalProperties"] = {"type": [*scalar["type"], "null"]}
+    for key in ("sandbox", "network"):  # of other programs, where it is a table
+        keys[key] = {"anyOf": [keys[key], {"type": "object"}]}
+    keys["transport"] = {"type": "string", "description": keys["transport"]["description"]}
+    keys["oauth"] = {"type": "object", "description": keys["oauth"].get("description", "")}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "MCP servers of rkllm_chat and other programs",
+        "type": "object",
+        "properties": {"mcpServers": {"type": "object", "additionalProperties": server}},
+        "required": ["mcpServers"],
     }
     return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
 

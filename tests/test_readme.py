@@ -50,7 +50,10 @@ FOREIGN = {"--no-x", "--place", "--expression", "--dangerously-skip-permissions"
 TRANSLATED = {code: ROOT / f"README.{code}.md" for code in list_languages() if code != "en"}
 OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "models/tiny-tools/README.md", "tests/bench/README.md")
 OUTPUT = {"harbour=": "2.4 metres", "--json-schema": '"name": '}
-TRANSLATIONS = [*TRANSLATED.values(), *(ROOT / f"docs/guide.{code}.md" for code in TRANSLATED)]
+TRANSLATIONS = [
+    *TRANSLATED.values(),
+    *(ROOT / f"docs/{page}.{code}.md" for code in TRANSLATED for page in ("board", "guide")),
+]
 MOMENT = re.compile(r"\d\d:\d\d on \w+, \d+ \w+ \d{4}|[\d.e-]+ s$")
 
 
@@ -192,6 +195,14 @@ def test_a_translated_page_names_only_what_exists(path: Path) -> None:
     assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text)) <= set(re.findall(r"--[a-z][\w-]+", english))
     toml = [block for kind, block in FENCE.findall(text) if kind == "toml"]
     assert all(read_toml(block, "README", {"HOME": "/home/someone"}).servers for block in toml)
+
+
+@pytest.mark.parametrize("code", TRANSLATED)
+def test_a_translated_page_for_boards_gives_the_same_commands_and_names(code: str) -> None:
+    english = " ".join(TEXTS["models/README.md"].split())
+    named = set(re.findall(r"`([^`]+)`", (ROOT / f"docs/board.{code}.md").read_text(encoding="utf-8")))
+    assert len(named) > 30
+    assert [name for name in sorted(named) if name not in english] == []
 
 
 @pytest.mark.parametrize("code", list_languages())

@@ -1,0 +1,52 @@
+"""The reference of slash commands, made from the help of the chat in its languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rkllm_chat.core.i18n import Words, load
+from rkllm_chat.tui.slash_commands import COMMANDS
+from rkllm_chat.tui.slash_commands.help_topics import ACTIONS, iter_groups
+
+TITLES = {
+    "en": ("Slash commands", "Made from the program's help: `/help` lists these commands, `/help NAME` explains one."),
+    "ja": (
+        "スラッシュコマンド",
+        "プログラムのヘルプから作られています。`/help` は一覧を、`/help NAME` は 1 つの説明を表示します。",
+    ),
+    "zh": ("斜杠命令", "由程序的帮助生成：`/help` 列出这些命令，`/help NAME` 解释其中一个。"),
+}
+
+
+def make_page(language: str) -> str:
+    """Return the reference as Markdown."""
+    words = load(language)
+    title, about = TITLES[language]
+    lines = [f"# {title}", "", about]
+    for group, entries in iter_groups():
+        lines += ["", f"## {words(f'groups.{group}')}"]
+        for entry in entries:
+            lines += ["", *_describe(entry.names, words)]
+    return "\n".join(lines) + "\n"
+
+
+def _describe(names: tuple[str, ...], words: Words) -> Iterator[str]:
+    """Yield the lines of a command: purpose, other names, what can be written behind it, an example."""
+    name = names[0]
+    yield f"### `{f'{name} {COMMANDS[name].usage}'.rstrip()}`"
+    yield ""
+    yield _escape(words(f"commands.{name[1:]}"))
+    if names[1:]:
+        yield words("help.aliases", names=" ".join(f"`{other}`" for other in names[1:]))
+    actions = ACTIONS.get(name, {})
+    if actions:
+        yield ""
+    for action, key in actions.items():
+        yield f"- `{name} {action}`: {_escape(words(f'actions.{name[1:]}_{key}'))}"
+    yield ""
+    yield words("help.example", text=f"`{words(f'examples.{name[1:]}')}`")
+
+
+def _escape(text: str) -> str:
+    """Return text whose angle brackets Markdown shows."""
+    return text.replace("<", "&lt;")
