@@ -1,11 +1,76 @@
-"""What pyproject.toml requires and what the pages say about installing it."""
+"""What the package says of itself to an index and to the MCP registry, and what the pages say about installing it."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fork_server import run
+from rkllm_chat.core.version import __version__
+from rkllm_chat.mcp_servers import BUNDLED
+from stage import PROGRAM
 
 ROOT = Path(__file__).parents[1]
+HOME = "https://github.com/somebody/rkllm-chat"
+FILES = f"{HOME}/(?:blob|raw)/v{re.escape(__version__)}/"
+
+
+def read_metadata(**variables: str) -> dict[str, Any]:
+    """Return the metadata of the project as its build backend writes them."""
+    command = [sys.executable, "-m", "hatchling", "metadata"]
+    environment = {**os.environ, **variables}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=True)
+    metadata: dict[str, Any] = json.loads(done.stdout)
+    return metadata
+
+
+def test_a_release_names_its_home_and_its_readme_has_absolute_links() -> None:
+    metadata = read_metadata(RKLLM_CHAT_REPOSITORY=f"{HOME}/")
+    assert {address.startswith(HOME) for address in metadata["urls"].values()} == {True}
+    text = metadata["readme"]["text"]
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert [link for link in links if not link.startswith("https://")] == []
+    paths = [re.sub(FILES, "", link).partition("#")[0] for link in links if re.match(FILES, link)]
+    assert "SECURITY.md" in paths
+    assert [path for path in paths if not (ROOT / path).is_file()] == []
+    assert [link for link in links if link.endswith(".svg")] == [f"{HOME}/raw/v{__version__}/tests/tui/talk.svg"]
+    named = re.findall(r"^<!-- mcp-name: (\S+) -->$", text, re.MULTILINE)
+    assert named == [f"io.github.somebody/rkllm-chat-{name}" for name in BUNDLED]
+
+
+def test_a_build_elsewhere_shows_the_readme_as_it_is() -> None:
+    metadata = read_metadata(RKLLM_CHAT_REPOSITORY="")
+    assert metadata["readme"]["text"] == (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "urls" not in metadata
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What is sent to the MCP registry, by server."""
+    folder = tmp_path_factory.mktemp("registry")
+    environment = {**os.environ, "RKLLM_CHAT_REPOSITORY": HOME}
+    subprocess.run([sys.executable, "packaging/registry.py", str(folder)], cwd=ROOT, env=environment, check=True)
+    return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*/server.json")}
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_every_server_has_a_description_for_the_registry(name: str, described: dict[str, dict[str, Any]]) -> None:
+    server = described[name]
+    assert server["name"] == f"io.github.somebody/rkllm-chat-{name}"
+    assert 0 < len(server["description"]) <= 100  # the schema's limit
+    (package,) = server["packages"]
+    assert (package["identifier"], package["version"], server["version"]) == ("rkllm-chat", __version__, __version__)
+    serve, *options = package["packageArguments"]
+    assert [serve["value"], options[0]["value"]] == ["serve", name]
+    done = run([*PROGRAM, "serve", name, "--help"], cwd=ROOT, encoding="utf-8")
+    assert [option["name"] for option in options[1:] if option["name"] not in done.stdout] == []
 
 
 def test_the_installation_without_a_compiler_names_every_other_requirement() -> None:
