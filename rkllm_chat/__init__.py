@@ -40,10 +40,10 @@ __all__ = [
     "render_prompt",
 ]
 
+_PORTABLE = {"ToolCallScanner": ".calls.tool_call_scanner", "render_prompt": ".prompt.library"}
 _MODULES = {
-    "ToolCallScanner": ".calls.tool_call_scanner",
+    **_PORTABLE,
     "ServerConfig": ".config.servers",
-    "render_prompt": ".prompt.library",
     **dict.fromkeys(("Chat", "Reply", "SyncChat", "load_backend"), ".chat.library"),
 }
 _OTHER_NAMES = ".mcp_client.library"
@@ -53,6 +53,11 @@ def __getattr__(name: str) -> object:
     """Import a public name when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import sys
     from importlib import import_module
 
+    if sys.platform == "win32" and name not in _PORTABLE:
+        from .core.windows import WINDOWS_NOTICE
+
+        raise ImportError(f"{name}: {WINDOWS_NOTICE}")
     return getattr(import_module(_MODULES.get(name, _OTHER_NAMES), __name__), name)

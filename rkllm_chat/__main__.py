@@ -10,6 +10,10 @@ import sys
 
 def main() -> int:
     """Run `rkllm-chat` and return the exit code."""
+    if sys.platform == "win32":
+        from .core.windows import WINDOWS_NOTICE
+
+        sys.exit(WINDOWS_NOTICE)
     from .cli import json_commands
 
     if sys.argv[1:2] and sys.argv[1] in json_commands.SUMMARIES:

@@ -14,6 +14,7 @@ from ..core.protocols import Notify
 from ..core.sanitize import escape_line_visibly
 from ..mcp_client.answer_rules import MAX_TOOLS
 from ..mcp_client.handlers import ChangeKind, ServerChange
+from ..mcp_client.process.start import IS_MACOS
 
 SERVER_START_WAIT_S = 5.0
 """Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""
@@ -56,7 +57,7 @@ class ServerEvents:
         """Handle a change of a server."""
         if change.kind is ChangeKind.UNSANDBOXED and not self._has_warned_unsandboxed:
             self._has_warned_unsandboxed = True
-            key = "bare_blocked" if find_installed("bwrap") else "bare"
+            key = "bare_macos" if IS_MACOS else "bare_blocked" if find_installed("bwrap") else "bare"
             self.notify(self._words(f"servers.{key}", reason=change.error), "warning")
         if change.kind is ChangeKind.RESOURCE_CONTENT and self._is_followed(change):
             self._announce_content(change.server, change.uri)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import fork_server
+from macos import PROC
 from mcp_client.faults import chaos, read_events
 from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
@@ -152,7 +153,7 @@ def test_a_signal_ends_the_turn_and_its_servers(
     assert process.returncode == 128 + number
     assert json.loads(rest.splitlines()[-1])["error"]["type"] == "Interrupted"
     assert errors == ""
-    assert servers and not [server for server in servers if Path(f"/proc/{server}").exists()]
+    assert servers and not [server for server in servers if Path(f"{PROC}/{server}").exists()]
 
 
 def test_a_closed_pipe_ends_the_turn_without_an_error_message(
@@ -189,7 +190,7 @@ def test_without_a_writable_home_the_turn_still_works(
 
 def children(process: int) -> list[int]:
     """The process numbers of a process's children."""
-    found = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8")
+    found = Path(f"{PROC}/{process}/task/{process}/children").read_text(encoding="utf-8")
     return [int(number) for number in found.split()]
 
 

@@ -219,7 +219,7 @@ class Server:
 def describe_process() -> Message:
     """What its client gave it: descriptors, names in the environment, umask, and whether its session is its own."""
     os.umask(umask := os.umask(0o077))
-    descriptors = [int(entry.name) for entry in Path("/proc/self/fd").iterdir() if entry.exists()]
+    descriptors = [int(entry.name) for entry in Path("/dev/fd").iterdir() if entry.exists()]
     return {
         "descriptors": sorted(descriptors),
         "environment": sorted(os.environ),

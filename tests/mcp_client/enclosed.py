@@ -24,6 +24,7 @@ import pytest
 
 import rkllm_chat
 from fork_server import start
+from macos import PROC
 from rkllm_chat.config.files import TRUST_VARIABLE
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -167,7 +168,7 @@ def listening() -> Iterator[tuple[int, int]]:
 def find_processes(word: str) -> list[int]:
     """The processes that run and have a word in their command line."""
     found: list[int] = []
-    for path in Path("/proc").glob("[0-9]*"):
+    for path in Path(PROC).glob("[0-9]*"):
         try:
             words = (path / "cmdline").read_bytes().split(b"\0")
             state = (path / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]

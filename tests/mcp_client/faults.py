@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from macos import PROC
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ChatError
 from rkllm_chat.core.messages import Tool, ToolResult
@@ -189,7 +190,7 @@ def try_servers(folder: Path, *configs: ServerConfig, then: Callable[[Trial], Aw
 
 
 def count_descriptors() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+    return sum(1 for _ in Path(f"{PROC}/self/fd").iterdir())
 
 
 def file_modes(folder: Path) -> list[int]:
@@ -217,7 +218,7 @@ def wait_until_gone(pids: Iterable[int], limit_s: float) -> list[int]:
 def is_there(pid: int) -> bool:
     """Whether a process runs, or is a zombie that its client should have reaped; init reaps when it likes."""
     try:
-        state, parent, *_ = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        state, parent, *_ = Path(f"{PROC}/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     except OSError:
         return False
     return state != "Z" or parent != "1"
@@ -320,7 +321,7 @@ def measure_parsing() -> float:
 
 def read_queued_s(pids: Iterable[int]) -> float:
     """How long the processes were ready to run while others had the processors; 0 if the kernel does not say."""
-    files = [file for pid in pids if (file := Path(f"/proc/{pid}/schedstat")).exists()]
+    files = [file for pid in pids if (file := Path(f"{PROC}/{pid}/schedstat")).exists()]
     return sum(int(file.read_text(encoding="ascii").split()[1]) for file in files) / 1e9
 
 

@@ -15,6 +15,7 @@ import anyio
 import pytest
 from mcp import Client
 
+from macos import PROC
 from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
 from rkllm_chat.mcp_client.transports.base import Transport
 from rkllm_chat.mcp_client.transports.registry import make_transport
@@ -204,7 +205,7 @@ listen(die)
 
 
 def is_zombie(pid: str) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
+    return Path(f"{PROC}/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
 
 
 def test_a_server_that_closes_its_input_is_noticed_at_the_next_call(tmp_path: Path) -> None:

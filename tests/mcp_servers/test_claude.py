@@ -154,7 +154,7 @@ def test_a_prompt_reaches_the_cli_unchanged(stage: Stage) -> None:
 def test_a_missing_cli_is_searched_for_again_by_each_run(stage: Stage) -> None:
     program = stage.bin / "claude"
     # in this process, with places of its own, so that no real claude runs
-    find = partial(find_claude, stage.environment, "linux", stage.place)
+    find = partial(find_claude, stage.environment, stage.place)
     session = ClaudeSession(find, [stage.work], RunHistory(stage.state), environment=stage.environment)
 
     async def ask(client: Client, prompt: str) -> Shape:

@@ -14,7 +14,7 @@ from ...core.errors import ConfigError, StartError
 from ...core.programs import PROGRAM_NAME
 from ...mcp_client.acceptance import check_start
 from ...mcp_client.process.launch import make_environment, wants_sandbox
-from ...mcp_client.process.start import SANDBOX_VARIABLE
+from ...mcp_client.process.start import IS_MACOS, NO_BUBBLEWRAP, SANDBOX_VARIABLE
 from ...mcp_servers.claude.find_cli import find_claude
 from .board import Board, CheckState, Finding
 
@@ -65,9 +65,8 @@ def check_sandbox(board: Board) -> Iterator[Finding]:
         return
     state: CheckState = "wrong" if any(server.sandbox == "on" for server in sandboxed) else "warn"
     text = "servers run without a sandbox" if sandboxed else "servers that you add will run without a sandbox"
-    yield Finding(
-        "sandbox", state if sandboxed else "ok", f"bubblewrap is not installed: {text}", "sudo apt install bubblewrap"
-    )
+    advice = "A container encloses them." if IS_MACOS else "sudo apt install bubblewrap"
+    yield Finding("sandbox", state if sandboxed else "ok", f"{NO_BUBBLEWRAP}: {text}", advice)
 
 
 def _check_bundled(board: Board, server: ServerConfig, name: str) -> Finding:
@@ -76,12 +75,12 @@ def _check_bundled(board: Board, server: ServerConfig, name: str) -> Finding:
     match server.args:
         case ["serve", "claude", *_] if board.is_this_machine:
             try:
-                command = find_claude(make_environment(board.environment, server.env))
+                program = find_claude(make_environment(board.environment, server.env))
             except StartError as error:
                 return Finding(
                     name, "wrong", f"{description}, but the Claude CLI is missing: {error.message}", error.hint
                 )
-            return Finding(name, "ok", f"{description}, with {command[-1]}")
+            return Finding(name, "ok", f"{description}, with {program}")
         case ["serve", "remote", *options] if missing := _find_missing_key(server, options):
             advice = (
                 f'Servers do not inherit your environment; pass the key on: env = {{ {missing} = "${{{missing}}}" }}.'

@@ -199,10 +199,11 @@ def _find_missing_sandbox(server: ServerConfig) -> str | None:
     """Return why a server that wants a sandbox would have none; None if it has one. bubblewrap is not run."""
     from ...core.programs import find_program
     from ...mcp_client.process.launch import wants_sandbox
+    from ...mcp_client.process.start import NO_BUBBLEWRAP
 
     if not server.command or not wants_sandbox(server) or find_program("bwrap", None):
         return None
-    return "bubblewrap is not installed"
+    return NO_BUBBLEWRAP
 
 
 def list_resources(options: Options, invocation: Invocation) -> Any:

@@ -18,6 +18,10 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     import os
     import sys
 
+    if sys.platform == "win32":
+        from ...core.windows import WINDOWS_NOTICE
+
+        sys.exit(WINDOWS_NOTICE)
     from .run import run
 
     os._exit(run(sys.argv[1:] if words is None else words))

@@ -121,7 +121,7 @@ class _Daemon:
                 idle_since = time.monotonic()
             if self._path and self._listener.fileno() in ready:
                 self._accept()
-            if program.pidfd in ready and program.stdout not in ready:
+            if program.exited in ready and program.stdout not in ready:
                 self._report_exit()
         if self._path:
             with contextlib.suppress(OSError):
@@ -144,7 +144,7 @@ class _Daemon:
         poll, program = select.poll(), self._program
         for file in (
             program.stderr,
-            program.pidfd,
+            program.exited,
             *([program.stdout] if len(self._to_client) < _MAX_BUFFER_BYTES else ()),
         ):
             poll.register(file, select.POLLIN)
@@ -160,9 +160,7 @@ class _Daemon:
     def _accept(self) -> None:
         """Accept the next client if it is of this user."""
         client, _ = self._listener.accept()
-        size = struct.calcsize("3i")
-        _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-        if user == os.getuid():
+        if _is_of_this_user(client):
             self._welcome(client)
         else:
             client.close()
@@ -246,7 +244,7 @@ class _Daemon:
         """Report the server's exit to the client and stop serving."""
         program = self._program
         poll = select.poll()
-        poll.register(program.pidfd, select.POLLIN)
+        poll.register(program.exited, select.POLLIN)
         poll.poll(100)
         self._read_stderr()
         stderr = self._stderr_tail.decode("utf-8", errors="replace").strip()
@@ -261,9 +259,21 @@ class _Daemon:
         self._is_over = True
 
 
+def _is_of_this_user(client: socket.socket) -> bool:
+    """Tell whether a client runs as this user; macOS does not say, where only the socket's private folder decides."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    size = struct.calcsize("3i")
+    _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return bool(user == os.getuid())
+
+
 @contextlib.contextmanager
 def short_path(path: str) -> Iterator[str]:
-    """Yield a short alias of a path, since a socket's may have at most 107 bytes (unix(7))."""
+    """Yield a short alias of a path, since a socket's may have at most 107 bytes (unix(7)); without /proc, the path."""
+    if not os.path.isdir("/proc/self/fd"):
+        yield path
+        return
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"

@@ -16,7 +16,7 @@ class SocketPipes:
         connection.setblocking(False)
         self.stdout = connection.detach()
         self.stdin = os.dup(self.stdout)
-        self.stderr = self.pidfd = -1
+        self.stderr = self.exited = -1
         self._is_open = True
 
     def sandbox_hint(self) -> str:

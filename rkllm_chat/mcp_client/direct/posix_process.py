@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ..process.launch import plan_start
-from ..process.process_tree import ProcessTree
+from ..process.process_tree import WatchedProcess
 from ..process.start import GUARD_SCRIPT, MARK_VARIABLE
 from ..roots import find_roots
 
@@ -33,8 +33,8 @@ def start_program(server: ServerConfig) -> PosixProcess:
         raise ConnectError(reason, server=server.name, phase="start") from error
 
 
-class PosixProcess(ProcessTree):
-    """A running command; it stays a zombie until `stop`.
+class PosixProcess(WatchedProcess):
+    """A running command; with pidfd_open(2) it stays a zombie until `stop`.
 
     Raises ConnectError if the command does not exist, OSError if it cannot be started.
 
@@ -42,7 +42,7 @@ class PosixProcess(ProcessTree):
         stdin: Our end of its input pipe; -1 once closed.
         stdout: Our end of its output pipe.
         stderr: Our end of its error pipe.
-        pidfd: Descriptor that becomes readable when the process ends.
+        exited: Descriptor that becomes readable when the process ends.
         pid: Process number; in a sandbox, the sandbox's.
         sandbox: Its sandbox; None if none is configured.
     """
@@ -72,7 +72,6 @@ class PosixProcess(ProcessTree):
         super().__init__(pid, f"{name}={value}", start.is_sandboxed)
         for pipe in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(pipe, False)
-        self.pidfd = os.pidfd_open(self.pid)
         os.write(self._guard_input, f"{self.pid}\n".encode())
         self._is_open, self._has_ended = True, False
 
@@ -120,14 +119,16 @@ class PosixProcess(ProcessTree):
         self._is_open = False
         self.close_stdin()
         if is_patient:
-            _wait_readable(self.pidfd, _GRACE_S)
+            _wait_readable(self.exited, _GRACE_S)
             if self.send_signal(signal.SIGTERM):
                 self.send_signal(signal.SIGCONT)  # a stopped process receives no other signal
                 self._wait_for_all(_GRACE_S)
         if self.send_signal(signal.SIGKILL):
-            _wait_readable(self.pidfd, _GRACE_S)
-        os.waitpid(self.pid, os.WNOHANG)
-        for pipe in (self.stdout, self.stderr, self.pidfd):
+            _wait_readable(self.exited, _GRACE_S)
+        self._watch.close()
+        with contextlib.suppress(ChildProcessError):  # the watch has waited for it
+            os.waitpid(self.pid, os.WNOHANG)
+        for pipe in (self.stdout, self.stderr):
             os.close(pipe)
         self._end_guard()
 
@@ -169,7 +170,8 @@ def spawn(command: list[str], environment: Mapping[str, str], pipes: Sequence[in
 
 def list_inheritable_fds() -> list[int]:
     """Return the open files, apart from the first three, that this program inherited and a server must not."""
-    fds = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2]
+    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
+    fds = [int(name) for name in os.listdir(folder) if int(name) > 2]
     inheritable = []
     for file in fds:
         with contextlib.suppress(OSError):  # the descriptor of the listing itself, closed by now

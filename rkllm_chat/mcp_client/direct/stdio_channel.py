@@ -63,7 +63,7 @@ class StdioChannel:
         self._stderr_tail = b""
         self._is_over = False
         self._poll = select.poll()
-        files = (self._program.stdout, self._program.stderr, self._program.pidfd)
+        files = (self._program.stdout, self._program.stderr, self._program.exited)
         self._watched = {file for file in files if file >= 0}
         for file in self._watched:
             self._poll.register(file, select.POLLIN)
@@ -131,7 +131,7 @@ class StdioChannel:
             self._read_errors()
         if program.stdout in ready:
             self._is_over = not self._read_output()
-        elif program.pidfd in ready:
+        elif program.exited in ready:
             self._is_over = True
 
     def _read_output(self) -> bool:
@@ -222,9 +222,9 @@ class StdioChannel:
     def _report_end(self, phase: str) -> None:
         """Raise ConnectError with the exit code and the last stderr lines."""
         code = self._get_exit_code()
-        if code is None and self._program.pidfd >= 0:
+        if code is None and self._program.exited >= 0:
             waiting = select.poll()
-            waiting.register(self._program.pidfd, select.POLLIN)
+            waiting.register(self._program.exited, select.POLLIN)
             waiting.poll(_EXIT_S * 1000)
             code = self._get_exit_code()
         while self._program.stderr >= 0 and self._read_errors():

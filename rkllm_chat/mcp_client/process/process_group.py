@@ -16,21 +16,21 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from .process_tree import ProcessTree
+from .process_tree import WatchedProcess
 from .start import GUARD_SCRIPT, MARK_VARIABLE, StartPlan
 from .system_calls import join_new_keyring
 
 
-class ProcessGroup(ProcessTree):
+class ProcessGroup(WatchedProcess):
     """A running command. Raises OSError if it cannot be started.
 
-    The process stays a zombie until `close`, so that its number is not reused.
+    With pidfd_open(2) the process stays a zombie until `close`, so that its number is not reused.
 
     Attributes:
         stdin: Descriptor of its input pipe, non-blocking.
         stdout: Descriptor of its output pipe, non-blocking.
         stderr: Descriptor of its error pipe, non-blocking.
-        pidfd: Descriptor that becomes readable when the process ends.
+        exited: Descriptor that becomes readable when the process ends.
         pid: Process number; in a sandbox, the sandbox's.
     """
 
@@ -49,7 +49,6 @@ class ProcessGroup(ProcessTree):
         self.stdin, self.stdout, self.stderr = (pipe.fileno() for pipe in self._pipes)
         for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
-        self.pidfd = os.pidfd_open(self.pid)
 
     def close_stdin(self) -> None:
         """Close the input pipe."""
@@ -59,7 +58,7 @@ class ProcessGroup(ProcessTree):
         """Release pipes and guard; the processes must have been stopped."""
         for pipe in self._pipes:
             pipe.close()
-        os.close(self.pidfd)
+        self._watch.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(timeout=1)
         self._end_guard()

@@ -1,6 +1,7 @@
 """Find and signal a server's process with all its children.
 
 A child is recognized by its process group, or by a mark in its environment, which a daemon that left the group retains.
+Where there is no /proc, as on macOS, only the group is known.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import contextlib
 import os
 import signal
 
+from .exit_watch import ExitWatch
 from .start import decode_exit_code
 
 
 class ProcessTree:
-    """A process that leads a group, and its children. It stays a zombie until it is waited for.
+    """A process that leads a group, and its children.
 
     Args:
         pid: Number of the process; in a sandbox, the sandbox's.
@@ -25,18 +27,19 @@ class ProcessTree:
         self.pid = pid
         self._mark, self._is_sandboxed = mark.encode(), is_sandboxed
 
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code, negative for a signal; None while the process runs."""
-        status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if status is None:
-            return None
-        code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-        return decode_exit_code(code) if self._is_sandboxed else code
-
     def list_running(self) -> list[int]:
-        """Return the running processes; zombies do not count."""
-        return [pid for pid in list_pids() if self._contains(pid)]
+        """Return the running processes; zombies do not count. Without /proc, the leader stands for its group."""
+        pids = list_pids()
+        if pids:
+            return [pid for pid in pids if self._contains(pid)]
+        return [self.pid] if self._has_group() else []
+
+    def _has_group(self) -> bool:
+        try:
+            os.killpg(self.pid, 0)
+        except (ProcessLookupError, PermissionError):  # macOS: EPERM for a group of zombies
+            return False
+        return True
 
     def list_enclosed(self) -> list[int]:
         """Return the running processes inside the sandbox: bubblewrap's first process is outside of its network."""
@@ -68,9 +71,31 @@ class ProcessTree:
         return bool(running)
 
 
+class WatchedProcess(ProcessTree):
+    """A process tree whose first process is a child of this program, with its exit.
+
+    Attributes:
+        exited: Descriptor that becomes readable when the process ends.
+    """
+
+    def __init__(self, pid: int, mark: str, is_sandboxed: bool) -> None:
+        super().__init__(pid, mark, is_sandboxed)
+        self._watch = ExitWatch(pid)
+        self.exited = self._watch.descriptor
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; None while the process runs."""
+        code = self._watch.code
+        return decode_exit_code(code) if self._is_sandboxed else code
+
+
 def list_pids() -> list[int]:
-    """Return the numbers of all processes."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    """Return the numbers of all processes; empty where there is no /proc."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except FileNotFoundError:
+        return []
 
 
 def read_stat(pid: int) -> list[str]:

@@ -39,7 +39,7 @@ from ...core.private_files import read_private
 from ...core.programs import PROGRAM_NAME, find_installed
 from .protected_paths import find_missing, find_read_only, find_source_folder, mount_protected
 from .sandbox_paths import SYSTEM_PATHS, SandboxPaths, is_within
-from .start import SANDBOX_VARIABLE, Sandbox, StartPlan, opened_filter
+from .start import IS_MACOS, NO_BUBBLEWRAP, SANDBOX_VARIABLE, Sandbox, StartPlan, opened_filter
 from .system_calls import build_filter
 
 _PROBE_S = 5.0
@@ -84,7 +84,7 @@ SECRET_PATHS = (
     *(".config/gcloud", ".config/gh", _OWN_CONFIG, ".mcp.json", ".local/share/keyrings", ".password-store"),
 )
 """Hidden even if a home folder is made available as a whole."""
-_INSTALL_HINT = 'Install it (apt install bubblewrap), or set sandbox = "off".'
+_OFF_HINT = 'Set sandbox = "off".' if IS_MACOS else 'Install it (apt install bubblewrap), or set sandbox = "off".'
 
 
 def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]) -> None:
@@ -103,7 +103,7 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
     if bubblewrap is None:
         if _is_required(server):
             text = f'Server "{server.name}" requires a sandbox, but there is none: {problem}.'
-            raise ConnectError(text, _INSTALL_HINT, server=server.name, phase="start")
+            raise ConnectError(text, _OFF_HINT, server=server.name, phase="start")
         return
     home = os.path.normpath(os.environ.get("HOME") or "/nonexistent")
     folder = os.path.abspath(start.folder or ".")
@@ -274,7 +274,7 @@ def _find_bubblewrap() -> tuple[_Bubblewrap | None, str]:
     """Return bubblewrap, or None and why it is unusable."""
     program = find_installed("bwrap")
     if program is None:
-        return None, "bubblewrap is not installed"
+        return None, NO_BUBBLEWRAP
     key = _describe_machine(program)
     cached = _read_cached_probe(key)
     if cached is not None:

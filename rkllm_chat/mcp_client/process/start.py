@@ -6,6 +6,7 @@ One-shot commands import this before they start a server, so it imports next to 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -31,6 +32,8 @@ send KILL
 
 The program tells it the server's group; one that was killed before could not, so groups of marked processes end too.
 """
+IS_MACOS = sys.platform == "darwin"
+NO_BUBBLEWRAP = "macOS has no bubblewrap" if IS_MACOS else "bubblewrap is not installed"
 _DENIAL_COUNTERS = ("Ip:OutNoRoutes", "Ip6OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Udp6NoPorts")
 
 

@@ -68,7 +68,7 @@ class StdioTransport(Transport):
         self._is_started = True
         self._loop.add_reader(self._process.stdout, self._read_output)
         self._loop.add_reader(self._process.stderr, self._read_errors)
-        self._loop.add_reader(self._process.pidfd, self._handle_exit)
+        self._loop.add_reader(self._process.exited, self._handle_exit)
 
     def find_denial(self, text: str, arguments: Mapping[str, object], is_error: bool) -> Denial | None:
         """Return what the sandbox denied the server in a call with this result; None if it was not that."""
@@ -114,7 +114,7 @@ class StdioTransport(Transport):
 
     def _handle_exit(self) -> None:
         """Handle the process's exit: read what it wrote until then, and stop its children."""
-        self._loop.remove_reader(self._process.pidfd)
+        self._loop.remove_reader(self._process.exited)
         self._exited.set()
         self.exit_code = self._process.exit_code
         self._drain(self._read_errors)
@@ -217,7 +217,7 @@ class StdioTransport(Transport):
                     await self._wait_for_all(_GRACE_S)
         finally:
             process.send_signal(signal.SIGKILL)
-            for pipe in (process.stdout, process.stderr, process.pidfd):
+            for pipe in (process.stdout, process.stderr, process.exited):
                 self._loop.remove_reader(pipe)
             process.close()
 

@@ -6,10 +6,10 @@ the file.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,9 +20,6 @@ from typing import Any
 
 from ...core.private_files import open_private, read_private
 from .cli_output import is_session_id
-
-if sys.platform != "win32":
-    import fcntl
 
 MAX_RUNS = 100
 MAX_FILE_BYTES = 32 << 20
@@ -123,11 +120,10 @@ class RunHistory:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        """Lock out other servers; without effect on Windows."""
+        """Lock out other servers."""
         number = open_private(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT)
         try:
-            if sys.platform != "win32":
-                fcntl.flock(number, fcntl.LOCK_EX)
+            fcntl.flock(number, fcntl.LOCK_EX)
             yield
         finally:
             os.close(number)

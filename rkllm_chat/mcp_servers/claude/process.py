@@ -1,17 +1,15 @@
 """Run a command with input, output limits and a timeout, and end all its processes.
 
-On Linux children are found even after they left the process group, and they are ended even if this program is killed
-(`mcp_client/process/process_tree.py`). On macOS only the group is ended, on Windows only the command.
+They end even if this program is killed. Where there is /proc, children are found even after they left the process group
+(`mcp_client/process/process_tree.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +25,6 @@ MAX_OUTPUT_BYTES = 16 << 20
 _MAX_STDERR_BYTES = 64 << 10
 _GRACE_S = 1.5
 _POLL_S = 0.02
-_IS_LINUX = sys.platform == "linux"
 
 
 @dataclass(frozen=True)
@@ -48,55 +45,33 @@ class CompletedCommand:
 
 
 class _GuardedProcesses:
-    """The processes of one command; on Linux they end even if this program is killed."""
+    """The processes of one command, which end even if this program is killed."""
 
     def __init__(self) -> None:
         self.mark = secrets.token_hex(8)
         self._marker = f"{MARK_VARIABLE}={self.mark}"
-        self._guard = start_guard(self._marker) if _IS_LINUX else None
-        self._process: Process | None = None
+        self._guard = start_guard(self._marker)
         self._tree: ProcessTree | None = None
 
     def attach(self, process: Process) -> None:
         """Register the started process with the guard."""
-        self._process = process
-        if self._guard and self._guard.stdin:
-            self._tree = ProcessTree(process.pid, self._marker)
-            self._guard.stdin.write(f"{process.pid}\n".encode())
+        assert self._guard.stdin
+        self._tree = ProcessTree(process.pid, self._marker)
+        self._guard.stdin.write(f"{process.pid}\n".encode())
 
     async def stop(self) -> None:
         """Terminate all processes; kill them after _GRACE_S seconds."""
-        for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
-            if not self._send(number):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if not self._tree or not self._tree.send_signal(number):
                 return
             with anyio.move_on_after(_GRACE_S):
-                while self._is_alive():  # noqa: ASYNC110 - the kernel reports no such event
+                while self._tree.list_running():  # noqa: ASYNC110 - the kernel reports no such event
                     await anyio.sleep(_POLL_S)
-
-    def _send(self, number: signal.Signals) -> bool:
-        """Send a signal; return whether any process received it."""
-        if self._process is None:
-            return False
-        if self._tree:
-            return self._tree.send_signal(number)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self._process.terminate()
-            else:
-                os.killpg(self._process.pid, number)
-            return True
-        return False
-
-    def _is_alive(self) -> bool:
-        if self._tree:
-            return bool(self._tree.list_running())
-        return self._process is not None and self._process.returncode is None
 
     def close(self) -> None:
         """Stop the guard process."""
-        if self._guard:
-            self._guard.kill()
-            self._guard.communicate()
+        self._guard.kill()
+        self._guard.communicate()
 
 
 async def run_command(

@@ -34,7 +34,7 @@ _SHOWN_ERROR_CHARS = 2_000
 _UNKNOWN_SESSION = "No conversation found with session ID"
 _NOT_FOUND = 127
 
-FindCommand = Callable[[], tuple[str, ...]]
+FindProgram = Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ClaudeSession:
     """Runs the CLI, one run at a time, and stores its session and history.
 
     Args:
-        find: Returns the command of the CLI or raises StartError; the result is cached until the program disappears.
+        find: Returns the path of the CLI or raises StartError; the result is cached until the program disappears.
         folders: Context files must be inside; the first one is the working folder.
         history: Stores the runs.
         permission_mode: The CLI's mode; "" skips its permission checks.
@@ -75,7 +75,7 @@ class ClaudeSession:
 
     def __init__(
         self,
-        find: FindCommand,
+        find: FindProgram,
         folders: Sequence[Path],
         history: RunHistory,
         permission_mode: str = "",
@@ -84,7 +84,7 @@ class ClaudeSession:
         self._find, self._folders, self._history = find, folders, history
         self._permissions = ("--permission-mode", permission_mode) if permission_mode else (_DANGEROUS,)
         self._environment = environment
-        self._command: tuple[str, ...] = ()
+        self._program = ""
         self._queue = JobQueue()
         self._resets = 0
         self.session_id = history.read().session_id
@@ -146,11 +146,11 @@ class ClaudeSession:
         """Run the CLI while holding the turn; the run is stored whatever its outcome."""
         resets, answer, error = self._resets, None, "The run was cancelled."
         activity.report("looks for claude")
-        command = await self._find_command()
+        program = await self._find_program()
         activity.report("claude runs")
         started = time.monotonic()
         try:
-            answer, error = await self._ask(command, text, limit_s)
+            answer, error = await self._ask(program, text, limit_s)
         finally:
             session = answer.session_id if answer and not error else None
             if session and resets == self._resets:
@@ -166,31 +166,29 @@ class ClaudeSession:
             self._history.update(lambda state: add_run(state, run, answer, self.session_id))
         return run
 
-    async def _find_command(self) -> tuple[str, ...]:
-        """Return the command of the CLI. Raises StartError."""
-        if len(self._command) == 1 and not is_executable(Path(self._command[0])):
-            self._command = ()
-        if not self._command:
-            self._command = await anyio.to_thread.run_sync(self._find)
-        return self._command
+    async def _find_program(self) -> str:
+        """Return the path of the CLI. Raises StartError."""
+        if not is_executable(Path(self._program)):
+            self._program = await anyio.to_thread.run_sync(self._find)
+        return self._program
 
-    async def _ask(self, command: tuple[str, ...], text: str, limit_s: float) -> tuple[CliResult | None, str]:
+    async def _ask(self, program: str, text: str, limit_s: float) -> tuple[CliResult | None, str]:
         """Return the answer, if any, and an error message, "" on success."""
         resumed = ("--resume", self.session_id) if self.session_id else ()
-        words = (*command, *self._permissions, "--output-format", "json", *resumed, "-p")
+        words = (program, *self._permissions, "--output-format", "json", *resumed, "-p")
         try:
-            done = await process.run_command(words, text, limit_s, self._make_environment(command), self._folders[0])
+            done = await process.run_command(words, text, limit_s, self._make_environment(program), self._folders[0])
         except OSError as error:
-            self._command = ()
-            return None, f"{command[-1]} cannot be started: {error.strerror}. It is searched for again by the next run."
+            self._program = ""
+            return None, f"{program} cannot be started: {error.strerror}. It is searched for again by the next run."
         if done.exit_code == _NOT_FOUND:
-            self._command = ()
+            self._program = ""
         return interpret_result(done, limit_s)
 
-    def _make_environment(self, command: tuple[str, ...]) -> dict[str, str]:
+    def _make_environment(self, program: str) -> dict[str, str]:
         """Return the environment with the CLI's folder on the PATH, because the node it needs is next to it."""
-        folder, path = str(Path(command[-1]).parent), self._environment.get("PATH", os.defpath)
-        if len(command) == 1 and folder not in path.split(os.pathsep):
+        folder, path = str(Path(program).parent), self._environment.get("PATH", os.defpath)
+        if folder not in path.split(os.pathsep):
             path = f"{folder}{os.pathsep}{path}"
         return {**self._environment, "PATH": path}
 
