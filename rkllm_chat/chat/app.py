@@ -357,7 +357,7 @@ async def open_app(
             servers=servers,
             toolbox=toolbox,
             chat=chat,
-            prefiller=Prefiller(chat, settings.prefill_ahead and frontend is not None and not replay),
+            prefiller=Prefiller(chat, settings.prefill_ahead and frontend is not None and not replay, events.notify),
             sessions=_make_sessions(settings, state, chat, events.notify, secrets, is_saved=is_saved),
             notices=notices,
             frontend=frontend,

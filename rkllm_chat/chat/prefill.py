@@ -1,7 +1,7 @@
 """Prefill the prompt while idle: the engine evaluates the current prompt while the user reads or types.
 
-It is best effort: any other request to the engine takes precedence (see `Backend.prefill`), failures are only logged,
-and nothing runs once the engine has the prompt cached.
+It is best effort: any other request to the engine takes precedence (see `Backend.prefill`), and nothing runs once the
+engine has the prompt cached.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from ..core.errors import ChatError
 from ..core.messages import Message
+from ..core.protocols import Notify
 from .context import build_prompt, compute_prompt_budget, native_tools_of
 from .conversation import Conversation
 
@@ -19,10 +21,13 @@ _log = logging.getLogger(__name__)
 
 
 class Prefiller:
-    """Idle-time prefill of a chat. Call `start` whenever the prompt may have changed and `close` at the end."""
+    """Idle-time prefill of a chat. Call `start` whenever the prompt may have changed and `close` at the end.
 
-    def __init__(self, chat: Conversation, is_wanted: bool) -> None:
-        self._chat, self._is_wanted = chat, is_wanted
+    An error of the engine is shown to the user; the next turn works without the prefill.
+    """
+
+    def __init__(self, chat: Conversation, is_wanted: bool, notify: Notify) -> None:
+        self._chat, self._is_wanted, self._notify = chat, is_wanted, notify
         self._pauses = 0
         self._prompt: list[Message] = []
         self._task: asyncio.Task[None] | None = None
@@ -71,6 +76,9 @@ class Prefiller:
             if chat.backend.count_tokens(prompt) > compute_prompt_budget(chat):  # turns will be dropped first
                 return
             tokens = await chat.backend.prefill(prompt, native_tools_of(chat))
+        except ChatError as error:
+            self._notify(chat.words("chat.prefill_failed", error=error), "warning")
+            return
         except Exception:  # the turn that needs the prompt will meet the same error and report it
             _log.warning("The idle-time prefill failed.", exc_info=True)
             return

@@ -31,7 +31,7 @@ from rkllm_chat.core.messages import Message
 from stage import GREEDY, end_after
 
 pytestmark = pytest.mark.model
-FAMILIES = "CDEFG"
+FAMILIES = "CDEFGH"
 Open = Callable[..., RkllmBackend]
 Compiled = Callable[[str], Path]
 Run = Callable[..., Any]
@@ -208,10 +208,16 @@ def children() -> set[int]:
     [
         ("failed to open rknpu module, need to insmod rknpu dirver!", "cannot be opened", "groups render and video"),
         ("failed to open rknn device!", "cannot be opened", "container"),
+        ("Device is not available", "cannot be opened", "rknpu driver"),
         ("Query platform error", "does not recognize this chip", "/dev/dri"),
+        ("Get device properties failed", "does not recognize this chip", "container"),
         ("matmul(w8a8) run failed", "driver rejected", "newer kernel"),
+        ("failed to submit, op id: 1", "driver rejected", "older library"),
         ("failed to malloc npu memory", "enough memory", "base_domain_id"),
         ("invalid rknn llm model magic", "not a .rkllm model", "download"),
+        ("The model target_platform does not match", "another chip", "file name"),
+        ("auto-parsing failed, chat_template is empty", "no chat template", "template under [rkllm]"),
+        ("The n_batch must be between 1 and 100, but got 0", "data layout", "one release"),
     ],
 )
 def test_a_line_of_the_runtime_becomes_a_cause_and_a_cure(line: str, text: str, hint: str, open_npu: Open) -> None:
@@ -220,6 +226,24 @@ def test_a_line_of_the_runtime_becomes_a_cause_and_a_cure(line: str, text: str, 
     assert text in caught.value.message and hint in caught.value.hint
     assert caught.value.hint.endswith("rkllm.log; rkllm-chat doctor inspects the board.")
     assert caught.value.details["runtime"] == f'The library printed: "E rkllm: {line}"'
+
+
+@pytest.mark.parametrize(
+    ("number", "line", "text", "hint"),
+    [
+        (signal.SIGILL, "", "SIGILL while it loaded", "try 1.2.2 or 1.3.1"),
+        (signal.SIGBUS, "", "SIGBUS while it loaded", "driver 0.9.8"),
+        (signal.SIGKILL, "", "SIGKILL while it loaded", "memory was full"),
+        (signal.SIGABRT, "ggml.c:3019: GGML_ASSERT(ne0 > 0) failed", "does not handle", "convert it again"),
+    ],
+)
+def test_a_crash_of_the_runtime_becomes_a_cause_and_a_cure(
+    number: int, line: str, text: str, hint: str, open_npu: Open
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        open_npu(FAULT="init_crashes", SIGNAL=str(int(number)), LINE=line)
+    assert text in caught.value.message and hint in caught.value.hint
+    assert caught.value.hint.endswith("rkllm.log; rkllm-chat doctor inspects the board.")
 
 
 def test_an_old_driver_is_told_once(open_npu: Open, run: Run) -> None:
@@ -279,7 +303,7 @@ def test_a_runtime_that_dies_before_its_first_token_is_tried_once_more(
     assert not once.exists()
     monkeypatch.delenv("RKLLM_STANDIN_FAULT_ONCE")
     backend = open_npu(FAULT="illegal_instruction")
-    with pytest.raises(GenerationError, match="SIGILL"):
+    with pytest.raises(GenerationError, match=r"SIGILL.*try 1\.2\.2 or 1\.3\.1"):
         run(write(backend))
 
 

@@ -78,6 +78,20 @@ def test_a_crash_is_one_line_and_the_next_message_is_answered(
     assert workers_of(environment["HOME"]) == []
 
 
+def test_a_crash_while_prefetching_is_told_and_the_next_message_is_answered(
+    on_npu: Options, open_screen: Callable[..., Screen], environment: dict[str, str], folder: Path
+) -> None:
+    once = folder / "once"
+    once.touch()
+    environment |= {"RKLLM_STANDIN_FAULT": "run_crashes", "RKLLM_STANDIN_FAULT_ONCE": str(once)}
+    screen = open_screen(*on_npu("H"), "--no-servers", "--system", "You are a helpful assistant. " * 8)
+    screen.wait_for("Prefetching the prompt failed: The NPU runtime was ended by SIGSEGV.")
+    screen.wait_for_prompt()
+    screen.type("Hello!\r")
+    screen.wait_for("Restarting")
+    screen.wait_for("How can I help you?")
+
+
 def test_thinking_is_switched_without_loading_the_model_again(
     on_npu: Options, open_screen: Callable[..., Screen], environment: dict[str, str]
 ) -> None:

@@ -29,6 +29,10 @@ double setting(const char* name, double otherwise) {
 }
 
 void crash(void) {
+    const char* line = variable("LINE");
+    if (line) fprintf(stderr, "%s\n", line);
+    int asked = (int)setting("SIGNAL", 0);
+    if (asked) raise(asked);
     // volatile twice: else the compiler knows that it is NULL and may put another signal in its place
     volatile int* volatile nowhere = NULL;
     *nowhere = 0;

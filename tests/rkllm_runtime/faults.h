@@ -4,7 +4,8 @@
 //   FAULT       init_fails, init_crashes, run_crashes, run_fails, illegal_instruction, no_finish, hang_in_prefill,
 //               slow_prefill, wrong_eos, sticky_abort, early_abort (it comes before the run and is for nothing),
 //               old_driver: one of them
-//   LINE        what init_fails prints
+//   LINE        what init_fails and a crash print
+//   SIGNAL      by which a crash ends the process, by default SIGSEGV
 //   FAULT_ONCE  a file: the fault comes only while it exists, and removes it
 //   MS          how long slow_prefill sleeps before each batch
 //   PACE        tokens per second that are paced and not computed

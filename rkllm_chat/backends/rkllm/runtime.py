@@ -6,6 +6,7 @@ Known messages of the library are translated into errors of this program.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,6 +124,15 @@ _KNOWN_MESSAGES = (
     ),
 )
 
+_EXIT_HINTS: Mapping[int | None, str] = {
+    -signal.SIGILL: "The library uses an instruction that this processor does not have, as reported of release 1.3.0 "
+    "on an RK3588: try 1.2.2 or 1.3.1.",
+    -signal.SIGBUS: "Part of a file or of the NPU's memory could not be read: check that the model is complete and the "
+    "disk not full. Reported of release 1.3.1 with driver 0.9.8: try 1.2.2.",
+    -signal.SIGKILL: "Most often the system ended it because memory was full: use a smaller model or less --context.",
+}
+"""Exit code of a worker -> what the user can try. Report of SIGILL: airockchip/rknn-llm#518."""
+
 
 @dataclass(frozen=True)
 class WorkerConfig:
@@ -221,7 +231,7 @@ class Runtime:
         except WorkerDiedError as error:
             worker.kill()
             text = f"{config.model}: the NPU runtime {error} while it loaded the model."
-            raise self._make_load_error(worker, text) from error
+            raise self._make_load_error(worker, text, _EXIT_HINTS.get(error.exit_code, "")) from error
         except TimeoutError:
             worker.kill()
             text = f"{config.model}: the NPU runtime did not load the model within {limit_s:.0f} s."
@@ -281,7 +291,8 @@ class Runtime:
             worker.abort(number)
             return self._wait_after_abort(number)
         except WorkerDiedError as error:
-            failure = self.make_error(WorkerLostError, worker, f"The NPU runtime {error}.")
+            hint = _EXIT_HINTS.get(error.exit_code, "")
+            failure = self.make_error(WorkerLostError, worker, f"The NPU runtime {error}.", hint)
             self._discard_worker()
             raise failure from error
         except TimeoutError:

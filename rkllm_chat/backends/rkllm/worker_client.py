@@ -27,7 +27,15 @@ _WAKE_UP: dict[str, Any] = {"wake": True}
 
 
 class WorkerDiedError(Exception):
-    """The worker ended without being asked to; the text says how."""
+    """The worker ended without being asked to; the text says how.
+
+    Attributes:
+        exit_code: Its exit code, negative for a signal; None if it still exists but does not respond.
+    """
+
+    def __init__(self, text: str, exit_code: int | None = None) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
 
 
 class StoppedError(Exception):
@@ -110,7 +118,7 @@ class WorkerClient:
             except Empty:
                 raise TimeoutError from None
             if result is None:
-                raise WorkerDiedError(self._describe_end())
+                raise self._make_death_error()
             if result is not _WAKE_UP:
                 return result
 
@@ -161,7 +169,7 @@ class WorkerClient:
         try:
             self._commands.sendall(json.dumps(command).encode() + b"\n")
         except OSError as error:
-            raise WorkerDiedError(self._describe_end()) from error
+            raise self._make_death_error() from error
 
     def _read(self, results: int) -> None:
         with os.fdopen(results, encoding="utf-8") as lines:
@@ -169,14 +177,14 @@ class WorkerClient:
                 self._results.put(json.loads(line))
         self._results.put(None)
 
-    def _describe_end(self) -> str:
-        """Describe how the worker ended."""
+    def _make_death_error(self) -> WorkerDiedError:
+        """Create the error that says how the worker ended."""
         self._results.put(None)  # the next call of `receive` reports it too
         try:
             code = self._process.wait(_EXIT_WAIT_S)
         except subprocess.TimeoutExpired:
-            return "no longer responds"
-        return describe_exit(code)
+            return WorkerDiedError("no longer responds")
+        return WorkerDiedError(describe_exit(code), code)
 
 
 def _make_environment() -> dict[str, str]:
