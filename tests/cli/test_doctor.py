@@ -494,6 +494,8 @@ CHANGES = [
     pair("1.3.0", "qwen3-rk3588.rkllm", "", ""),
     pair("1.2.3", "DeepSeek-R1-Distill-Qwen-1.5B.rkllm", "warn", "library 1.2.3, model: this library writes only [PAD"),
     pair("1.2.2", "DeepSeek-R1-Distill-Qwen-1.5B.rkllm", "", ""),
+    pair("1.3.0", "Qwen3.5-2B-rk3588.rkllm", "warn", "library 1.3.0, model: this library takes about 2 MB"),
+    pair("1.3.0", "Qwen3-5B-rk3588.rkllm", "", ""),
     Change("engine", "ok", "llama.cpp, 4 threads on the big cores 4, 5, 6, 7", CAPACITIES),
     Change("engine", "wrong", "llama_library /opt/llama does not exist", {}, '[chat]\nllama_library = "/opt/llama"\n'),
     Change("engine", "ok", "llama.cpp, /opt/llama", {"opt/llama/libllama.so": "x"},

@@ -323,6 +323,13 @@ _BAD_PAIRS = (
         "does not recognize the end of a reply",
         "Convert the model with toolkit 1.3.0 or later, or use library 1.2.2 (airockchip/rknn-llm#534).",
     ),
+    _BadPair(
+        r"1\.3\.0",
+        r".*",
+        r".*qwen[-_]?3[-._]5(?![\d.]*[bm]).*",
+        "takes about 2 MB more memory with every turn of this model",
+        "Restart the chat when memory is short (airockchip/rknn-llm#529).",
+    ),
 )
 
 
