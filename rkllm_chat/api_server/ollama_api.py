@@ -7,7 +7,7 @@ server.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Literal
 
@@ -37,53 +37,86 @@ class _Call(BaseModel):
 
 class _Message(BaseModel):
     role: Literal["system", "user", "assistant", "tool"]
-    content: str = ""
+    content: str | None = None
     images: list[str] | None = None
     tool_calls: list[_Call] | None = None
     tool_name: str | None = None
 
 
-class _Options(SamplingParameters):
+class Options(SamplingParameters):
+    """Options of a request."""
+
     num_predict: int | None = None
     repeat_penalty: float | None = Field(default=None, gt=0, le=10)
 
+    @property
+    def max_tokens(self) -> int | None:
+        """Limit of the reply; None for that of the server, as for the values -1 and -2."""
+        return self.num_predict if (self.num_predict or 0) > 0 else None
 
-class OllamaChatBody(BaseModel):
-    """Body of `POST /api/chat`; unknown fields are ignored."""
 
-    model: str = ""
-    messages: list[_Message] = Field(default_factory=list[_Message])
-    tools: list[FunctionTool] | None = Field(default=None, max_length=MAX_TOOLS)
+class _Body(BaseModel):
+    """What the bodies of both endpoints have in common; unknown fields are ignored."""
+
+    model: str | None = None
     format: Literal["", "json"] | dict[str, Any] | None = None
-    options: _Options | None = None
-    stream: bool = True
+    options: Options | None = None
+    stream: bool | None = None
 
-    def read_request(self) -> ChatRequest:
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the reply is a stream, as it is without the field."""
+        return self.stream is not False
+
+    def make_request(self, messages: Iterable[ClientMessage], tools: Sequence[FunctionTool] = ()) -> ChatRequest:
         """Return the request. Raises ApiError."""
-        options = self.options or _Options()
-        limit = options.num_predict if (options.num_predict or 0) > 0 else None
-        generation = options.read_generation(limit)
+        options = self.options or Options()
+        generation = options.read_generation(options.max_tokens)
         if options.repeat_penalty is not None:
             generation["repeat_penalty"] = options.repeat_penalty
-        system, messages = split_system(_read_message(message, i) for i, message in enumerate(self.messages))
+        system, merged = split_system(messages)
         return ChatRequest(
-            messages,
+            merged,
             system,
-            tuple(read_tool(tool) for tool in self.tools or ()),
-            reply_schema=self._read_reply_schema(),
+            tuple(read_tool(tool) for tool in tools),
+            reply_schema=ANY_OBJECT if self.format == "json" else self.format or None,
             stop_sequences=options.read_stop_sequences(),
             generation=generation,
         )
 
-    def _read_reply_schema(self) -> Mapping[str, Any] | None:
-        return ANY_OBJECT if self.format == "json" else self.format or None
+
+class OllamaChatBody(_Body):
+    """Body of `POST /api/chat`."""
+
+    messages: list[_Message] | None = None
+    tools: list[FunctionTool] | None = Field(default=None, max_length=MAX_TOOLS)
+
+    def read_request(self) -> ChatRequest:
+        """Return the request. Raises ApiError."""
+        messages = (_read_message(message, i) for i, message in enumerate(self.messages or ()))
+        return self.make_request(messages, self.tools or ())
+
+
+class OllamaGenerateBody(_Body):
+    """Body of `POST /api/generate`: one message without history."""
+
+    prompt: str | None = None
+    system: str | None = None
+    images: list[str] | None = Field(default=None, max_length=0)
+    suffix: Literal[""] | None = None
+    raw: Literal[False] | None = None
+
+    def read_request(self) -> ChatRequest:
+        """Return the request. Raises ApiError."""
+        messages = [ClientMessage("system", self.system)] if self.system else []
+        return self.make_request([*messages, ClientMessage("user", self.prompt or "")])
 
 
 class OllamaShowBody(BaseModel):
     """Body of `POST /api/show`."""
 
-    model: str = ""
-    name: str = ""
+    model: str | None = None
+    name: str | None = None
 
 
 def _read_message(message: _Message, index: int) -> ClientMessage:
@@ -91,7 +124,7 @@ def _read_message(message: _Message, index: int) -> ClientMessage:
         text = "Images are not supported; this model reads text."
         raise ApiError(400, text, param=f"messages.{index}.images")
     calls = tuple(ClientCall("", call.function.name, call.function.arguments) for call in message.tool_calls or ())
-    return ClientMessage(message.role, message.content, calls, tool=message.tool_name or "")
+    return ClientMessage(message.role, message.content or "", calls, tool=message.tool_name or "")
 
 
 class OllamaChat:
@@ -145,8 +178,19 @@ class OllamaChat:
 
     def _describe(self, message: dict[str, Any], end: Mapping[str, Any] | None) -> dict[str, Any]:
         created_at = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
-        head = {"model": self._model, "created_at": created_at, "message": message}
+        head = {"model": self._model, "created_at": created_at, **self._describe_reply(message)}
         return {**head, "done": end is not None, **(end or {})}
+
+    def _describe_reply(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {"message": message}
+
+
+class OllamaGenerate(OllamaChat):
+    """The same for `POST /api/generate`, whose replies are text and thoughts."""
+
+    def _describe_reply(self, message: dict[str, Any]) -> dict[str, Any]:
+        thoughts = {"thinking": message["thinking"]} if "thinking" in message else {}
+        return {"response": message["content"], **thoughts}
 
 
 def _describe_call(call: ClientCall) -> dict[str, Any]:

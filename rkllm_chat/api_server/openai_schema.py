@@ -45,7 +45,7 @@ class _CalledFunction(BaseModel):
 
 
 class _Call(BaseModel):
-    id: str = ""
+    id: str | None = None
     function: _CalledFunction
 
 
@@ -53,7 +53,7 @@ class _Message(BaseModel):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Content = None
     tool_calls: list[_Call] | None = None
-    tool_call_id: str = ""
+    tool_call_id: str | None = None
     name: str | None = None
 
 
@@ -110,7 +110,7 @@ class SamplingParameters(BaseModel):
 class ChatCompletionBody(SamplingParameters):
     """Body of a chat completion; unknown fields are ignored."""
 
-    model: str = ""
+    model: str | None = None
     messages: list[_Message] = Field(min_length=1)
     tools: list[FunctionTool] | None = Field(default=None, max_length=MAX_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _ToolChoice | None = None
@@ -192,7 +192,7 @@ def _read_message(message: _Message, index: int) -> ClientMessage:
     text = read_text(message.content, f"messages.{index}.content")
     calls = tuple(_read_call(call, index) for call in message.tool_calls or ())
     role = "system" if message.role == "developer" else message.role
-    return ClientMessage(role, text, calls if role == "assistant" else (), message.tool_call_id)
+    return ClientMessage(role, text, calls if role == "assistant" else (), message.tool_call_id or "")
 
 
 def read_text(content: Content, param: str) -> str:
@@ -208,7 +208,7 @@ def read_text(content: Content, param: str) -> str:
 
 def _read_call(call: _Call, index: int) -> ClientCall:
     return ClientCall(
-        call.id, call.function.name, read_arguments(call.function.arguments, f"messages.{index}.tool_calls")
+        call.id or "", call.function.name, read_arguments(call.function.arguments, f"messages.{index}.tool_calls")
     )
 
 

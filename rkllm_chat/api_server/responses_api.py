@@ -80,7 +80,7 @@ class _TextOptions(BaseModel):
 class ResponseBody(SamplingParameters):
     """Body of `POST /v1/responses`; unknown fields are ignored."""
 
-    model: str = ""
+    model: str | None = None
     input: str | list[_Item] = Field(min_length=1)
     instructions: str | None = None
     tools: list[_Tool] | None = Field(default=None, max_length=MAX_TOOLS)
@@ -140,10 +140,6 @@ class ResponseBody(SamplingParameters):
         if reply_format is None or reply_format.type == "text":
             return None
         return reply_format.schema_ if reply_format.type == "json_schema" else ANY_OBJECT
-
-
-def _read_tool(tool: _Tool) -> Tool:
-    return Tool(tool.name, tool.description or "", tool.parameters or {}, CLIENT)
 
 
 class ResponseWriter:

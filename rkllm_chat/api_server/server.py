@@ -12,7 +12,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ..backends import Backend
@@ -31,6 +31,8 @@ from .model_host import ModelHost
 from .ollama_api import (
     OllamaChat,
     OllamaChatBody,
+    OllamaGenerate,
+    OllamaGenerateBody,
     OllamaShowBody,
     describe_error,
     describe_model,
@@ -64,12 +66,14 @@ class ApiServer:
     def make_app(self) -> Starlette:
         """Return the application, without its guard."""
         routes = [
+            Route("/", self.show_name, methods=["GET"]),
             Route("/v1/models", self.list_models, methods=["GET"]),
             Route("/v1/models/{name:path}", self.show_model, methods=["GET"]),
             Route("/v1/chat/completions", self.complete_chat, methods=["POST"]),
             Route("/v1/completions", self.complete_text, methods=["POST"]),
             Route("/v1/responses", self.create_response, methods=["POST"]),
             Route("/api/chat", self.chat_as_ollama, methods=["POST"]),
+            Route("/api/generate", self.generate_as_ollama, methods=["POST"]),
             Route("/api/tags", self.list_ollama_models, methods=["GET"]),
             Route("/api/ps", self.list_loaded_models, methods=["GET"]),
             Route("/api/show", self.show_ollama_model, methods=["POST"]),
@@ -103,7 +107,7 @@ class ApiServer:
     def _describe_model(self) -> dict[str, Any]:
         return {"id": self._host.name, "object": "model", "created": 0, "owned_by": "rkllm-chat"}
 
-    def _check_model(self, name: str) -> None:
+    def _check_model(self, name: str | None) -> None:
         """Raise ApiError if the name is not that of the model; without a name the model is meant."""
         if name and _simplify_name(name) != _simplify_name(self._host.name):
             message = f'There is no model "{name[:100]}"; this server has "{self._host.name}".'
@@ -132,10 +136,20 @@ class ApiServer:
     async def chat_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/chat."""
         body = read_body(await _receive_body(request), OllamaChatBody)
+        return self._reply_as_ollama(body, OllamaChat(body.model or self._host.name), not body.messages)
+
+    async def generate_as_ollama(self, request: Request) -> Response:
+        """Answer POST /api/generate."""
+        body = read_body(await _receive_body(request), OllamaGenerateBody)
+        return self._reply_as_ollama(body, OllamaGenerate(body.model or self._host.name), not body.prompt)
+
+    def _reply_as_ollama(
+        self, body: OllamaChatBody | OllamaGenerateBody, writer: OllamaChat, is_empty: bool
+    ) -> Response:
+        """Return the response to a request; one without a message only loads the model."""
         self._check_model(body.model)
-        writer = OllamaChat(body.model or self._host.name)
-        if body.messages:
-            return self._reply(body.read_request(), writer, body.stream, _render_ollama_error)
+        if not is_empty:
+            return self._reply(body.read_request(), writer, body.is_streamed, _render_ollama_error)
 
         async def load(sink: ReplySink) -> None:
             async with self._host.acquire():
@@ -157,6 +171,10 @@ class ApiServer:
         body = read_body(await _receive_body(request), OllamaShowBody)
         self._check_model(body.model or body.name)
         return _respond(describe_model_details(self._settings, self._host.name))
+
+    async def show_name(self, _request: Request) -> Response:
+        """Answer GET and HEAD /, by which programs look for a server."""
+        return PlainTextResponse(f"rkllm-chat {__version__} is running")
 
     async def show_version(self, _request: Request) -> Response:
         """Answer GET /api/version."""

@@ -26,7 +26,7 @@ _DEFAULT_MAX_TOKENS = 16  # of the API
 class TextCompletionBody(SamplingParameters):
     """Body of `POST /v1/completions`; unknown fields are ignored."""
 
-    model: str = ""
+    model: str | None = None
     prompt: str = Field(min_length=1)
     max_tokens: int | None = Field(default=None, ge=1)
     n: Literal[1] | None = None

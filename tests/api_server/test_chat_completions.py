@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import openai
 import pytest
 
@@ -245,6 +246,22 @@ def test_without_tools_a_call_is_text(start_api: StartApi, connect: Connect, scr
     for text in (whole, cut):
         reply = client.chat.completions.create(model=SCRIPT, messages=messages)
         assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == (text, "stop")
+
+
+def test_null_is_read_as_a_field_that_is_missing(start_api: StartApi, script: Callable[..., str]) -> None:
+    """Clients that serialize all fields of a message send them so."""
+    served = start_api("--model", script("yes"))
+    empty = dict.fromkeys(("name", "tool_calls", "tool_call_id", "refusal", "audio"))
+    call = {"id": None, "type": "function", "function": {"name": "get_time", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Time?", **empty},
+        {**empty, "role": "assistant", "content": None, "tool_calls": [call]},
+        {**empty, "role": "tool", "content": "noon"},
+    ]
+    fields = ("model", "tools", "tool_choice", "parallel_tool_calls", "response_format", "stop", "temperature", "seed")
+    body = {"messages": messages, **dict.fromkeys((*fields, "n", "stream", "stream_options", "max_tokens", "logprobs"))}
+    reply = httpx.post(f"{served.url}/chat/completions", json=body, timeout=30)
+    assert reply.json()["choices"][0]["message"]["content"] == "yes", reply.text
 
 
 def test_a_stop_sequence_ends_the_reply(start_api: StartApi, connect: Connect, script: Callable[..., str]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
+from urllib.request import urlopen
 
 import ollama
 import pytest
 
 from mcp_servers.serving import Served
+from stage import call_text
 
 StartApi = Callable[..., Served]
 ConnectOllama = Callable[[Served], ollama.Client]
@@ -55,6 +57,67 @@ def test_the_model_is_listed_loaded_and_calls_a_tool(start_api: StartApi, connec
     assert [part.done for part in parts] == [False] * (len(parts) - 1) + [True]
     cut = client.chat(name, messages=messages[:1], options={"num_predict": 2})
     assert (cut.done_reason, cut.eval_count) == ("length", 2)
+
+
+@pytest.mark.model
+def test_a_tool_task_of_three_calls_is_completed(start_api: StartApi, connect_ollama: ConnectOllama) -> None:
+    client = connect_ollama(start_api())
+    options: Any = {"model": "tiny-tools", "tools": [CALCULATE], "options": {"temperature": 0}}
+    messages: list[Any] = []
+    for expression, value in {"12 * 34": "408", "99 - 21": "78", "7 + 5": "12"}.items():
+        messages.append({"role": "user", "content": f"What is {expression}?"})
+        asked = client.chat(messages=messages, **options).message
+        assert [dict(call.function.arguments) for call in asked.tool_calls or ()] == [{"expression": expression}]
+        messages += [asked, {"role": "tool", "tool_name": "calculate", "content": f"{expression} = {value}"}]
+        answered = client.chat(messages=messages, **options).message
+        assert value in (answered.content or "") and not answered.tool_calls
+        messages.append(answered)
+
+
+def test_calls_thoughts_and_a_reply_schema_are_streamed(
+    start_api: StartApi, connect_ollama: ConnectOllama, script: Callable[..., str]
+) -> None:
+    calls = [call_text("calculate", expression=text) for text in ("1 + 1", "2 + 2")]
+    replies = ["<think>Two sums.</think>" + "\n".join(calls), "no", '{"sum": 6}']
+    client = connect_ollama(start_api("--model", script(*replies)))
+    question: Any = {"model": "replies.json", "messages": [{"role": "user", "content": "Sums?"}], "stream": True}
+    parts = [part.message for part in client.chat(tools=[CALCULATE], **question)]
+    found = [dict(call.function.arguments) for part in parts for call in part.tool_calls or ()]
+    assert found == [{"expression": "1 + 1"}, {"expression": "2 + 2"}]
+    assert "".join(part.thinking or "" for part in parts) == "Two sums."
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+    parts = [part.message for part in client.chat(format=schema, **question)]
+    assert "".join(part.content or "" for part in parts) == '{"sum": 6}'
+
+
+def test_a_prompt_without_history_is_answered(
+    start_api: StartApi, connect_ollama: ConnectOllama, script: Callable[..., str]
+) -> None:
+    served = start_api("--model", script("<think>Hm.</think>one two three", "one two three", "for the other"))
+    client = connect_ollama(served)
+    whole = client.generate("replies.json", "Count.", system="You count.")
+    assert (whole.response, whole.thinking, whole.done) == ("one two three", "Hm.", True)
+    parts = list(client.generate("replies.json", "Count.", stream=True, options={"num_predict": 2}))
+    assert "".join(part.response for part in parts) == "one two" and parts[-1].done_reason == "length"
+    assert client.generate("replies.json").done_reason == "load"
+    for wrong in ({"images": [b"x"]}, {"raw": True}, {"suffix": "x"}):
+        with pytest.raises(ollama.ResponseError) as caught:
+            client.generate("replies.json", "x", **wrong)
+        assert caught.value.status_code == 400
+    with urlopen(served.url.removesuffix("v1"), timeout=5) as response:  # how programs look for a server
+        assert "rkllm-chat" in response.read().decode()
+
+
+def test_a_client_that_leaves_frees_the_model(
+    start_api: StartApi, connect_ollama: ConnectOllama, script: Callable[..., str]
+) -> None:
+    waiting = {"text": "I begin and ", "wait": True}
+    client = connect_ollama(start_api("--model", script(waiting, "for the other")))
+    request: Any = {"model": "replies.json", "messages": [{"role": "user", "content": "Hello"}]}
+    parts = client.chat(**request, stream=True)
+    assert next(iter(parts)).message.content
+    parts.close()
+    assert client.chat(**request).message.content == "for the other"
 
 
 def test_errors_have_ollamas_shape(
