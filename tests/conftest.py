@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from browser import BROWSER, find_browser
+from cpu_time import begin_test
 from fork_server import run as run_forked
 from fuzzing import load_profile
 from real import REAL_SERVERS
@@ -81,6 +82,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark, (missing, is_there) in NEEDS.items():
         if item.get_closest_marker(mark) and not is_there():
             (pytest.fail if os.environ.get(REQUIRE_ALL) else pytest.skip)(missing)
+    begin_test()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -13,17 +13,18 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyte
 
 from fork_server import start
 from rkllm_chat.backends.base import Backend
 from rkllm_chat.backends.scripted import ScriptedBackend, ScriptedReply
+from rkllm_chat.calls.scanner import InventedResult
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.settings import Generation, Settings
@@ -32,6 +33,7 @@ from rkllm_chat.core.events import Event, Text, Thought
 from rkllm_chat.core.messages import Message, Tool, ToolResult
 from rkllm_chat.core.protocols import ApprovalCallback, ProgressCallback, decline_all
 
+AnyEvent = TypeVar("AnyEvent")
 GREEDY = Generation(temperature=0, max_tokens=200)
 DIM = 2
 PROGRAM = [sys.executable, "-m", "rkllm_chat"]
@@ -87,17 +89,20 @@ def take_turn(chat: Conversation, line: str) -> list[Event]:
 
 async def collect(stream: AsyncGenerator[Event, None]) -> list[Event]:
     """Return all events of a stream, with adjacent texts joined."""
-    events: list[Event] = []
     async with aclosing(stream) as running:
-        async for event in running:
-            last = events[-1] if events else None
-            if isinstance(event, Text) and isinstance(last, Text):
-                events[-1] = Text(last.text + event.text)
-            elif isinstance(event, Thought) and isinstance(last, Thought):
-                events[-1] = Thought(last.text + event.text)
-            else:
-                events.append(event)
-    return events
+        return join_texts([event async for event in running])
+
+
+def join_texts(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """Return the events with adjacent texts, and other adjacent events of a kind that are texts, as one."""
+    joined: list[AnyEvent] = []
+    for event in events:
+        last = joined[-1] if joined else None
+        if isinstance(event, Text | Thought | InventedResult) and isinstance(last, type(event)):
+            joined[-1] = replace(event, text=last.text + event.text)
+        else:
+            joined.append(event)
+    return joined
 
 
 async def end_after(backend: Backend, prompt: Sequence[Message], pieces: int) -> list[Any]:

@@ -1,7 +1,9 @@
-"""The Python blocks of the documentation run."""
+"""The Python blocks of the documentation and the examples of docstrings run."""
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import re
 import subprocess
 import sys
@@ -11,6 +13,12 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PACKAGE = DOCS.parent / "rkllm_chat"
+EXAMPLES = [
+    str(path.relative_to(PACKAGE.parent).with_suffix("")).replace("/", ".")
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if "    >>> " in path.read_text("utf-8")
+]
 OUTPUT = {  # of the blocks that name these
     "Chat.sync": ["6 * 7 = 42"],
     "MCPClient": ["get_time", "42"],
@@ -38,3 +46,9 @@ def test_a_block_of_the_documentation_runs(page: str, code: str, environment: di
     assert done.returncode == 0, f"{page}: {done.stderr}"
     for text in (text for name, texts in OUTPUT.items() if name in code for text in texts):
         assert text in done.stdout, page
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_the_examples_of_docstrings_are_true(module: str) -> None:
+    failed, count = doctest.testmod(importlib.import_module(module))
+    assert count and not failed

@@ -222,7 +222,7 @@ def _replace(text: str, secrets: list[str]) -> str:
 def redact_keys(text: str) -> str:
     """Redact everything that has the format of a key.
 
-    >>> hide_shapes("Authorization: Bearer abc.def.ghi")
+    >>> redact_keys("Authorization: Bearer abc.def.ghi")
     'Authorization: Bearer [redacted]'
     """
     if len(text) < MIN_NAMED_LENGTH:

@@ -132,7 +132,7 @@ def parse_range(text: str, count: int) -> tuple[int, int] | None:
 
 
 def _find_largest(high: int, fits: Callable[[int], bool]) -> int:
-    """Find the largest number from 1 to `match_limit` that fits, or one smaller by at most 1/32; 1 if none fits.
+    """Find the largest number from 1 to `high` that fits, or one smaller by at most 1/32; 1 if none fits.
 
     Each test is expensive, so the search is not exact. `fits` must be monotonic.
     """
@@ -149,7 +149,7 @@ def _find_largest(high: int, fits: Callable[[int], bool]) -> int:
 def find_fair_limit(needs: Sequence[int], total: int) -> int:
     """Return the limit per need with which all needs fit into the total; unused shares go to the others.
 
-    >>> share_out([10, 500, 90], 300)
+    >>> find_fair_limit([10, 500, 90], 300)
     200
     """
     limit = left = total

@@ -44,7 +44,7 @@ def format_status(status: StatusValues, words: Words, width: int) -> str:
 
     >>> from rkllm_chat.core.i18n import load
     >>> format_status(StatusValues("tiny.gguf", 1, 1, 9, 3100, 8192, 23.4), load(), 100)
-    'tiny.gguf · ctx 3.1k / 8.2k (38%) · 23.4 tok/s · 1/1 servers · 9 tools'
+    'tiny.gguf · ctx 3.1k / 8.2k (38%) · 23.4 tok/s · 1/1 server · 9 tools'
     """
     from rich.cells import cell_len
 

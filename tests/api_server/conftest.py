@@ -9,8 +9,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from api_server.serving import serve_api
-from mcp_servers.serving import Served
+from mcp_servers.serving import Served, serve
 
 Connect = Callable[[Served], openai.OpenAI]
 
@@ -20,7 +19,7 @@ def start_api(environment: dict[str, str], folder: Path) -> Iterator[Callable[..
     """Starts the server with options and variables."""
     with ExitStack() as stack:
         yield lambda *options, **variables: stack.enter_context(
-            serve_api(*options, env={**environment, **variables}, cwd=folder)
+            serve("openai", *options, port_option="--port", env={**environment, **variables}, cwd=folder)
         )
 
 
@@ -30,7 +29,7 @@ def shared_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     import os
 
     home = tmp_path_factory.mktemp("home")
-    with serve_api(env={**os.environ, "HOME": str(home)}, cwd=home) as served:
+    with serve("openai", port_option="--port", env={**os.environ, "HOME": str(home)}, cwd=home) as served:
         yield served
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from altered import with_template
 from backends.openai.talks import HELLO, reply_of
+from cpu_time import allow_s
 from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.config.settings import Generation, Settings
@@ -220,7 +221,7 @@ def test_a_template_that_takes_too_much_is_one_error_line(
     model.write_bytes(with_template(shipped_model.read_bytes(), template))
     started_at = time.monotonic()
     done = program("-p", "Hi", "--model", str(model), "--no-servers", "--max-tokens", "4", code=5)
-    assert time.monotonic() - started_at < 10
+    assert time.monotonic() - started_at < allow_s(10 / 3)
     assert done.stdout == "" and len(done.stderr.splitlines()) == 1
     assert "chat template" in done.stderr and cause in done.stderr
     model.write_bytes(with_template(shipped_model.read_bytes(), CHATML))

@@ -19,6 +19,7 @@ from rkllm_chat.calls.python_parser import MAX_LENGTH
 from rkllm_chat.calls.scanner import InventedResult, Scanner, ScannerEvent
 from rkllm_chat.core.events import CallFound, CallUnreadable, Text, Thought
 from rkllm_chat.core.messages import ToolCall
+from stage import join_texts
 
 OPENERS = ["<think>", *(opener for form in select_formats("", COMMON_FORMATS) for opener in form.openers)]
 
@@ -36,23 +37,7 @@ BARE = JSON.removesuffix("[END_TOOL_CALL]")
 def scan(*pieces: str) -> list[ScannerEvent]:
     """The events of a reply that comes in these pieces, neighbouring texts and thoughts joined."""
     scanner = Scanner()
-    return joined([event for piece in pieces for event in scanner.feed(piece)] + scanner.close())
-
-
-def joined(events: Iterable[ScannerEvent]) -> list[ScannerEvent]:
-    """The events with neighbouring texts, and neighbouring thoughts, as one."""
-    joined_events: list[ScannerEvent] = []
-    for event in events:
-        last = joined_events[-1] if joined_events else None
-        if isinstance(event, Text) and isinstance(last, Text):
-            joined_events[-1] = Text(last.text + event.text)
-        elif isinstance(event, Thought) and isinstance(last, Thought):
-            joined_events[-1] = Thought(last.text + event.text)
-        elif isinstance(event, InventedResult) and isinstance(last, InventedResult):
-            joined_events[-1] = InventedResult(last.text + event.text)
-        else:
-            joined_events.append(event)
-    return joined_events
+    return join_texts([event for piece in pieces for event in scanner.feed(piece)] + scanner.close())
 
 
 def scan_as(form: str, reply: str) -> list[ScannerEvent]:
@@ -339,7 +324,7 @@ def test_a_long_argument_in_small_chunks_is_read_unchanged(form: str) -> None:
         scanner = Scanner(select_formats(form), is_known="f".__eq__)
         pieces = re.findall(pattern, reply)
         assert len(pieces) > 3 * 1024
-        assert joined([event for piece in pieces for event in scanner.feed(piece)] + scanner.close()) == whole
+        assert join_texts([event for piece in pieces for event in scanner.feed(piece)] + scanner.close()) == whole
 
 
 # --- any reply at all ---
@@ -411,7 +396,7 @@ def consists_of(reply: str, sources: Iterable[str]) -> bool:
 
 def scan_pieces(form: str, pieces: Iterable[str]) -> list[ScannerEvent]:
     scanner = Scanner(select_formats(form), is_known=TOOL.__eq__, headings=headings)
-    return joined([event for piece in pieces for event in scanner.feed(piece)] + scanner.close())
+    return join_texts([event for piece in pieces for event in scanner.feed(piece)] + scanner.close())
 
 
 @light

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from rkllm_chat.core.messages import Message, Tool
 from rkllm_chat.prompt.compose import compose_prompt
 from rkllm_chat.storage.export.turns import AnswerText, build_conversation
 from rkllm_chat.storage.session_records import LogEntry
-from stage import Box, call_text, collect, make_chat, take_turn
+from stage import Box, call_text, collect, join_texts, make_chat, take_turn
 
 Run = Callable[..., Any]
 
@@ -93,13 +92,7 @@ def scan(model: str, pieces: Iterable[str]) -> list[ScannerEvent]:
     """Parse a reply of this model; join neighbouring events of a kind and leave out blank texts."""
     family = find_family([model])
     scanner = make_scanner(family.preferred_format, family.accepted_formats, TOOLS, WORDS)
-    joined: list[ScannerEvent] = []
-    for event in (*(event for piece in pieces for event in scanner.feed(piece)), *scanner.close()):
-        last = joined[-1] if joined else None
-        if isinstance(event, InventedResult | Text | Thought) and isinstance(last, type(event)):
-            joined[-1] = replace(event, text=last.text + event.text)
-        else:
-            joined.append(event)
+    joined = join_texts([event for piece in pieces for event in scanner.feed(piece)] + scanner.close())
     return [event for event in joined if not isinstance(event, Text) or event.text.strip()]
 
 

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cpu_time import allow_s
 from macos import PROC
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ChatError
@@ -31,8 +32,6 @@ from .chaos_server import MODES, notice
 from .chaos_sizes import FLOOD_VARIABLE
 
 TESTS = Path(__file__).parents[1]
-SLACK = 3
-"""How many times longer than on an idle machine a thing may take where tests run side by side."""
 EVENT_S = 5.0
 
 T = TypeVar("T")
@@ -236,7 +235,7 @@ async def wait_for(happened: Callable[[], object], limit_s: float = EVENT_S) -> 
 def assert_failed(result: ToolResult, within_s: float) -> None:
     """A call failed in time, and one line says so and names the server."""
     assert result.status == "failed", result.text[:300]
-    assert result.seconds <= within_s * SLACK, result.text
+    assert result.seconds <= allow_s(within_s), result.text
     assert_one_line(result.text, result.server)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cpu_time import allow_s
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import AuthError, ChatError, ConnectError, ProtocolError, TimeLimitError
 from rkllm_chat.mcp_client.direct.client import DirectClient
@@ -133,7 +134,7 @@ def test_a_site_gives_a_result_or_an_error_in_time(mode: str) -> None:
     with open_site(mode) as site:
         started_at = time.monotonic()
         assert_outcome(ServerConfig("site", url=site.url, **limits), SITES[mode])
-        assert time.monotonic() - started_at < limits["timeout_s"] + 2
+        assert time.monotonic() - started_at < limits["timeout_s"] + allow_s(2 / 3)
         assert site.called("act") <= 1 + (mode in ("session-gone", "call-404"))
 
 

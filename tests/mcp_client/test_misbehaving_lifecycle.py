@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from cpu_time import allow_s
 from rkllm_chat.core.messages import ToolResult
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
 from .faults import (
-    SLACK,
     Trial,
     act_and_echo,
     assert_failed,
@@ -140,7 +140,7 @@ def test_a_server_that_stopped_or_does_not_read_times_out_and_is_replaced(tmp_pa
     async def go(trial: Trial) -> tuple[ToolResult, str]:
         result = await trial.act()
         if trial.server == "restarted":
-            await asyncio.wait_for(trial.toolbox.restart(trial.server), 4 * SLACK)
+            await asyncio.wait_for(trial.toolbox.restart(trial.server), allow_s(4))
         else:
             await trial.see_all_end()
         return result, await trial.echo()
@@ -184,7 +184,7 @@ def test_an_answer_to_a_cancelled_call_is_dropped(tmp_path: Path) -> None:
         return seconds, [await trial.echo("one"), await trial.echo("two")]
 
     seconds, echoes = try_mode(tmp_path, "late-reply-after-cancel", go)
-    assert seconds <= 0.3 * SLACK
+    assert seconds <= allow_s(0.3)
     assert echoes == ["one", "two"]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cpu_time import allow_s
 from rkllm_chat.calls.arguments import validate_arguments
 from rkllm_chat.calls.tool_names import find_tools, shown_names
 from rkllm_chat.config.policy import Policy, decide_call
@@ -19,7 +20,6 @@ from rkllm_chat.core.messages import Tool
 
 from .chaos_lists import LINK_VARIABLE
 from .faults import (
-    SLACK,
     Trial,
     act_and_echo,
     assert_one_line,
@@ -50,7 +50,7 @@ GOOD = {"echo", "add", "act", "good_1", "good_2", "good_3", "good_4", "good_5"}
 
 def test_the_valid_tools_of_an_invalid_list_are_used(tmp_path: Path) -> None:
     async def look(trial: Trial) -> tuple[list[str], bool]:
-        assert trial.opened_s <= 1 * SLACK
+        assert trial.opened_s <= allow_s(1)
         for tool in trial.toolbox.tools:
             if tool.server == "bad-schema":
                 check_arguments({"text": "x", "a": 1, "b": 2}, tool)
@@ -93,13 +93,13 @@ def test_no_schema_of_arguments_is_fetched_and_none_takes_long(tmp_path: Path) -
         return time.monotonic() - begun
 
     with unused_link() as link:
-        assert try_mode(tmp_path, "hostile-schema", check_all, env={LINK_VARIABLE: link}) <= 1 * SLACK
+        assert try_mode(tmp_path, "hostile-schema", check_all, env={LINK_VARIABLE: link}) <= allow_s(1)
 
 
 def test_no_schema_of_results_is_fetched_and_none_takes_long(tmp_path: Path) -> None:
     with unused_link() as link:
         result, echo = try_mode(tmp_path, "hostile-output", act_and_echo, env={LINK_VARIABLE: link})
-    assert result.seconds <= 1 * SLACK
+    assert result.seconds <= allow_s(1)
     assert echo == "still here"
 
 

@@ -61,11 +61,16 @@ class Served:
 
 @contextmanager
 def serve(
-    name: str, *options: str, env: Mapping[str, str], cwd: Path | None = None, program: Sequence[str] = PROGRAM
+    name: str,
+    *options: str,
+    env: Mapping[str, str],
+    cwd: Path | None = None,
+    program: Sequence[str] = PROGRAM,
+    port_option: str = "--http",
 ) -> Iterator[Served]:
     """Run `rkllm-chat serve NAME` over HTTP on a free port."""
     process = start(
-        [*program, "serve", name, "--http", "0", *options],
+        [*program, "serve", name, port_option, "0", *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

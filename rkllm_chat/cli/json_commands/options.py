@@ -148,14 +148,14 @@ def _validate(options: Options) -> None:
             available=list(_SELECTIONS),
         )
     if options.timeout is not None:
-        options.timeout = _read_seconds(options.command, "--timeout", options.timeout, minimum=0.001)
+        options.timeout = read_seconds(f"{options.command}: --timeout", options.timeout, minimum=0.001)
     if options.keep_alive is not None:
-        options.keep_alive = _read_seconds(options.command, "--keep-alive", options.keep_alive, minimum=0)
+        options.keep_alive = read_seconds(f"{options.command}: --keep-alive", options.keep_alive, minimum=0)
     if options.max_result is not None:
         options.max_result = read_megabytes(f"{options.command}: --max-result", options.max_result)
 
 
-def _read_seconds(command: str, option: str, text: str, minimum: float) -> float:
+def read_seconds(option: str, text: str, minimum: float) -> float:
     """Parse a number of seconds from `minimum` to 86,400. Raises UsageError."""
     try:
         seconds = float(text)
@@ -163,7 +163,7 @@ def _read_seconds(command: str, option: str, text: str, minimum: float) -> float
         seconds = math.nan
     if not minimum <= seconds <= 86_400:
         raise UsageError(
-            f'{command}: {option} "{text}" is not a valid number of seconds.',
+            f'{option} "{text}" is not a valid number of seconds.',
             f"Pass a number from {minimum:g} to 86400.",
             got=text,
         )

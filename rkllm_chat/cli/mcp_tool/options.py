@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...core.errors import UsageError
+from ..json_commands.options import read_megabytes, read_seconds
 
 Options = Any
 """One attribute for each option: its text, or None; for a switch, whether it is set."""
@@ -90,31 +91,15 @@ def store_options(texts: dict[str, str], options: Options) -> None:
                 f"Known formats: {', '.join(OUTPUT_FORMATS)}.",
                 available=list(OUTPUT_FORMATS),
             )
-        value: float | str = _read_seconds(name, text) if name in _MIN_SECONDS else text
-        if name == "max-result":
-            from ..json_commands.options import read_megabytes
-
+        value: float | str = text
+        if name in _MIN_SECONDS:
+            value = read_seconds(f"--{name}", text, _MIN_SECONDS[name])
+        elif name == "max-result":
             value = read_megabytes("--max-result", text)
         setattr(options, _attribute_name(name), value if takes_value else True)
     sources = [name for name in _ARGUMENT_SOURCES if getattr(options, _attribute_name(name)) not in (None, False)]
     if len(sources) > 1:
         raise UsageError(f"--{sources[0]} and --{sources[1]} cannot be combined.", "Pass only one of them.")
-
-
-def _read_seconds(name: str, text: str) -> float:
-    """Parse the number of seconds of an option. Raises UsageError."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    minimum = _MIN_SECONDS[name]
-    if not minimum <= seconds <= 86_400:
-        raise UsageError(
-            f'--{name} "{text}" is not a valid number of seconds.',
-            f"Pass a number from {minimum:g} to 86400.",
-            got=text,
-        )
-    return seconds
 
 
 def _attribute_name(name: str) -> str:

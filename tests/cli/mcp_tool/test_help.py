@@ -27,6 +27,7 @@ from cli.flag_rows import (
     object_of,
 )
 from cli.mcp_tool.stage import Stage
+from cpu_time import allow_s
 from mcp_client.chaos_http import TRICKLES, open_site
 from rkllm_chat.cli.mcp_tool.call_tool import MINIMAL_CONFIG
 from rkllm_chat.cli.mcp_tool.examples import format_as_flags, make_example
@@ -42,7 +43,7 @@ def test_help_waits_for_no_server_longer_than_its_timeout(box: Stage) -> None:
             box.configure(name, {"url": site.url, "transport": "http"})
         started_at = time.monotonic()
         lines = box.run("--timeout", "1", "--help").stdout.splitlines()
-        assert time.monotonic() - started_at < 1 + 2
+        assert time.monotonic() - started_at < 1 + allow_s(2 / 3)
     assert "  box__fail     Does fail." in lines
     assert all("within 1 s" in lines[lines.index(f"{name}:") + 1] for name in TRICKLES)
 
