@@ -115,12 +115,10 @@ class ToolListRefresher:
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh(client))
 
-    async def cancel(self) -> None:
-        """Cancel a scheduled listing."""
+    def stop(self) -> list[asyncio.Task[None]]:
+        """List nothing more; return the scheduled listing, which the caller must cancel."""
         self._is_stale = False
-        if self._refreshing:
-            self._refreshing.cancel()
-            await asyncio.gather(self._refreshing, return_exceptions=True)
+        return [self._refreshing] if self._refreshing else []
 
     async def _refresh(self, client: Client) -> None:
         while self._is_stale:

@@ -368,8 +368,7 @@ class ServerLifecycle(AdvertisedTools):
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             is_silent = silent.done()
         finally:
-            await self._refresher.cancel()
-            await cancel_all([*ends, listening, *self._background])
+            await cancel_all([*ends, listening, *self._refresher.stop(), *self._background])
         if self._closing.is_set():
             self._machine.mark_closing()
         elif self.state is not ServerState.IDLE:
@@ -436,7 +435,10 @@ class ServerLifecycle(AdvertisedTools):
 
 
 async def cancel_all(tasks: list[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait until they have ended."""
+    """Cancel tasks and wait until they have ended.
+
+    All are cancelled before the wait: a cancelled scope of anyio cancels the caller again at every wait.
+    """
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

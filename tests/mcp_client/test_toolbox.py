@@ -102,3 +102,20 @@ def test_closing_at_once_does_not_wait_for_a_start_that_has_not_begun(tmp_path: 
 
     for steps in range(6):
         asyncio.run(go(steps))
+
+
+def test_a_connection_that_is_cancelled_again_while_it_ends_leaves_no_task() -> None:
+    server = MCPServer("sea")
+
+    async def go() -> set[str]:
+        async with Toolbox.from_servers({"sea": server}) as box:
+            box.connections["sea"].refresh_lists()
+            (owner,) = (task for task in asyncio.all_tasks() if task.get_name() == "server sea")
+            while not owner.done():  # as a cancelled scope of the SDK does
+                owner.cancel()
+                await asyncio.sleep(0)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            return {str(task) for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+    assert asyncio.run(go()) == set()

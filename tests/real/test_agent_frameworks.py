@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from api_server.serving import serve_api
-from mcp_servers.serving import Served
+from mcp_servers.serving import Served, serve
 
 from .servers import find_place
 
@@ -27,7 +26,7 @@ NAMES = (
 
 @pytest.fixture
 def api(environment: dict[str, str], folder: Path) -> Iterator[Served]:
-    with serve_api(env=environment, cwd=folder) as served:
+    with serve("openai", port_option="--port", env=environment, cwd=folder) as served:
         yield served
 
 
