@@ -39,6 +39,7 @@ _MAX_BODY_BYTES = 4 * 1024 * 1024
 _MAX_SESSIONS = 100
 _STOP_S = 0.7
 _MAX_LOGS_PER_SECOND = 10
+_UVICORN_LOGGER = "uvicorn.error"
 _SDK_GUARD_LOGGER = "mcp.server.transport_security"
 TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
 
@@ -149,11 +150,13 @@ async def serve_app(app: ASGIApp, listener: socket.socket, lifetime: AbstractAsy
         timeout_graceful_shutdown=0,
     )
     http_server = HttpServer(config)
+    log_rate = RateLimit(_MAX_LOGS_PER_SECOND, 1.0)  # a client that sends no HTTP must not fill the log
+    logging.getLogger(_UVICORN_LOGGER).addFilter(lambda _: log_rate.try_acquire())
     serving = asyncio.create_task(run_server(http_server, lifetime, listener))
     try:
         await asyncio.shield(serving)
     finally:
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # connections cut off from here on are expected
+        logging.getLogger(_UVICORN_LOGGER).setLevel(logging.CRITICAL)  # connections cut off from here on are expected
         http_server.should_exit = True
         _, running = await asyncio.wait([serving, *http_server.server_state.tasks], timeout=_STOP_S)
         if running:

@@ -6,8 +6,9 @@ import asyncio
 import http.client
 import json
 import socket
+import struct
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import openai
@@ -22,6 +23,7 @@ SCRIPT = "replies.json"
 WAITING = {"text": "I begin and ", "wait": True}
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 CLIENTS = 50
+BREAKS = 10
 
 
 @contextmanager
@@ -128,6 +130,27 @@ def test_a_client_that_does_not_read_keeps_the_model_from_nobody(
     with post(served, body=body):  # its reply is longer than what the sockets hold
         reply = connect(served).chat.completions.create(model=SCRIPT, messages=HELLO)
     assert reply.choices[0].message.content == "for the other"
+
+
+@pytest.mark.slow
+def test_half_open_connections_and_clients_that_break_off_cost_others_nothing(
+    start_api: StartApi, script: Callable[..., str]
+) -> None:
+    served = start_api("--model", script(*[WAITING] * BREAKS, *["yes"] * 3))
+    address = ("127.0.0.1", served.port)
+    begun = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
+    with ExitStack() as stack:
+        for data in (b"", begun, b"POST /v1"):
+            for _ in range(100):
+                stack.enter_context(socket.create_connection(address)).sendall(data)
+        for _ in range(BREAKS):
+            with post(served, body={"messages": HELLO, "stream": True}) as connection:
+                assert b"assistant" in connection.getresponse().readline() and connection.sock
+                connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+        for _ in range(100):
+            stack.enter_context(socket.create_connection(address)).sendall(b"\x16\x03\x01\r\n\r\n")
+        assert [status_of(served) for _ in range(3)] == [200] * 3
+    assert served.end()[1].count("\n") <= 30, "the log grows with each request that is no HTTP"
 
 
 @pytest.mark.slow

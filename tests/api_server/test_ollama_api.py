@@ -98,7 +98,7 @@ def test_a_prompt_without_history_is_answered(
     whole = client.generate("replies.json", "Count.", system="You count.")
     assert (whole.response, whole.thinking, whole.done) == ("one two three", "Hm.", True)
     parts = list(client.generate("replies.json", "Count.", stream=True, options={"num_predict": 2}))
-    assert "".join(part.response for part in parts) == "one two" and parts[-1].done_reason == "length"
+    assert "".join(part.response or "" for part in parts) == "one two" and parts[-1].done_reason == "length"
     assert client.generate("replies.json").done_reason == "load"
     for wrong in ({"images": [b"x"]}, {"raw": True}, {"suffix": "x"}):
         with pytest.raises(ollama.ResponseError) as caught:
@@ -114,8 +114,8 @@ def test_a_client_that_leaves_frees_the_model(
     waiting = {"text": "I begin and ", "wait": True}
     client = connect_ollama(start_api("--model", script(waiting, "for the other")))
     request: Any = {"model": "replies.json", "messages": [{"role": "user", "content": "Hello"}]}
-    parts = client.chat(**request, stream=True)
-    assert next(iter(parts)).message.content
+    parts: Any = client.chat(**request, stream=True)
+    assert next(parts).message.content
     parts.close()
     assert client.chat(**request).message.content == "for the other"
 

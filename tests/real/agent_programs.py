@@ -50,7 +50,7 @@ def run_chain(model: Any) -> str:
     offered = tool(calculate)
     bound, messages = model.bind_tools([offered]), [HumanMessage(QUESTION)]
     while True:
-        whole = None
+        whole: Any = None
         for part in bound.stream(messages):
             whole = part if whole is None else whole + part
         messages.append(whole)
