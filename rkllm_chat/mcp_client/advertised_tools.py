@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -115,10 +115,10 @@ class ToolListRefresher:
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh(client))
 
-    def stop(self) -> list[asyncio.Task[None]]:
+    def stop(self) -> Iterable[asyncio.Task[None]]:
         """List nothing more; return the scheduled listing, which the caller must cancel."""
         self._is_stale = False
-        return [self._refreshing] if self._refreshing else []
+        return (self._refreshing,) if self._refreshing else ()
 
     async def _refresh(self, client: Client) -> None:
         while self._is_stale:
