@@ -64,7 +64,7 @@ class Probe:
 
     Attributes:
         name: Name of the server.
-        state: "connected", "disabled", "skipped" or "failed".
+        state: "connected", "disabled", "skipped", "failed", or "configured" if it was not started.
         source: The file that defines it.
         tools: Names of its tools.
         protocol: Version of the protocol.
@@ -135,11 +135,13 @@ def make_parser() -> Parser:
     add = parsers["add"].add_argument
     add("name", metavar="NAME", help="name of the new server")
     add("target", metavar="URL|JSON", nargs="?", help="its URL, or its entry as JSON; a command stands behind --")
-    add("--env", metavar="KEY=VALUE", action="append", default=[], help="variable for the command; repeatable")
-    add("--header", metavar="NAME: VALUE", action="append", default=[], help="HTTP header for the URL; repeatable")
-    add("--transport", choices=("stdio", "http", "sse", "websocket"), help="default: by the URL or command")
+    add("-e", "--env", metavar="KEY=VALUE", action="append", default=[], help="variable for the command; repeatable")
+    add(
+        "-H", "--header", metavar="NAME: VALUE", action="append", default=[], help="HTTP header for the URL; repeatable"
+    )
+    add("-t", "--transport", choices=("stdio", "http", "sse", "websocket"), help="default: by the URL or command")
     scope = "the file of this folder, or your own (default: %(default)s)"
-    add("--scope", choices=_SCOPES, default="project", help=scope)
+    add("-s", "--scope", choices=_SCOPES, default="project", help=scope)
     add = parsers["import"].add_argument
     add("program", metavar="PROGRAM|FILE", help=f"{', '.join(SOURCES)}, or a file")
     add("--scope", choices=_SCOPES, default="user", help=scope)
@@ -285,11 +287,12 @@ def _get(server: ServerConfig, options: argparse.Namespace) -> int:
 def _list(settings: Settings, options: argparse.Namespace) -> int:
     """Print a line for each server; those that may start are started side by side."""
     trust_store = TrustStore(str(state_folder()))
-    probes = [Probe(_name_of(server), "configured", server.source) for server in settings.servers]
+    states = {True: "configured", False: "disabled"}
+    probes = [Probe(_name_of(server), states[is_enabled(server)], server.source) for server in settings.servers]
     if not options.no_start:
         probes = _probe_all(settings.servers, trust_store)
     for entry in settings.skipped:
-        probes.append(Probe(entry.original_name, "skipped", entry.location, error=entry.reason, code=3))
+        probes.append(Probe(entry.original_name or "-", "skipped", entry.location, error=entry.reason, code=3))
     _print_probes(probes, options.json)
     return 1 if any(probe.state in ("failed", "skipped") for probe in probes) else 0
 
@@ -333,7 +336,7 @@ def _probe(probe: Probe, server: ServerConfig, session: ServerSession | None, be
             session.open()
             probe.start_s = time.monotonic() - begun
             asked = time.monotonic()
-            probe.tools = [str(tool["name"]) for tool in session.list_all_tools()]
+            probe.tools = [str(tool["name"]) for tool in session.list_tools()]
             probe.latency_s = time.monotonic() - asked
             probe.protocol, probe.state = session.session.version, "connected"
     except ChatError as error:
@@ -357,7 +360,8 @@ def _print_probes(probes: Sequence[Probe], is_json: bool) -> None:
     rows = [(sanitize_line(probe.name), probe.state, _measure(probe), sanitize_line(probe.source)) for probe in probes]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
     for probe, row in zip(probes, rows, strict=True):
-        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip())
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False) if width]
+        print("  ".join([*cells, row[3]]).rstrip())
         if probe.error:
             print(f"  {sanitize_line(probe.error)}")
     if not probes:

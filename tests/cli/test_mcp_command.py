@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +16,8 @@ import pytest
 from mcp_client.faults import chaos, left_behind
 from rkllm_chat.config.files import TRUST_VARIABLE
 
+SERVERS_PAGE = Path(__file__).parents[2] / "docs/servers.md"
+TIME = re.compile(r"[0-9.]+ (s|ms)\b")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -59,6 +63,20 @@ def test_a_server_is_added_tested_switched_used_and_removed_in_the_named_file(
     assert f"removed from {file}" in program("mcp", "remove", "harbour", *options).stdout
     assert "no server" in program("mcp", "get", "harbour", *options, code=6).stderr
     assert [path.name for path in folder.iterdir() if path.suffix in (".toml", ".json")] == [file]
+
+
+def test_the_session_of_the_documentation_runs_as_recorded(
+    program: Run, folder: Path, environment: dict[str, str]
+) -> None:
+    """It adds, tests, uses, disables, enables and removes a server; only the times differ."""
+    del environment[TRUST_VARIABLE]
+    recorded = SERVERS_PAGE.read_text(encoding="utf-8").partition("```console\n")[2].partition("```")[0]
+    said: list[str] = []
+    for command in (line for line in recorded.splitlines() if line.startswith("$ ")):
+        done = program(*shlex.split(command)[2:], code=None)
+        said += [command, *(done.stdout + done.stderr).splitlines()]
+    assert [TIME.sub("N", line) for line in said] == [TIME.sub("N", line) for line in recorded.splitlines()]
+    assert "clock" not in (folder / "mcp_config.toml").read_text(encoding="utf-8")
 
 
 def test_without_a_named_file_the_scope_decides(

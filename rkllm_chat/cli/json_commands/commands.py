@@ -361,7 +361,11 @@ def prepare_server(found: FoundServers, name: str, options: Options, invocation:
     server = expand_variables(written)
     invocation.select_server(server, written)
     if not is_enabled(server):
-        raise UsageError(f'The server "{name}" is disabled in {server.source}.', "Enable it there.", server=name)
+        raise UsageError(
+            f'The server "{name}" is disabled in {server.source}.',
+            f"rkllm-chat mcp enable {name} enables it.",
+            server=name,
+        )
     server = check_start(TrustStore(find_state_folder()), server)
     invocation.select_server(server, written)
     if options.timeout is not None:
