@@ -44,7 +44,8 @@ def list_config_notices(settings: Settings, words: Words) -> Iterator[str]:
         yield words("trust.ignored", file=path, name=name)
     for entry in settings.skipped:
         reason = f"{entry.reason} {entry.hint}".strip()
-        yield words("servers.skipped", place=entry.location, server=entry.original_name, reason=reason)
+        key = "skipped" if entry.original_name else "file_skipped"
+        yield words(f"servers.{key}", place=entry.location, server=entry.original_name, reason=reason)
 
 
 class ServerApproval:

@@ -148,6 +148,8 @@ def add_server(entry: Mapping[str, Any], path: Path, environment: Mapping[str, s
         new = text + gap + render_toml_entry(entry).replace("\n", line_break)
     else:
         text = path.read_bytes().decode() if path.exists() else '{\n  "mcpServers": {}\n}\n'
+        if not json.loads(blank_comments(text)):
+            text = add_json_member(text, (), "mcpServers", {})
         values = {_JSON_KEYS.get(key, key): value for key, value in entry.items() if key != "name"}
         new = add_json_member(text, _find_root(text, path), str(entry["name"]), values)
     _write_checked(path, new, origin, lambda servers: any(found.name == server.name for found in servers))

@@ -219,7 +219,7 @@ def find_exposed_secrets(path: str) -> list[str]:
         return []
     from .secrets import find_literal_secrets
 
-    return find_literal_secrets(read_servers(path, Origin.USER, []))
+    return find_literal_secrets(read_servers(path, Origin.OTHER_PROGRAM, []))
 
 
 def find_own_folder(environment: Mapping[str, str] = os.environ) -> str:

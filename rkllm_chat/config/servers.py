@@ -76,8 +76,8 @@ class ServerConfig:
         roots: Folders that the server learns of as MCP roots, relative to the file; None selects those of its
             arguments, else the start folder. In a file, false means none.
         instructions: What the server says about its use is part of the prompt.
-        tools_allow: Names of the tools to use; empty means all.
-        tools_deny: Names of the tools to leave out.
+        tools_allow: Names or shell-style patterns of the tools to use; empty means all.
+        tools_deny: Names or shell-style patterns of the tools to leave out.
         source: File that defines the server.
         origin: Whose file that is. A project's server needs the user's acceptance, and its variables are not expanded
             before (`expand_server`).
@@ -123,6 +123,18 @@ class ServerConfig:
         """Return the timeout of a call of this tool."""
         return self.tool_timeouts.get(tool, self.timeout_s)
 
+    def offers(self, tool: str) -> bool:
+        """Return whether a tool is used, by `tools_allow` and `tools_deny`."""
+        return (not self.tools_allow or _matches(tool, self.tools_allow)) and not _matches(tool, self.tools_deny)
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    if name in patterns or not patterns:
+        return bool(patterns)
+    from fnmatch import fnmatchcase
+
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
 
 @dataclass(frozen=True)
 class SkippedServer:
@@ -130,7 +142,7 @@ class SkippedServer:
 
     Attributes:
         name: The name that the server would have.
-        original_name: The name as the file has it.
+        original_name: The name as the file has it; "" for a whole file that has no servers.
         source: The file.
         line: Line of the entry in it, from 1; 0 if unknown.
         reason: Why it is skipped.
@@ -155,7 +167,8 @@ class SkippedServer:
 
     def make_error(self) -> ConfigError:
         """Build the error of a command that needs the server; its text also serves as a notice."""
-        text = f'{self.location}: server "{self.original_name}" is skipped: {self.reason}'
+        what = f'server "{self.original_name}"' if self.original_name else "the file"
+        text = f"{self.location}: {what} is skipped: {self.reason}"
         return ConfigError(text, self.hint, path=self.source, line=self.line or None, server=self.name)
 
 
@@ -216,14 +229,22 @@ def read_json_servers(
 ) -> list[ServerConfig]:
     """Decode the servers of a JSON file of any program, with the root key mcpServers or another of ROOTS.
 
-    The file may have comments and trailing commas. Arguments and errors are those of `read_toml_servers`.
+    The file may have comments and trailing commas. Arguments and errors are those of `read_toml_servers`; a file that
+    other programs write may also be meant for something else, and is then skipped as a whole.
     """
     check_size(text, source)
     build = build_unique_object if skipped is None else build_object
     root = parse_document(lambda text: load_json(text, build), "JSON", text, source)
+    if root == {}:
+        return []
     file = find_entries(root) if isinstance(root, dict) else None
     if file is None:
-        raise ConfigError(f'{source}: no "mcpServers" object.', 'Try {"mcpServers": {"name": {"command": "..."}}}.')
+        hint = 'Try {"mcpServers": {"name": {"command": "..."}}}.'
+        error = ConfigError(f'{source}: no "mcpServers" object.', hint, path=source)
+        if skipped is None or origin not in (Origin.PROJECT, Origin.OTHER_PROGRAM):
+            raise error
+        skipped.append(skip_server("", "", source, error, origin, ""))
+        return []
     for table in (root, file.entries):
         if isinstance(table, RepeatedKeys):
             text = f'{source}: the key "{table.repeated}" occurs twice in one object.'

@@ -85,6 +85,7 @@ class ToolListRefresher:
     Attributes:
         skills: The skills that the server listed.
         has_resources: Whether the server had a resource or a resource template when it was last listed.
+        latency_s: Time of the last list of tools.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class ToolListRefresher:
     ) -> None:
         self._list_skills = list_skills
         self.has_resources = False
+        self.latency_s = 0.0
         self.skills: list[Skill] = []
         self._tools, self._on_change = tools, on_change
         self._is_stale, self._listed_at = False, 0.0
@@ -103,7 +105,9 @@ class ToolListRefresher:
     async def list(self, client: Client, fresh: bool = False) -> None:
         """List the tools; `fresh` bypasses the SDK's cache."""
         self._listed_at = time.monotonic()
-        if self._tools.update(await list_tools(client, self._tools.config, fresh)):
+        listing = await list_tools(client, self._tools.config, fresh)
+        self.latency_s = time.monotonic() - self._listed_at
+        if self._tools.update(listing):
             self._on_change(ChangeKind.QUARANTINED)
         self.has_resources = await has_resources(client)
         if self._list_skills:
@@ -165,7 +169,7 @@ async def list_tools(client: Client, config: ServerConfig, fresh: bool = False) 
     known: dict[str, Any] = {}
     for entry in entries:
         known.setdefault(entry.name, entry)
-    offered = {name: entry for name, entry in known.items() if is_allowed(config, name)}
+    offered = {name: entry for name, entry in known.items() if config.offers(name)}
     as_tasks = frozenset(name for name, entry in offered.items() if _needs_task(client, entry))
     hidden = {} if _can_run_tasks(client) else dict.fromkeys(sorted(as_tasks), "task")
     tools = [_read_tool(entry, config) for name, entry in offered.items() if name not in hidden]
@@ -211,11 +215,6 @@ def _read_tool(entry: Any, config: ServerConfig) -> Tool:
         title=entry.title or hints.title or "",
         output_schema=entry.output_schema,
     )
-
-
-def is_allowed(config: ServerConfig, name: str) -> bool:
-    """Tell whether the configuration allows a tool."""
-    return (not config.tools_allow or name in config.tools_allow) and name not in config.tools_deny
 
 
 def _needs_task(client: Client, entry: Any) -> bool:

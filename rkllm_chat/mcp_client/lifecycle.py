@@ -25,7 +25,7 @@ from ..config.settings import ServerConfig
 from ..core.errors import ChatError, ConnectError
 from ..core.skills import Skill
 from ..core.version import __version__
-from .advertised_tools import LIST_TIMEOUT_S, AdvertisedTools, ToolListRefresher, is_allowed
+from .advertised_tools import LIST_TIMEOUT_S, AdvertisedTools, ToolListRefresher
 from .answer_rules import MAX_TOOLS
 from .auth.login import Login
 from .call_log import log_fault, log_start, log_stop
@@ -111,6 +111,11 @@ class ServerLifecycle(AdvertisedTools):
     def has_resources(self) -> bool:
         """Whether the server has at least one resource or resource template."""
         return self._refresher.has_resources
+
+    @property
+    def latency_s(self) -> float:
+        """Time of the last list of tools."""
+        return self._refresher.latency_s
 
     @property
     def skills(self) -> list[Skill]:
@@ -310,7 +315,7 @@ class ServerLifecycle(AdvertisedTools):
 
     def _report_incomplete(self, recorder: RecordingTransport) -> None:
         """Report tools that cannot be used, and a list that is unusable or too long."""
-        left_out = {name: why for name, why in recorder.left_out.items() if is_allowed(self.config, name)}
+        left_out = {name: why for name, why in recorder.left_out.items() if self.config.offers(name)}
         self.hidden = {**self.hidden, **left_out}
         if left_out or recorder.list_fault or recorder.listed_tools > MAX_TOOLS:
             name, kind = self.config.name, ChangeKind.INCOMPLETE

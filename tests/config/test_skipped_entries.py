@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_client.faults import chaos
+from rkllm_chat.config.entry_edits import render_toml_entry
 from rkllm_chat.config.loader import load_settings
 from rkllm_chat.core.errors import ConfigError
 from stage import PROGRAM, Screen, call_text
@@ -183,3 +184,34 @@ def test_entries_beyond_the_limit_are_skipped_together(tmp_path: Path) -> None:
     settings = load_settings(str(path), {})
     assert len(settings.servers) == 64
     assert [entry.original_name for entry in settings.skipped] == ["6 more"]
+
+
+def test_a_folders_file_that_is_meant_for_something_else_stops_nothing(
+    program: Run, folder: Path, script: Callable[..., str], environment: dict[str, str]
+) -> None:
+    """A plugin's entries without a root key, or another program's file of the same name."""
+    environment["RKLLM_CHAT_TRUST_PROJECT"] = "0"
+    good = chaos(folder, "ok")
+    entry = {"name": "good", "command": good.command, "args": good.args, "env": good.env}
+    (folder / ".mcp.json").write_text(json.dumps({"plugin": {"command": "${PLUGIN_ROOT}/x"}}), encoding="utf-8")
+    (folder / "mcp.json").write_text("[]", encoding="utf-8")
+    (folder / "mcp_servers.json").write_text("{}", encoding="utf-8")
+    (folder / "mcp_config.toml").write_text(render_toml_entry(entry), encoding="utf-8")
+    notes = [f'{name}: the file is skipped: no "mcpServers" object.' for name in (".mcp.json", "mcp.json")]
+    done = program("-p", "hi", "--model", script("Hello."))
+    assert done.stdout == "Hello.\n" and [note for note in notes if note not in done.stderr] == []
+    program("trust", "--yes", "good")
+    called = json.loads(program("call-tool", "good.echo", "--args", '{"text": "x"}').stdout)
+    assert called["ok"] and [note.rpartition(" Try")[0] for note in called["notices"]] == notes
+    assert "warn  server" in program("doctor", code=None).stdout
+    named = program("list-servers", "--config", "mcp.json", code=1)
+    assert (
+        'no "mcpServers" object' in json.loads(named.stdout)["error"]["message"]
+    )  # whoever names a file means its servers
+
+
+def test_a_server_is_added_to_an_empty_object(program: Run, folder: Path) -> None:
+    (folder / ".mcp.json").write_text("{}\n", encoding="utf-8")
+    program("mcp", "add", "one", "--", "true")
+    entries = json.loads((folder / ".mcp.json").read_text(encoding="utf-8"))["mcpServers"]
+    assert entries["one"] == {"command": "true", "args": []}

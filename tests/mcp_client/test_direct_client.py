@@ -192,7 +192,7 @@ def test_a_site_that_is_not_there_is_named() -> None:
 
 
 def test_only_the_tools_that_the_configuration_offers_are_listed(tmp_path: Path) -> None:
-    with open_server(chaos(tmp_path, "ok", tools_allow=("echo", "act"), tools_deny=("act",))) as opened:
+    with open_server(chaos(tmp_path, "ok", tools_allow=("e*o", "act"), tools_deny=("a?t",))) as opened:
         assert [tool["name"] for tool in opened.list_all_tools()] == ["echo", "add", "act"]
         assert [tool["name"] for tool in opened.list_tools()] == ["echo"]
 

@@ -65,7 +65,7 @@ def test_servers_and_tools_that_are_off_are_not_offered(tmp_path: Path) -> None:
     configs = [
         chaos(tmp_path, "ok", "off", trust="off"),
         chaos(tmp_path, "ok", "disabled", enabled=False),
-        chaos(tmp_path, "ok", "chosen", tools_allow=("echo", "add"), tools_deny=("add",)),
+        chaos(tmp_path, "ok", "chosen", tools_allow=("e*o", "add"), tools_deny=("[a]dd",)),
     ]
 
     async def look(trial: Trial) -> list[str]:

@@ -24,8 +24,9 @@ _KEY_OPTION = "--key-env"
 def check_servers(board: Board) -> Iterator[Finding]:
     """Report for each server whether it is accepted, and whether its program and working directory exist."""
     for entry in board.settings.skipped:
-        value = f"{entry.location}: the entry is skipped: {entry.reason}"
-        yield Finding(f"server {entry.original_name}", "wrong", value, entry.hint)
+        value = f"{entry.location}: the {'entry' if entry.original_name else 'file'} is skipped: {entry.reason}"
+        state: CheckState = "wrong" if entry.original_name else "warn"
+        yield Finding(f"server {entry.original_name}".strip(), state, value, entry.hint)
     trust_store = TrustStore(str(state_folder(board.environment)))
     for configured in board.settings.servers:
         for freedom in configured.not_obeyed:

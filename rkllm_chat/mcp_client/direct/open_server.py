@@ -177,7 +177,7 @@ class ServerSession:
         """Return the tools that the configuration allows and that are not quarantined."""
         tools = self.list_all_tools()
         self._quarantine = self._pins.find_changes({tool["name"]: extract_pinned_fields(tool) for tool in tools})
-        return [tool for tool in tools if self._is_allowed(tool["name"]) and tool["name"] not in self._quarantine]
+        return [tool for tool in tools if self.server.offers(tool["name"]) and tool["name"] not in self._quarantine]
 
     def check_quarantine(self, name: str) -> None:
         """Raise ProtocolError if the tool is left out, or was added or changed since the user accepted the tools."""
@@ -188,10 +188,6 @@ class ServerSession:
             self.list_tools()
         if self._quarantine and name in self._quarantine:
             raise quarantine_error(self.server.name, name, self._quarantine[name])
-
-    def _is_allowed(self, name: str) -> bool:
-        server = self.server
-        return (not server.tools_allow or name in server.tools_allow) and name not in server.tools_deny
 
     def call_tool(self, name: str, arguments: dict[str, Any], limit_s: float | None = None) -> dict[str, Any]:
         """Call a tool and return its result as the server wrote it.

@@ -81,7 +81,7 @@ async def _list_servers(app: App, _rest: str) -> EventStream:
         name = f"{server.name} ({server.original_name})" if server.original_name else server.name
         rows.append((name, state, description, server.source))
     for entry in app.settings.skipped:
-        rows.append((entry.original_name, words("state.skipped"), entry.reason, entry.location))
+        rows.append((entry.original_name or "-", words("state.skipped"), entry.reason, entry.location))
     yield Table((), tuple(rows))
     for server in app.settings.servers:
         for freedom in server.not_obeyed:
@@ -93,11 +93,12 @@ async def _list_servers(app: App, _rest: str) -> EventStream:
 
 
 def describe_connection(connection: Connection, words: Words) -> str:
-    """Return the tool count and the protocol version of a server, or its error."""
+    """Return the tool count, the protocol version and the latency of a server, or its error."""
     if connection.error and not connection.is_open:
         return connection.error.message
     tools = words("status.tools", count=len(connection.tools))
-    version = f", MCP {connection.protocol_version}" if connection.is_open else ""
+    latency = f"{connection.latency_s * 1000:.0f} ms"
+    version = f", MCP {connection.protocol_version}, {latency}" if connection.is_open else ""
     return f"{tools}{version}{_describe_sandbox(connection, words)}" if connection.is_ready else ""
 
 
