@@ -72,6 +72,10 @@ CASES: dict[str, tuple[str, list[ScannerEvent]]] = {
     "calls in a thought": (f"<think>{JSON}{XML}</think>\n{XML}", [Thought(JSON + XML), Text("\n"), FOUND]),
     "a lone end of thought": ("a</think>b", [Text("a</think>b")]),
     "struck-out text": ("<s>a</s> b</s>\n", [Text("<s>a</s> b")]),
+    "comments with brackets and an end marker": (
+        as_json('{"name": "get_tide", // } [END_TOOL_CALL]\n/* ] */ "arguments": {"harbour": "Husum"}}'),
+        [CallFound(replace(TIDE, repairs=("comment",)))],
+    ),
     "an end token in the middle": ("a<eos>b<eos>\n", [Text("a<eos>b")]),
     "a quoted line": (f"> {as_xml('')}\n{as_xml('')}", [Text(f"> {as_xml('')}\n"), call("f")]),
 }

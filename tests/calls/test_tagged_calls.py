@@ -127,6 +127,13 @@ def test_a_call_without_value_tags_is_a_call(form: str, reply: str, arguments: d
     assert scan(form, reply) == [CallFound(ToolCall("write_file", arguments))]
 
 
+def test_text_in_place_of_the_elements_of_minimax_is_told_to_the_model() -> None:
+    mark = "]<]minimax[>["
+    reply = f'{mark}<tool_call>\n{mark}<invoke name="write_file">a.txt{mark}</invoke>\n{mark}</tool_call>'
+    (event,) = scan("minimax-m3", reply)
+    assert isinstance(event, CallUnreadable) and event.fault == "bad_xml"
+
+
 @pytest.mark.parametrize(
     "reply",
     [

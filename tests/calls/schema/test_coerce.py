@@ -86,6 +86,7 @@ COERCED: list[tuple[Any, Any, Any, str]] = [
     (PAIR, {"n": "", "s": ""}, {"s": ""}, "x.n: empty text left out"),
     (WHOLES, " \n", ..., "x: empty text left out"),
     ({"anyOf": [TRUTH, OBJECT]}, "", ..., "x: empty text left out"),
+    (WHOLE, None, ..., "x: null left out"),
     # references, and all of several
     ({"$ref": "#/$defs/a~1b%20c"}, "5", 5, "x: text to integer"),
     ({"$ref": "#/$defs/counts"}, ["5"], [5], "x.0: text to integer"),
