@@ -9,6 +9,7 @@ RUN apt-get update \
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY docs/rkllm-chat.1 docs/
+COPY packaging/metadata.py packaging/
 COPY models/tiny-tools/tiny-tools.gguf models/tiny-tools/
 COPY rkllm_chat rkllm_chat
 # the wheel of llama.cpp must run on other processors than that of this machine

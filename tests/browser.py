@@ -46,11 +46,11 @@ class Page:
         result: dict[str, Any] = message["result"]
         return result
 
-    def open(self, path: Path) -> None:
-        """Open a file and wait until it is loaded."""
+    def open(self, place: Path | str) -> None:
+        """Open a file or a URL and wait until it is loaded."""
         self.asked.clear()
         self.complaints.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=place if isinstance(place, str) else place.as_uri())
         while self._receive().get("method") != "Page.loadEventFired":
             pass
 

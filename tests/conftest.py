@@ -46,10 +46,15 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # Mark -> what its tests need, and whether it is on this machine.
 NEEDS: dict[str, tuple[str, Callable[[], object]]] = {
+    "proc": ("there is no /proc", lambda: Path("/proc/self").exists()),
     "sandbox": ("bubblewrap is not installed", lambda: shutil.which("bwrap")),
     "root": ("only root can give files away", lambda: os.geteuid() == 0),
     "shells": ("zsh and fish are not installed", lambda: shutil.which("zsh") and shutil.which("fish")),
     "browser": (f"chromium is not installed; {BROWSER}=PROGRAM names another browser", find_browser),
+    "site": (
+        "a built site: mkdocs build --strict -d DIR, then RKLLM_CHAT_SITE=DIR",
+        lambda: os.environ.get("RKLLM_CHAT_SITE"),
+    ),
     "real": (
         f"MCP servers of others: .ci/real_servers DIR, then {REAL_SERVERS}=DIR",
         lambda: os.environ.get(REAL_SERVERS),

@@ -8,19 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from macos import SUBSET
 from macos.run import run as run_as_macos
 
 ROOT = Path(__file__).parents[1]
 NOTICE = "rkllm_chat does not run on Windows itself: install and start it inside WSL (wsl --install)."
-SUBSET = (  # a chat, one-shot commands, servers over stdio, servers that are kept, the end of all their processes
-    "tests/cli/test_print_mode.py",
-    "tests/cli/test_json_commands_results.py",
-    "tests/mcp_client/test_keep_alive.py",
-    "tests/mcp_client/test_misbehaving_lifecycle.py",
-    "tests/mcp_client/test_stdio.py",
-    "tests/mcp_servers/test_claude_runs.py",
-    "tests/tui/test_leaving.py",
-)
 WINDOWS = """
 import asyncio, decimal, jinja2.sandbox, jinja2.ext, os, pathlib, signal, subprocess, sys, tempfile, zipfile
 
@@ -46,7 +38,7 @@ def run_on_windows(code: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.sandbox
 @pytest.mark.timeout(600)
 def test_the_chat_and_its_servers_need_nothing_that_macos_lacks() -> None:
-    done = run_as_macos([*SUBSET, "-n2", "-m", "not slow or slow", "-p", "no:cacheprovider"], stdout=subprocess.PIPE)
+    done = run_as_macos([*SUBSET, "-n2", "-p", "no:cacheprovider"], stdout=subprocess.PIPE)
     assert done.returncode == 0, done.stdout
 
 

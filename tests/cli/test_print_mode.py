@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import fork_server
-from macos import PROC
 from mcp_client.faults import chaos, read_events
 from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
@@ -137,6 +136,7 @@ def test_a_turn_without_an_answer_fails(program: Run, script: Script, acting: tu
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.proc
 def test_a_signal_ends_the_turn_and_its_servers(
     number: signal.Signals, script: Script, environment: dict[str, str], folder: Path, acting: tuple[str, ...]
 ) -> None:
@@ -153,7 +153,7 @@ def test_a_signal_ends_the_turn_and_its_servers(
     assert process.returncode == 128 + number
     assert json.loads(rest.splitlines()[-1])["error"]["type"] == "Interrupted"
     assert errors == ""
-    assert servers and not [server for server in servers if Path(f"{PROC}/{server}").exists()]
+    assert servers and not [server for server in servers if Path(f"/proc/{server}").exists()]
 
 
 def test_a_closed_pipe_ends_the_turn_without_an_error_message(
@@ -190,7 +190,7 @@ def test_without_a_writable_home_the_turn_still_works(
 
 def children(process: int) -> list[int]:
     """The process numbers of a process's children."""
-    found = Path(f"{PROC}/{process}/task/{process}/children").read_text(encoding="utf-8")
+    found = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8")
     return [int(number) for number in found.split()]
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from macos import PROC
 from mcp_client.faults import is_there, left_behind
 from rkllm_chat.mcp_client.direct.keep_alive_daemon import short_path
 from shell import Shell, wait_until
@@ -140,11 +139,12 @@ def test_a_late_answer_is_not_that_of_the_next_call(shell: Shell) -> None:
     assert len(shell.events("start")) == 1
 
 
+@pytest.mark.proc
 def test_a_server_ends_with_its_keeper(shell: Shell, sockets: Path) -> None:
     shell.add_chaos()
     ask(shell)
     server = shell.events("start")[0]["pid"]
-    keeper = int(Path(f"{PROC}/{server}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
+    keeper = int(Path(f"/proc/{server}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
     os.kill(keeper, signal.SIGKILL)
     wait_until(lambda: not is_there(server))
     assert '"ok": true' in ask(shell, *CALL, "--keep-alive", "0")

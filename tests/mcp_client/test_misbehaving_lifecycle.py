@@ -242,6 +242,7 @@ def test_arguments_that_json_cannot_hold_are_repaired_or_fail_the_call(tmp_path:
     assert (echo, lives) == ("still here", 1)
 
 
+@pytest.mark.proc
 def test_the_children_of_a_server_end_with_it(tmp_path: Path) -> None:
     async def go(trial: Trial) -> int:
         return len(trial.events("child"))

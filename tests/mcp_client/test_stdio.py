@@ -16,7 +16,6 @@ import pytest
 from mcp import Client
 
 from cpu_time import allow_s
-from macos import PROC
 from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
 from rkllm_chat.mcp_client.transports.base import Transport
 from rkllm_chat.mcp_client.transports.registry import make_transport
@@ -175,6 +174,7 @@ def test_a_server_that_ends_in_a_call_fails_it_at_once(
     assert heard.seconds < allow_s(0.5)
 
 
+@pytest.mark.proc
 def test_output_before_the_exit_is_read(tmp_path: Path) -> None:
     script = """
 import fcntl
@@ -204,7 +204,7 @@ listen(die)
 
 
 def is_zombie(pid: str) -> bool:
-    return Path(f"{PROC}/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
 
 
 def test_a_server_that_closes_its_input_is_noticed_at_the_next_call(tmp_path: Path) -> None:

@@ -270,14 +270,20 @@ def _is_of_this_user(client: socket.socket) -> bool:
 
 @contextlib.contextmanager
 def short_path(path: str) -> Iterator[str]:
-    """Yield a short alias of a path, since a socket's may have at most 107 bytes (unix(7)); without /proc, the path."""
-    if not os.path.isdir("/proc/self/fd"):
-        yield path
-        return
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    """Yield a short alias of a path, since a socket's may have at most 103 bytes on macOS, 107 on Linux (unix(7)).
+
+    Without /proc, it is relative to the working folder, which changes while the context lasts.
+    """
+    folder_path, name = os.path.split(path)
+    has_proc = os.path.isdir("/proc/self/fd")
+    folder = os.open(folder_path if has_proc else ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
+        if not has_proc:
+            os.chdir(folder_path)
+        yield f"/proc/self/fd/{folder}/{name}" if has_proc else name
     finally:
+        if not has_proc:
+            os.fchdir(folder)
         os.close(folder)
 
 
