@@ -83,6 +83,8 @@ class Rkllm:
         base_domain_id: Memory domain of the NPU, about 4 GB each (rkllm.h); 0 to 15.
         cpus: CPU cores to use, as "4-7" or "0,2"; "" leaves the choice to the library.
         embed_flash: Read embeddings from storage instead of memory.
+        encoder: Path of the vision encoder of a model that sees, a .rknn file; "" looks for it beside the model, "none"
+            uses none. It needs librknnrt.so beside librkllmrt.so or in the usual places.
         lora: Path of a LoRA adapter.
         lora_scale: Scale of the LoRA adapter.
         timeout_s: Maximum time without output, in addition to the time that a long prompt needs.
@@ -97,6 +99,7 @@ class Rkllm:
     base_domain_id: int = 0
     cpus: str = ""
     embed_flash: bool = True
+    encoder: str = ""
     lora: str = ""
     lora_scale: float = 1.0
     timeout_s: float = 120.0

@@ -120,6 +120,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "base_domain_id": _ALLOWED,
         "cpus": _ALLOWED,
         "embed_flash": _ALLOWED,
+        "encoder": _REFUSED,
         "lora": _REFUSED,
         "lora_scale": _REFUSED,
         "timeout_s": _ALLOWED,

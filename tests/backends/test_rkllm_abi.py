@@ -54,8 +54,8 @@ def test_enum_values_are_those_of_the_header(family: str) -> None:
     enums = TABLE[family]["enums"]
     states = [enums["LLMCallState"][f"RKLLM_RUN_{name}"] for name in ("NORMAL", "WAITING", "FINISH", "ERROR")]
     assert states == [rkllm_abi.NORMAL, rkllm_abi.WAITING, rkllm_abi.FINISH, rkllm_abi.ERROR]
-    inputs = [enums["RKLLMInputType"][f"RKLLM_INPUT_{name}"] for name in ("PROMPT", "TOKEN")]
-    assert inputs == [rkllm_abi.PROMPT, rkllm_abi.TOKEN]
+    inputs = [enums["RKLLMInputType"][f"RKLLM_INPUT_{name}"] for name in ("PROMPT", "TOKEN", "MULTIMODAL")]
+    assert inputs == [rkllm_abi.PROMPT, rkllm_abi.TOKEN, rkllm_abi.MULTIMODAL]
     assert enums["RKLLMInferMode"]["RKLLM_INFER_GENERATE"] == rkllm_abi.GENERATE
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rkllm_chat.backends.rkllm.abi import FINISH, NORMAL, Library, Model
+from rkllm_chat.backends.rkllm.abi import FINISH, NORMAL, Images, Library, Model
 from rkllm_runtime.build import build_echo
 
 TABLE: dict[str, Any] = json.loads(Path(__file__).with_name("rkllm_abi.json").read_text(encoding="utf-8"))
@@ -130,6 +130,32 @@ def test_every_argument_of_a_run_arrives(
         (NORMAL, "café".encode(), 0x12345678, {}),
         (FINISH, b"", -1, FIGURES if family >= "F" else {}),
     ]
+
+
+def test_every_argument_of_pictures_arrives(family: str, model: Model, arrived: Arrived) -> None:
+    arrived()
+    floats = (ctypes.c_float * 12)(*range(12))  # the echo reads two numbers a token
+    pictures = 2 if family >= "E" else 1
+    markers = ("<start é>", "<end>", "<pad>")
+    model.run("a <image> b: 大阪", images=Images(floats, pictures, 3, 392, 448, markers), **RUN)  # type: ignore[arg-type]
+    wanted = having(family, "RKLLMInput", {"role": "tool", "enable_thinking": 1})
+    wanted |= {"input_type": "3", "prompt": "a <image> b: 大阪"}
+    values: dict[str, Any] = {"n_image_tokens": 3, "n_image": pictures, "image_width": 392, "image_height": 448}
+    values |= dict(zip(("image_start", "image_end", "image_content"), markers, strict=True))
+    members = {name.rpartition(".")[2] for name in TABLE[family]["structs"][find_multimodal(family)]["fields"]}
+    wanted |= {name: as_c(value) for name, value in values.items() if name in members}
+    wanted["image_embed"] = " ".join(map(str, range(6 * pictures)))
+    others = {"input->video.video_embed": "G", "input->audio.audio_embed": "H"}
+    wanted |= {name: "(null)" for name, first in others.items() if family >= first}
+    wanted |= having(family, "RKLLMInferParam", {"mode": 0, "keep_history": 1, "max_new_tokens": 0})
+    wanted |= {"lora_adapter_name": "style", "save_prompt_cache": "1", "prompt_cache_path": "/c.bin"}
+    assert arrived() == wanted | {"userdata": "(null)", "run": "handle"} | ({"answer": "0"} if family >= "F" else {})
+
+
+def find_multimodal(family: str) -> str:
+    """Until 1.2.2 the struct was misspelt."""
+    structs: dict[str, Any] = TABLE[family]["structs"]
+    return next(name for name in structs if name.startswith("RKLLMMultiMod"))
 
 
 def test_what_a_run_does_not_use_is_empty(family: str, model: Model, arrived: Arrived) -> None:

@@ -70,6 +70,7 @@ VALUES: dict[str, dict[str, tuple[list[Any], list[Any]]]] = {
         "base_domain_id": ([1], []),
         "cpus": (["4-7"], ["${HOME}"]),
         "embed_flash": ([False], []),
+        "encoder": ([], ["./x.rknn", "none"]),
         "lora": ([], ["./x.rkllm"]),
         "lora_scale": ([], [0.5]),
         "timeout_s": ([9.0], []),

@@ -31,6 +31,13 @@ def build_runtime(family: str, folder: Path, release: str = "", *, with_llama: b
     return compile_library(family, folder, release, *SOURCES, "model.c", options=options)
 
 
+def build_encoder(folder: Path) -> Path:
+    """`librknnrt.so` in the folder: an encoder of pictures that computes what a test can compute (see rknn.c)."""
+    library = folder / "librknnrt.so"
+    compile_c("-shared", "-fPIC", "-o", str(library), str(HERE / "rknn.c"))
+    return library
+
+
 def build_echo(family: str, folder: Path) -> Path:
     """A `librkllmrt.so` that runs nothing: it writes down what it is called with (see echo.c)."""
     return compile_library(family, folder, "", "echo.c")

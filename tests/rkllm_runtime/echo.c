@@ -143,6 +143,37 @@ int rkllm_destroy(LLMHandle handle) { return called("destroy", handle); }
 int rkllm_abort(LLMHandle handle) { return called("abort", handle); }
 int rkllm_is_running(LLMHandle handle) { return called("is_running", handle); }
 
+#if RKLLM_FAMILY >= 'G'
+#define IMAGE(input) (&(input)->image)
+#else
+#define IMAGE(input) (input)
+#endif
+
+// The embeddings are those of two numbers a token.
+static void write_multimodal(const RKLLMMultiModalInput* input) {
+    TEXT(input, prompt);
+    NUMBER(IMAGE(input), n_image_tokens);
+    size_t count = 2 * IMAGE(input)->n_image_tokens;
+#if RKLLM_FAMILY >= 'E'
+    NUMBER(IMAGE(input), n_image);
+    NUMBER(IMAGE(input), image_width);
+    NUMBER(IMAGE(input), image_height);
+    count *= IMAGE(input)->n_image;
+#endif
+#if RKLLM_FAMILY >= 'G'
+    TEXT(IMAGE(input), image_start);
+    TEXT(IMAGE(input), image_end);
+    TEXT(IMAGE(input), image_content);
+    GIVEN_POINTER(input->video.video_embed);
+#endif
+#if RKLLM_FAMILY >= 'H'
+    GIVEN_POINTER(input->audio.audio_embed);
+#endif
+    fputs("image_embed", out());
+    for (size_t i = 0; i < count; i++) fprintf(out(), " %.9g", (double)IMAGE(input)->image_embed[i]);
+    fputc('\n', out());
+}
+
 static void write_input(const RKLLMInput* input) {
 #if RKLLM_FAMILY >= 'F'
     TEXT(input, role);
@@ -150,6 +181,7 @@ static void write_input(const RKLLMInput* input) {
 #endif
     NUMBER(input, input_type);
     if (input->input_type == RKLLM_INPUT_PROMPT) TEXT(input, prompt_input);
+    if (input->input_type == RKLLM_INPUT_MULTIMODAL) write_multimodal(&input->multimodal_input);
     if (input->input_type != RKLLM_INPUT_TOKEN) return;
     fputs("input_ids", out());
     for (size_t i = 0; i < input->token_input.n_tokens; i++) fprintf(out(), " %d", input->token_input.input_ids[i]);

@@ -134,6 +134,28 @@ bool model_evaluate(Model* model, const int32_t* ids, int count) {
     return true;
 }
 
+int model_width(const Model* model) { return llama_model_n_embd(model->weights); }
+
+bool model_evaluate_embeddings(Model* model, const int32_t* ids, const float* rows, int count) {
+    if (model->held.count + count > model->context_tokens) return false;
+    struct llama_batch batch = llama_batch_init(count, model_width(model), 1);
+    batch.n_tokens = count;
+    memcpy(batch.embd, rows, sizeof *rows * (size_t)count * (size_t)model_width(model));
+    for (int i = 0; i < count; i++) {
+        batch.pos[i] = model->held.count + i;
+        batch.n_seq_id[i] = 1;
+        batch.seq_id[i][0] = 0;
+        batch.logits[i] = i == count - 1;
+    }
+    bool is_done = llama_decode(model->context, batch) == 0;
+    llama_batch_free(batch);
+    if (is_done)
+        model_pretend(model, ids, count);
+    else
+        model_keep(model, model->held.count);
+    return is_done;
+}
+
 static void add_random(struct llama_sampler* chain, int vocabulary_size, const Sampling* sampling, uint32_t seed) {
     float tau = sampling->mirostat_tau, eta = sampling->mirostat_eta;
     struct llama_sampler* temperature = llama_sampler_init_temp(sampling->temperature);

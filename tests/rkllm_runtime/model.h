@@ -61,6 +61,10 @@ void model_keep(Model* model, int count);
 void model_shift(Model* model, int count);
 // at most BATCH_TOKENS; nothing is held of what failed
 bool model_evaluate(Model* model, const int32_t* ids, int count);
+// floats of an embedding
+int model_width(const Model* model);
+// the same with embeddings, one after another; `ids` name them
+bool model_evaluate_embeddings(Model* model, const int32_t* ids, const float* rows, int count);
 // writes tokens down without evaluating them
 void model_pretend(Model* model, const int32_t* ids, int count);
 

@@ -81,6 +81,16 @@ bool model_evaluate(Model* model, const int32_t* ids, int count) {
     return true;
 }
 
+int model_width(const Model* model) {
+    (void)model;
+    return 2;
+}
+
+bool model_evaluate_embeddings(Model* model, const int32_t* ids, const float* rows, int count) {
+    (void)rows;
+    return model_evaluate(model, ids, count);
+}
+
 bool model_save(const Model* model, const char* path) {
     (void)model, (void)path;
     return false;

@@ -1,5 +1,6 @@
 // One run: prompt, prefill, tokens, callbacks.
 
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,19 @@
 #define WORD_COUNT 16
 #define TOKENS_BEFORE_CRASH 3
 #define PAUSE 1
+#define PICTURE_TAG "<image>"
+
+// The pictures of a run: `rows` are the embeddings of all their tokens.
+typedef struct {
+    const float* rows;
+    int count, tokens;
+    const char *start, *end;
+} Pictures;
 
 typedef struct {
     Runtime* runtime;
     void* userdata;
+    Pictures pictures;
     struct llama_sampler* sampler;
     int room;         // how many tokens the reply may have
     bool heeds_ends;  // an end token ends the reply
@@ -98,8 +108,95 @@ static bool owes_last(const Runtime* runtime) {
     return !model_is_end(&runtime->model, runtime->last) || (template->kind == TEMPLATE_CUSTOM && !is_raw);
 }
 
-static Tokens read_text(const Runtime* runtime, const RKLLMInput* input, bool goes_on) {
-    Turn turn = {.text = input->prompt_input ? input->prompt_input : "", .thinks = true};
+// Before 1.2.1b1 a run has one picture; before 1.3.0 the texts around pictures are parameters of the model.
+static Pictures read_pictures(const Runtime* runtime, const RKLLMInput* input) {
+    if (input->input_type != RKLLM_INPUT_MULTIMODAL) return (Pictures){0};
+#if RKLLM_FAMILY >= 'G'
+    (void)runtime;
+    const typeof(input->multimodal_input.image)* image = &input->multimodal_input.image;
+    const char *start = image->image_start, *end = image->image_end;
+#else
+    const RKLLMMultiModalInput* image = &input->multimodal_input;
+    const char *start = runtime->param.img_start, *end = runtime->param.img_end;
+#endif
+#if RKLLM_FAMILY >= 'E'
+    int count = (int)image->n_image;
+#else
+    int count = 1;
+#endif
+    return (Pictures){image->image_embed, count, (int)image->n_image_tokens, start, end};
+}
+
+// For tests: the floats as they came.
+static void dump_pictures(const Run* run) {
+    const char* path = getenv("RKLLM_STANDIN_EMBEDDINGS");
+    FILE* file = path ? fopen(path, "wb") : NULL;
+    if (!file) return;
+    size_t width = (size_t)model_width(&run->runtime->model);
+    fwrite(run->pictures.rows, sizeof(float), (size_t)(run->pictures.count * run->pictures.tokens) * width, file);
+    fclose(file);
+}
+
+static const float* row_at(const Run* run, int index) {
+    return run->pictures.rows + (size_t)index * (size_t)model_width(&run->runtime->model);
+}
+
+// A negative number for an embedding, so that equal pictures are found again in what is held.
+static int32_t name_row(const Run* run, int index) {
+    const unsigned char* bytes = (const unsigned char*)row_at(run, index);
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < sizeof(float) * (size_t)model_width(&run->runtime->model); i++)
+        hash = (hash ^ bytes[i]) * 16777619u;
+    return -2 - (int32_t)(hash & 0x3fffffff);
+}
+
+static Tokens add_text(const Model* model, Tokens whole, const char* start, const char* text, int length, bool bos) {
+    char* part = NULL;
+    if (asprintf(&part, "%s%.*s", start, length, text) < 0) abort();
+    Tokens fresh = model_tokenize(model, part, bos), joined = tokens_join(whole, fresh);
+    free(part), free(whole.ids), free(fresh.ids);
+    return joined;
+}
+
+static Tokens add_picture(const Run* run, Tokens whole, int picture) {
+    Tokens rows = {malloc(sizeof *rows.ids * (size_t)(run->pictures.tokens + 1)), run->pictures.tokens};
+    if (!rows.ids) abort();
+    for (int i = 0; i < rows.count; i++) rows.ids[i] = name_row(run, picture * rows.count + i);
+    Tokens joined = tokens_join(whole, rows);
+    free(whole.ids), free(rows.ids);
+    return joined;
+}
+
+// Our reading: a tag is replaced by the texts around a picture and its embeddings.
+static Tokens tokenize(const Run* run, const char* text, bool adds_bos) {
+    const Model* model = &run->runtime->model;
+    if (!run->pictures.rows) return model_tokenize(model, text, adds_bos);
+    Tokens whole = {0};
+    const char *start = "", *tag;
+    for (int picture = 0; (tag = strstr(text, PICTURE_TAG)); picture++, text = tag + strlen(PICTURE_TAG)) {
+        whole = add_text(model, whole, start, text, (int)(tag - text), adds_bos && !picture);
+        whole = add_text(model, whole, run->pictures.start, "", 0, false);
+        whole = add_picture(run, whole, picture);
+        start = run->pictures.end;
+    }
+    return add_text(model, whole, start, text, (int)strlen(text), false);
+}
+
+static int count_tags(const char* text) {
+    int count = 0;
+    while ((text = strstr(text, PICTURE_TAG))) count++, text += strlen(PICTURE_TAG);
+    return count;
+}
+
+static const char* text_of(const RKLLMInput* input) {
+    const char* text = input->prompt_input;
+    if (input->input_type == RKLLM_INPUT_MULTIMODAL) text = input->multimodal_input.prompt;
+    return text ? text : "";
+}
+
+static Tokens read_text(const Run* run, const RKLLMInput* input, bool goes_on) {
+    const Runtime* runtime = run->runtime;
+    Turn turn = {.text = text_of(input), .thinks = true};
     turn.is_tool = is_tool_answer(input);
     turn.is_first = !goes_on || runtime->model.held.count == 0;
     turn.closing = goes_on ? closing_of(runtime) : "";
@@ -109,7 +206,7 @@ static Tokens read_text(const Runtime* runtime, const RKLLMInput* input, bool go
     char* text = template_turn(&runtime->template, turn);
     if (log_level() >= 2) say('I', "prompt text: \"%s\"", text);
     // As measured: with three strings of the caller the text is taken as it is.
-    Tokens tokens = model_tokenize(&runtime->model, text, turn.is_first && runtime->template.kind != TEMPLATE_CUSTOM);
+    Tokens tokens = tokenize(run, text, turn.is_first && runtime->template.kind != TEMPLATE_CUSTOM);
     free(text);
     return tokens;
 }
@@ -125,12 +222,13 @@ static void say_tokens(Tokens tokens) {
 }
 
 // TOKEN input is never put into a template.
-static Tokens read_prompt(const Runtime* runtime, const RKLLMInput* input, bool goes_on) {
+static Tokens read_prompt(const Run* run, const RKLLMInput* input, bool goes_on) {
+    const Runtime* runtime = run->runtime;
     Tokens owed = {0}, fresh;
     if (input->input_type == RKLLM_INPUT_TOKEN)
         fresh = tokens_join((Tokens){input->token_input.input_ids, (int)input->token_input.n_tokens}, owed);
     else
-        fresh = read_text(runtime, input, goes_on);
+        fresh = read_text(run, input, goes_on);
     int32_t last = runtime->last;
     if (goes_on && owes_last(runtime)) owed = (Tokens){&last, 1};
     Tokens whole = tokens_join(owed, fresh);
@@ -210,16 +308,41 @@ static int tell_token(Run* run, int32_t token) {
     return is_hidden ? call_back(run, RKLLM_RUN_NORMAL, "", token) : tell(run, token);
 }
 
+// Texts and pictures are evaluated apart.
+static int batch_length(Tokens prompt, int start) {
+    int count = 1;
+    while (start + count < prompt.count && count < BATCH_TOKENS &&
+           (prompt.ids[start + count] < 0) == (prompt.ids[start] < 0))
+        count++;
+    return count;
+}
+
+static bool evaluate(const Run* run, const int32_t* ids, int count) {
+    Model* model = &run->runtime->model;
+    if (ids[0] >= 0) return model_evaluate(model, ids, count);
+    size_t width = (size_t)model_width(model);
+    float* rows = malloc(sizeof *rows * width * (size_t)count);
+    if (!rows) abort();
+    for (int i = 0; i < count; i++) {
+        int index = 0;
+        while (name_row(run, index) != ids[i]) index++;
+        memcpy(rows + width * (size_t)i, row_at(run, index), sizeof *rows * width);
+    }
+    bool is_done = model_evaluate_embeddings(model, ids, rows, count);
+    free(rows);
+    return is_done;
+}
+
 static bool prefill(Run* run, Tokens prompt) {
     Model* model = &run->runtime->model;
     bool is_slow = fault_fires("slow_prefill");
     if (fault_fires("hang_in_prefill")) hang();
-    for (int done = 0; done < prompt.count; done += BATCH_TOKENS) {
-        int count = prompt.count - done < BATCH_TOKENS ? prompt.count - done : BATCH_TOKENS;
+    for (int done = 0, count; done < prompt.count; done += count) {
+        count = batch_length(prompt, done);
         if (is_slow) sleep_until_ms(now_ms() + setting("MS", 0));
         if (run->pace)
             model_pretend(model, prompt.ids + done, count);
-        else if (!model_evaluate(model, prompt.ids + done, count))
+        else if (!evaluate(run, prompt.ids + done, count))
             return false;
     }
     run->prefill_end = now_ms();
@@ -359,11 +482,17 @@ int run_input(Runtime* runtime, const RKLLMInput* input, const RKLLMInferParam* 
     Run run = {.runtime = runtime, .userdata = userdata};
     if (fault_fires("illegal_instruction")) execute_nonsense();
     if (fault_fires("run_fails")) return fail(&run, "failed to submit");
-    bool is_text = input->input_type == RKLLM_INPUT_PROMPT || input->input_type == RKLLM_INPUT_TOKEN;
-    if (!is_text || asked->mode != RKLLM_INFER_GENERATE) return fail(&run, "the stand-in only writes text from text");
+    if (input->input_type == RKLLM_INPUT_EMBED || asked->mode != RKLLM_INFER_GENERATE)
+        return fail(&run, "the stand-in only writes text from texts and pictures");
+    run.pictures = read_pictures(runtime, input);
+    if (input->input_type == RKLLM_INPUT_MULTIMODAL) {
+        if (!run.pictures.tokens || !run.pictures.rows || count_tags(text_of(input)) != run.pictures.count)
+            return fail(&run, "The n_image/n_image_token of multimodal_input is not set");
+        dump_pictures(&run);
+    }
     if (!knows_lora(runtime, asked))
         return refuse("the lora adapter %s is not loaded", asked->lora_params->lora_adapter_name);
-    if (is_tool_answer(input) && is_text && !is_json(input))
+    if (is_tool_answer(input) && !is_json(input))
         return refuse("the answer of a tool must be a JSON string");
     open_run(&run, asked);
     bool goes_on = continues(runtime, input, asked);
@@ -371,7 +500,7 @@ int run_input(Runtime* runtime, const RKLLMInput* input, const RKLLMInferParam* 
         say('I', "keep history status: %d", keep_history(asked));
         say('I', "current kv cache size: %d", runtime->model.held.count);
     }
-    Tokens prompt = read_prompt(runtime, input, goes_on);
+    Tokens prompt = read_prompt(&run, input, goes_on);
     int status = run_tokens(&run, asked, prompt, goes_on);
     free(prompt.ids);
     sampler_close(run.sampler);

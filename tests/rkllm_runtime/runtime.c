@@ -1,7 +1,7 @@
 // A stand-in for Rockchip's librkllmrt.so: the same C interface over a GGUF and libllama, for tests where no board is.
 //
 // What the real one does is taken from its header, manual and change log and from reports of users. Where those are
-// silent a comment says "our reading". What it cannot do (embeddings, images, batches, cross-attention) it refuses.
+// silent a comment says "our reading". What it cannot do (embeddings, videos, batches, cross-attention) it refuses.
 
 #define _GNU_SOURCE
 #include <stdio.h>

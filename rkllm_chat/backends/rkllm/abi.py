@@ -11,6 +11,7 @@ import mmap
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ...core.errors import ModelError
 from .layouts import LAYOUT_OF_RELEASE, NATIVE_TYPES, NEWEST_RELEASE, make_structs
 
 NORMAL, WAITING, FINISH, ERROR = range(4)  # LLMCallState
-PROMPT, TOKEN = range(2)  # RKLLMInputType
+PROMPT, TOKEN, _EMBED, MULTIMODAL = range(4)  # RKLLMInputType
 GENERATE = 0  # RKLLMInferMode
 
 _VERSION = re.compile(rb"RKLLM SDK \(version: ([0-9][0-9A-Za-z.]*)")
@@ -31,6 +32,7 @@ LIBRARY_FOLDERS = (
     "opt/rkllm/lib",
 )
 LIBRARY_NAME = "librkllmrt.so"
+ENCODER_LIBRARY_NAME = "librknnrt.so"
 
 _WITHOUT_DEFAULT: Mapping[str, Any] = {
     "frequency_penalty": 0.0,
@@ -63,9 +65,29 @@ def find_library(named: str, root: Path = Path("/")) -> Path | None:
         path = Path(named).expanduser()
         path = path / LIBRARY_NAME if path.is_dir() else path
         return path if path.is_file() else None
+    return next((folder / LIBRARY_NAME for folder in _list_folders(root) if (folder / LIBRARY_NAME).is_file()), None)
+
+
+def find_encoder_library(library: Path) -> Path:
+    """Return the library for vision encoders, beside the one for language models or in the usual places.
+
+    Raises:
+        ModelError: It was not found.
+    """
+    for folder in (library.parent, *_list_folders(Path("/"))):
+        if (folder / ENCODER_LIBRARY_NAME).is_file():
+            return folder / ENCODER_LIBRARY_NAME
+    hint = (
+        f"Put {ENCODER_LIBRARY_NAME} of airockchip/rknn-llm (examples/multimodal_model_demo/deploy/3rdparty) into "
+        'its folder, or set encoder = "none" under [rkllm] to use the model without pictures.'
+    )
+    raise ModelError(f"The vision encoder needs {ENCODER_LIBRARY_NAME}, which is not beside {library}.", hint)
+
+
+def _list_folders(root: Path) -> list[Path]:
+    """Return the folders where libraries are looked for."""
     folders = [Path(place) for place in os.environ.get("LD_LIBRARY_PATH", "").split(":") if place and root == Path("/")]
-    folders += [root / place for place in LIBRARY_FOLDERS]
-    return next((folder / LIBRARY_NAME for folder in folders if (folder / LIBRARY_NAME).is_file()), None)
+    return [*folders, *(root / place for place in LIBRARY_FOLDERS)]
 
 
 def read_release(library: Path) -> str:
@@ -199,6 +221,43 @@ class Library:
             raise RunFailedError(f"rkllm_{name} returned {status}")
 
 
+@dataclass(frozen=True)
+class Images:
+    """Encoded pictures.
+
+    Attributes:
+        embeddings: Their floats, as a ctypes array: pictures × tokens × width of the model.
+        number: Number of pictures.
+        tokens: Number of tokens of each.
+        width: Width in pixels of the encoder's input.
+        height: Its height.
+        markers: Texts before the tokens of a picture, after them, and of each; before 1.3.0 they are members of the
+            model's parameters.
+    """
+
+    embeddings: Any
+    number: int
+    tokens: int
+    width: int
+    height: int
+    markers: tuple[str, str, str]
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """Members of RKLLMMultiModalInput."""
+        start, end, content = self.markers
+        return {
+            "image_embed": ctypes.addressof(self.embeddings),
+            "n_image_tokens": self.tokens,
+            "n_image": self.number,
+            "image_start": start,
+            "image_end": end,
+            "image_content": content,
+            "image_width": self.width,
+            "image_height": self.height,
+        }
+
+
 class Model:
     """A model in memory: one handle, one run at a time. Everything that C may still read is referenced here.
 
@@ -249,6 +308,7 @@ class Model:
         save_cache: str = "",
         max_new_tokens: int = 0,
         sampling: Mapping[str, Any] | None = None,
+        images: Images | None = None,
     ) -> None:
         """Generate a reply; returns when it has ended.
 
@@ -261,6 +321,7 @@ class Model:
             save_cache: Path of a prompt cache to write; "" for none.
             max_new_tokens: Limit of the reply; from 1.3.0 on.
             sampling: Members of RKLLMSamplingParam; from 1.3.0 on.
+            images: The pictures of a text, at its tags "<image>"; several only from 1.2.1b1 on.
 
         Raises:
             RunFailedError: The library reported a failure.
@@ -269,7 +330,13 @@ class Model:
         input_ = structs["RKLLMInput"]()
         _set_members(input_, {"role": role, "enable_thinking": thinking})
         if isinstance(prompt, str):
-            input_.input_type, input_.prompt_input = PROMPT, prompt.encode("utf-8", errors="replace")
+            data = ctypes.create_string_buffer(prompt.encode("utf-8", errors="replace"))
+            if images is None:
+                input_.input_type, input_.prompt_input = PROMPT, data.value
+            else:
+                input_.input_type = MULTIMODAL
+                members = {"prompt": ctypes.addressof(data), **images.members}
+                _set_members(input_.multimodal_input, members)
         else:
             tokens = (ctypes.c_int32 * len(prompt))(*prompt)
             input_.input_type = TOKEN

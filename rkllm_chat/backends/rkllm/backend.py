@@ -23,13 +23,13 @@ from ...config.settings import Generation, Settings, Thinking
 from ...core.errors import GenerationError, ModelError, prompt_too_long
 from ...core.events import Reading, Sentence, Usage
 from ...core.messages import MediaKind, Message, Tool
-from ...prompt.chat_templates import join_text
+from ...prompt.chat_templates import Piece, join_text
 from ..base import ModelStream, StreamItem
 from ..shared.prompt_cache_files import PromptCacheFiles
 from ..shared.prompt_tokens import PromptTokenizer, load_tokenizer
 from ..shared.stop_sequences import Ending, StopDetector
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
-from .abi import find_layout, find_library, read_release
+from .abi import find_encoder_library, find_layout, find_library, read_release
 from .options import (
     check_release,
     choose_history,
@@ -38,13 +38,16 @@ from .options import (
     make_sampling_parameters,
     read_model_template,
 )
-from .prompt_planners import RenderedPromptPlanner, RolePromptPlanner, RunPlan
+from .prompt_planners import RenderedPromptPlanner, RolePromptPlanner, RunPlan, keep_newest_pictures
 from .runtime import ContextLimitError, RunSummary, Runtime, WorkerConfig, WorkerLostError
+from .vision_families import PICTURE_TAG, find_encoder
 from .worker_client import StoppedError
 
 CONTEXT_TOKENS = 4096
 """Context window if the settings name none."""
 _OPENED_THOUGHT = "<think>\n"
+_MARKER_TOKENS = 2
+"""Number of tokens around a picture where no tokenizer counts them."""
 _MIN_MEASURED_TOKENS = 32
 """Minimum number of prefilled tokens for a measurement of speed."""
 _MIN_PREFILL_TOKENS = 16
@@ -125,13 +128,13 @@ class RkllmBackend:
         native_tools: Whether tools are passed to the runtime's own template.
         history: "client": the whole prompt is sent and the runtime reuses its beginning; "runtime": only new text is
             sent; "whole": the whole prompt is sent and evaluated (releases 1.1.x can do neither).
+        media_kinds: "image" if there is a vision encoder.
     """
 
     prompt_language = ""
     tools_share: float | None = None
     few_tools: bool | None = None
     supports_grammar = False
-    media_kinds = frozenset[MediaKind]()
 
     def __init__(self, settings: Settings, library: Path, model: Path) -> None:
         """Load a model.
@@ -157,25 +160,34 @@ class RkllmBackend:
         self._thinking = settings.thinking
         self._uses_lora = bool(settings.rkllm.lora)
         self._has_warned = False
+        self._encoder = find_encoder(model, settings.rkllm.encoder)
+        self._max_pictures = 1 if layout < "E" else None
         self._planner, self._stop_sequences = self._make_planner(settings, model)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rkllm")
         self._prefill: PrefillRequest | None = None
         self._loaded_prefix: str | list[int] = ""
         self._cached_tokens, self._prefill_tokens_per_s = 0, 0.0
         self._runtime = self._load(self._make_config(settings, library, model), settings, layout)
+        self.media_kinds: frozenset[MediaKind] = frozenset(("image",) if self._runtime.image_tokens else ())
+        self._planner.picture_tokens = self._runtime.image_tokens + self._marker_tokens
         self._cache_files = self._open_cache_files(settings, model)
 
     def _make_planner(
         self, settings: Settings, model: Path
     ) -> tuple[RenderedPromptPlanner | RolePromptPlanner, Sequence[str]]:
         """Return the planner of prompts and the stop sequences of its template."""
+        family = self._encoder[1] if self._encoder else None
+        controls = family.controls if family else ()
+        self._marker_tokens = _MARKER_TOKENS
         if self.native_tools or settings.rkllm.template == "runtime":
-            return RolePromptPlanner(self.native_tools, self._choose_reply_prefix()), ()
+            return RolePromptPlanner(self.native_tools, self._choose_reply_prefix(), controls), ()
         template = find_template(settings, model)
         encode = load_tokenizer(model.with_name("tokenizer.json"))
+        if family and encode:
+            self._marker_tokens = sum(len(encode(Piece(text, special=True))) for text in (family.start, family.end))
         planner = RenderedPromptPlanner(
             lambda messages: template(messages, {"on": True, "off": False}.get(self._thinking)),
-            lambda pieces: join_text(pieces, template),
+            lambda pieces: join_text(map(_write_tag, pieces), template, more_controls=controls),
             PromptTokenizer(encode, template) if encode else None,
             only_new=self.history == "runtime",
         )
@@ -192,16 +204,20 @@ class RkllmBackend:
             self._planner.reply_prefix = self._choose_reply_prefix()
 
     def _make_config(self, settings: Settings, library: Path, model: Path) -> WorkerConfig:
+        path, family = self._encoder or (None, None)
         return WorkerConfig(
             library,
             settings.rkllm.layout,
             model,
             state_folder() / "logs" / "rkllm.log",
-            make_fixed_options(settings, self.context_tokens),
+            make_fixed_options(settings, self.context_tokens, family),
             settings.rkllm.lora,
             settings.rkllm.lora_scale,
             disables_template=isinstance(self._planner, RenderedPromptPlanner),
             timeout_s=settings.rkllm.timeout_s,
+            encoder=path,
+            encoder_library=find_encoder_library(library) if path else None,
+            markers=(family.start, family.end, family.content) if family else ("", "", ""),
         )
 
     def _load(self, config: WorkerConfig, settings: Settings, layout: str) -> Runtime:
@@ -294,11 +310,15 @@ class RkllmBackend:
 
         Without a tokenizer, it is an estimate that adapts to the runtime's figures.
         """
-        return self._planner.count_tokens(prompt)
+        return self._planner.count_tokens(self._limit_pictures(prompt))
 
     def count_cached_tokens(self, prompt: Sequence[Message]) -> int | None:
         """Return how many tokens of the prompt are in the KV cache; 0 for releases that cannot reuse it."""
-        return 0 if self.history == "whole" else self._planner.count_cached_tokens(prompt)
+        return 0 if self.history == "whole" else self._planner.count_cached_tokens(self._limit_pictures(prompt))
+
+    def _limit_pictures(self, prompt: Sequence[Message]) -> Sequence[Message]:
+        """Keep as many pictures as the release takes in one run: the newest one before 1.2.1b1, else all."""
+        return prompt if self._max_pictures is None else keep_newest_pictures(prompt, self._max_pictures)
 
     async def aclose(self) -> None:
         """End the worker. Streams must be closed before."""
@@ -323,7 +343,7 @@ class RkllmBackend:
         if self._runtime.has_old_driver and not self._has_warned:
             self._has_warned = True
             emit(Sentence("npu.old_driver"))
-        plan = self._planner.plan(prompt, tools)
+        plan = self._planner.plan(self._limit_pictures(prompt), tools)
         max_tokens = min(generation.max_tokens, self.context_tokens - plan.prompt_tokens)
         if max_tokens <= 0:
             raise prompt_too_long(plan.prompt_tokens, self.context_tokens)
@@ -380,6 +400,7 @@ class RkllmBackend:
             lora=self._uses_lora,
             max_new_tokens=reply.max_tokens,
             sampling=make_sampling_parameters(generation),
+            pictures=[{"path": media.path, "sha256": media.sha256} for media in plan.pictures],
         )
 
     def _record_reply(self, reply: _Reply, summary: RunSummary | None, is_stopped: bool) -> None:
@@ -470,6 +491,11 @@ class RkllmBackend:
         if layout >= "G":
             return {}
         return {**make_sampling_parameters(generation), "max_new_tokens": generation.max_tokens}
+
+
+def _write_tag(piece: Piece) -> Piece:
+    """Return the tag of a picture; any other piece as it is."""
+    return Piece(PICTURE_TAG, special=True) if piece.media else piece
 
 
 def open_rkllm(settings: Settings) -> RkllmBackend:

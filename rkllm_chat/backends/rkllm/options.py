@@ -17,6 +17,7 @@ from ...core.errors import ConfigError, ModelError
 from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template
 from .layouts import LAYOUT_OF_RELEASE
 from .model_file import CONFIG_FILE, find_model_template
+from .vision_families import VisionFamily
 
 _TEMPERATURE = 0.6
 _NO_PREFIX_REUSE = re.compile(r"qwen[-_]?3[-._]5(?![\d.]*[bm])|rwkv", re.IGNORECASE)
@@ -25,6 +26,8 @@ _BIG_CORES = "4-7"
 _PROCESSOR_COUNTS = (4, 8)
 """Numbers of processors for which the library chooses cores itself, which was measured to be best."""
 _SMALL_CHIPS = re.compile(rb"rk3562|rv1126b")
+_CHIPS_WITH_DOMAINS = re.compile(rb"rk3588|rk3576")
+_DOMAIN_BESIDE_ENCODER = 1
 
 
 def make_sampling_parameters(generation: Generation) -> dict[str, Any]:
@@ -47,17 +50,43 @@ def make_sampling_parameters(generation: Generation) -> dict[str, Any]:
     }
 
 
-def make_fixed_options(settings: Settings, context_tokens: int) -> dict[str, Any]:
-    """Return the options that do not change while the program runs, as members of RKLLMParam and RKLLMExtendParam."""
+def make_fixed_options(settings: Settings, context_tokens: int, family: VisionFamily | None = None) -> dict[str, Any]:
+    """Return the options that do not change while the program runs, as members of RKLLMParam and RKLLMExtendParam.
+
+    Args:
+        settings: The settings.
+        context_tokens: Size of the context window.
+        family: Markers of the model's pictures; None without a vision encoder.
+    """
     cores = settings.rkllm.cpus or ("" if os.cpu_count() in _PROCESSOR_COUNTS else _default_cores())
     return {
         "max_context_len": context_tokens,
         "skip_special_token": False,  # control tokens mark thoughts and calls, so they must be visible
         "is_async": False,
-        "base_domain_id": settings.rkllm.base_domain_id,
+        "base_domain_id": choose_domain(settings, has_encoder=family is not None),
         "embed_flash": int(settings.rkllm.embed_flash),
         **(_select_cores(parse_cores(cores)) if cores else {}),
+        **({"img_start": family.start, "img_end": family.end, "img_content": family.content} if family else {}),
     }
+
+
+def choose_domain(settings: Settings, *, has_encoder: bool, root: Path = Path("/")) -> int:
+    """Return the memory domain: as set, else another one than that of the vision encoder where a chip has several.
+
+    The vendor's `multimodal_model_demo` does so: 1 on RK3588 and RK3576, 0 on RK3562 and RV1126B.
+    """
+    domain = settings.rkllm.base_domain_id
+    if domain or not has_encoder or "rkllm.base_domain_id" in settings.origins:
+        return domain
+    return _DOMAIN_BESIDE_ENCODER if _CHIPS_WITH_DOMAINS.search(_read_chip(root)) else domain
+
+
+def _read_chip(root: Path) -> bytes:
+    """Return the names of the chip in the device tree; empty if there is none."""
+    try:
+        return (root / "proc/device-tree/compatible").read_bytes()
+    except OSError:
+        return b""
 
 
 def _select_cores(cores: Sequence[int]) -> dict[str, int]:
@@ -83,11 +112,7 @@ def parse_cores(text: str) -> list[int]:
 
 def _default_cores(root: Path = Path("/")) -> str:
     """Return the big cores of RK3588 and RK3576, as the vendor's demonstrations use them; 0 to 3 on small chips."""
-    try:
-        chip = (root / "proc/device-tree/compatible").read_bytes()
-    except OSError:
-        chip = b""
-    return "0-3" if _SMALL_CHIPS.search(chip) else _BIG_CORES
+    return "0-3" if _SMALL_CHIPS.search(_read_chip(root)) else _BIG_CORES
 
 
 def choose_history(settings: Settings, layout: str, model: str) -> str:

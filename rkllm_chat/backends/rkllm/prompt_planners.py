@@ -12,10 +12,34 @@ from typing import Any
 
 from ...calls.schema.simplify import simplify_schema
 from ...core.errors import ModelError
-from ...core.messages import Message, Tool
-from ...prompt.chat_templates import Piece, find_reply_prefix, neutralize_control_tokens, neutralize_value
+from ...core.messages import Media, Message, Tool
+from ...prompt.chat_templates import Piece, find_reply_prefix, join_text, neutralize_control_tokens, neutralize_value
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.token_counts import TokenEstimator
+from .vision_families import PICTURE_TAG
+
+_DROPPED_PICTURE = "[image]"
+
+
+def keep_newest_pictures(prompt: Sequence[Message], limit: int) -> list[Message]:
+    """Replace all pictures but the newest by a note, for releases that take only some in one run."""
+    kept: list[Message] = []
+    for message in reversed(prompt):
+        number = min(limit, len(message.media))
+        limit -= number
+        dropped = len(message.media) - number
+        kept.insert(0, _note_pictures(message, dropped) if dropped else message)
+    return kept
+
+
+def _note_pictures(message: Message, number: int) -> Message:
+    """Replace the first pictures of a message by a note."""
+    text, shift, start = "", 0, 0
+    for media in message.media[:number]:
+        text += f"{message.text[start : media.position]}{_DROPPED_PICTURE}"
+        start, shift = media.position, shift + len(_DROPPED_PICTURE)
+    rest = tuple(replace(media, position=media.position + shift) for media in message.media[number:])
+    return replace(message, text=text + message.text[start:], media=rest)
 
 
 @dataclass(frozen=True)
@@ -30,6 +54,7 @@ class RunPlan:
         clears_cache: Whether the KV cache must be cleared before.
         reply_prefix: The beginning of the reply that the prompt already contains.
         tools: System text and tools (JSON) to set before; None for no change.
+        pictures: The pictures of `prompt`, which is a text then, in the order of their tags.
     """
 
     prompt: str | list[int]
@@ -39,10 +64,18 @@ class RunPlan:
     clears_cache: bool = False
     reply_prefix: str = ""
     tools: tuple[str, str] | None = None
+    pictures: tuple[Media, ...] = ()
 
 
 class RenderedPromptPlanner:
-    """Prompts that are rendered with our template."""
+    """Prompts that are rendered with our template.
+
+    The runtime takes pictures only in a text, so a prompt with pictures is sent as text also where there is a
+    tokenizer.
+
+    Attributes:
+        picture_tokens: Number of tokens of a picture, with its markers.
+    """
 
     def __init__(
         self,
@@ -62,38 +95,59 @@ class RenderedPromptPlanner:
         """
         self._template, self._join, self._tokens, self._only_new = template, join, tokens, only_new
         self._estimator = TokenEstimator()
+        self.picture_tokens = 0
         self._cached: str | list[int] = ""
         self._last_prompt: str | list[int] = ""
+        self._cached_pictures: tuple[Media, ...] = ()
+        self._last_pictures: tuple[Media, ...] = ()
 
     def plan(self, prompt: Sequence[Message], _tools: Sequence[Tool]) -> RunPlan:
         """Plan the run of a prompt."""
         pieces = self._template(prompt)
-        full: Any = self._tokens.encode(pieces) if self._tokens else self._join(pieces)
-        self._last_prompt = full
-        count, reply_prefix = self._count(full), find_reply_prefix(pieces)
+        full, pictures = self._write(pieces)
+        # it is not known whether the runtime tells two pictures apart when it compares a prompt with its KV cache
+        has_others = bool(pictures) and pictures[: len(self._last_pictures)] != self._last_pictures
+        self._last_prompt, self._last_pictures = full, pictures
+        count, reply_prefix = self._count_pieces(pieces), find_reply_prefix(pieces)
         if not self._only_new:
-            return RunPlan(full, count, reply_prefix=reply_prefix)
-        cached_length = len(self._cached)
-        extends_cache = bool(cached_length) and full[:cached_length] == self._cached and len(full) > cached_length
+            return RunPlan(full, count, clears_cache=has_others, reply_prefix=reply_prefix, pictures=pictures)
+        cached_length, cached_pictures = len(self._cached), len(self._cached_pictures)
+        extends_cache = (
+            bool(cached_length)
+            and full[:cached_length] == self._cached
+            and pictures[:cached_pictures] == self._cached_pictures
+            and len(full) > cached_length
+        )
         return RunPlan(
             full[cached_length:] if extends_cache else full,
             count,
             keep_history=True,
             clears_cache=not extends_cache,
             reply_prefix=reply_prefix,
+            pictures=pictures[cached_pictures:] if extends_cache else pictures,
         )
+
+    def _write(self, pieces: Sequence[Piece]) -> tuple[Any, tuple[Media, ...]]:
+        """Return what is sent for a prompt, and its pictures."""
+        pictures = tuple(piece.media for piece in pieces if piece.media)
+        return self._tokens.encode(pieces) if self._tokens and not pictures else self._join(pieces), pictures
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of a prompt in tokens: exact with a tokenizer, else estimated."""
-        pieces = self._template(prompt)
-        return self._count(self._tokens.encode(pieces) if self._tokens else self._join(pieces))
+        return self._count_pieces(self._template(prompt))
+
+    def _count_pieces(self, pieces: Sequence[Piece]) -> int:
+        texts = [piece for piece in pieces if not piece.media]
+        pictures = self.picture_tokens * (len(pieces) - len(texts))
+        return pictures + self._count(self._tokens.encode(texts) if self._tokens else self._join(texts))
 
     def count_cached_tokens(self, prompt: Sequence[Message]) -> int | None:
         """Return how many tokens of a prompt are in the KV cache; None if its content is unknown."""
-        pieces = self._template(prompt)
-        full: Any = self._tokens.encode(pieces) if self._tokens else self._join(pieces)
+        full, pictures = self._write(self._template(prompt))
         if not self._cached:
             return None if self._last_prompt else 0
+        if pictures or self._cached_pictures:  # the runtime does not say what it reuses of a prompt with pictures
+            return None
         common_length = len(common_prefix(list(full), list(self._cached)))
         if self._only_new and common_length < len(self._cached):
             return 0
@@ -106,8 +160,10 @@ class RenderedPromptPlanner:
     def stable_prefix(self, messages: Sequence[Message]) -> str | list[int]:
         """Return the part of rendered messages that no next user message changes.
 
-        Empty if no user message may follow.
+        Empty if no user message may follow, or if there are pictures.
         """
+        if any(message.media for message in messages):
+            return ""
         try:
             one, other = (self._template([*messages, Message("user", text)]) for text in "ab")
         except ModelError:
@@ -125,24 +181,26 @@ class RenderedPromptPlanner:
 
     def record_prefill(self, prompt: str | list[int]) -> None:
         """Record that the KV cache contains this prompt."""
-        self._cached = prompt
+        self._cached, self._cached_pictures = prompt, ()
 
     def record_reply(self, plan: RunPlan, text: str, ids: Sequence[int], is_complete: bool) -> None:
         """Record the content of the KV cache after a run; `is_complete`: the reply ended by itself."""
         if self._tokens:
             self._tokens.remember_reply(plan.reply_prefix, text, ids)
-        reply: Any = list(ids) if self._tokens else text
+        reply: Any = list(ids) if isinstance(self._last_prompt, list) else text
         # after truncation the last token may or may not be cached: better evaluate all again than have one token wrong
         self._cached = self._last_prompt + reply if is_complete else ""
+        self._cached_pictures = self._last_pictures if is_complete else ()
 
     def calibrate(self, tokens: int) -> None:
         """Adjust the estimate to the runtime's count of the last prompt."""
-        if isinstance(self._last_prompt, str):
+        if isinstance(self._last_prompt, str) and not self._last_pictures:
             self._estimator.calibrate(self._last_prompt, tokens)
 
     def record_cache_loss(self) -> None:
         """Record that the KV cache is empty."""
         self._cached = self._last_prompt = ""
+        self._cached_pictures = self._last_pictures = ()
 
     def _count(self, prompt: str | list[int]) -> int:
         return self._estimator.count(prompt) if isinstance(prompt, str) else len(prompt)
@@ -152,17 +210,23 @@ class RolePromptPlanner:
     """Prompts that the runtime's own template renders: it is sent the newest turn and keeps the rest (keep_history 1).
 
     The prompt is text in which control tokens of others are neutralized.
+
+    Attributes:
+        reply_prefix: The beginning of each reply that the template is assumed to write: a thought that it opens.
+        picture_tokens: Number of tokens of a picture, with its markers.
     """
 
-    def __init__(self, native: bool, reply_prefix: str = "") -> None:
+    def __init__(self, native: bool, reply_prefix: str = "", controls: Sequence[str] = ()) -> None:
         """Create a planner with an empty KV cache.
 
         Args:
             native: Whether tools are set by rkllm_set_function_tools. That requires the runtime's template, because a
                 template of ours disables its tools (rkllm.h from 1.2.1 on). Results are sent as one JSON array then.
             reply_prefix: The beginning of each reply that the template is assumed to write: a thought that it opens.
+            controls: Texts of the model's pictures, which are neutralized too.
         """
-        self._native, self.reply_prefix = native, reply_prefix
+        self._native, self.reply_prefix, self._controls = native, reply_prefix, controls
+        self.picture_tokens = 0
         self._estimator = TokenEstimator()
         self._cached: list[Message] = []
         self._last_prompt: list[Message] = []
@@ -170,7 +234,7 @@ class RolePromptPlanner:
 
     def plan(self, prompt: Sequence[Message], tools: Sequence[Tool]) -> RunPlan:
         """Plan the run of a prompt."""
-        prompt = [replace(message, text=neutralize_control_tokens(message.text)) for message in prompt]
+        prompt = [self._neutralize(message) for message in prompt]
         system = prompt[0].text if prompt and prompt[0].role == "system" else ""
         new_tools = (system, _write_tools(tools)) if self._native and tools else None
         self._last_prompt = list(prompt)
@@ -181,6 +245,7 @@ class RolePromptPlanner:
             and new_tools == self._current_tools
         )
         new = self._last_prompt[cached_length if extends_cache else 0 :]
+        pictures = tuple(media for message in new for media in message.media)
         role, text = self._role_and_text(new, first=not extends_cache, with_system=new_tools is None)
         changed = new_tools if new_tools != self._current_tools else None
         self._current_tools = new_tools
@@ -192,15 +257,18 @@ class RolePromptPlanner:
             clears_cache=not extends_cache,
             reply_prefix=self.reply_prefix,
             tools=changed,
+            pictures=pictures,
         )
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Estimate the length of a prompt in tokens."""
-        return sum(self._estimator.count(message.text) + 8 for message in prompt)
+        return sum(
+            self._estimator.count(message.text) + 8 + self.picture_tokens * len(message.media) for message in prompt
+        )
 
     def count_cached_tokens(self, prompt: Sequence[Message]) -> int:
         """Estimate how many tokens of a prompt are in the KV cache: the whole history, or none."""
-        neutralized = [replace(message, text=neutralize_control_tokens(message.text)) for message in prompt]
+        neutralized = [self._neutralize(message) for message in prompt]
         return (
             self.count_tokens(self._cached) if self._cached and neutralized[: len(self._cached)] == self._cached else 0
         )
@@ -208,18 +276,29 @@ class RolePromptPlanner:
     def record_reply(self, plan: RunPlan, text: str, _ids: Sequence[int], is_complete: bool) -> None:
         """Record the content of the KV cache after a run."""
         self._cached = (
-            [*self._last_prompt, Message("assistant", neutralize_control_tokens(plan.reply_prefix + text))]
+            [*self._last_prompt, self._neutralize(Message("assistant", plan.reply_prefix + text))]
             if is_complete
             else []
         )
 
     def calibrate(self, tokens: int) -> None:
         """Adjust the estimate to the runtime's count of the last prompt, which includes its template."""
-        self._estimator.calibrate("".join(message.text for message in self._last_prompt), tokens)
+        if not any(message.media for message in self._last_prompt):
+            self._estimator.calibrate("".join(message.text for message in self._last_prompt), tokens)
 
     def record_cache_loss(self) -> None:
         """Record that the KV cache is empty."""
         self._cached, self._current_tools = [], None
+
+    def _neutralize(self, message: Message) -> Message:
+        """Return a message with tags for its pictures, in which control tokens are broken."""
+        if not (message.media or self._controls):
+            return replace(message, text=neutralize_control_tokens(message.text))
+        pieces = [
+            Piece(part, special=False) if isinstance(part, str) else Piece(PICTURE_TAG, special=True)
+            for part in message.parts
+        ]
+        return replace(message, text=join_text(pieces, more_controls=self._controls))
 
     def _role_and_text(self, new: list[Message], first: bool, with_system: bool) -> tuple[str, str]:
         """Return role and text of a run.

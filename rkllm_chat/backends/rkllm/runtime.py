@@ -148,6 +148,9 @@ class WorkerConfig:
         lora_scale: Scale of the adapter.
         disables_template: Whether prompts are used literally.
         timeout_s: How long the library may be silent.
+        encoder: Path of the vision encoder; None for a model without one.
+        encoder_library: Path of librknnrt.so, which runs it.
+        markers: Texts before the tokens of a picture, after them, and of each.
     """
 
     library: Path
@@ -159,6 +162,9 @@ class WorkerConfig:
     lora_scale: float = 1.0
     disables_template: bool = True
     timeout_s: float = 120.0
+    encoder: Path | None = None
+    encoder_library: Path | None = None
+    markers: tuple[str, str, str] = ("", "", "")
 
 
 @dataclass(frozen=True)
@@ -183,6 +189,7 @@ class Runtime:
         release: The library's release.
         layout: The letter of its layout.
         has_old_driver: Whether the library warned that the NPU driver is too old.
+        image_tokens: Number of tokens of a picture, without its markers; 0 without a vision encoder.
     """
 
     def __init__(self, config: WorkerConfig, options: Mapping[str, Any], on_loss: Callable[[], None]) -> None:
@@ -199,6 +206,7 @@ class Runtime:
         self._config, self._on_loss = config, on_loss
         self.release = self.layout = ""
         self.has_old_driver = False
+        self.image_tokens = 0
         self._worker: WorkerClient | None = None
         self._unfinished_run = 0
         self.load(options, Event())
@@ -221,6 +229,7 @@ class Runtime:
             "lora": config.lora,
             "lora_scale": config.lora_scale,
             "disables_template": config.disables_template,
+            "encoder": _describe_encoder(config),
         }
         worker = WorkerClient(command, config.log)
         try:
@@ -241,6 +250,7 @@ class Runtime:
             raise self._make_load_error(worker, f"{config.model}: {result['failed']}.", result.get("hint", ""))
         self._worker = worker
         self.release, self.layout = result["done"]["release"], result["done"]["layout"]
+        self.image_tokens = result["done"]["image_tokens"]
         self.has_old_driver = _OLD_DRIVER in worker.read_log()
 
     @property
@@ -394,6 +404,13 @@ class Runtime:
             self._worker.kill()
         self._worker, self._unfinished_run = None, 0
         self._on_loss()
+
+
+def _describe_encoder(config: WorkerConfig) -> dict[str, Any] | None:
+    """Return the worker's description of the vision encoder."""
+    if config.encoder is None:
+        return None
+    return {"path": str(config.encoder), "library": str(config.encoder_library), "markers": config.markers}
 
 
 def _read_summary(done: Mapping[str, Any]) -> RunSummary:

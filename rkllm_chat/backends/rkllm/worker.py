@@ -3,7 +3,7 @@
 A crash of the library ends this process only. The process ends when the parent's end of the socket closes.
 `worker_client.py` is the parent's side.
 
-In:  {"id": 0, "library": ..., "options": {...}, "lora": ..., "lora_scale": ...} once, then {"id": n, "do": NAME, ...};
+In:  {"id": 0, "library": ..., "options": {...}, "lora": ..., "encoder": ...} once, then {"id": n, "do": NAME, ...};
      {"id": n, "do": "abort"} is handled at once, all other commands in order.
 Out: {"id": n, "piece": text, "token": id} for each token of a run, then {"id": n, "done": {...}}; or
      {"id": n, "failed": reason}.
@@ -18,15 +18,18 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from ...core.errors import ChatError
-from .abi import ERROR, FINISH, Library, Model, RunFailedError
+from .abi import ERROR, FINISH, Images, Library, Model, RunFailedError
+from .vision_encoder import VisionEncoder
 
 _ADAPTER = "adapter"
+_MAX_EMBEDDINGS = 16
+"""Number of encoded pictures that are kept, of up to 6 MB each (196 tokens of Qwen3-VL 2B)."""
 _EXIT_WAIT_S = 1.0
 _ABORT_WAIT_S = 0.5
 
@@ -45,6 +48,9 @@ class _Worker:
         self._abort_lock = threading.Lock()  # an abort outside a run might end the next one
         self._figures: dict[str, float] = {}
         self._is_finished = False
+        self._encoder: VisionEncoder | None = None
+        self._embeddings: dict[str, bytes] = {}
+        self._markers: tuple[str, str, str] = ("", "", "")
         self.model = self._load(config)
         threading.Thread(target=self._write_results, daemon=True).start()
 
@@ -55,7 +61,13 @@ class _Worker:
             model.load_lora(config["lora"], _ADAPTER, config["lora_scale"])
         if config["disables_template"]:
             model.disable_template()
-        self._queue.put({"id": 0, "done": {"release": library.release, "layout": library.layout}})
+        if encoder := config.get("encoder"):
+            self._encoder = VisionEncoder(Path(encoder["library"]), Path(encoder["path"]))
+            self._markers = tuple(encoder["markers"])
+            os.write(1, f"rkllm-chat: vision encoder: librknnrt {self._encoder.version}\n".encode())
+        image_tokens = self._encoder.tokens if self._encoder else 0
+        done = {"release": library.release, "layout": library.layout, "image_tokens": image_tokens}
+        self._queue.put({"id": 0, "done": done})
         return model
 
     def _receive_result(self, state: int, text: bytes, token: int, figures: Mapping[str, float]) -> None:
@@ -85,7 +97,9 @@ class _Worker:
             self._current_run = self._abortable_run = number if self._aborted < number else 0
         if self._current_run:
             try:
-                self.model.run(command.pop("prompt"), lora=lora, **command)
+                images = self._encode(number, command.pop("pictures", ()))
+                if self._aborted < number:
+                    self.model.run(command.pop("prompt"), lora=lora, images=images, **command)
             finally:
                 self._end_abortable_run()
                 self._current_run = 0
@@ -95,6 +109,24 @@ class _Worker:
             "cached_tokens": self.model.count_cached_tokens(),
         }
         self._queue.put({"id": number, "done": done})
+
+    def _encode(self, number: int, pictures: Sequence[Mapping[str, str]]) -> Images | None:
+        """Return the pictures of a run, which were encoded before where they are known; None for a text.
+
+        An abort takes effect between two pictures, because the NPU cannot be interrupted.
+        """
+        if not pictures or self._encoder is None:
+            return None
+        embeddings: list[bytes] = []
+        for picture in pictures:
+            if self._aborted >= number:
+                return None
+            known = self._embeddings.pop(picture["sha256"], None) or self._encoder.encode(Path(picture["path"]))
+            self._embeddings[picture["sha256"]] = known
+            embeddings.append(known)
+        while len(self._embeddings) > max(_MAX_EMBEDDINGS, len(pictures)):
+            del self._embeddings[next(iter(self._embeddings))]
+        return self._encoder.join(embeddings, self._markers)
 
     def execute(self, command: dict[str, Any]) -> None:
         """Execute a command other than abort."""
@@ -126,6 +158,8 @@ class _Worker:
             self._call_and_log(self.model.abort)
         else:
             self._call_and_log(self.model.close)
+            if self._encoder:
+                self._encoder.close()
 
     def _call_and_log(self, function: Callable[[], None]) -> None:
         """Call a function of the model; write a failure to the log."""
