@@ -373,6 +373,7 @@ async def open_app(
             chat.offer_access = app.sandbox_access.offer
         if frontend and not replay:  # the prompt of a script must not depend on earlier sessions
             chat.tool_usage = ToolUsage(state / "served.json")
+        app.sessions.find_starting_servers = lambda: app.starting_servers
         chat.find_quarantined = partial(_find_quarantined, app)
         chat.store_allowed = partial(_store_allowed, approval, events.notify)
         chat.find_instructions = partial(_find_instructions, app)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -60,6 +60,8 @@ _RECORDED_SETTINGS = (
     "policy",
 )
 
+_MAX_NAMED_TOOLS = 6
+
 
 class SessionManager:
     """Records the chat in the current session.
@@ -75,6 +77,7 @@ class SessionManager:
     Attributes:
         directory: Directory of sessions.
         entries: All records of the current session.
+        find_starting_servers: Returns the servers that are still starting, whose tools are not known yet.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class SessionManager:
     ) -> None:
         self.directory, self._chat, self._notify = directory, chat, notify
         self.entries: list[LogEntry] = []
+        self.find_starting_servers: Callable[[], Sequence[str]] = tuple
         self._setup: Setup | None = None
         self._copy_of = ""
         self._unwritten: list[Message] = []
@@ -204,9 +208,10 @@ class SessionManager:
         last = next((message.text for message in reversed(restored.history) if message.role == "user"), "")
         words = self._chat.words
         lines = [words("sessions.resumed", name=name, turns=summary.turns, last=shorten_line(last, MAX_TITLE_LENGTH))]
-        return lines + (
-            _describe_differences(restored.setup, describe_setup(self._chat), words) if restored.setup else []
-        )
+        if not restored.setup:
+            return lines
+        starting = self.find_starting_servers()
+        return lines + _describe_differences(restored.setup, describe_setup(self._chat), starting, words)
 
     def _set_entries(self, entries: Iterable[LogEntry], setup: Setup | None) -> None:
         self.entries = list(entries)
@@ -257,18 +262,27 @@ def describe_setup(chat: Conversation) -> Setup:
     )
 
 
-def _describe_differences(then: Setup, now: Setup, words: Words) -> list[str]:
-    """Describe what differs for the model since the session was last written, one sentence each."""
+def _describe_differences(then: Setup, now: Setup, starting: Collection[str], words: Words) -> list[str]:
+    """Describe what differs for the model since the session was last written, one sentence each.
+
+    Tools of servers that are still starting are not compared, nor are the chat's own, which depend on the servers, nor
+    the prompt.
+    """
+    unknown = {*starting, ""} if starting else ()
     lines: list[str] = []
     if then.model != now.model:
         lines.append(words("sessions.other_model", then=then.model, now=now.model))
     elif then.template != now.template:
         lines.append(words("sessions.other_template"))
-    before, after = ({tool.full_name: hash_tool(tool) for tool in setup.tools} for setup in (then, now))
+    before, after = (
+        {tool.full_name: hash_tool(tool) for tool in setup.tools if tool.server not in unknown} for setup in (then, now)
+    )
     if changed := sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)):
-        marks = (f"{'+' if name not in before else '-' if name not in after else '~'}{name}" for name in changed)
+        marks = [f"{'+' if name not in before else '-' if name not in after else '~'}{name}" for name in changed]
+        if more := len(marks[_MAX_NAMED_TOOLS:]):
+            marks[_MAX_NAMED_TOOLS:] = [words("sessions.more_tools", count=more)]
         lines.append(words("sessions.other_tools", tools=", ".join(marks)))
-    elif then.prompt != now.prompt:
+    elif then.prompt != now.prompt and not starting:
         lines.append(words("sessions.other_prompt"))
     return lines
 

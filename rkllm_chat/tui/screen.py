@@ -110,6 +110,7 @@ class Screen:
         self._app.renderer.render(self._app, self._app.layout)
         output.write_raw(_END_UPDATE)
         output.flush()
+        self.refresh()  # what was rendered here came from prompt_toolkit's cache, also an old status line
 
     def write_raw(self, sequence: str) -> None:
         """Send an escape sequence that does not move the cursor."""

@@ -21,6 +21,7 @@ from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import TurnFinished
 from stage import PROGRAM, Box, Screen, call_text, make_chat, take_turn
+from tui.server_configs import write_late
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Script = Callable[..., str]
@@ -207,10 +208,23 @@ def test_another_model_and_other_tools_are_reported(program: Run, script: Script
     assert "This session used the model big.gguf; the current model is scripted." in done.stderr
     changed = "The tools have changed since this session was saved (+ added, - removed, ~ changed): +harbour__book, "
     assert changed in done.stderr
+    assert "+harbour__write_log, +list_resources, 1 more\n" in done.stderr
     other = program("-p", "three", *model, "--config", "harbour.toml", "--system", "You are a pirate.")
     assert "The system prompt has changed since this session was saved." in other.stderr
     assert "The tools" not in other.stderr
     assert kinds(shelf).count("setup") == 3
+
+
+@pytest.mark.slow
+def test_tools_of_a_server_that_is_still_starting_are_not_reported_as_removed(
+    open_chat: OpenChat, program: Run, script: Script, folder: Path
+) -> None:
+    options = write_late(folder)
+    program("-p", "one", "--continue", "--model", script("Hello."), *options.split())
+    (folder / "wait").touch()
+    screen = open_chat(f"--continue {options}", "Hello.")
+    screen.wait_for("[MCP: Server 'late' is still starting]")
+    assert [line[:15] for line in screen.lines()][1:3] == ["Resumed session", "> one"]
 
 
 def test_damage_is_reported_and_the_conversation_continues(

@@ -11,8 +11,9 @@ A file begins with a sentence and a header:
     size: 80x24                   of the terminal (default)
     arguments: --no-servers       of rkllm-chat, behind the model; harbour.toml names the server of harbour.py
     picture: talk.svg             the last screen as a picture
+    readme: harbour.py            a file with the README's program, which can be run
 
-    [reply]  [reply, then silence]  the lines that follow are a reply of the scripted model
+    [reply]  [reply, then silence]  the lines that follow are a reply of the scripted model (none: the small one)
 
 After a line `---` follow the steps, one per line:
 
@@ -22,5 +23,6 @@ After a line `---` follow the steps, one per line:
     ?>                  wait for the prompt
     =                   the screen; its lines follow, each after a bar
 
-Values that differ between runs are recorded as N (seconds, speeds), X (versions), FOLDER and PYTHON.
+Values that differ between runs are recorded as N (seconds, speeds), X (versions), FOLDER, PYTHON, SESSION, DATE and
+TIME.
 """

@@ -28,6 +28,12 @@ def write_harbour(folder: Path, *arguments: str) -> str:
     return write_servers(folder, "harbour.toml", {"harbour": command})
 
 
+def write_late(folder: Path) -> str:
+    """Configure the server of `harbour.py` as `late`, which starts as soon as the folder has no file `wait`."""
+    script = f"while [ -e wait ]; do sleep 0.1; done; exec {sys.executable} {TESTS}/tui/harbour.py"
+    return write_servers(folder, "late.toml", {"late": ["sh", "-c", script]}, connect_s=60)
+
+
 def write_chaos(folder: Path, **modes: str) -> str:
     """Configure servers of `mcp_client.chaos`, each in its mode, which log what happens to them in the folder."""
     commands = {

@@ -19,7 +19,7 @@ from .picture import draw, texts_of
 HERE = Path(__file__).parent
 KEYS = {
     "Enter": "\r", "Tab": "\t", "Esc": "\x1b", "Backspace": "\x7f",
-    "Left": "\x1b[D", "Home": "\x1b[H", "End": "\x1b[F", "Ctrl+C": "\x03",
+    "Left": "\x1b[D", "Home": "\x1b[H", "End": "\x1b[F", "Ctrl+C": "\x03", "Ctrl+D": "\x04", "Ctrl+L": "\x0c",
 }  # fmt: skip
 KEY = re.compile(r"<([^<>]+)>")
 BAR = "│"
@@ -45,8 +45,11 @@ class Session:
 
     def write_replies(self, folder: Path) -> list[str]:
         """Write the replies of the model; give the arguments of the program."""
+        arguments = self.words.get("arguments", "").split()
+        if not self.replies:
+            return arguments
         (folder / "replies.json").write_text(json.dumps(self.replies), encoding="utf-8")
-        return ["--model", "replies.json", *self.words.get("arguments", "").split()]
+        return ["--model", "replies.json", *arguments]
 
     def write(self) -> None:
         body = [line for step, lines in self.steps for line in (step, *(f"{BAR}{line}" for line in lines))]
@@ -127,8 +130,11 @@ def normalise(line: str, folder: Path, number: str = "N") -> str:
     """Replace what differs from run to run; times and speeds become `number`."""
     patterns = {
         re.escape(str(folder)): "FOLDER",
+        r"…\S+/work$": "FOLDER",  # a long path, shortened
         re.escape(sys.executable): "PYTHON",
         r"rkllm-chat \d[\w.]+": "rkllm-chat X",
+        r"\b\d{6}-\w{4}\b": "SESSION",
+        r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b": "DATE TIME",
         r"\b[\d.]+(e-\d+)? (s|min)\b( *)": rf"{number} s\3",
         r"\b[\d.,]+ (tok/s|tokens a second)": rf"{number} \1",
     }

@@ -10,7 +10,7 @@ import pytest
 
 from stage import Screen, call_text
 
-from .server_configs import HARBOUR, write_chaos, write_servers
+from .server_configs import HARBOUR, write_chaos, write_late, write_servers
 
 OpenScreen = Callable[..., Screen]
 OpenChat = Callable[..., Screen]
@@ -78,6 +78,16 @@ def test_a_server_that_fails_after_the_first_prompt_is_reported_with_its_reason(
     (folder / "go").unlink()
     screen.wait_for("[MCP: Server 'late' failed to start: ")
     screen.wait_for("/mcp restart late tries again]")
+
+
+@pytest.mark.slow
+def test_a_server_that_connects_after_the_first_prompt_is_counted(open_chat: OpenChat, folder: Path) -> None:
+    (folder / "wait").touch()
+    screen = open_chat(write_late(folder), "Hello.")
+    screen.wait_for("0/1 server · 0 tools")
+    (folder / "wait").unlink()
+    screen.wait_for("[MCP: Server 'late' is connected]")
+    screen.wait_for("1/1 server · 7 tools")
 
 
 def test_waiting_for_the_first_server_can_be_stopped(

@@ -102,7 +102,8 @@ def _describe_call_formats(app: App) -> str:
     """Return a sentence about the model family, its call format and the formats that it accepts."""
     family, requested = app.backend.family, app.chat.call_format
     formats = resolve_formats(requested, family.accepted_formats)
-    accepted = ", ".join(one.name for one in formats if one.name != requested)
+    named = ", ".join(one.name for one in formats if one.name != requested)
+    accepted = named if family.accepted_formats else app.words("model.all_forms")
     key = "model.native" if app.backend.native_tools else "model.forms"
     return app.words(key, family=family.name, asks=requested, accepts=accepted)
 
