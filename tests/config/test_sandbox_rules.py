@@ -16,15 +16,18 @@ MEMORY = "@modelcontextprotocol/server-memory"
 def test_what_one_server_is_allowed_replaces_only_what_it_was_allowed_before(tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path)}
     servers = [ServerConfig(name, source=f"/{name}.json") for name in ("one", "two")]
-    allowances = [Allowance(server.name, server.source, (f"/{server.name}",), True) for server in servers]
+    rules = Path(find_own_rules(environment))
+    rules.parent.mkdir(parents=True)
+    rules.write_text('{"known": [{"names": ["tide"], "reason": "reads tide tables"}]}', encoding="utf-8")
+    allowances = [Allowance("one", "/one.json", ("/one",)), Allowance("two", "/two.json", network=True)]
     for allowance in allowances:
         save_allowance(allowance, environment)
     assert [find_allowance(server, environment) for server in servers] == allowances
     nothing = Allowance("one", "/one.json")
     save_allowance(nothing, environment)
     assert [find_allowance(server, environment) for server in servers] == [nothing, allowances[1]]
-    rows = json.loads(Path(find_own_rules(environment)).read_text(encoding="utf-8"))["allowed"]
-    assert [row["server"] for row in rows] == ["two"]
+    assert find_known(["tide"], environment)
+    assert [row["server"] for row in json.loads(rules.read_text(encoding="utf-8"))["allowed"]] == ["two"]
 
 
 @pytest.mark.parametrize(

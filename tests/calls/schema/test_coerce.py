@@ -120,6 +120,7 @@ VALID: list[tuple[Any, Any]] = [
     (TEXT, ""),
     (TEXT, '"quoted"'),
     (NUMBER, 3.0),
+    (WHOLE, 1e20),
     ({"type": ["string", "null"]}, "null"),
     ({"type": ["string", "null"]}, ""),
     ({"type": ["string", "integer"]}, "5"),

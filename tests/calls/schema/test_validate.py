@@ -21,6 +21,7 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=6
 )
 COUNTS = st.integers(0, 3)
+IF_WHOLE = {"if": {"type": "integer"}, "then": {"minimum": 1}, "else": {"type": "string"}}
 CLOSED = {"properties": {"hue": {}}, "additionalProperties": False}
 KINDS = st.sampled_from(["string", "integer", "number", "boolean", "null", "array", "object"])
 PATTERNS = st.sampled_from(["^a", "b$", "^[0-9]+$", "."])
@@ -118,6 +119,11 @@ def test_a_value_is_faulty_exactly_when_jsonschema_says_so(schema: Any, one: Any
         ({"oneOf": [{"type": "integer"}, {"type": "null"}]}, "x", "oneOf", (), 'a whole number, or null, not "x"'),
         ({"oneOf": [{"type": "integer"}, {"minimum": 0}]}, 3, "several", (), "matches 2 of"),
         ({"not": {"type": "null"}}, None, "not", (), "not be null"),
+        (IF_WHOLE, 0, "minimum", (), "at least 1, not 0"),
+        (IF_WHOLE, None, "type", (), "text, not null"),
+        ({"patternProperties": {"^n": {"type": "null"}}}, {"n": 1, "m": 1}, "type", ("n",), "null, not 1"),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "required", ("b",), "required"),
+        ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, "required", ("b",), "required"),
         (False, 1, "false", (), "not be given"),
     ],
 )  # fmt: skip
