@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +146,20 @@ def first_leaf(error: BaseException) -> BaseException:
     while inner := getattr(error, "exceptions", None):
         error = inner[0]
     return error
+
+
+def describe_connect_error(error: BaseException) -> str:
+    """Return why a connection could not be made: "Connection refused", where an operating system error is its cause.
+
+    Libraries hide that error behind a sentence of their own ("All connection attempts failed").
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        if isinstance(cause, OSError) and cause.errno:
+            return os.strerror(cause.errno) if cause.errno > 0 else cause.strerror or str(cause)
+        inner: tuple[BaseException, ...] = getattr(cause, "exceptions", ())
+        cause = inner[0] if inner else cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__
 
 
 def summarize_error(error: BaseException, transport: Transport | None = None) -> str:

@@ -250,6 +250,7 @@ for moment, numbers in STATUSES.items():
     mode(f"{moment}-body")(write_raw(OK + b"content-type: application/json\r\ncontent-length: 99\r\n\r\n{"))
     mode(f"{moment}-dribble")(dribble)
 mode("call-chunk")(write_raw(CHUNKED + b"40\r\ndata: "))
+mode("call-cut-chunk")(write_raw(CHUNKED + b"40\r\ndata: ", waits=False))
 mode("call-bad-chunk")(write_raw(CHUNKED.replace(EVENTS.encode(), JSON.encode()) + b"zz\r\n{}\r\n", waits=False))
 mode("call-307")(redirect(307))
 mode("call-empty")(respond(200))

@@ -85,6 +85,7 @@ SITES: dict[str, Outcome] = {
     "start-no-http": (ConnectError, "cannot be reached: 220 mail.example"),
     "call-cut": (ConnectError, "closed the connection"),
     **{f"call-trickle-{name}": (TimeLimitError, "within 0.5 s") for name in TRICKLES},
+    "call-cut-chunk": (ConnectError, "before the response was complete"),
     "call-short": (ConnectError, "before the response was complete"),
     "call-no-event": (ConnectError, "closed the connection"),
     "call-no-json": (ProtocolError, "not JSON"),

@@ -48,7 +48,12 @@ def test_a_command_that_cannot_be_started_is_named_with_the_cause(tmp_path: Path
 def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     causes = {
         "no-folder": (ServerConfig("no-folder", command=sys.executable, cwd="/no/such/folder"), "there is no folder"),
-        "refused": (ServerConfig("refused", url="http://127.0.0.1:1/mcp"), "cannot be reached"),
+        "http": (ServerConfig("http", url="http://127.0.0.1:1/mcp"), "cannot be reached: Connection refused"),
+        "sse": (
+            ServerConfig("sse", url="http://127.0.0.1:1/", transport="sse"),
+            "cannot be reached: Connection refused",
+        ),
+        "websocket": (ServerConfig("websocket", url="ws://127.0.0.1:1/"), "cannot be opened: Connection refused"),
         "pigeon": (
             ServerConfig("pigeon", url="http://127.0.0.1:1/", transport="pigeon"),
             "stdio, http, sse, websocket",

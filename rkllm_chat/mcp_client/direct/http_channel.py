@@ -13,7 +13,7 @@ import select
 import socket
 import time
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -119,11 +119,11 @@ class HttpChannel:
                 self._post(self._unsent.pop(0), dialog, phase, deadline)
             dialog.response = dialog.response or dialog.doubtful_response
             if dialog.response is None:
-                raise ConnectError(
-                    f"{self._name} closed the connection before the response was complete.", **self._details(phase)
-                )
+                raise self._make_cut_error(phase)
         except TimeoutError:
             raise make_timeout_error(self._name, phase, limit_s, "", self._details(phase)) from None
+        except IncompleteRead as error:
+            raise self._make_cut_error(phase) from error
         except (OSError, HTTPException) as error:
             reason = getattr(error, "strerror", None) or sanitize_line(str(error)) or type(error).__name__
             text = f"{self._name} cannot be reached: {reason}."
@@ -132,6 +132,10 @@ class HttpChannel:
         if isinstance(refusal, dict) and refusal.get("code") == _HEADER_MISMATCH:
             raise UnsupportedByDirectClient
         self._has_answered = True
+
+    def _make_cut_error(self, phase: str) -> ConnectError:
+        text = f"{self._name} closed the connection before the response was complete."
+        return ConnectError(text, **self._details(phase))
 
     @property
     def _name(self) -> str:

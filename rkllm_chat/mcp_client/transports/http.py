@@ -32,7 +32,7 @@ from mcp_types import (
 
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError, ConnectError
-from ..error_messages import first_leaf
+from ..error_messages import describe_connect_error, first_leaf
 from ..timing import PausableDeadlines
 from .addresses import check_headers, is_public, redact_url, resolve_url
 from .base import Transport
@@ -273,4 +273,4 @@ def describe_end(error: BaseException) -> str:
     error = first_leaf(error)
     if isinstance(error, httpx2.HTTPStatusError):
         return f"answered HTTP {error.response.status_code} {error.response.reason_phrase}".strip()
-    return f"cannot be reached: {str(error) or type(error).__name__}"
+    return f"cannot be reached: {describe_connect_error(error)}"

@@ -20,7 +20,7 @@ from mcp_types import INTERNAL_ERROR
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError
 from ..answer_rules import retry_wait_s
-from ..error_messages import LOGIN_REFUSED, SESSION_LOST
+from ..error_messages import LOGIN_REFUSED, SESSION_LOST, describe_connect_error
 from .addresses import check_peer, is_loopback
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         except httpx2.ReadTimeout:
             return _error_response(request, _UNUSABLE.format("no response arrived"))
         except httpx2.TransportError as error:
-            reason = str(error) or type(error).__name__
+            reason = describe_connect_error(error)
             self._watcher.note_broken(f"cannot be reached: {reason}")
             return _error_response(request, _UNUSABLE.format(reason))
 

@@ -21,6 +21,7 @@ from websockets.typing import Subprotocol
 
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
+from ..error_messages import describe_connect_error
 from .addresses import check_headers, check_peer, check_url, is_loopback, redact_url
 from .base import Transport
 from .framing import MB
@@ -75,7 +76,7 @@ class WebSocketTransport(Transport):
         except (OSError, WebSocketException, asyncio.TimeoutError) as error:
             if isinstance(error, InvalidStatus):
                 self._note_status(error)
-            raise self._refuse(f"cannot be opened: {error}") from error
+            raise self._refuse(f"cannot be opened: {describe_connect_error(error)}") from error
         if connection.subprotocol != _SUBPROTOCOL:
             raise self._refuse(f'does not support the subprotocol "{_SUBPROTOCOL}"')
         self._tasks = [asyncio.create_task(work(connection)) for work in (self._read, self._write)]
