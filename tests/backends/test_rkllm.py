@@ -280,7 +280,8 @@ def test_after_a_fault_the_next_message_is_answered(
 ) -> None:
     once = tmp_path / "once"
     once.touch()
-    backend = open_npu(FAULT=fault, FAULT_ONCE=str(once), timeout_s=1.0)
+    limits = {"timeout_s": 3.0} if fault == "hang_in_prefill" else {}  # it is that of loading, too
+    backend = open_npu(FAULT=fault, FAULT_ONCE=str(once), **limits)
     with pytest.raises(GenerationError, match=words) as caught:
         run(write(backend))
     assert "\n" not in str(caught.value) and "Traceback" not in str(caught.value)
@@ -459,6 +460,33 @@ def test_a_killed_worker_is_an_error_and_is_replaced(open_npu: Open, run: Run) -
     assert len(children() - before) == 1
     run(backend.aclose())
     assert children() == before
+
+
+@pytest.mark.parametrize("has_waited", [True, False])
+def test_a_worker_that_is_killed_while_it_is_stopped_is_told_with_the_next_message(
+    has_waited: bool, open_npu: Open, run: Run, tmp_path: Path
+) -> None:
+    before, once = children(), tmp_path / "once"
+    once.touch()
+    backend = open_npu(FAULT="hang_in_prefill", FAULT_ONCE=str(once))
+    (worker,) = children() - before
+
+    async def stop_and_kill() -> list[Any]:
+        stopped = asyncio.ensure_future(collect_items(backend))
+        while once.exists():  # noqa: ASYNC110  # the runtime removes it when it begins
+            await asyncio.sleep(0)
+        stopped.cancel()
+        if has_waited:
+            await asyncio.wait([stopped])
+        os.kill(worker, signal.SIGKILL)
+        await asyncio.wait([stopped])
+        return await collect_items(backend)
+
+    items = run(asyncio.wait_for(stop_and_kill(), 20))
+    notices = [item for item in items if isinstance(item, Sentence)]
+    assert [item.key for item in notices] == ["npu.waiting", "npu.lost", "npu.restarted"]
+    assert "SIGKILL" in str(notices[1].values["error"])
+    assert "".join(item for item in items if isinstance(item, str)) == "Hello! How can I help you?"
 
 
 @pytest.mark.parametrize(("text", "cores"), [("4-7", [4, 5, 6, 7]), ("3, 0-1", [0, 1, 3])])

@@ -338,8 +338,8 @@ class RkllmBackend:
         stop: Event,
     ) -> None:
         """Generate one reply, on the thread that communicates with the worker."""
-        for key in self._runtime.prepare(self._make_options(generation, self._runtime.layout), stop):
-            emit(Sentence(f"npu.{key}"))
+        for notice in self._runtime.prepare(self._make_options(generation, self._runtime.layout), stop):
+            emit(notice)
         if self._runtime.has_old_driver and not self._has_warned:
             self._has_warned = True
             emit(Sentence("npu.old_driver"))

@@ -14,6 +14,7 @@ from threading import Event
 from typing import Any
 
 from ...core.errors import CONTEXT_FULL_HINT, ChatError, GenerationError, ModelError
+from ...core.events import Sentence
 from .worker_client import StoppedError, WorkerClient, WorkerDiedError
 
 _SECONDS_PER_TOKEN = 0.1
@@ -258,18 +259,15 @@ class Runtime:
         """Whether a run would start at once: a worker exists, and no abandoned run is active."""
         return self._worker is not None and not self._unfinished_run
 
-    def prepare(self, options: Mapping[str, Any], stop: Event) -> Generator[str, None, None]:
-        """Make the worker ready for a run.
-
-        Yields:
-            The reason before each step that takes time: "waiting" (for an abandoned run), "restarted", "reloaded".
-        """
+    def prepare(self, options: Mapping[str, Any], stop: Event) -> Generator[Sentence, None, None]:
+        """Make the worker ready for a run; yield a notice before each step that takes time."""
         if self._worker and self._unfinished_run:
-            yield "waiting"
-            self._wait_for_abandoned_run(stop)
+            yield Sentence("npu.waiting")
+            if error := self._wait_for_abandoned_run(stop):
+                yield Sentence("npu.lost", {"error": error})
         if self._worker and self._options == dict(options):
             return
-        yield "reloaded" if self._worker else "restarted"
+        yield Sentence("npu.reloaded" if self._worker else "npu.restarted")
         self._on_loss()
         self.load(options, stop)
 
@@ -298,13 +296,9 @@ class Runtime:
             self._unfinished_run = number = worker.send("run", **command)
             return self._read_run(worker, number, limit_s, on_token, stop)
         except StoppedError:
-            worker.abort(number)
-            return self._wait_after_abort(number)
+            return self._abort_run(number)
         except WorkerDiedError as error:
-            hint = _EXIT_HINTS.get(error.exit_code, "")
-            failure = self.make_error(WorkerLostError, worker, f"The NPU runtime {error}.", hint)
-            self._discard_worker()
-            raise failure from error
+            raise self._take_death_error(worker, error) from error
         except TimeoutError:
             self._discard_worker()
             text = f"The NPU runtime did not respond for {limit_s:.0f} s and was terminated."
@@ -348,12 +342,13 @@ class Runtime:
             self._discard_worker()
             raise GenerationError(f"The NPU runtime {error or 'does not respond'}.", _quote_log(worker)) from error
 
-    def _wait_after_abort(self, number: int) -> RunSummary | None:
-        """Wait briefly for the end of an aborted run; while a long prompt is evaluated, it continues on its own."""
+    def _abort_run(self, number: int) -> RunSummary | None:
+        """Abort a run and wait briefly for its end; while a long prompt is evaluated, it continues on its own."""
         assert self._worker is not None
         try:
+            self._worker.abort(number)
             result = self._worker.wait_for(number, _ABORT_S)
-        except TimeoutError:
+        except (TimeoutError, WorkerDiedError):  # the next `prepare` waits for it, or finds that it died
             return None
         self._unfinished_run = 0
         return _read_summary(result["done"]) if "done" in result else None
@@ -389,14 +384,24 @@ class Runtime:
             known.text.format(*figures), known.hint.format(*figures), runtime=_quote_log(worker), figures=figures
         )
 
-    def _wait_for_abandoned_run(self, stop: Event) -> None:
-        """Wait for an abandoned run; if it does not end, end its worker."""
+    def _wait_for_abandoned_run(self, stop: Event) -> ChatError | None:
+        """Wait for an abandoned run; if it does not end, end its worker. Return the error if its worker died."""
         assert self._worker is not None
         try:
             self._worker.wait_for(self._unfinished_run, self._config.timeout_s, stop)
             self._unfinished_run = 0
-        except (WorkerDiedError, TimeoutError):
+        except WorkerDiedError as error:
+            return self._take_death_error(self._worker, error)
+        except TimeoutError:
             self._discard_worker()
+        return None
+
+    def _take_death_error(self, worker: WorkerClient, error: WorkerDiedError) -> ChatError:
+        """Discard a dead worker and return the error that says how it died."""
+        hint = _EXIT_HINTS.get(error.exit_code, "")
+        failure = self.make_error(WorkerLostError, worker, f"The NPU runtime {error}.", hint)
+        self._discard_worker()
+        return failure
 
     def _discard_worker(self) -> None:
         """Discard a dead or useless worker."""
