@@ -6,13 +6,17 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 from .sanitize import sanitize_for_terminal
 
 
 class Parser(argparse.ArgumentParser):
     """Argument parser that suggests the closest known option for an unknown one."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.color = False  # Python 3.14 colors help at a terminal, also with --no-color
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse the arguments; an unknown option exits with code 2 and a suggestion."""
