@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..calls.formats import FORMATS
-from ..core.messages import EMPTY_REPLY, Message, Tool, ToolResult
+from ..core.messages import EMPTY_REPLY, Media, Message, Tool, ToolResult
 from .errors import ApiError
 
 CLIENT = "client"
@@ -32,6 +32,21 @@ class ClientCall:
 
 
 @dataclass(frozen=True)
+class ClientMedia:
+    """A picture or sound of a client.
+
+    Attributes:
+        data: Its bytes.
+        position: Index in the text of its message before which it is placed.
+        param: The field of the request that has it.
+    """
+
+    data: bytes
+    position: int
+    param: str
+
+
+@dataclass(frozen=True)
 class ClientMessage:
     """A message of a client.
 
@@ -41,6 +56,8 @@ class ClientMessage:
         calls: Calls of an assistant.
         call_identity: Id of the call that a tool's message answers; "" for the first one that is unanswered.
         tool: Name of that tool; "" if the message does not say it.
+        sent_media: Pictures and sounds as they came.
+        media: Pictures and sounds, once they are checked and stored.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -48,6 +65,8 @@ class ClientMessage:
     calls: tuple[ClientCall, ...] = ()
     call_identity: str = ""
     tool: str = ""
+    sent_media: tuple[ClientMedia, ...] = ()
+    media: tuple[Media, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +115,11 @@ def split_system(messages: Iterable[ClientMessage]) -> tuple[str, tuple[ClientMe
         last = merged[-1] if merged else None
         if last and last.role == later.role and later.role in ("user", "assistant"):
             text = _SEPARATOR.join(filter(None, (last.text, later.text)))
-            merged[-1] = replace(last, text=text, calls=(*last.calls, *later.calls))
+            start = len(text) - len(later.text)
+            moved = tuple(replace(media, position=media.position + start) for media in later.sent_media)
+            merged[-1] = replace(
+                last, text=text, calls=(*last.calls, *later.calls), sent_media=(*last.sent_media, *moved)
+            )
         else:
             merged.append(later)
     if not merged or merged[-1].role not in ("user", "tool"):
@@ -115,14 +138,14 @@ def build_history(messages: Sequence[ClientMessage], call_format: str) -> list[M
     for message in messages:
         if message.role == "tool":
             call = _take_call(message, unanswered)
-            result = ToolResult(CLIENT, call.name, call.arguments, "completed", message.text)
-            history.append(Message("tool", message.text, result))
+            result = ToolResult(CLIENT, call.name, call.arguments, "completed", message.text, media=message.media)
+            history.append(Message("tool", message.text, result, media=message.media))
         elif message.role == "assistant":
             unanswered = list(message.calls)
             written = [FORMATS[call_format].render_call(call.name, call.arguments) for call in message.calls]
             history.append(Message("assistant", "\n".join(filter(None, (message.text, *written))) or EMPTY_REPLY))
         else:
-            history.append(Message("user", message.text))
+            history.append(Message("user", message.text, media=message.media))
     return history
 
 
@@ -139,7 +162,12 @@ def _take_call(message: ClientMessage, unanswered: list[ClientCall]) -> ClientCa
 def describe_messages(messages: Iterable[ClientMessage]) -> str:
     """Return a text that is equal for equal conversations, whatever ids the calls have."""
     rows = [
-        [message.role, message.text.strip(), [[call.name, dict(call.arguments)] for call in message.calls]]
+        [
+            message.role,
+            message.text.strip(),
+            [[call.name, dict(call.arguments)] for call in message.calls],
+            [[media.sha256, media.position] for media in message.media],
+        ]
         for message in messages
     ]
     return json.dumps(rows, sort_keys=True, ensure_ascii=False)

@@ -28,6 +28,7 @@ from ..core.messages import Message, Tool, ToolCall
 from ..mcp_client.toolbox import Toolbox
 from ..prompt.budget import MAX_TOKEN_LENGTH
 from .chat_request import ChatRequest, ClientCall, ClientMessage, build_history
+from .client_media import check_media
 from .mcp_tools import RequestToolbox
 from .reply_histories import ReplyHistories
 from .request_backend import LimitReachedError, RequestBackend
@@ -97,9 +98,10 @@ class ReplyGenerator:
 
         Raises:
             GenerationError: The conversation is far longer than the context.
-            ApiError: A tool result answers no call.
+            ApiError: A tool result answers no call, or the model does not understand a picture.
         """
         _check_length(request, backend)
+        check_media(request.messages, backend.media_kinds)
         call_format = select_call_format(backend, settings)
         self._request, self._histories = request, histories
         has_tools = request.tool_choice != "none"

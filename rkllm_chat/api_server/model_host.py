@@ -13,6 +13,7 @@ from ..backends import Backend
 from ..backends.base import StateKeeper
 from ..chat.model_loading import load_model, name_model
 from ..config.settings import Settings
+from ..core.messages import MediaKind
 from ..mcp_servers.job_queue import Activity, BusyError, JobQueue
 from .errors import ApiError
 
@@ -53,6 +54,11 @@ class ModelHost:
     def is_loaded(self) -> bool:
         """Whether the model is in memory."""
         return self._loading is not None and self._loading.done() and not self._loading.exception()
+
+    @property
+    def media_kinds(self) -> frozenset[MediaKind]:
+        """The kinds of media that the model understands; none while it is not loaded."""
+        return self._loading.result().media_kinds if self._loading and self.is_loaded else frozenset()
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[Backend]:

@@ -18,7 +18,9 @@ from ..backends.shared.model_files import resolve_model
 from ..calls.model_families import find_family_by_name
 from ..config.settings import Settings
 from ..core.events import Text, Thought, Usage
-from .chat_request import ChatRequest, ClientCall, ClientMessage, split_system
+from ..core.messages import MediaKind
+from .chat_request import ChatRequest, ClientCall, ClientMedia, ClientMessage, split_system
+from .client_media import read_base64
 from .errors import ApiError
 from .generation import ReplyCall, ReplyEnded, ReplyEvent
 from .openai_schema import ANY_OBJECT, MAX_TOOLS, FunctionTool, SamplingParameters, dump_json, read_tool
@@ -102,14 +104,15 @@ class OllamaGenerateBody(_Body):
 
     prompt: str | None = None
     system: str | None = None
-    images: list[str] | None = Field(default=None, max_length=0)
+    images: list[str] | None = None
     suffix: Literal[""] | None = None
     raw: Literal[False] | None = None
 
     def read_request(self) -> ChatRequest:
         """Return the request. Raises ApiError."""
         messages = [ClientMessage("system", self.system)] if self.system else []
-        return self.make_request([*messages, ClientMessage("user", self.prompt or "")])
+        media = _read_images(self.images, "images")
+        return self.make_request([*messages, ClientMessage("user", self.prompt or "", sent_media=media)])
 
 
 class OllamaShowBody(BaseModel):
@@ -120,11 +123,17 @@ class OllamaShowBody(BaseModel):
 
 
 def _read_message(message: _Message, index: int) -> ClientMessage:
-    if message.images:
-        text = "Images are not supported; this model reads text."
-        raise ApiError(400, text, param=f"messages.{index}.images")
+    param = f"messages.{index}.images"
+    if message.images and message.role not in ("user", "tool"):
+        raise ApiError(400, f"Images are not supported in a message of the {message.role}.", param=param)
+    media = _read_images(message.images, param)
     calls = tuple(ClientCall("", call.function.name, call.function.arguments) for call in message.tool_calls or ())
-    return ClientMessage(message.role, message.content or "", calls, tool=message.tool_name or "")
+    return ClientMessage(message.role, message.content or "", calls, tool=message.tool_name or "", sent_media=media)
+
+
+def _read_images(images: Sequence[str] | None, param: str) -> tuple[ClientMedia, ...]:
+    """Return the pictures of a message, which precede its text. Raises ApiError."""
+    return tuple(ClientMedia(read_base64(image, "Images", param), 0, param) for image in images or ())
 
 
 class OllamaChat:
@@ -233,14 +242,15 @@ def describe_model(settings: Settings, name: str) -> dict[str, Any]:
     }
 
 
-def describe_model_details(settings: Settings, name: str) -> dict[str, Any]:
-    """Return the answer to `POST /api/show`."""
+def describe_model_details(settings: Settings, name: str, kinds: frozenset[MediaKind]) -> dict[str, Any]:
+    """Return the answer to `POST /api/show`; `kinds` are the media that the loaded model understands."""
     details = _describe_family(name)
     info = {"general.architecture": details["family"], "general.basename": name}
     if settings.context_tokens:
         info[f"{details['family']}.context_length"] = settings.context_tokens
+    capabilities = ["completion", "tools", *(["vision"] if "image" in kinds else [])]
     texts = {"modelfile": "", "parameters": "", "template": ""}
-    return {**texts, "details": details, "model_info": info, "capabilities": ["completion", "tools"]}
+    return {**texts, "details": details, "model_info": info, "capabilities": capabilities}
 
 
 def _describe_family(name: str) -> dict[str, Any]:

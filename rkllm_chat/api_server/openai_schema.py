@@ -10,7 +10,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ..core.messages import Tool
 from ..core.strict_json import parse_strict_json
-from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMessage, split_system
+from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMedia, ClientMessage, split_system
+from .client_media import read_base64, read_data_url
 from .errors import ApiError
 
 MAX_TOOLS = 512
@@ -18,9 +19,19 @@ _MAX_STOP_SEQUENCES, _MAX_NAME_LENGTH = 16, 128
 ANY_OBJECT = {"type": "object"}
 
 
+class _ImageUrl(BaseModel):
+    url: str
+
+
+class _Sound(BaseModel):
+    data: str
+
+
 class _Part(BaseModel):
     type: str
     text: str | None = None
+    image_url: _ImageUrl | str | None = None
+    input_audio: _Sound | None = None
 
 
 Content = str | list[_Part] | None
@@ -189,21 +200,46 @@ def read_body(data: bytes, kind: type[Body]) -> Body:
 
 
 def _read_message(message: _Message, index: int) -> ClientMessage:
-    text = read_text(message.content, f"messages.{index}.content")
-    calls = tuple(_read_call(call, index) for call in message.tool_calls or ())
     role = "system" if message.role == "developer" else message.role
-    return ClientMessage(role, text, calls if role == "assistant" else (), message.tool_call_id or "")
+    text, media = read_content(message.content, role, f"messages.{index}.content")
+    calls = tuple(_read_call(call, index) for call in message.tool_calls or ())
+    return ClientMessage(role, text, calls if role == "assistant" else (), message.tool_call_id or "", sent_media=media)
 
 
-def read_text(content: Content, param: str) -> str:
-    """Return the text of a content, which is the field `param`. Raises ApiError for images and other media."""
+def read_content(content: Content, role: str, param: str) -> tuple[str, tuple[ClientMedia, ...]]:
+    """Return the text and the media of a content.
+
+    Args:
+        content: The content.
+        role: Author of the message; pictures and sounds are from users and tools.
+        param: The field of the request.
+
+    Raises:
+        ApiError: It has something else, or a picture that is no data URL.
+    """
     if content is None or isinstance(content, str):
-        return content or ""
+        return content or "", ()
+    text, media = "", list[ClientMedia]()
     for part in content:
-        if part.type not in ("text", "input_text", "output_text", "refusal"):
-            text = f"Content of the type {part.type[:40]!r} is not supported; this model reads text."
-            raise ApiError(400, text, param=param)
-    return "".join(part.text or "" for part in content)
+        if part.type in ("text", "input_text", "output_text", "refusal"):
+            text += part.text or ""
+            continue
+        data = _read_media(part, param) if role in ("user", "tool") else None
+        if data is None:
+            what = f"Content of the type {part.type[:40]!r} is not supported in a message of the {role}."
+            raise ApiError(400, what, param=param)
+        media.append(ClientMedia(data, len(text), param))
+    return text, tuple(media)
+
+
+def _read_media(part: _Part, param: str) -> bytes | None:
+    """Return the content of a picture or sound; None if the part is none. Raises ApiError."""
+    if part.type in ("image_url", "input_image") and part.image_url is not None:
+        url = part.image_url.url if isinstance(part.image_url, _ImageUrl) else part.image_url
+        return read_data_url(url, "image_url", param)
+    if part.type == "input_audio" and part.input_audio:
+        return read_base64(part.input_audio.data, "input_audio", param)
+    return None
 
 
 def _read_call(call: _Call, index: int) -> ClientCall:

@@ -19,7 +19,7 @@ from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMessage, split_
 from .errors import ApiError
 from .generation import ReplyCall, ReplyEnded, ReplyEvent
 from .openai_api import write_event
-from .openai_schema import ANY_OBJECT, MAX_TOOLS, Content, SamplingParameters, dump_json, read_arguments, read_text
+from .openai_schema import ANY_OBJECT, MAX_TOOLS, Content, SamplingParameters, dump_json, read_arguments, read_content
 
 
 class _MessageItem(BaseModel):
@@ -125,13 +125,14 @@ class ResponseBody(SamplingParameters):
             place = f"input.{index}"
             if isinstance(item, _MessageItem):
                 role = "system" if item.role == "developer" else item.role
-                yield ClientMessage(role, read_text(item.content, f"{place}.content"))
+                text, media = read_content(item.content, role, f"{place}.content")
+                yield ClientMessage(role, text, sent_media=media)
             elif isinstance(item, _CallItem):
                 arguments = read_arguments(item.arguments, place)
                 yield ClientMessage("assistant", "", (ClientCall(item.call_id, item.name, arguments),))
             elif isinstance(item, _ResultItem):
-                text = read_text(item.output, f"{place}.output")
-                yield ClientMessage("tool", text, call_identity=item.call_id)
+                text, media = read_content(item.output, "tool", f"{place}.output")
+                yield ClientMessage("tool", text, call_identity=item.call_id, sent_media=media)
             elif item.type != "reasoning":
                 raise ApiError(400, f"An item of the type {item.type[:40]!r} is not supported.", param=place)
 

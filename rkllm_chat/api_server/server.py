@@ -22,8 +22,10 @@ from ..core.errors import TimeLimitError
 from ..core.version import __version__
 from ..mcp_client.toolbox import Toolbox
 from ..mcp_servers.http import Guard, list_allowed_hosts, serve_app
+from ..storage.media import MediaStore
 from . import Limits
 from .chat_request import ChatRequest
+from .client_media import MAX_STORED_BYTES, store_media
 from .errors import ApiError
 from .generation import ReplyEvent, ReplyGenerator
 from .mcp_tools import open_servers
@@ -45,7 +47,7 @@ from .reply_response import ReplyResponse, ReplySink, ReplyWriter, write_stream
 from .responses_api import ResponseBody, ResponseWriter
 from .text_completions import TextCompletion, TextCompletionBody, complete_text
 
-_MAX_BODY_BYTES = 4 * 1024 * 1024
+_MAX_BODY_BYTES = 24 * 1024 * 1024
 _SUFFIXES = (".gguf", ".rkllm")
 _LATEST = ":latest"
 _REFUSALS = {401: "authentication_error", 403: "permission_error"}
@@ -61,6 +63,8 @@ class ApiServer:
         self._settings, self._limits = settings, limits
         self._host = ModelHost(settings, state_folder(), limits.max_waiting, limits.idle_s, limits.states_bytes)
         self._histories = ReplyHistories()
+        self._media = MediaStore(MAX_STORED_BYTES)
+        self._media_lock = asyncio.Lock()
         self._servers: Toolbox | None = None
 
     def make_app(self) -> Starlette:
@@ -90,9 +94,11 @@ class ApiServer:
     async def run(self) -> AsyncIterator[None]:
         """Open the MCP servers, if they are wanted; close them and the model at the end."""
         async with AsyncExitStack() as stack:
+            stack.enter_context(self._media)
             stack.push_async_callback(self._host.aclose)
             if self._limits.uses_servers:
                 self._servers = await stack.enter_async_context(open_servers(self._settings, state_folder()))
+                self._servers.media_store = self._media
             yield
 
     async def list_models(self, _request: Request) -> Response:
@@ -118,7 +124,7 @@ class ApiServer:
         body = read_body(await _receive_body(request), ChatCompletionBody)
         self._check_model(body.model)
         writer = ChatCompletion(self._host.name, body.includes_usage)
-        return self._reply(body.read_request(), writer, bool(body.stream), _render_error)
+        return await self._reply(body.read_request(), writer, bool(body.stream), _render_error)
 
     async def complete_text(self, request: Request) -> Response:
         """Answer POST /v1/completions."""
@@ -131,25 +137,26 @@ class ApiServer:
         """Answer POST /v1/responses."""
         body = read_body(await _receive_body(request), ResponseBody)
         self._check_model(body.model)
-        return self._reply(body.read_request(), ResponseWriter(self._host.name, body), bool(body.stream), _render_error)
+        writer = ResponseWriter(self._host.name, body)
+        return await self._reply(body.read_request(), writer, bool(body.stream), _render_error)
 
     async def chat_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/chat."""
         body = read_body(await _receive_body(request), OllamaChatBody)
-        return self._reply_as_ollama(body, OllamaChat(body.model or self._host.name), not body.messages)
+        return await self._reply_as_ollama(body, OllamaChat(body.model or self._host.name), not body.messages)
 
     async def generate_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/generate."""
         body = read_body(await _receive_body(request), OllamaGenerateBody)
-        return self._reply_as_ollama(body, OllamaGenerate(body.model or self._host.name), not body.prompt)
+        return await self._reply_as_ollama(body, OllamaGenerate(body.model or self._host.name), not body.prompt)
 
-    def _reply_as_ollama(
+    async def _reply_as_ollama(
         self, body: OllamaChatBody | OllamaGenerateBody, writer: OllamaChat, is_empty: bool
     ) -> Response:
         """Return the response to a request; one without a message only loads the model."""
         self._check_model(body.model)
         if not is_empty:
-            return self._reply(body.read_request(), writer, body.is_streamed, _render_ollama_error)
+            return await self._reply(body.read_request(), writer, body.is_streamed, _render_ollama_error)
 
         async def load(sink: ReplySink) -> None:
             async with self._host.acquire():
@@ -170,7 +177,7 @@ class ApiServer:
         """Answer POST /api/show."""
         body = read_body(await _receive_body(request), OllamaShowBody)
         self._check_model(body.model or body.name)
-        return _respond(describe_model_details(self._settings, self._host.name))
+        return _respond(describe_model_details(self._settings, self._host.name, self._host.media_kinds))
 
     async def show_name(self, _request: Request) -> Response:
         """Answer GET and HEAD /, by which programs look for a server."""
@@ -180,8 +187,13 @@ class ApiServer:
         """Answer GET /api/version."""
         return _respond({"version": __version__})
 
-    def _reply(self, request: ChatRequest, writer: ReplyWriter, is_streamed: bool, render: RenderError) -> Response:
-        """Return the response to a chat request."""
+    async def _reply(
+        self, request: ChatRequest, writer: ReplyWriter, is_streamed: bool, render: RenderError
+    ) -> Response:
+        """Return the response to a chat request. Raises ApiError for a picture that cannot be read."""
+        if any(message.sent_media for message in request.messages):
+            async with self._media_lock:  # decoding takes memory
+                request = await asyncio.to_thread(store_media, request, self._media)
 
         def generate(backend: Backend) -> AsyncGenerator[ReplyEvent, None]:
             return ReplyGenerator(backend, self._settings, request, self._histories, self._servers).stream()

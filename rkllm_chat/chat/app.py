@@ -326,8 +326,8 @@ async def open_app(
     events = ServerEvents(
         settings, words, frontend.notify if frontend else _collect_texts(notices), frontend is not None
     )
-    handlers = _make_handlers(lambda: app.settings if app else settings, words, find_backend, frontend, events)
     media = MediaStore()
+    handlers = _make_handlers(lambda: app.settings if app else settings, words, find_backend, frontend, events, media)
     make_toolbox = partial(
         _make_connections,
         state,
@@ -497,6 +497,7 @@ def _make_handlers(
     find_backend: FindBackend,
     frontend: Frontend | None,
     events: ServerEvents,
+    store: MediaStore,
 ) -> ClientHandlers:
     """Build the handlers for requests of servers.
 
@@ -506,7 +507,7 @@ def _make_handlers(
         return ClientHandlers(on_change=events.on_change)
     login = LoginPrompt(frontend, words)
     return ClientHandlers(
-        sample=Sampler(find_backend, find_settings, words, frontend.confirm),
+        sample=Sampler(find_backend, find_settings, words, frontend.confirm, store),
         elicit=Elicitation(frontend, words),
         default_root=Path.cwd(),
         on_log=events.on_log,

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import ChatError, UsageError
 from ..core.events import Draft, Event, Notice, Usage
-from ..core.messages import Attachment, Media, MediaKind, Message
+from ..core.messages import Attachment, MediaKind, Message
 from ..core.sanitize import escape_line_visibly
 from ..mcp_client.process.sandbox import SECRET_PATHS
 from ..prompt.untrusted_text import choose_fence, neutralize, neutralize_line
-from ..storage.media import MAX_MEDIA_BYTES, recognize_media_type
+from ..storage.media import MAX_MEDIA_BYTES, describe_media, recognize_media_type
 from .context import compute_result_budget
 from .turn import Turn
 
@@ -305,16 +305,11 @@ def _read_text(name: str, data: bytes) -> Attachment:
 def describe_attachment(app: App, attachment: Attachment) -> str:
     """Describe an attachment to the user in one line."""
     if attachment.media and not attachment.text:
-        return "\n".join(describe_media(app, media, attachment.name) for media in attachment.media)
+        about = "; ".join(describe_media(media, app.words) for media in attachment.media)
+        return app.words("attach.media", name=attachment.name, about=about)
     if URI_PATTERN.fullmatch(attachment.name):
         return app.words("attach.resource", uri=attachment.name, kind=attachment.kind, size=attachment.size)
     return app.words("attach.file", name=attachment.name, size=attachment.size)
-
-
-def describe_media(app: App, media: Media, name: str) -> str:
-    """Describe a picture or sound to the user in one line."""
-    size = f"{media.width} × {media.height}, " if media.width else ""
-    return app.words("attach.media", name=name, kind=media.media_type, size=f"{size}{media.size_bytes}")
 
 
 def _fence(app: App, attachment: Attachment, text: str) -> str:

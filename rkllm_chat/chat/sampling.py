@@ -20,14 +20,16 @@ from ..config.settings import Generation, Settings
 from ..core.errors import GenerationError
 from ..core.events import CallFound, Text, Usage
 from ..core.i18n import Words
-from ..core.messages import Message, Tool, ToolCall
+from ..core.messages import NOT_SHOWN, Media, MediaKind, Message, Tool, ToolCall
 from ..core.sanitize import escape_line_visibly
-from ..prompt.compose import compose_prompt
+from ..prompt.compose import compose_prompt, show_media
 from .conversation import load_prompt_words, select_call_format
 from .reply_stream import stop_and_read_usage
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageRequestParams, CreateMessageResult, CreateMessageResultWithTools
+
+    from ..storage.media import MediaStore
 
 _Ask = Callable[[str], Awaitable[bool]]
 FindBackend = Callable[[], Awaitable[Backend]]
@@ -41,12 +43,19 @@ class Sampler:
         find_settings: Returns the current settings.
         words: Sentences in the user's language.
         ask: Asks the user to confirm a request.
+        store: Stores pictures and sounds for a model that understands them; without it they are named.
     """
 
     def __init__(
-        self, find_backend: FindBackend, find_settings: Callable[[], Settings], words: Words, ask: _Ask
+        self,
+        find_backend: FindBackend,
+        find_settings: Callable[[], Settings],
+        words: Words,
+        ask: _Ask,
+        store: MediaStore | None = None,
     ) -> None:
         self._find_backend, self._find_settings, self._words, self._ask = find_backend, find_settings, words, ask
+        self._store = store
         self._speed = 0.0
         self._lock = asyncio.Lock()
 
@@ -69,11 +78,13 @@ class Sampler:
             settings = self._find_settings()
             words = load_prompt_words(backend, settings, self._words)
             call_format = select_call_format(backend, settings)
-            prompt = compose_prompt(
-                _read_messages(params.messages), tools, words, params.system_prompt or "", call_format
-            )
+            kinds = backend.media_kinds if self._store else frozenset[MediaKind]()
+            messages = await _read_messages(params.messages, self._store, kinds)
+            system = params.system_prompt or ""
+            prompt = compose_prompt(messages, tools, words, system, call_format, media_kinds=kinds)
             tokens = backend.count_tokens(prompt)
-            if not await self._ask(self._describe_request(server, prompt[-1].text, tokens, params.max_tokens)):
+            shown = show_media(prompt[-1]).text.replace(NOT_SHOWN, "]")
+            if not await self._ask(self._describe_request(server, shown, tokens, params.max_tokens)):
                 return None
             scanner = make_scanner(call_format, backend.family.accepted_formats, tools, words)
             grammar = build_call_grammar(tools, call_format) if must_call and backend.supports_grammar else None
@@ -125,22 +136,38 @@ class Sampler:
         return events, usage
 
 
-def _read_messages(messages: Sequence[Any]) -> list[Message]:
-    """Convert the server's messages: texts as they are, tool results as text, images and audio by name."""
+async def _read_messages(
+    messages: Sequence[Any], store: MediaStore | None, kinds: frozenset[MediaKind]
+) -> list[Message]:
+    """Convert the server's messages: texts and results of tools, with the media that the model understands.
+
+    Other images and sounds are named in the text.
+    """
+    from ..mcp_client.content import block_to_text
+    from ..mcp_client.stored_content import read_block_media
+
     converted: list[Message] = []
     for message in messages:
-        blocks = message.content if isinstance(message.content, list) else [message.content]
-        texts = [text for block in blocks for text in _texts_of(block)]
-        converted.append(Message(message.role, "\n".join(texts)))
+        texts, media = list[str](), list[Media]()
+        for block in _list_blocks(message):
+            found = await read_block_media(store, block) if store and kinds and message.role == "user" else None
+            if found and found.kind in kinds:
+                media.append(replace(found, position=len("\n".join(texts))))
+            else:
+                texts.append(block_to_text(block))
+        converted.append(Message(message.role, "\n".join(texts), media=tuple(media)))
     return converted
 
 
-def _texts_of(block: Any) -> list[str]:
-    from ..mcp_client.content import block_to_text
-
-    if block.type == "tool_use":
-        return []
-    return [block_to_text(inner) for inner in (block.content if block.type == "tool_result" else [block])]
+def _list_blocks(message: Any) -> list[Any]:
+    """Return the content blocks of a message, with those of tool results and without tool calls."""
+    blocks = message.content if isinstance(message.content, list) else [message.content]
+    return [
+        inner
+        for block in blocks
+        if block.type != "tool_use"
+        for inner in (block.content if block.type == "tool_result" else [block])
+    ]
 
 
 def _write_reply(

@@ -96,7 +96,9 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
             find_single_file(options.config, os.environ),
         )
         themes = partial(_choose_theme, options)
-        return run_interface(repl.run_chat(settings, state_folder(), themes, source, secrets, exposed))
+        return run_interface(
+            repl.run_chat(settings, state_folder(), themes, source, secrets, exposed, options.output_dir)
+        )
     from . import print_mode
 
     output = print_mode.Output(options.output_format, options.quiet, options.no_stream, schema, options.output_dir)

@@ -105,6 +105,9 @@ class Rkllm:
     timeout_s: float = 120.0
 
 
+PictureDisplay = Literal["auto", "kitty", "iterm2", "sixel", "blocks", "none"]
+
+
 @dataclass(frozen=True)
 class Openai:
     """Settings of a model behind an OpenAI-compatible API.
@@ -165,6 +168,8 @@ class Settings:
             model, "none" uses none.
         key_bindings: Keys that edit the input line: "emacs" or "vi".
         theme: Colours of the screen: "auto", "light", "dark" or "none".
+        pictures: How the screen shows pictures: "kitty", "iterm2", "sixel", "blocks" or "none"; "auto" for what the
+            terminal says.
         bell: Ring the terminal's bell when a question waits.
         session: Session to resume: an id, "newest", or "pick" to ask. Set only by the command line.
         variables: Environment variables that the files reference, with their values.
@@ -199,6 +204,7 @@ class Settings:
     mmproj: str = ""
     key_bindings: Literal["emacs", "vi"] = "emacs"
     theme: Literal["auto", "light", "dark", "none"] = "auto"
+    pictures: PictureDisplay = "auto"
     bell: bool = True
     session: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)

@@ -99,6 +99,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "mmproj": Rule(Decision.ALLOWED, 'only a `.gguf` file or "none"', _is_projector_file),
         "key_bindings": _REFUSED,
         "theme": _REFUSED,
+        "pictures": _REFUSED,
         "bell": _NOT_ON,
     },
     "generation": {

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .messages import ToolCall, ToolResult
+from .messages import Media, ToolCall, ToolResult
 
 Reason = Literal["answered", "steps", "stopped", "length"]
 NoticeLevel = Literal["info", "warning", "error"]
@@ -209,6 +209,13 @@ class Page:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture to show."""
+
+    media: Media
+
+
+@dataclass(frozen=True)
 class Draft:
     """Text to prefill the next input line with; `in_editor` opens it in the user's editor."""
 
@@ -263,6 +270,7 @@ Event = (
     | Notice
     | Table
     | Page
+    | Picture
     | Draft
     | Copied
     | Shown

@@ -17,6 +17,8 @@ Status = Literal["completed", "failed", "declined", "stopped"]
 MediaKind = Literal["image", "audio", "file"]
 """What a medium is to a model; a "file" is other binary data of a tool, which no model reads and the user can save."""
 
+NOT_SHOWN = ", not shown]"
+"""The end of the text that stands for a medium where it is not shown."""
 SEPARATOR = "__"
 """Joins server and tool name in a full name: `server__tool`."""
 EMPTY_REPLY = "…"
@@ -54,7 +56,7 @@ class Media:
     @property
     def placeholder(self) -> str:
         """Return the text that stands for it where it cannot be shown."""
-        return f"[{', '.join(filter(None, (self.name, self.media_type)))}, {self.size_bytes} bytes, not shown]"
+        return f"[{', '.join(filter(None, (self.name, self.media_type)))}, {self.size_bytes} bytes{NOT_SHOWN}"
 
 
 @dataclass(frozen=True)

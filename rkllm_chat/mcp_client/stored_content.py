@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from ..core.errors import ChatError, UsageError
 from ..core.messages import Media
 from ..storage.media import MediaStore
-from .content import BinaryContent
+from .content import BinaryContent, read_binary_blocks
 
 _MAX_STORED = 20
 """Maximum number of binary parts of one result that are stored; placeholders stand for the others."""
@@ -42,3 +43,9 @@ def _store(store: MediaStore, content: BinaryContent, name: str) -> Media:
         return store.add(content.data, name)
     except ChatError:
         return store.add_file(content.data, content.media_type or "application/octet-stream", name)
+
+
+async def read_block_media(store: MediaStore, block: Any) -> Media | None:
+    """Return the picture or sound of a content block; None for other content and for what cannot be read."""
+    stored = await store_content(store, read_binary_blocks([block]), getattr(block, "mime_type", None) or "")
+    return replace(stored[0], position=0, name="") if stored and stored[0].kind != "file" else None

@@ -16,12 +16,11 @@ from ..calls.tool_names import DESCRIBE, MORE
 from ..core import i18n as language
 from ..core.i18n import Words
 from ..core.identity_cache import cache_by_identity
-from ..core.messages import Media, MediaKind, Message, Tool
+from ..core.messages import NOT_SHOWN, Media, MediaKind, Message, Tool
 from .tool_catalogue import Catalogue, make_catalogue
 from .untrusted_text import fence_untrusted, neutralize, neutralize_line
 
 NO_MEDIA = frozenset[MediaKind]()
-_NOT_SHOWN = ", not shown]"
 
 
 def compose_prompt(
@@ -169,10 +168,10 @@ def _show_result_media(rendered: Message, message: Message, kinds: frozenset[Med
     placed: list[Media] = []
     for media in visible:
         source = message.result.text[: media.position]
-        placeholder = source[source.rfind("[") :] if source.endswith(_NOT_SHOWN) else "\0"
+        placeholder = source[source.rfind("[") :] if source.endswith(NOT_SHOWN) else "\0"
         found = text.find(placeholder, start)
         if found >= 0:
-            shown = placeholder.removesuffix(_NOT_SHOWN) + "]"
+            shown = placeholder.removesuffix(NOT_SHOWN) + "]"
             text = text[:found] + shown + text[found + len(placeholder) :]
             start = found + len(shown)
         placed.append(replace(media, position=start if found >= 0 else len(text)))

@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING
 from typing_extensions import Self
 
 from ..core.errors import ConfigError, UsageError
+from ..core.i18n import Words
 from ..core.messages import Media, MediaKind
 from ..core.private_files import make_folder
+from ..core.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -89,6 +91,12 @@ def file_name_of(media: Media) -> str:
     if not _HASH.fullmatch(media.sha256):
         raise ValueError("not a hash")
     return media.sha256 + _SUFFIXES.get(media.media_type, ".bin")
+
+
+def describe_media(media: Media, words: Words) -> str:
+    """Describe a medium in one line: its type, its pixels and its size."""
+    size = f"{media.width} × {media.height}, " if media.width else ""
+    return words("images.about", kind=sanitize_line(media.media_type), size=f"{size}{media.size_bytes}")
 
 
 class MediaStore:

@@ -17,6 +17,7 @@ from ..core.events import (
     Notice,
     NoticeLevel,
     Page,
+    Picture,
     Reading,
     Table,
     Text,
@@ -28,6 +29,7 @@ from ..core.events import (
     WritingCall,
 )
 from ..core.i18n import Words
+from ..core.messages import NOT_SHOWN, Media
 from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
 from .event_lines import ANSWER_MARK, describe_event, format_table, format_user_text
 from .markdown import Growing
@@ -38,6 +40,8 @@ from .theme import Theme, paint
 from .tool_view import ToolCallView
 
 _MARGIN = 2
+_MAX_PICTURES = 3
+"""Maximum number of pictures of a result that are shown; `/image` has the others."""
 
 
 @dataclass
@@ -57,12 +61,14 @@ class EventView:
             speed; 0.0 if unknown.
         calls: Running calls and shortened results.
         theme: Colours of the next lines.
+        draw_picture: Returns the lines that show a picture; none if the terminal cannot.
     """
 
     def __init__(self, screen: Screen, words: Words, theme: Theme) -> None:
         self.shows_thoughts = False
         self.expect_s: Callable[[int], float] = lambda _new: 0.0
         self._screen, self._words, self.theme = screen, words, theme
+        self.draw_picture: Callable[[Media], list[str]] = lambda _media: []
         self.calls = ToolCallView(words)
         self._answer: Growing | None = None
         self._has_printed_answer = self._is_busy = False
@@ -153,13 +159,20 @@ class EventView:
             return format_table(event, self._screen.width)
         if isinstance(event, Page):
             return sanitize_for_terminal(event.text).splitlines()
+        if isinstance(event, Picture):
+            return self.draw_picture(event.media)
         if isinstance(event, ToolStarted) or event == CallsDetected(1):  # the line of the result says it all
             return []
         width, style = self._screen.width, self.theme.style_of(event)
         if isinstance(event, ToolFinished):
             lines = [paint(part, style) for part in wrap_text(self.calls.finish(event), width)]
-            lines += map(self.dim, self.calls.shorten_result(event.result, width))
-            return [*lines, *format_user_text(event.result, self._words)]
+            pictures = [media for media in event.result.media if media.kind == "image"][:_MAX_PICTURES]
+            drawn = [line for media in pictures for line in self.draw_picture(media)]
+            result = event.result
+            if drawn:
+                result = replace(result, text=result.text.replace(NOT_SHOWN, "]"))
+            lines += map(self.dim, self.calls.shorten_result(result, width))
+            return [*lines, *drawn, *format_user_text(event.result, self._words)]
         line = truncate(describe_event(event, self._words), MAX_LINE_LENGTH)
         return [paint(part, style) for part in wrap_text(line, width)] if line else []
 

@@ -19,7 +19,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
 
 from ..core.sanitize import ZERO_WIDTH
-from .pasted_text import PasteTracker
+from .pasted_text import PasteTracker, mention_dropped_files
 
 PROMPT, _QUEUE_PROMPT = "> ", "+ "
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -151,7 +151,13 @@ class InputLine:
             self.question.answer.set_result(text)
 
     def paste(self, text: str) -> None:
-        """Insert pasted text into the line, or into the unfinished one while a question waits for a key."""
+        """Insert pasted text into the line, or into the unfinished one while a question waits for a key.
+
+        The path of a dropped picture becomes a mention that attaches it.
+        """
+        if not self.question and (mention := mention_dropped_files(text)):
+            self.buffer.insert_text(f"{mention} ")
+            return
         self._pasted.record_paste(text)
         if self.question and self.question.keys:
             self.append_draft(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from typing_extensions import Self
 
 from ..core.events import Copied, Draft, Event, NoticeLevel, Shown
 from ..core.i18n import Words
-from ..core.messages import Tool
+from ..core.messages import Media, Tool
 from ..core.protocols import CallPosition, Consent, Continuation, Decline, RunEdited
 from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_terminal, sanitize_line
 from .approval_dialog import ask_approval
@@ -31,6 +32,7 @@ from .slash_commands import leaves
 from .slash_commands.permissions import switch_mode
 from .status_line import format_status
 from .status_source import StatusSource
+from .terminal_pictures import choose_protocol, draw_picture
 from .theme import Theme, paint
 
 _MAX_ECHOED, _MAX_ECHOED_LINES = 4000, 40
@@ -59,6 +61,7 @@ class InteractiveFrontend:
         self.live = EventView(self.screen, words, theme)
         self._words, self._theme, self._themes = words, theme, themes
         self.live.expect_s = status_source.expect_s
+        self.live.draw_picture = self._draw_picture
         self._status_source, self._cost_preview = status_source, CostPreview(self.screen.refresh)
         self.screen.layout.status = self._status
         self.screen.keys.switch_mode = self._switch_mode
@@ -147,6 +150,12 @@ class InteractiveFrontend:
         """Copy text to the terminal's clipboard (OSC 52), which works over SSH too."""
         data = base64.b64encode(text.encode("utf-8", errors="replace")[:_MAX_COPY_BYTES]).decode("ascii")
         self.screen.write_raw(f"\x1b]52;c;{data}\x07")
+
+    def _draw_picture(self, media: Media) -> list[str]:
+        """Return the lines that show a picture in the way that the settings and the terminal say."""
+        name = self._status_source.settings.pictures
+        protocol = choose_protocol(name, os.environ, has_color=self.live.theme.has_color)
+        return draw_picture(media, protocol, self.screen.width, os.environ)
 
     def _switch_mode(self) -> None:
         """Switch to the next approval mode, once the app is open."""

@@ -1,14 +1,53 @@
-"""Which characters of the input line were pasted: pasted text is never a command and attaches nothing."""
+"""Which characters of the input line were pasted: pasted text is never a command and attaches nothing.
+
+The exception is a file that the user drops on the terminal, which pastes its path: pictures and sounds become mentions,
+which the user sees before the line is sent.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from ..chat.attachments import escape_mentions
+from ..storage.media import recognize_media_type
 from .slash_commands import escape_message
 
 _MAX_PASTES = 20
+_MAX_PATH_LENGTH = 4096
+_HEAD_BYTES = 64
+
+
+def mention_dropped_files(text: str) -> str:
+    """Return the mentions of pictures and sounds whose absolute paths, and nothing else, were pasted; else "".
+
+    Terminals quote the path of a dropped file, put backslashes before blanks, or paste a `file:` URI.
+    """
+    text = text.strip()
+    if not text.startswith(("/", "'/", '"/', "file:///")) or len(text) > _MAX_PATH_LENGTH:
+        return ""
+    try:
+        words = [text] if _is_media(text) else shlex.split(text)
+    except ValueError:
+        return ""
+    paths = [unquote(urlsplit(word).path) if word.startswith("file:///") else word for word in words]
+    if not paths or not all(_is_media(path) and '"' not in path for path in paths):
+        return ""
+    return " ".join(f'@"{path}"' if " " in path else f"@{path}" for path in paths)
+
+
+def _is_media(path: str) -> bool:
+    """Return whether a path is that of a picture or sound."""
+    try:
+        if not path.startswith("/") or not path.isprintable() or not Path(path).is_file():
+            return False
+        with Path(path).open("rb") as file:
+            return bool(recognize_media_type(file.read(_HEAD_BYTES)))
+    except (OSError, ValueError):
+        return False
 
 
 class PasteTracker:

@@ -21,6 +21,7 @@ from ..backends import choose_backend
 from ..backends.shared.model_files import find_shipped_model, list_model_folders, resolve_model
 from ..chat.app import App, Frontend, SettingsSource, open_app
 from ..chat.attachments import send_message
+from ..chat.media_output import save_results
 from ..chat.model_loading import make_loading_event
 from ..chat.server_approval import ServerApproval, list_config_notices
 from ..chat.transcript import iter_last_turns
@@ -104,6 +105,7 @@ async def run_chat(
     source: SettingsSource,
     secrets: Redactor | None = None,
     exposed: Iterable[tuple[str, str]] = (),
+    output_folder: str = "",
 ) -> int:
     """Run the interactive chat until the user leaves and return the exit code.
 
@@ -116,6 +118,7 @@ async def run_chat(
         source: Where the configuration was read from, for reloads.
         secrets: Redacts secrets in error messages.
         exposed: Pairs of a file that others can read and the key in it that holds a secret.
+        output_folder: Where the media of tool results are saved; "" for nowhere.
 
     Raises:
         ChatError: The model cannot be opened.
@@ -147,7 +150,9 @@ async def run_chat(
             while (line := await face.read_line()) is not None:
                 if line.startswith("!"):
                     await face.run_command(line[1:])
-                elif await show_stream(partial(_run_line, ready, line, words), words, face, status_source):
+                elif await show_stream(
+                    partial(_run_line, ready, line, words, output_folder), words, face, status_source
+                ):
                     break
             if ready.done() and not ready.exception() and (name := ready.result().sessions.name):
                 face.show(Notice(words("sessions.resume_with", name=name)))
@@ -264,7 +269,9 @@ def _describe_demonstration(app: App) -> Notice:
     return Notice(app.words("repl.demonstration", folder=format_folder(str(folder)), sample=sample))
 
 
-async def _run_line(ready: asyncio.Future[App], line: str, words: Words) -> AsyncGenerator[Event, None]:
+async def _run_line(
+    ready: asyncio.Future[App], line: str, words: Words, output_folder: str
+) -> AsyncGenerator[Event, None]:
     """Run a line as a command or a message, after the app has been opened."""
     if commands.leaves(line):
         yield Leave()
@@ -279,7 +286,7 @@ async def _run_line(ready: asyncio.Future[App], line: str, words: Words) -> Asyn
     is_command = commands.is_command(line)
     stream = commands.run(app, line) if is_command else send_message(app, line.removeprefix("/"))
     with app.prefiller.paused():
-        async with aclosing(stream) as events:
+        async with aclosing(save_results(stream, output_folder, words)) as events:
             async for event in events:
                 yield Draft(line) if isinstance(event, Draft) and not is_command else event
 

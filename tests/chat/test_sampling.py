@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from base64 import b64encode
 from typing import Any, Literal
 
 import pytest
@@ -20,6 +21,7 @@ from mcp_types import (
     ToolUseContent,
 )
 
+from pictures import draw, encode
 from rkllm_chat.backends.base import Backend
 from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.calls.formats import FORMATS
@@ -29,9 +31,10 @@ from rkllm_chat.chat.sampling import Sampler
 from rkllm_chat.config.settings import ServerConfig, Settings
 from rkllm_chat.core.errors import GenerationError
 from rkllm_chat.core.i18n import load
-from rkllm_chat.core.messages import Message
+from rkllm_chat.core.messages import Media, Message
 from rkllm_chat.mcp_client.handlers import ClientHandlers
 from rkllm_chat.mcp_client.toolbox import Toolbox
+from rkllm_chat.storage.media import MediaStore
 from stage import call_text
 
 ASKED = CreateMessageRequestParams(
@@ -47,7 +50,10 @@ ASKED_WITH_TOOL = ASKED.model_copy(update={"tools": [TOOL], "max_tokens": 100})
 
 
 def sample(
-    backend: ScriptedBackend, params: CreateMessageRequestParams, agrees: bool = True
+    backend: ScriptedBackend,
+    params: CreateMessageRequestParams,
+    agrees: bool = True,
+    store: MediaStore | None = None,
 ) -> tuple[object, list[str]]:
     """Answer a sampling request; return the reply and the questions to the user."""
     questions: list[str] = []
@@ -59,7 +65,7 @@ def sample(
     async def find_backend() -> Backend:
         return backend
 
-    return asyncio.run(Sampler(find_backend, Settings, load(), ask)("harbour", params)), questions
+    return asyncio.run(Sampler(find_backend, Settings, load(), ask, store)("harbour", params)), questions
 
 
 def test_the_price_is_shown_before_anything_is_computed() -> None:
@@ -181,6 +187,20 @@ def test_tools_are_shown_in_the_format_of_the_family() -> None:
     reply, _ = sample(backend, ASKED_WITH_TOOL)
     assert isinstance(reply, CreateMessageResultWithTools) and reply.content == [TOOL_USE]
     assert backend.prompts[0][0].text.endswith(FORMATS["xml"].example)
+
+
+def test_a_model_that_sees_gets_the_pictures_of_a_request() -> None:
+    backend, text = ScriptedBackend(["A flag."]), TextContent(type="text", text="What is this?")
+    backend.media_kinds = frozenset(["image"])
+    picture = ImageContent(type="image", data=b64encode(encode(draw())).decode(), mime_type="image/png")
+    damaged = ImageContent(type="image", data="aGVsbG8=", mime_type="image/png")
+    message = SamplingMessage(role="user", content=[text, picture, damaged])
+    with MediaStore() as store:
+        _, questions = sample(backend, CreateMessageRequestParams(messages=[message], max_tokens=5), store=store)
+        first, shown, last = backend.prompts[0][-1].parts
+        assert isinstance(shown, Media) and shown.width == 64
+    assert (first, last) == ("What is this?", "\n[image/png, 5 bytes, not shown]")
+    assert "What is this?[image/png, " in questions[0]
 
 
 def test_what_the_model_cannot_see_is_named() -> None:

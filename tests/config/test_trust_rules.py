@@ -49,6 +49,7 @@ VALUES: dict[str, dict[str, tuple[list[Any], list[Any]]]] = {
         "mmproj": (["mmproj-x.gguf", "none"], ["http://x/x.gguf", "projector.so", "${HOME}/x.gguf"]),
         "key_bindings": ([], ["vi"]),
         "theme": ([], ["none", "light"]),
+        "pictures": ([], ["none", "kitty"]),
         "bell": ([False, True], []),
     },
     "generation": {

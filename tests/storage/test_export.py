@@ -7,6 +7,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timezone
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,11 +20,13 @@ from markdown_it import MarkdownIt
 
 from browser import Page, open_browser
 from fuzzing import examples
+from pictures import draw, encode
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Message, Tool, ToolResult
 from rkllm_chat.core.sanitize import UNSAFE
 from rkllm_chat.storage.export import EXPORTS, export_conversation
+from rkllm_chat.storage.media import MediaStore
 from rkllm_chat.storage.session_records import ContextTrimmed, HistoryEdited, LogEntry, Record, Setup, TurnFinished
 from stage import call_text
 
@@ -287,7 +290,8 @@ def test_no_text_becomes_a_tag_or_an_attribute(texts: list[str]) -> None:
 def test_the_content_security_policy_allows_only_the_own_style() -> None:
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="(.*?)"', exported("html"))
     assert re.fullmatch(
-        r"default-src 'none'; style-src 'sha256-[\w+/]{43}='; base-uri 'none'; form-action 'none'", policy
+        r"default-src 'none'; style-src 'sha256-[\w+/]{43}='; img-src data:; base-uri 'none'; form-action 'none'",
+        policy,
     )
 
 
@@ -377,3 +381,51 @@ def test_the_content_security_policy_blocks_scripts_and_images(browser: Page, tm
     browser.open(path)
     assert browser.look("window.pwned === undefined")
     assert sum("Content Security Policy" in text for text in browser.complaints) == 2
+
+
+@pytest.fixture
+def pictured_talk() -> Iterator[tuple[Record, ...]]:
+    """A talk with a picture of the user, and one of a tool beside a sound and a picture that is gone."""
+    with MediaStore() as store:
+        photo = replace(store.add(encode(draw(64, 48)), "x"), name='<b>"photo"</b>.png')
+        chart = store.add(encode(draw(200, 100)), "chart")
+        bell = store.add(b"RIFF\x24\0\0\0WAVEfmt ", "bell")
+        result = replace(TIDE, media=(chart, bell, replace(photo, path="/nosuch", name="gone")))
+        yield (
+            SETUP,
+            Message("user", "What is it?", media=(photo,)),
+            Message("assistant", call_text("get_tide")),
+            Usage(),
+            Message("tool", result.text, result),
+            Message("assistant", "A flag."),
+            TurnFinished("answered"),
+        )
+
+
+def test_markdown_names_pictures_and_json_describes_them(pictured_talk: tuple[Record, ...]) -> None:
+    text = exported("md", pictured_talk)
+    assert '> *\\<b\\>"photo"\\</b\\>.png: image/png, 64 × 48, ' in text
+    assert re.search(r"\*chart: image/png, 200 × 100, \d+ bytes\*\n\n\*bell: audio/wav, 16 bytes\*\n", text)
+    (turn,) = json.loads(exported("json", pictured_talk))["turns"]
+    assert [(one["media_type"], one["width"], "path" in one) for one in turn["media"]] == [("image/png", 64, False)]
+    assert [one["name"] for one in turn["parts"][0]["result"]["media"]] == ["chart", "bell", "gone"]
+
+
+@pytest.mark.browser
+def test_a_browser_shows_the_pictures_within_the_page(
+    browser: Page, tmp_path: Path, pictured_talk: tuple[Record, ...]
+) -> None:
+    path = tmp_path / "talk.html"
+    path.write_text(exported("html", pictured_talk), encoding="utf-8")
+    browser.resize(390, 844)
+    browser.open(path)
+    browser.click("details.completed > summary")
+    assert browser.complaints == [] and {url.partition(":")[0] for url in browser.asked} <= {"file", "data"}
+    assert browser.look("[...document.images].map(i => [i.complete, i.naturalWidth, i.naturalHeight, i.alt])") == [
+        [True, 64, 48, '<b>"photo"</b>.png'],
+        [True, 200, 100, "chart"],
+    ]
+    captions = browser.look("[...document.querySelectorAll('.media figcaption')].map(c => c.innerText)")
+    assert [caption.partition(":")[0] for caption in captions] == ['<b>"photo"</b>.png', "chart", "bell", "gone"]
+    assert browser.look("document.documentElement.scrollWidth") <= 390
+    assert browser.look("document.querySelectorAll('b').length") == 1  # the name of the tool

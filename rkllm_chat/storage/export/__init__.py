@@ -41,7 +41,12 @@ def export_conversation(
 
 
 def write_export(path: Path, text: str) -> None:
-    """Write an export to a new file with mode 0600; links are not followed. Raises OSError if the path exists."""
+    """Write an export to a new file as `write_new_file`."""
+    write_new_file(path, text.encode("utf-8", errors="replace"))
+
+
+def write_new_file(path: Path, data: bytes) -> None:
+    """Write a new file with mode 0600; links are not followed. Raises OSError if the path exists."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with open(file, "wb") as stream:  # noqa: PTH123  # a descriptor
-        stream.write(text.encode("utf-8", errors="replace"))
+        stream.write(data)

@@ -1,7 +1,8 @@
 """Export a conversation as one static HTML page: no scripts, no external resources, no active links.
 
 All text of models, tools and servers is sanitized and escaped; the page's Content-Security-Policy permits only its own
-style sheet. The model's Markdown becomes headings, lists, code and tables; links remain plain text.
+style sheet and pictures within the page. The model's Markdown becomes headings, lists, code and tables; links remain
+plain text.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -16,7 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.i18n import Words
+from ...core.messages import Media
 from ...core.sanitize import sanitize_for_terminal, sanitize_line, shorten_line
+from ..media import describe_media
 from .svg_charts import Chart, draw_charts, format_seconds
 from .turns import (
     AnswerText,
@@ -33,6 +37,7 @@ from .turns import (
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
+_PICTURE_TYPES = ("image/png", "image/jpeg")
 _MAX_SHOWN_LENGTH = 80
 _MAX_RENDERED_LENGTH = 100_000
 _STATUS_MARKS = {"completed": "✓", "failed": "✗", "declined": "–", "stopped": "■"}
@@ -45,7 +50,7 @@ def render_html(conversation: ExportedConversation, words: Words) -> str:
     """Render the conversation as an HTML page."""
     style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
     digest = b64encode(sha256(style.encode()).digest()).decode("ascii")
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
     title = escape(conversation.title)
     charts = draw_charts(conversation, words)
     footer = words("export.made", version=conversation.setup.program)
@@ -94,6 +99,7 @@ def _render_turn(number: int, turn: ExportedTurn, conversation: ExportedConversa
     time = f'<time datetime="{moment.isoformat(timespec="seconds")}">{moment:%Y-%m-%d %H:%M}</time>'
     parts = [
         f'<section class="turn">\n<h3 class="head"><span>{number}. {escape(words("export.you"))}</span>{time}</h3>',
+        *(_render_media(media, words) for media in turn.media),
         f'<div class="asked"{_text_attributes(turn.asked)}>{escape(sanitize_for_terminal(turn.asked))}</div>',
         *(_render_part(part, words) for part in turn.parts),
         _render_end(turn, words),
@@ -137,7 +143,20 @@ def _render_call(called: ExportedCall, words: Words) -> str:
     if result:
         text = f"<pre{_text_attributes(result.text)}>{escape(sanitize_for_terminal(result.text))}</pre>"
         body += f'<h4 class="small">{escape(words("export.result"))}</h4>{text}'
+        body += "".join(_render_media(media, words) for media in result.media)
     return _details(f"call {status}", head, body)
+
+
+def _render_media(media: Media, words: Words) -> str:
+    """Show a picture within the page; name a sound, another file, and a picture that is gone."""
+    caption = f"<figcaption>{_escape_line(media.name)}: {escape(describe_media(media, words))}</figcaption>"
+    picture = ""
+    if media.kind == "image" and media.media_type in _PICTURE_TYPES:
+        with suppress(OSError):
+            data = b64encode(Path(media.path).read_bytes()).decode("ascii")
+            size = f'width="{media.width}" height="{media.height}"'
+            picture = f'<img src="data:{media.media_type};base64,{data}" alt="{_escape_line(media.name)}" {size}>'
+    return f'<figure class="media">{picture}{caption}</figure>'
 
 
 def _render_end(turn: ExportedTurn, words: Words) -> str:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from ...core.i18n import Words
+from ...core.messages import Media
 from ...core.sanitize import sanitize_for_terminal, sanitize_line
+from ..media import describe_media
 from .turns import (
     AnswerText,
     CompactedHistory,
@@ -47,7 +49,7 @@ def render_markdown(conversation: ExportedConversation, words: Words) -> str:
 
 def _render_turn(turn: ExportedTurn, conversation: ExportedConversation, words: Words) -> Iterator[str]:
     yield f"## {words('export.you')}, {conversation.to_local_time(turn.at):%Y-%m-%d %H:%M}"
-    yield _quote(_escape(sanitize_for_terminal(turn.asked)))
+    yield _quote("\n".join([*_name_media(turn.media, words), _escape(sanitize_for_terminal(turn.asked))]))
     for part in turn.parts:
         if text := _render_part(part, words).strip("\n"):
             yield text
@@ -68,7 +70,8 @@ def _render_part(part: TurnPart, words: Words) -> str:
                 return head
             duration = f", {result.seconds:.1f} s" if result.seconds else ""
             outcome = words(f"export.{result.status}") + duration
-            return f"{head}: {outcome}\n\n{_code_block(sanitize_for_terminal(result.text))}"
+            named = "".join(f"\n\n{line}" for line in _name_media(result.media, words))
+            return f"{head}: {outcome}\n\n{_code_block(sanitize_for_terminal(result.text))}{named}"
         case UnreadableCall(raw, detail):
             block = _code_block(sanitize_for_terminal(raw))
             return f"**{words('export.unreadable')}** {_escape(sanitize_line(detail))}\n\n{block}"
@@ -76,6 +79,11 @@ def _render_part(part: TurnPart, words: Words) -> str:
             return f"*{words('chat.forgot', turns=turns)}*"
         case CompactedHistory(text):
             return f"*{words('export.shortened')}*\n\n{_quote(_escape(sanitize_for_terminal(text)))}"
+
+
+def _name_media(media: Iterable[Media], words: Words) -> list[str]:
+    """Return a line about each picture, sound or file, which the document does not contain."""
+    return [f"*{_escape(sanitize_line(one.name))}: {_escape(describe_media(one, words))}*" for one in media]
 
 
 def _quote(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from ...calls.model_families import make_scanner
 from ...calls.scanner import InventedResult
 from ...core.events import CallFound, CallUnreadable, Text, Thought, Usage
-from ...core.messages import Message, ToolResult
+from ...core.messages import Media, Message, ToolResult
 from ...core.sanitize import shorten_line
 from ..session_records import (
     ContextTrimmed,
@@ -88,6 +88,7 @@ class ExportedTurn:
         reason: How the turn ended; None if it did not.
         error: Why the turn failed.
         told: Tool signatures that the model was shown with the message.
+        media: Pictures and sounds of the message.
     """
 
     asked: str = ""
@@ -99,6 +100,7 @@ class ExportedTurn:
     reason: End | None = None
     error: str = ""
     told: tuple[str, ...] = ()
+    media: tuple[Media, ...] = ()
 
     @property
     def results(self) -> list[ToolResult]:
@@ -176,8 +178,8 @@ class _TurnBuilder:
                 self.setup = setup
             case SessionTitle(title):
                 self.given_title = title
-            case Message("user", text, tools=tools):
-                self.turns.append(ExportedTurn(text, entry.at, told=tools))
+            case Message("user", text, tools=tools, media=media):
+                self.turns.append(ExportedTurn(text, entry.at, told=tools, media=media))
                 self._pending_calls = []
             case Message("assistant", text):
                 self._add_reply(text)

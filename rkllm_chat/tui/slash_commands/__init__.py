@@ -10,6 +10,7 @@ from . import (  # noqa: F401  # registers them
     model,
     own_prompts,
     permissions,
+    pictures,
     resources,
     servers,
     sessions,

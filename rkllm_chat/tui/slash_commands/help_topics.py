@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from .registry import COMMANDS, Command
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "conversation": ("/retry", "/edit", "/undo", "/copy", "/compact", "/context", "/usage", "/history"),
+    "conversation": (
+        *("/attach", "/image", "/retry", "/edit", "/undo", "/copy"),
+        *("/compact", "/context", "/usage", "/history"),
+    ),
     "sessions": ("/clear", "/sessions", "/resume", "/export", "/replay"),
     "servers": (
         *("/tools", "/call", "/permissions", "/mcp"),
-        *("/resources", "/resource", "/watch", "/unwatch", "/prompts", "/prompt", "/skills"),
+        *("/resources", "/watch", "/unwatch", "/prompts", "/prompt", "/skills"),
     ),
     "model": ("/model", "/system", "/thinking", "/set", "/language"),
     "program": ("/help", "/doctor", "/quit"),

@@ -12,8 +12,9 @@ from ...chat.app import App
 from ...chat.turn import Turn
 from ...core.errors import ChatError, UsageError
 from ...core.events import Notice, Page, Table
-from ...core.messages import Message
+from ...core.messages import NOT_SHOWN, MediaKind, Message
 from ...core.sanitize import escape_visibly, sanitize_line
+from ...prompt.compose import show_media
 from ...prompt.untrusted_text import neutralize
 from .registry import SOURCES, Command, CommandSource, EventStream, command
 
@@ -54,23 +55,12 @@ async def show_resources(app: App, argument: str) -> EventStream:
     yield Table((), tuple(rows)) if rows else Notice(app.words("resources.none"))
 
 
-async def _suggest_resources(app: App, _typed: str) -> Sequence[str]:
+async def suggest_resources(app: App, _typed: str) -> Sequence[str]:
     """Return the URIs of all resources."""
     return [str(one.uri) for _, one in await _servers_of(app).list_resources()]
 
 
-@command("/resource", usage="URI", suggest=_suggest_resources)
-async def attach_resource(app: App, argument: str) -> EventStream:
-    """Attach a resource or a file to the next message."""
-    if not argument:
-        raise UsageError("The URI of a resource or the path of a file is missing.", "/resources lists the resources.")
-    attachment = await attach.read_attachment(app, argument)
-    app.attachments.append(attachment)
-    yield Notice(attach.describe_attachment(app, attachment))
-    yield Notice(app.words("resources.next"))
-
-
-@command("/watch", usage="[URI]", suggest=_suggest_resources)
+@command("/watch", usage="[URI]", suggest=suggest_resources)
 async def watch_resource(app: App, argument: str) -> EventStream:
     """Announce changes of a resource from now on; without a URI, list the resources that are watched."""
     if not argument:
@@ -136,7 +126,8 @@ async def send_prompt(app: App, argument: str) -> EventStream:
     """Ask for missing arguments, show the rendered prompt and send it after confirmation.
 
     All of it is shown, also what is addressed to the model alone: the user confirms it. What is for the user alone is
-    not sent. Texts of embedded resources are sent as attachments; pictures are named, not sent.
+    not sent. Texts of embedded resources are sent as attachments; a model that does not understand a picture gets its
+    name.
     """
     from ...mcp_client.content import is_for_model
 
@@ -159,8 +150,9 @@ async def send_prompt(app: App, argument: str) -> EventStream:
     if not for_model:
         yield Notice(app.words("prompts.nothing"))
         return
-    messages, notices = _render_messages(app, for_model)
-    yield Page(escape_visibly("\n".join(f"{message.role}: {message.text}" for message in messages)))
+    messages, notices = await _render_messages(app, for_model)
+    shown = (f"{message.role}: {_describe(message, app.backend.media_kinds)}" for message in messages)
+    yield Page(escape_visibly("\n".join(shown)))
     for notice in notices:
         yield notice
     if app.frontend is None or not await app.frontend.confirm(app.words("prompts.send")):
@@ -170,17 +162,25 @@ async def send_prompt(app: App, argument: str) -> EventStream:
             yield event
 
 
-def _render_messages(app: App, found: Sequence[PromptMessage]) -> tuple[list[Message], list[Notice]]:
+def _describe(message: Message, kinds: frozenset[MediaKind]) -> str:
+    """Return the text of a message, with names for its media."""
+    text = show_media(message).text.rstrip()
+    return text.replace(NOT_SHOWN, "]") if any(media.kind in kinds for media in message.media) else text
+
+
+async def _render_messages(app: App, found: Sequence[PromptMessage]) -> tuple[list[Message], list[Notice]]:
     """Return the messages of a prompt as the model reads them, and what is to be said about embedded resources."""
     from ...mcp_client.content import read_embedded_text
+    from ...mcp_client.stored_content import read_block_media
 
     attached = {index: one for index, message in enumerate(found) if (one := read_embedded_text(message.content))}
     fenced, notices = attach.fence_attachments(app, [*attached.values()])
     texts = dict(zip(attached, fenced, strict=True))
-    messages = [
-        Message(message.role, texts.get(index) or neutralize(read_content(message.content)))
-        for index, message in enumerate(found)
-    ]
+    messages: list[Message] = []
+    for index, message in enumerate(found):
+        media = await read_block_media(app.media, message.content) if message.role == "user" else None
+        text = "" if media else texts.get(index) or neutralize(read_content(message.content))
+        messages.append(Message(message.role, text, media=(media,) if media else ()))
     return messages, notices
 
 

@@ -1,0 +1,88 @@
+"""Commands for pictures, sounds and other files: attach them, list, open and save those of the conversation."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...chat import attachments as attach
+from ...chat.app import App
+from ...chat.media_output import list_media, read_media, save_media
+from ...core.errors import UsageError
+from ...core.events import Notice, Picture, Table
+from ...core.messages import Media
+from ...storage.export import write_new_file
+from ...storage.media import describe_media
+from .registry import EventStream, command
+from .resources import suggest_resources
+
+
+@command("/attach", "/resource", usage="FILE|URI", suggest=suggest_resources)
+async def attach_file(app: App, argument: str) -> EventStream:
+    """Attach a file, a picture, a sound or a resource to the next message."""
+    if not argument:
+        raise UsageError("The URI of a resource or the path of a file is missing.", "/resources lists the resources.")
+    attachment = await attach.read_attachment(app, _unquote(argument))
+    app.attachments.append(attachment)
+    yield Notice(attach.describe_attachment(app, attachment))
+    if any(media.kind not in app.backend.media_kinds for media in attachment.media):
+        yield Notice(app.words("attach.not_understood", model=app.backend.name), "warning")
+    yield Notice(app.words("resources.next"))
+
+
+async def _suggest_image(app: App, _typed: str) -> Sequence[str]:
+    """Return the numbers of the pictures and files."""
+    return [str(number) for number in range(1, len(list_media(app.chat.history)) + 1)]
+
+
+@command("/image", usage="[NUMBER [FILE]]", suggest=_suggest_image)
+async def show_image(app: App, argument: str) -> EventStream:
+    """List the pictures and files of the conversation, open one, or save it."""
+    found = list_media(app.chat.history)
+    if not found:
+        yield Notice(app.words("images.none"))
+        return
+    number, _, target = argument.partition(" ")
+    if not number:
+        rows = ((str(index), media.name, describe_media(media, app.words)) for index, media in enumerate(found, 1))
+        yield Table((), tuple(rows))
+        return
+    if not number.isdecimal() or not 0 < int(number) <= len(found):
+        raise UsageError(f'There is no picture "{number}".', f"They are numbered from 1 to {len(found)}.")
+    media = found[int(number) - 1]
+    if target.strip():
+        yield Notice(app.words("attach.saved", path=_save(media, _unquote(target.strip()))))
+    elif app.frontend and app.frontend.can_open_browser:
+        read_media(media)
+        await app.frontend.open_page(Path(media.path).as_uri())
+        yield Notice(app.words("images.opened", name=media.name))
+    else:
+        yield Notice(f"{media.name}: {describe_media(media, app.words)}")
+        yield Picture(media)
+
+
+def _save(media: Media, target: str) -> str:
+    """Save a medium to a new file, or in a folder, and return the path. Raises UsageError."""
+    path = Path(target).expanduser()
+    if path.is_dir():
+        return save_media(media, str(path))
+    data = read_media(media)
+    try:
+        write_new_file(path, data)
+    except FileExistsError:
+        raise UsageError(f"{path} exists.", "Name a new file.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+    return str(path)
+
+
+def _unquote(argument: str) -> str:
+    """Return a path as terminals paste it: in quotes, or with backslashes before blanks."""
+    if Path(argument).expanduser().exists():
+        return argument
+    try:
+        words = shlex.split(argument)
+    except ValueError:
+        return argument
+    return words[0] if len(words) == 1 else argument
