@@ -113,7 +113,7 @@ def test_other_machines_need_a_token_that_is_made(start_api: StartApi, script: C
 
 def test_bodies_are_limited_and_read_strictly(start_api: StartApi, script: Callable[..., str]) -> None:
     served = start_api("--model", script("yes"))
-    large = {"messages": [{"role": "user", "content": "x" * (4 * 1024 * 1024)}]}
+    large = {"messages": [{"role": "user", "content": "x" * (24 * 1024 * 1024)}]}
     assert status_of(served, body=large) == 413
     deep: Any = "x"
     for _ in range(900):

@@ -70,13 +70,15 @@ def test_a_response_takes_pictures(eyes: Served, connect: Connect) -> None:
 
 
 def test_ollama_takes_pictures_and_reports_vision(eyes: Served) -> None:
-    client = ollama.Client(host=eyes.url.removesuffix("/v1"))
     message = {"role": "user", "content": "What is it?"}
-    seeing = client.chat(SCRIPT, messages=[{**message, "images": [PICTURE]}])
-    blind = client.chat(SCRIPT, messages=[message])
+    with ollama.Client(host=eyes.url.removesuffix("/v1")) as client:
+        seeing = client.chat(SCRIPT, messages=[{**message, "images": [PICTURE]}])
+        blind = client.chat(SCRIPT, messages=[message])
+        generated = client.generate(SCRIPT, "What is it?", images=[PICTURE])
+        assert client.show(SCRIPT).capabilities == ["completion", "tools", "vision"]
     assert seeing.message.content == "A flag." and seeing.prompt_eval_count and blind.prompt_eval_count
     assert seeing.prompt_eval_count - blind.prompt_eval_count == pytest.approx(TOKENS, abs=1)
-    assert client.show(SCRIPT).capabilities == ["completion", "tools", "vision"]
+    assert generated.prompt_eval_count == seeing.prompt_eval_count
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -254,6 +254,22 @@ def test_a_session_keeps_its_pictures_until_it_is_deleted(folder: Path) -> None:
     assert list(shelf.path.iterdir()) == []
 
 
+def test_the_copy_of_a_session_has_its_pictures(folder: Path) -> None:
+    """A session that another chat has open is copied."""
+    shelf = SessionDirectory(folder / "state" / "sessions")
+
+    async def talk(app: App) -> None:
+        await collect(send_message(app, "What is on @photo.jpg?"))
+        (name,) = shelf.list_ids()
+        async with open_eyes(folder, ["Yes."], frontend=Frontend(), session=name) as other:
+            await collect(Turn(other.chat).run("Sure?"))
+        copy = next(one for one in shelf.list_ids() if one != name)
+        names = [sorted(path.name for path in (shelf.path / f"{one}.media").iterdir()) for one in (name, copy)]
+        assert names[0] == names[1] and len(names[0]) == 1
+
+    run(folder, talk, "A flag.", frontend=Frontend())
+
+
 def _without_path(message: Message) -> Message:
     result = message.result and replace(message.result, seconds=0, media=_forget(message.result.media))
     return replace(message, media=_forget(message.media), result=result)

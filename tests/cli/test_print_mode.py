@@ -14,6 +14,7 @@ import pytest
 
 import fork_server
 from mcp_client.faults import chaos, read_events
+from pictures import take_photo
 from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
 from stage import PROGRAM, call_text
@@ -299,3 +300,32 @@ def test_a_prompt_of_a_file_is_sent(
     for line, code, error in (("/tide", 2, "needs the argument 1"), ("/deploy now", 3, "have not approved")):
         done = program("-p", line, *arguments, code=code)
         assert (done.stdout, error in done.stderr) == ("", True)
+
+
+def test_an_image_of_the_command_line_reaches_a_model_that_sees(program: Run, folder: Path) -> None:
+    (folder / "eyes.json").write_text(json.dumps({"replies": ["A flag."], "media": ["image"]}), encoding="utf-8")
+    (folder / "photo.jpg").write_bytes(take_photo())
+    for name in ("photo.jpg", "again.jpg"):
+        (folder / name).write_bytes(take_photo())
+    options = ("--image", "photo.jpg", "--image", "again.jpg", "--backend", "scripted", "--model", "eyes.json")
+    done = program("-p", "What is it?", *options, *NO_SERVERS)
+    assert done.stdout == "A flag.\n"
+    assert [line.partition("]")[0] for line in done.stderr.splitlines()] == [
+        "[Attached: photo.jpg",
+        "[Attached: again.jpg",
+    ]
+
+
+def test_an_image_for_a_blind_model_is_an_error(program: Run, script: Script, folder: Path) -> None:
+    (folder / "photo.jpg").write_bytes(take_photo())
+    (folder / "text.txt").write_text("text", encoding="utf-8")
+    model = ("--model", script("No."), *NO_SERVERS)
+    said = {
+        "photo.jpg": "does not understand pictures or sounds: photo.jpg",
+        "text.txt": "text.txt is neither a picture nor a sound.",
+        "nosuch.jpg": "nosuch.jpg is not a file.",
+    }
+    for name, words in said.items():
+        done = program("-p", "What is it?", "--image", name, *model, "--output-format", "json", code=2)
+        error = json.loads(done.stdout)["error"]
+        assert error["type"] == "UsageError" and words in error["message"]
