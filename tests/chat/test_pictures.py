@@ -17,7 +17,7 @@ from chat.scripted_app import backend_of
 from pictures import draw, encode, take_photo
 from rkllm_chat import Chat
 from rkllm_chat.chat.app import App, open_app
-from rkllm_chat.chat.attachments import send_message
+from rkllm_chat.chat.attachments import read_picture, send_message
 from rkllm_chat.chat.compaction import compact, find_older_messages
 from rkllm_chat.chat.context import build_prompt, count_tokens
 from rkllm_chat.chat.turn import Turn
@@ -27,7 +27,6 @@ from rkllm_chat.core.errors import UsageError
 from rkllm_chat.core.events import Draft, Event, Notice, ToolFinished
 from rkllm_chat.core.i18n import load
 from rkllm_chat.core.messages import Media, Message
-from rkllm_chat.storage.media import MediaStore
 from rkllm_chat.storage.session_files import SessionDirectory
 from stage import call_text, collect
 
@@ -93,7 +92,7 @@ def read_parts(message: Message) -> list[str]:
 def test_a_mentioned_picture_precedes_the_text_and_stays_in_later_prompts(folder: Path) -> None:
     async def play(app: App) -> None:
         events = await collect(send_message(app, "What is on @photo.jpg?"))
-        assert Notice("[Attached: photo.jpg] image/jpeg, 48 × 64, 1035 bytes") in [_without_size(one) for one in events]
+        assert any(isinstance(one, Notice) and "photo.jpg] image/jpeg, 48 × 64, " in one.text for one in events)
         await collect(send_message(app, "Sure?"))
         first, second = backend_of(app.chat).prompts
         assert read_parts(first[-1])[-2:] == ["<photo.jpg 48x64>", "What is on @photo.jpg?"]
@@ -101,12 +100,6 @@ def test_a_mentioned_picture_precedes_the_text_and_stays_in_later_prompts(folder
         assert backend_of(app.chat).count_tokens(second) == count_tokens(app.chat) - 1
 
     run(folder, play, "A flag.", "Yes.")
-
-
-def _without_size(event: Event) -> Event:
-    if isinstance(event, Notice) and event.text.endswith(" bytes"):
-        return Notice(event.text.rpartition(", ")[0] + ", 1035 bytes")
-    return event
 
 
 def test_the_picture_of_a_result_stands_where_the_tool_put_it(folder: Path) -> None:
@@ -233,7 +226,7 @@ def test_a_session_keeps_its_pictures_until_it_is_deleted(folder: Path) -> None:
     (name,) = shelf.list_ids()
     files = sorted((shelf.path / f"{name}.media").iterdir())
     assert [path.stat().st_mode & 0o777 for path in files] == [0o600] * 2
-    assert "state" not in (shelf.path / f"{name}.jsonl").read_text(encoding="utf-8").replace("rising", "")
+    assert '"path"' not in (shelf.path / f"{name}.jsonl").read_text(encoding="utf-8")
 
     async def resume(app: App) -> None:
         assert [_without_path(one) for one in app.chat.history] == [_without_path(one) for one in history]
@@ -309,16 +302,10 @@ def test_hidden_media_leave_the_place_of_the_others(folder: Path) -> None:
     (folder / "bell.wav").write_bytes(b"RIFF\x24\0\0\0WAVEfmt ")
 
     async def play(app: App) -> None:
-        app.attachments.append(_attachment(app.media, folder))
+        app.attachments.append(read_picture(app.media, str(folder / "photo.jpg")))
         await collect(send_message(app, "Compare with @bell.wav"))
         assert [part if isinstance(part, str) else part.kind for part in backend_of(app.chat).prompts[0][-1].parts][
             -2:
         ] == ["audio", "Compare with @bell.wav"]
 
     run(folder, play, "Yes.", media=("audio",), frontend=Frontend())
-
-
-def _attachment(store: MediaStore, folder: Path) -> Any:
-    from rkllm_chat.chat.attachments import read_picture
-
-    return read_picture(store, str(folder / "photo.jpg"))
