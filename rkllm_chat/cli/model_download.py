@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import httpx2
 
+from ..backends.shared.model_files import choose_projector, is_projector
 from ..config.trust_rules import MODEL_SUFFIXES
 from ..core.errors import AuthError, ConnectError, ProtocolError, StartError, UsageError
 from ..core.sanitize import sanitize_line
@@ -88,6 +89,11 @@ def pull_model(reference: str, models_folder: Path, write: Callable[[str], None]
         license_name = sanitize_line(str(getattr(info.card_data, "license", None) or "not stated"))
         title = sanitize_line(f"{repository}: {model.name}, {format_size(model.size_bytes)}")
         write(f"{title}; license: {license_name}\n")
+        if projector := _find_projector(files, model):
+            size = format_size(projector.size_bytes)
+            write(
+                f"For pictures, {size} more: rkllm-chat models pull {sanitize_line(f'{repository}:{projector.path}')}\n"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         for file in (*_find_sidecars(files, model), model):
             _download(file, repository, info.sha, folder / file.name, is_kept=file is not model)
@@ -116,10 +122,10 @@ def _list_files(info: Any) -> Iterator[_RemoteFile]:
 
 def _choose_model(files: list[_RemoteFile], repository: str, name: str) -> _RemoteFile:
     """Return the model of that name or path; without a name the only one."""
-    models = [
-        file for file in files if file.name.endswith(MODEL_SUFFIXES) and not file.name.startswith((".", "mmproj"))
-    ]
-    found = [file for file in models if name in ("", file.path)] or [file for file in models if name == file.name]
+    named = [file for file in files if file.name.endswith(MODEL_SUFFIXES) and not file.name.startswith(".")]
+    models = [file for file in named if not is_projector(file.name)]
+    found = [file for file in named if name == file.path] or [file for file in named if name == file.name]
+    found = found if name else models
     if len(found) == 1 and not _PARTS.search(found[0].name):
         return found[0]
     if not models:
@@ -131,6 +137,14 @@ def _choose_model(files: list[_RemoteFile], repository: str, name: str) -> _Remo
     problem = f'{repository} has no model "{sanitize_line(name)}"' if name else f"{repository} has {len(models)} models"
     hint = f"Write {repository}:FILE with one of: {', '.join(listed[:_MAX_NAMES])}{rest}."
     raise UsageError(f"{problem}.", hint, available=[file.path for file in models])
+
+
+def _find_projector(files: list[_RemoteFile], model: _RemoteFile) -> _RemoteFile | None:
+    """Return the file with which a GGUF model sees pictures; None if it has none, or is one itself."""
+    if not model.name.endswith(".gguf") or is_projector(model.name):
+        return None
+    name = choose_projector(model.name, [file.name for file in files])
+    return next((file for file in files if file.name == name), None)
 
 
 def _find_sidecars(files: list[_RemoteFile], model: _RemoteFile) -> Iterator[_RemoteFile]:

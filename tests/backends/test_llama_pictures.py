@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -220,6 +221,15 @@ def test_a_projector_can_be_left_out(model: Path) -> None:
     backend = open_backend(Settings(model=str(model), mmproj="none"))
     assert backend.media_kinds == frozenset()
     asyncio.run(backend.aclose())
+
+
+@pytest.mark.parametrize("family", ["mlp"], indirect=True)
+def test_the_program_shows_a_picture_to_a_model(model: Path, program: Callable[..., Any], tmp_path: Path) -> None:
+    write_picture(tmp_path / "photo.png")
+    options = ("--model", str(model), "--no-servers", "--max-tokens", "4", "--output-format", "json")
+    asked = [program("-p", "What is this?", *options, *more) for more in ((), ("--image", str(tmp_path / "photo.png")))]
+    text, picture = (json.loads(done.stdout)["result"]["usage"]["prompt_tokens"] for done in asked)
+    assert picture >= text + (SIDE // 14) ** 2
 
 
 def write_through_mtmd(model: Path, prompt: str, picture: Path, max_tokens: int) -> str:

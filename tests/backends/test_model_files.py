@@ -88,7 +88,8 @@ def test_a_huge_folder_is_searched_within_a_limit(home: Path) -> None:
         ("other.gguf", ["mmproj-SmolVLM2-500M-f16.gguf"], 0),
         ("other.gguf", ["SmolVLM2-500M-Q8_0.gguf", "mmproj-SmolVLM2-500M-f16.gguf"], None),
         ("other.gguf", ["SmolVLM2-500M-Q8_0.gguf", "mmproj-F16.gguf"], None),
-        ("other.gguf", ["mmproj-F16.gguf", "mmproj-BF16.gguf"], None),
+        ("other-Q4_0.gguf", ["other-Q8_0.gguf", "mmproj-BF16.gguf", "mmproj-F16.gguf", "mmproj-F32.gguf"], 2),
+        ("other.gguf", ["mmproj-a-F16.gguf", "mmproj-b-F16.gguf"], None),
         ("other.gguf", [], None),
     ],
 )

@@ -20,7 +20,7 @@ from rkllm_chat.backends.rkllm.vision_encoder import VisionEncoder
 from rkllm_chat.backends.rkllm.vision_families import VISION_FAMILIES, find_encoder, find_vision_family
 from rkllm_chat.config.settings import Rkllm, Settings
 from rkllm_chat.config.trust_rules import Origin
-from rkllm_chat.core.errors import ChatError, GenerationError, ModelError
+from rkllm_chat.core.errors import GenerationError, ModelError
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Media, Message
 from rkllm_runtime.build import build_encoder
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.model
 SIDE, TOKENS, WIDTH = 28, 16, 256
 LAYOUTS = "CDEFGH"
 Open = Callable[..., RkllmBackend]
+Compiled = Callable[[str], Path]
 Write = Callable[..., tuple[str, Usage]]
 
 
@@ -51,7 +52,7 @@ def model(shipped_model: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_model(
-    compiled: Callable[[str], Path],
+    compiled: Compiled,
     model: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -274,6 +275,19 @@ def test_a_file_that_is_no_encoder_is_an_error(content: str, message: str, open_
         open_model("G")
 
 
+def test_the_program_shows_a_picture_to_a_model(
+    compiled: Compiled, model: Path, program: Callable[..., Any], tmp_path: Path, environment: dict[str, str]
+) -> None:
+    library = compiled("G")
+    build_encoder(library.parent)
+    config = tmp_path / "config.toml"
+    config.write_text(f'[rkllm]\nlibrary = "{library}"\n', encoding="utf-8")
+    environment["RKLLM_STANDIN_EMBEDDINGS"] = str(tmp_path / "embeddings")
+    options = ("--model", str(model), "--config", str(config), "--no-servers", "--max-tokens", "4")
+    program("-p", "What is this?", *options, "--image", picture(tmp_path, 1).path)
+    assert numpy.frombuffer((tmp_path / "embeddings").read_bytes(), numpy.float32).tolist() == embed(pixels_of(1))
+
+
 def test_a_picture_that_cannot_be_read_is_an_error_and_the_next_run_works(
     open_model: Open, write: Write, tmp_path: Path
 ) -> None:
@@ -284,7 +298,7 @@ def test_a_picture_that_cannot_be_read_is_an_error_and_the_next_run_works(
     assert write(backend, [ask("What is this?", picture(tmp_path, 1))])[0]
 
 
-def test_the_library_of_encoders_is_needed(compiled: Callable[[str], Path], model: Path, tmp_path: Path) -> None:
+def test_the_library_of_encoders_is_needed(compiled: Compiled, model: Path, tmp_path: Path) -> None:
     alone = copyfile(compiled("G"), tmp_path / "librkllmrt.so")
     settings = Settings(model=str(model), rkllm=Rkllm(library=str(alone)))
     with pytest.raises(ModelError, match=r"needs librknnrt\.so") as raised:
@@ -368,4 +382,3 @@ def test_a_library_without_the_functions_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "librknnrt.so").write_bytes(b"no library")
     with pytest.raises(RunFailedError, match="cannot be used"):
         VisionEncoder(tmp_path / "librknnrt.so", write_encoder(tmp_path / "x.rknn"))
-    assert issubclass(ModelError, ChatError)

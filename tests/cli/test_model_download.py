@@ -13,6 +13,7 @@ import pytest
 
 from cli.hub import REPOSITORY, Hub, serve_hub
 from fork_server import start
+from rkllm_chat.backends.shared.model_files import find_projector
 from shell import wait_until
 from stage import PROGRAM
 
@@ -90,6 +91,16 @@ def test_a_wrong_checksum_leaves_no_model(program: Run, hub: Hub, place: Path) -
     hub.files[GGUF] = b"GGUF of a later day"
     done = program("models", "pull", f"{REPOSITORY}:{GGUF}", code=5)
     assert "is another file" in done.stderr and (place / "tiny.gguf").read_bytes() == FILES[GGUF]
+
+
+@pytest.mark.usefixtures("hub")
+def test_the_projector_of_a_vision_model_is_offered_and_downloaded_by_its_name(program: Run, place: Path) -> None:
+    done = program("models", "pull", f"{REPOSITORY}:tiny.gguf")
+    assert f"For pictures, 4 bytes more: rkllm-chat models pull {REPOSITORY}:mmproj-tiny.gguf\n" in done.stdout
+    done = program("models", "pull", f"{REPOSITORY}:mmproj-tiny.gguf")
+    assert "For pictures" not in done.stdout
+    assert sorted(path.name for path in place.iterdir()) == ["mmproj-tiny.gguf", "tiny.gguf"]
+    assert find_projector(place / "tiny.gguf", "") == place / "mmproj-tiny.gguf"
 
 
 WRONG: dict[str, tuple[str, int, str]] = {

@@ -156,6 +156,7 @@ class LlamaBackend:
         template = read_chat_template(self._engine)
         self._template = partial(template, thinking=thinking)
         self._thread = ThreadPoolExecutor(1, "llama", bind_thread, (cores,))
+        self._report_progress: Callable[[], None] = lambda: None
         self._stop = threading.Event()
         self.metadata: dict[str, str] = self._engine.metadata
         self.is_running = False
@@ -164,7 +165,6 @@ class LlamaBackend:
         self.projector = self._load_projector(projector) if projector else None
         self.media_kinds: frozenset[MediaKind] = self.projector.kinds if self.projector else frozenset()
         self._tokenizer = PromptTokenizer(self._encode, template, self.projector.encode if self.projector else None)
-        self._report_progress: Callable[[], None] = lambda: None
         self._abort = install_abort_callback(self._engine, self._is_stopped)
         self._is_end_token = make_end_test(self._engine)
         self._vocabulary = cache(partial(read_vocabulary, self._engine))

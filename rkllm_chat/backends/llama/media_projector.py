@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -85,6 +86,7 @@ class MediaProjector:
         self._should_continue = llama_cpp.ggml_backend_sched_eval_callback(self._check_stop)
         self._nodes = 0
         self._layouts: dict[str, list[int]] = {}
+        self._layouts_lock = threading.Lock()  # tokens are counted while the engine's thread runs
         self._chunks: dict[int, _Chunk] = {}
         self._next_id = _FIRST_ID
         self._opened: tuple[str, Any] | None = None
@@ -104,12 +106,13 @@ class MediaProjector:
         Raises:
             GenerationError: It cannot be read, or its kind is not understood.
         """
-        ids = self._layouts.pop(media.sha256, None) or self._make_layout(media)
-        self._layouts[media.sha256] = ids
-        if len(self._layouts) > _MAX_MEDIA:
-            for dropped in {number for number in self._layouts.pop(next(iter(self._layouts))) if number < 0}:
-                del self._chunks[dropped]
-        return ids
+        with self._layouts_lock:
+            ids = self._layouts.pop(media.sha256, None) or self._make_layout(media)
+            self._layouts[media.sha256] = ids
+            if len(self._layouts) > _MAX_MEDIA:
+                for dropped in {number for number in self._layouts.pop(next(iter(self._layouts))) if number < 0}:
+                    del self._chunks[dropped]
+            return ids
 
     def count_tokens(self, chunk_id: int) -> int:
         """Return the number of tokens of a chunk."""

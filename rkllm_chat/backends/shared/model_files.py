@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -19,6 +19,7 @@ ModelKind = Literal["gguf", "rkllm"]
 _MODELS_FOLDER = "models"
 _MAX_ENTRIES, _MAX_DEPTH = 20_000, 5
 """Limits of the search in one folder: `./models` belongs to whoever made the current folder."""
+_PART = re.compile(r"-\d+-of-\d+\Z")
 _LATER_PART = re.compile(r"-(?!0*1-)\d+-of-\d+$")
 """End of the stem of a GGUF file that is not the first part of its model."""
 _PROJECTOR = "mmproj"
@@ -26,6 +27,8 @@ _PROJECTOR = "mmproj"
 _NO_PROJECTOR = "none"
 """Value of the setting `mmproj` that loads no projector."""
 _QUANTIZATION = re.compile(r"[-_.](?:bf16|f16|f32|i?q\d\w*|mxfp4)\Z")
+_PROJECTOR_KINDS = ("-f16", "-q8_0", "-bf16", "-f32")
+"""Quantizations of projectors, best first: the cores of RK3588 and RK3576 (Armv8.2) have F16 and no BF16."""
 PROJECTOR_HINT = 'Set mmproj in [chat] to the mmproj file of this model, or to "none" to use it without pictures.'
 
 
@@ -141,8 +144,7 @@ def is_first_part(path: Path) -> bool:
 def find_projector(model: Path, setting: str) -> Path | None:
     """Return the projector of a model; None if it has none.
 
-    Without a setting it is looked for in the model's folder: a GGUF file with "mmproj" in its name that continues as
-    the model's name does, or the only one beside the only model.
+    Without a setting it is chosen from the model's folder; see `choose_projector`.
 
     Args:
         model: The language model.
@@ -151,22 +153,45 @@ def find_projector(model: Path, setting: str) -> Path | None:
     if setting:
         return None if setting == _NO_PROJECTOR else Path(setting).expanduser()
     try:
-        files = sorted(path for path in model.parent.iterdir() if path.suffix.lower() == ".gguf")
+        name = choose_projector(model.name, [path.name for path in model.parent.iterdir()])
     except OSError:
         return None
-    projectors = [path for path in files if is_projector(path.name)]
-    keys = {path: _find_base_name(path) for path in projectors}
-    matching = [path for path in projectors if keys[path] and _find_base_name(model).startswith(keys[path])]
-    if matching:
-        return max(matching, key=lambda path: len(keys[path]))
-    models = [path for path in files if path not in projectors and is_first_part(path)]
-    return projectors[0] if len(models) == len(projectors) == 1 else None
+    return model.with_name(name) if name else None
 
 
-def _find_base_name(path: Path) -> str:
+def choose_projector(model: str, files: Iterable[str]) -> str | None:
+    """Return the projector of a model among the files of its folder; None if none is certain.
+
+    It is a GGUF file with "mmproj" in its name that continues as the model's name does, quantizations left out; else
+    the only one, where all models are the same one. Of several quantizations, F16 and the larger ones come first.
+
+    Args:
+        model: Name of the model's file.
+        files: Names of all files.
+    """
+    names = sorted(name for name in files if name.lower().endswith(".gguf"))
+    projectors = {name: _find_base_name(name) for name in names if is_projector(name)}
+    base_name = _find_base_name(model)
+    fitting = [key for key in projectors.values() if key and base_name.startswith(key)]
+    if fitting:
+        chosen = max(fitting, key=len)
+    else:
+        models = {_find_base_name(name) for name in names if name not in projectors}
+        if len(models) != 1 or len(set(projectors.values())) != 1:
+            return None
+        chosen = next(iter(projectors.values()))
+    return min((name for name, key in projectors.items() if key == chosen), key=_rank_quantization)
+
+
+def _find_base_name(name: str) -> str:
     """Return the part of a file's name that a model and its projector share."""
-    words = re.split(r"[-_.\s]+", _QUANTIZATION.sub("", path.stem.lower()))
-    return "-".join(word for word in words if word not in (_PROJECTOR, "model"))
+    stem = _QUANTIZATION.sub("", _PART.sub("", Path(name).stem.lower()))
+    return "-".join(word for word in re.split(r"[-_.\s]+", stem) if word not in (_PROJECTOR, "model"))
+
+
+def _rank_quantization(name: str) -> tuple[int, str]:
+    order = [index for index, kind in enumerate(_PROJECTOR_KINDS) if kind in name.lower()]
+    return (order[0] if order else len(_PROJECTOR_KINDS), name)
 
 
 def _describe_file(path: Path, *, is_shipped: bool = False) -> ModelFile | None:
