@@ -23,6 +23,5 @@ After a line `---` follow the steps, one per line:
     ?>                  wait for the prompt
     =                   the screen; its lines follow, each after a bar
 
-Values that differ between runs are recorded as N (seconds, speeds), X (versions), FOLDER, PYTHON, SESSION, DATE and
-TIME.
+Values that differ between runs are recorded as N (seconds, speeds), X (versions), FOLDER, PYTHON and SESSION.
 """

@@ -130,11 +130,9 @@ def normalise(line: str, folder: Path, number: str = "N") -> str:
     """Replace what differs from run to run; times and speeds become `number`."""
     patterns = {
         re.escape(str(folder)): "FOLDER",
-        r"…\S+/work$": "FOLDER",  # a long path, shortened
         re.escape(sys.executable): "PYTHON",
         r"rkllm-chat \d[\w.]+": "rkllm-chat X",
         r"\b\d{6}-\w{4}\b": "SESSION",
-        r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b": "DATE TIME",
         r"\b[\d.]+(e-\d+)? (s|min)\b( *)": rf"{number} s\3",
         r"\b[\d.,]+ (tok/s|tokens a second)": rf"{number} \1",
     }
