@@ -1,6 +1,7 @@
 """The blocks of the README and of the documentation run, and the README's session is reproduced by the model.
 
-`bash` blocks run here. `sh` blocks need what a test has not: root, a network, a large model, a board.
+`bash` blocks run here. `sh` blocks need what a test has not (root, a network, a large model, a board): a shell parses
+them, and their options exist.
 """
 
 from __future__ import annotations
@@ -8,11 +9,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import sys
+from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
+from conftest import Run
 from fork_server import run
 from rkllm_chat.cli.commands import COMMANDS as SUBCOMMANDS
 from rkllm_chat.cli.json_commands import SUMMARIES
@@ -132,6 +137,46 @@ def test_shell_commands_run(command: str, environment: dict[str, str], folder: P
     done = run([*PROGRAM, *arguments], env=environment, cwd=folder, encoding="utf-8", timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     assert next((text for part, text in OUTPUT.items() if part in command), "Asia/Tokyo") in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("text", [text for page, kind, text in ALL_BLOCKS if kind == "console" and page != "README.md"])
+def test_commands_on_other_pages_print_what_is_shown(text: str, environment: dict[str, str], folder: Path) -> None:
+    """`jq -r .A.B` is done here; an output that is not shown is not compared."""
+    entry = {"command": sys.executable, "args": ["-m", "rkllm_chat", "serve", "board"]}
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"board": entry}}), encoding="utf-8")
+    for command, shown in re.findall(r"^\$ mcp-tool (.+)\n((?:[^$].*\n)*)", text, re.MULTILINE):
+        words, _, jq = command.partition(" | jq -r .")
+        line = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool", *shlex.split(words, comments=True)]
+        done = run(line, env=environment, cwd=folder, encoding="utf-8", timeout=60)
+        assert done.returncode == 0, done.stderr
+        output = done.stdout
+        if jq:
+            output = f"{reduce(lambda value, key: value[key], jq.split('.'), json.loads(output))}\n"
+        assert MOMENT.sub("NOW", output) == MOMENT.sub("NOW", shown) or not shown
+
+
+@pytest.mark.parametrize("text", all_blocks("sh"))
+def test_a_shell_parses_the_blocks_that_cannot_run_here(text: str) -> None:
+    done = subprocess.run(["bash", "-n"], input=text, capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_own_command_of_the_documentation_reads_the_file(
+    program: Run, script: Callable[..., str], environment: dict[str, str], folder: Path
+) -> None:
+    (text,) = all_blocks("markdown")
+    prompts = Path(environment["HOME"]) / ".config/rkllm-chat/prompts"
+    prompts.mkdir(parents=True)
+    (prompts / "review.md").write_text(text, encoding="utf-8")
+    (folder / "a.py").write_text("print('tide')\n", encoding="utf-8")
+    model = script("It has none.")
+    program("--continue", "-p", "/review a.py", "--model", model, "--no-servers")
+    (session,) = Path(environment["HOME"]).glob(".local/state/rkllm-chat/sessions/*.jsonl")
+    said = session.read_text(encoding="utf-8")
+    assert "print('tide')" in said
+    assert "name its three worst faults" in said
 
 
 def test_the_first_page_is_short_and_names_every_package() -> None:
