@@ -95,6 +95,7 @@ BAD_LINES = {
     "/tools off": "/tools off needs the tools",
     "/tools 3-99": "no tool 3-99; the tools are numbered 1 to 7",
     "/tools tide": "Did you mean get_tide?",
+    "/tools only harbor": "Did you mean harbour?",
     "/language tlh": 'Unknown language "tlh". Available languages: en, ja, zh',
     "/thinking loudly": 'Unknown setting "loudly"',
     "/set temperatur 1": 'unknown key "temperatur". Did you mean "temperature"?',

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from ...calls.arguments import validate_arguments
@@ -164,7 +165,8 @@ def match_tools(tools: Mapping[str, Tool], word: str) -> list[Tool]:
         raise UsageError(f"There is no tool {word}; the tools are numbered 1 to {len(listed)}.")
     matches = [tool for tool in listed if tool.server == word] or find_tools(word, listed)
     if not matches:
-        near = ", ".join(similar_names(word, listed))
+        servers = {tool.server for tool in listed if tool.server}
+        near = ", ".join([*get_close_matches(word, servers), *similar_names(word, listed)])
         raise UsageError(f'There is no tool or server "{word}".', f"Did you mean {near}?" if near else "")
     return matches
 
