@@ -25,7 +25,7 @@ from ..config.settings import ServerConfig
 from ..core.errors import ChatError, ConnectError
 from ..core.skills import Skill
 from ..core.version import __version__
-from .advertised_tools import LIST_TIMEOUT_S, AdvertisedTools, ToolListRefresher
+from .advertised_tools import AdvertisedTools, ToolListRefresher
 from .answer_rules import MAX_TOOLS
 from .auth.login import Login
 from .call_log import log_fault, log_start, log_stop
@@ -409,7 +409,7 @@ class ServerLifecycle(AdvertisedTools):
         return Client(
             recorder or self._source,
             mode="legacy" if is_legacy else "auto",
-            read_timeout_seconds=min(LIST_TIMEOUT_S, self.config.connect_s),
+            read_timeout_seconds=self.config.connect_s,  # of the handshake; every later request has a limit of its own
             client_info=Implementation(name="rkllm_chat", version=__version__),
             log_level=self.log_level,
             extensions=[TasksExtension()],

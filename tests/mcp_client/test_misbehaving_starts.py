@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,18 @@ def test_a_command_that_cannot_be_started_is_named_with_the_cause(tmp_path: Path
         assert ("PATH" in told) == (kind in ("missing", "folder", "not-executable"))
         assert_one_line(told, kind)
         assert seconds <= allow_s(0.5)
+
+
+@pytest.mark.slow
+def test_a_server_that_takes_long_to_start_is_waited_for(tmp_path: Path) -> None:
+    """As a program that a package runner fetches first: longer than the SDK waits for two messages, 10 s each."""
+    server = chaos(tmp_path, "ok", "late")
+    arguments = ("-c", 'sleep 21; exec "$0" "$@"', server.command, *server.args)
+
+    async def look(trial: Trial) -> bool:
+        return trial.is_connected
+
+    assert try_each(tmp_path, [replace(server, command="sh", args=arguments, connect_s=60.0)], look) == {"late": True}
 
 
 def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path) -> None:
