@@ -190,6 +190,8 @@ def read_body(data: bytes, kind: type[Body]) -> Body:
         raise ApiError(400, "The body is not UTF-8.") from None
     except ValueError as error:
         raise ApiError(400, f"The body is not JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise ApiError(400, "The body is not a JSON object.")
     try:
         return kind.model_validate(value)
     except ValidationError as error:

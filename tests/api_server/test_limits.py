@@ -121,6 +121,8 @@ def test_bodies_are_limited_and_read_strictly(start_api: StartApi, script: Calla
     with post(served, body={"messages": deep}) as connection:
         answer = connection.getresponse()
         assert (answer.status, json.loads(answer.read())["error"]["type"]) == (400, "invalid_request_error")
+    with post(served, body=[]) as connection:
+        assert "not a JSON object" in connection.getresponse().read().decode()
     assert status_of(served, path="/v1/nothing") == 404
     assert status_of(served) == 200
     assert served.end()[1] == ""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_servers.serving import serve
 from rkllm_chat.storage.session_files import SessionDirectory
 from stage import call_text
 
@@ -61,6 +62,17 @@ def test_tools_are_called_before_the_answer(program: Run, script: Script) -> Non
     done = program("-p", "How many?", "--json-schema", json.dumps(SHIP), "--model", model)
     assert done.stdout == f"{VALID}\n"
     assert "[MCP: Tool 'calculate' completed]" in done.stderr
+
+
+def test_an_answer_of_a_service_is_corrected(
+    program: Run, script: Script, folder: Path, environment: dict[str, str]
+) -> None:
+    """The service is this program's own API server: the replies cross the `openai` backend."""
+    model = script("Aurora!", f"Here: {VALID}", VALID)
+    with serve("openai", "--model", model, port_option="--port", env=environment, cwd=folder) as served:
+        options = ("--model", f"{served.url}#replies.json", "--json-schema", json.dumps(SHIP), *NO_SERVERS)
+        done = program("-p", "Which?", *options)
+    assert done.stdout == f"{VALID}\n"
 
 
 @pytest.mark.parametrize("option", ["{", "missing.json", "list.json", '{"a": 1, "a": 2}'])
