@@ -13,16 +13,17 @@ import numpy
 
 from rkllm_chat.core.messages import Media
 
-Family = Literal["mlp", "qwen2vl_merger"]
-"""Families of projectors: "mlp" has pictures of one size, a token per patch (LLaVA); "qwen2vl_merger" has pictures of
-any size, a token per 2 × 2 patches."""
+Family = Literal["mlp", "tiles", "qwen2vl_merger"]
+"""Families of projectors: "mlp" has pictures of one size, a token per patch (LLaVA); "tiles" cuts large ones into
+several of that size, beside a small one of the whole (LLaVA 1.6); "qwen2vl_merger" has pictures of any size, a token
+per 2 × 2 patches."""
 SIDE, PATCH = 56, 14
 """Size in pixels of the picture of a fixed-size encoder, and of a patch."""
 _WIDTH, _HEADS, _INNER, _BLOCKS = 32, 2, 64, 2
 _MODEL_WIDTH = 256
 _ALIGNMENT = 32
 _MAGIC, _VERSION = b"GGUF", 3
-_UINT32, _FLOAT32, _BOOLEAN, _STRING, _ARRAY = 4, 6, 7, 8, 9
+_UINT32, _INT32, _FLOAT32, _BOOLEAN, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 """Sizes of the values of GGUF by their type; strings and arrays have none."""
 
@@ -46,10 +47,11 @@ def write_projector(path: Path, family: Family = "mlp", model_width: int = _MODE
     def add_norm(name: str) -> None:
         tensors[f"{name}.weight"], tensors[f"{name}.bias"] = numpy.ones(_WIDTH), numpy.zeros(_WIDTH)
 
-    merged = _WIDTH if family == "mlp" else 4 * _WIDTH
-    for name in ["v.patch_embd.weight"] if family == "mlp" else ["v.patch_embd.weight", "v.patch_embd.weight.1"]:
+    has_one_size = family != "qwen2vl_merger"
+    merged = _WIDTH if has_one_size else 4 * _WIDTH
+    for name in ["v.patch_embd.weight"] if has_one_size else ["v.patch_embd.weight", "v.patch_embd.weight.1"]:
         tensors[name] = random.normal(0, 0.1, (_WIDTH, 3, PATCH, PATCH))
-    if family == "mlp":
+    if has_one_size:
         tensors["v.position_embd.weight"] = random.normal(0, 0.1, ((SIDE // PATCH) ** 2, _WIDTH))
     add_norm("v.pre_ln")
     add_norm("v.post_ln")
@@ -64,7 +66,7 @@ def write_projector(path: Path, family: Family = "mlp", model_width: int = _MODE
     add_layer("mm.2", model_width, _INNER)
     fields: dict[str, Any] = {
         "general.architecture": "clip",
-        "clip.projector_type": family,
+        "clip.projector_type": "mlp" if has_one_size else family,
         "clip.has_vision_encoder": True,
         "clip.use_gelu": True,
         "clip.vision.embedding_length": _WIDTH,
@@ -78,6 +80,8 @@ def write_projector(path: Path, family: Family = "mlp", model_width: int = _MODE
         "clip.vision.image_mean": [0.5, 0.5, 0.5],
         "clip.vision.image_std": [0.5, 0.5, 0.5],
     }
+    if family == "tiles":
+        fields["clip.vision.image_grid_pinpoints"] = [SIDE, 2 * SIDE, 2 * SIDE, SIDE, 2 * SIDE, 2 * SIDE]
     path.write_bytes(_build_gguf(fields, tensors))
     return path
 
@@ -142,7 +146,7 @@ def _pack(value: Any) -> bytes:
     if isinstance(value, str):
         return struct.pack("<I", _STRING) + _pack_string(value)
     if isinstance(value, list):
-        items = [_pack(item) for item in value]
+        items = [struct.pack("<Ii", _INT32, item) if isinstance(item, int) else _pack(item) for item in value]
         return struct.pack("<I", _ARRAY) + items[0][:4] + struct.pack("<Q", len(items)) + b"".join(i[4:] for i in items)
     return struct.pack(
         "<II" if isinstance(value, int) else "<If", _UINT32 if isinstance(value, int) else _FLOAT32, value

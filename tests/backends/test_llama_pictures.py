@@ -26,7 +26,7 @@ from vision_models import SIDE, Family, with_mrope, write_picture, write_project
 
 pytestmark = pytest.mark.model
 GREEDY = Generation(temperature=0, max_tokens=12)
-FAMILIES: tuple[Family, ...] = ("mlp", "qwen2vl_merger")
+FAMILIES: tuple[Family, ...] = ("mlp", "tiles", "qwen2vl_merger")
 TEMPLATE_END = "<|im_end|>\n<|im_start|>assistant\n"
 Open = Callable[..., LlamaBackend]
 
@@ -42,7 +42,7 @@ def model(family: Family, shipped_model: Path, tmp_path: Path) -> Path:
     """A language model; its projector lies beside it."""
     content = shipped_model.read_bytes()
     path = tmp_path / "tiny-VL-Q8_0.gguf"
-    path.write_bytes(content if family == "mlp" else with_mrope(content))
+    path.write_bytes(with_mrope(content) if family == "qwen2vl_merger" else content)
     write_projector(tmp_path / "mmproj-tiny-VL-F16.gguf", family)
     return path
 
@@ -69,13 +69,19 @@ def projector_of(backend: LlamaBackend) -> MediaProjector:
     return backend.projector
 
 
+def chunks_of(backend: LlamaBackend, picture: Media) -> int:
+    """Return how many runs of the encoder a picture takes: several if it is cut into tiles."""
+    return len({token for token in projector_of(backend).encode(picture) if token < 0})
+
+
 def ask(text: str, *media: Media) -> Message:
     return Message("user", text, media=media)
 
 
-def test_a_picture_is_evaluated_once_in_a_conversation(open_model: Open, tmp_path: Path) -> None:
+def test_a_picture_is_evaluated_once_in_a_conversation(open_model: Open, family: Family, tmp_path: Path) -> None:
     backend = open_model()
-    prompt = [ask("What is this?", write_picture(tmp_path / "a.png"))]
+    picture = write_picture(tmp_path / "a.png")
+    prompt = [ask("What is this?", picture)]
     reply, first = write(backend, prompt)
     longer = [*prompt, Message("assistant", reply), ask("And?")]
     second_reply, second = write(backend, longer)
@@ -86,7 +92,7 @@ def test_a_picture_is_evaluated_once_in_a_conversation(open_model: Open, tmp_pat
     assert (first.prompt_tokens, second.prompt_tokens) == (backend.count_tokens(prompt), backend.count_tokens(longer))
     assert second.reused_tokens >= first.prompt_tokens
     assert second.prefilled_tokens < pictures
-    assert projector_of(backend).encoder_runs == 1
+    assert projector_of(backend).encoder_runs == chunks_of(backend, picture) == (5 if family == "tiles" else 1)
     assert write(open_model(), longer)[0] == second_reply
 
 
@@ -104,7 +110,7 @@ def test_another_picture_changes_the_evaluation(open_model: Open, tmp_path: Path
     pictures = [write_picture(tmp_path / f"{seed}.png", seed=seed) for seed in range(2)]
     replies = [write(backend, [ask("What is this?", picture)], vivid)[0] for picture in (*pictures, pictures[0])]
     assert replies[0] == replies[2] != replies[1]
-    assert projector_of(backend).encoder_runs == 3
+    assert projector_of(backend).encoder_runs == 3 * chunks_of(backend, pictures[0])
 
 
 def test_going_back_in_a_conversation_keeps_its_pictures(open_model: Open, tmp_path: Path) -> None:
@@ -113,7 +119,7 @@ def test_going_back_in_a_conversation_keeps_its_pictures(open_model: Open, tmp_p
     start = [ask("Compare.", first), Message("assistant", "With what?")]
     prompts = ([*start, ask("This.", second, second)], [*start, ask("With a dog.")], [*start, ask("This.", second)])
     replies = [write(backend, prompt)[0] for prompt in prompts]
-    assert projector_of(backend).encoder_runs == 1 + 2 + 0 + 1
+    assert projector_of(backend).encoder_runs == (1 + 2 + 0 + 1) * chunks_of(backend, first)
     assert replies == [write(open_model(), prompt)[0] for prompt in prompts]
 
 
@@ -125,7 +131,8 @@ def test_alternating_conversations_keep_their_pictures(open_model: Open, tmp_pat
     for _ in range(2):
         for conversation in conversations:
             conversation += [Message("assistant", write(backend, conversation)[0]), ask("Tell me more.")]
-    assert projector_of(backend).encoder_runs == 2
+    pictures = [conversation[0].media[0] for conversation in conversations]
+    assert projector_of(backend).encoder_runs == sum(chunks_of(backend, picture) for picture in pictures)
     assert [write(open_model(), conversation[:3])[0] for conversation in conversations] == [
         conversation[3].text for conversation in conversations
     ]
@@ -138,16 +145,18 @@ def test_the_marker_of_the_library_in_a_text_is_text(open_model: Open, tmp_path:
     with_marker, without = [ask(f"{marker} {marker}", picture)], [ask("", picture)]
     assert backend.count_tokens(with_marker) > backend.count_tokens(without) + 8
     _, usage = write(backend, with_marker)
-    assert (usage.prompt_tokens, projector_of(backend).encoder_runs) == (backend.count_tokens(with_marker), 1)
+    assert usage.prompt_tokens == backend.count_tokens(with_marker)
+    assert projector_of(backend).encoder_runs == chunks_of(backend, picture)
 
 
 def test_history_with_pictures_is_prefilled_in_the_background(open_model: Open, tmp_path: Path) -> None:
     backend = open_model()
-    history = [ask("What is this?", write_picture(tmp_path / "a.png")), Message("assistant", "A red square.")]
+    picture = write_picture(tmp_path / "a.png")
+    history = [ask("What is this?", picture), Message("assistant", "A red square.")]
     evaluated = asyncio.run(backend.prefill(history))
     prompt = [*history, ask("Really?")]
     reply, usage = write(backend, prompt)
-    assert (usage.reused_tokens, projector_of(backend).encoder_runs) == (evaluated, 1)
+    assert (usage.reused_tokens, projector_of(backend).encoder_runs) == (evaluated, chunks_of(backend, picture))
     assert reply == write(open_model(), prompt)[0]
 
 
@@ -165,7 +174,7 @@ def test_a_stop_ends_the_evaluation_of_a_picture(open_model: Open, tmp_path: Pat
 
     usage = asyncio.run(stop_early())
     assert (usage.generated_tokens, usage.hit_limit) == (0, False)
-    assert projector_of(backend).encoder_runs < 6
+    assert projector_of(backend).encoder_runs < sum(chunks_of(backend, picture) for picture in prompt[0].media)
     assert write(backend, prompt)[0] == write(open_model(), prompt)[0]
 
 
@@ -178,8 +187,8 @@ def test_tokens_are_counted_from_the_size_alone(open_model: Open) -> None:
     sizes = [(1, 1), (1, 2048), (2048, 11), (640, 480)]
     prompts = [[ask("", Media("image", "/gone.png", "image/png", str(size), 0, *size))] for size in sizes]
     counts = [backend.count_tokens(prompt) - backend.count_tokens([ask("")]) for prompt in prompts]
-    fixed_size = (SIDE // 14) ** 2
-    assert counts == [fixed_size] * 4 or counts[0] < counts[3] < 2048 // 4
+    tokens = (SIDE // 14) ** 2
+    assert counts == [tokens] * 4 or counts[0] < counts[3] < 2048 // 4
     with pytest.raises(GenerationError, match=r"cannot be read: /gone\.png"):
         write(backend, prompts[0])
 
