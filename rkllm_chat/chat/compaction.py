@@ -14,7 +14,7 @@ from dataclasses import replace
 from ..core.events import Event, Notice, Reading, Sentence, Text, Usage
 from ..core.messages import Message
 from ..prompt.budget import truncate_middle
-from ..prompt.compose import render_result, show_media
+from ..prompt.compose import keep_visible_media, render_result, show_media
 from ..prompt.tool_ranking import extract_terms
 from ..prompt.untrusted_text import neutralize_line
 from .context import build_prompt, count_tokens, make_reply_scanner, native_tools_of
@@ -88,7 +88,8 @@ def _find_problem(chat: Conversation, older: Sequence[Message], replacement: Seq
     It must be shorter than they are, and share a word with one that is not the same text: a small model may answer the
     request like one of the questions, "I have no tool for that.".
     """
-    if chat.backend.count_tokens(replacement) >= chat.backend.count_tokens(older):
+    shown = keep_visible_media(older, chat.backend.media_kinds)
+    if chat.backend.count_tokens(replacement) >= chat.backend.count_tokens(shown):
         return "compact.longer"
     terms = set(extract_terms(summary))
     texts = (message.text for message in older if message.text.strip() != summary)

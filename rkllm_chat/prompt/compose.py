@@ -92,6 +92,16 @@ def show_media(message: Message, kinds: frozenset[MediaKind] = NO_MEDIA) -> Mess
     return replace(message, text=text, media=tuple(media))
 
 
+def keep_visible_media(messages: Iterable[Message], kinds: frozenset[MediaKind]) -> list[Message]:
+    """Return messages without the media that a model does not understand, to count their tokens."""
+    return [
+        replace(message, media=tuple(media for media in message.media if _is_visible(media, kinds)))
+        if message.media
+        else message
+        for message in messages
+    ]
+
+
 def _is_visible(media: Media, kinds: frozenset[MediaKind]) -> bool:
     """Return whether a model understands a medium, and its file is still there."""
     return media.kind in kinds and Path(media.path).is_file()

@@ -141,6 +141,18 @@ def test_what_is_for_the_user_and_other_files_do_not_reach_the_model(folder: Pat
     ]
 
 
+def test_without_pillow_a_picture_of_a_tool_can_still_be_saved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(app: App) -> Message:
+        monkeypatch.setitem(sys.modules, "PIL.Image", None)
+        await collect(Turn(app.chat).run("Look outside"))
+        monkeypatch.undo()
+        return app.chat.history[2]
+
+    message = run(folder, play, call_text("look"), "Noon.")
+    assert message.media == () and message.result
+    assert [(one.kind, one.media_type) for one in message.result.media] == [("file", "image/png")]
+
+
 def test_a_blind_model_gets_nothing_before_the_user_has_agreed_to_send_the_text_alone(folder: Path) -> None:
     async def play(app: App) -> None:
         frontend = app.frontend

@@ -205,6 +205,25 @@ def test_attach_says_what_it_attaches(open_chat: OpenScreen, folder: Path) -> No
     screen.enter("/attach nosuch.jpg", "nosuch.jpg is not a file")
 
 
+def test_retry_sends_the_picture_again_and_edit_attaches_it(open_chat: OpenScreen, folder: Path) -> None:
+    (folder / "photo.jpg").write_bytes(take_photo())
+    screen = open_chat("A flag.", "Still a flag.", "An edited flag.", EDITOR="true")
+    screen.enter("What is on @photo.jpg?", "◆ A flag.")
+    screen.enter("/retry", "◆ Still a flag.")
+    screen.type("/edit\r")
+    screen.wait_until(lambda: "> What is on @photo.jpg?" in screen.lines()[-2:], "the message in the input line")
+    screen.say("\x15Sure?\r", "◆ An edited flag.")
+    screen.wait_for_prompt()
+    (session,) = folder.parent.rglob("sessions/*.jsonl")
+    records = [json.loads(line) for line in session.read_text(encoding="utf-8").splitlines()]
+    said = [record for record in records if record.get("role") == "user"]
+    assert [(record["text"], [one["name"] for one in record["media"]]) for record in said] == [
+        ("What is on @photo.jpg?", ["photo.jpg"]),
+        ("What is on @photo.jpg?", ["photo.jpg"]),
+        ("Sure?", ["photo.jpg"]),
+    ]
+
+
 def test_a_prompt_of_a_server_sends_its_picture(open_chat: OpenScreen) -> None:
     screen = open_chat("A flag.")
     screen.say("/prompt describe\r", "user: Describe this:", "user: [image/png, ", "[y/N]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from ...chat.app import App
 from ...chat.compaction import compact, find_older_messages, restore_compacted, write_transcript
@@ -16,9 +17,9 @@ from ...chat.turn import Turn
 from ...core.errors import UsageError
 from ...core.events import Copied, Draft, Event, Notice, Page, Table
 from ...core.i18n import Words
-from ...core.messages import Message, Tool, ToolResult
+from ...core.messages import Attachment, Message, Tool, ToolResult
 from ...core.sanitize import shorten_line
-from ...prompt.compose import compose_prompt
+from ...prompt.compose import compose_prompt, keep_visible_media
 from ...prompt.tool_catalogue import Catalogue
 from ..event_lines import summarize_arguments
 from ..markdown.blocks import find_code_blocks
@@ -81,26 +82,28 @@ async def undo_turns(app: App, argument: str) -> EventStream:
         if (messages := restore_compacted(app.chat)) is not None:
             yield Notice(app.words("compact.undone", messages=messages))
         else:
-            yield Notice(app.words("history.undone", text=shorten_line(remove_last_turn(app), _MAX_LINE_LENGTH)))
+            yield Notice(app.words("history.undone", text=shorten_line(remove_last_turn(app).text, _MAX_LINE_LENGTH)))
 
 
 @command("/retry")
 async def retry_turn(app: App, _argument: str) -> EventStream:
     """Run the last user message again."""
-    text = remove_last_turn(app)
+    message = remove_last_turn(app)
     app.chat.prompt_log.note_retry()
-    async with aclosing(Turn(app.chat).run(text)) as turn:
+    async with aclosing(Turn(app.chat).run([Message("user", message.text, media=message.media)])) as turn:
         async for event in turn:
             yield event
 
 
 @command("/edit")
 async def edit_turn(app: App, _argument: str) -> EventStream:
-    """Remove the last turn and open its user message in the editor."""
-    yield Draft(escape_message(remove_last_turn(app)), in_editor=True)
+    """Remove the last turn and open its user message in the editor; its pictures are attached again."""
+    message = remove_last_turn(app)
+    app.attachments += [Attachment(one.name, one.media_type, one.size_bytes, "", (one,)) for one in message.media]
+    yield Draft(escape_message(message.text), in_editor=True)
 
 
-def remove_last_turn(app: App) -> str:
+def remove_last_turn(app: App) -> Message:
     """Remove the last turn and return its user message. Raises UsageError if there is none."""
     history = app.chat.history
     last = next((i for i in reversed(range(len(history))) if history[i].role == "user"), None)
@@ -108,11 +111,11 @@ def remove_last_turn(app: App) -> str:
         raise UsageError("The conversation has no message yet.")
     if any(history[last] is compaction.summary for compaction in app.chat.compactions):
         raise UsageError("Only the summary of older turns is left.", "/undo restores the turns that it replaced.")
-    text = history[last].text
+    message = history[last]
     del history[last:]
     if last <= app.chat.first_shown:  # dropped messages may fit again
         app.chat.first_shown = app.chat.retained_count = 0
-    return text
+    return message
 
 
 async def _suggest_copy(_app: App, _typed: str) -> Sequence[str]:
@@ -202,12 +205,12 @@ def _measure_parts(app: App) -> list[tuple[str, int]]:
     def count(messages: Sequence[Message]) -> int:
         return app.backend.count_tokens(messages) if messages else 0
 
-    visible = chat.visible_messages
+    visible = keep_visible_media(chat.visible_messages, chat.backend.media_kinds)
     parts = _measure_beginning(app)
     if schemas := [line for message in visible for line in message.tools]:
         parts.append((words("context.forms"), count_text_in_prompt(chat, "\n".join(schemas))))
     parts.append((words("context.said"), count([message for message in visible if message.role != "tool"])))
-    results = [Message("user", message.text) for message in visible if message.role == "tool"]
+    results = [replace(message, role="user") for message in visible if message.role == "tool"]
     parts.append((words("context.results"), count(results)))
     return parts
 
@@ -307,7 +310,8 @@ async def compact_history(app: App, argument: str) -> EventStream:
     if not older:
         yield Notice(app.words("compact.nothing"))
     elif argument == "preview":
-        yield Notice(app.words("compact.preview", messages=len(older), tokens=app.backend.count_tokens(older)))
+        tokens = app.backend.count_tokens(keep_visible_media(older, app.backend.media_kinds))
+        yield Notice(app.words("compact.preview", messages=len(older), tokens=tokens))
         yield Page(write_transcript(app.chat, older))
     else:
         async with aclosing(compact(app.chat, len(older))) as events:
