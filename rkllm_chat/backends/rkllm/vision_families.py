@@ -60,16 +60,21 @@ VISION_FAMILIES: dict[str, tuple[str, VisionFamily]] = {
 """Family -> the pattern of its names, with `-` for each separator, and its row."""
 
 
-def find_vision_family(name: str) -> VisionFamily | None:
-    """Return the row of a model by its file name; None if no row matches."""
-    return next((row for pattern, row in VISION_FAMILIES.values() if re.search(pattern, _simplify(name))), None)
+_SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?[bm])(?![a-z0-9])")
+"""Number of parameters in a lower-case name, as 2b, 2.2b or 256m."""
+
+
+def find_vision_family(name: str) -> str:
+    """Return the family of a model or an encoder by its file name; "" if no row matches."""
+    simplified = _simplify(name)
+    return next((family for family, (pattern, _) in VISION_FAMILIES.items() if re.search(pattern, simplified)), "")
 
 
 def find_encoder(model: Path, setting: str) -> tuple[Path, VisionFamily] | None:
     """Return the vision encoder of a model, with its row; None if it has none.
 
-    Without a setting it is the `.rknn` file in the model's folder whose name begins as the model's does, for at least
-    the name of its family.
+    Without a setting it is the `.rknn` file in the model's folder that has the same family and number of parameters in
+    its name, as far as that says them; of several the one whose name begins most like the model's.
 
     Args:
         model: The language model.
@@ -85,19 +90,26 @@ def find_encoder(model: Path, setting: str) -> tuple[Path, VisionFamily] | None:
         path = Path(setting).expanduser().absolute()
         if not path.is_file():
             raise ModelError(f"{path}: there is no such vision encoder.", "Correct encoder under [rkllm].")
-        if family is None:
+        if not family:
             known = ", ".join(VISION_FAMILIES)
             hint = f"The file name of the model must contain its family, one of {known}."
             raise ModelError(f"{model}: not the name of a vision model that is known here.", hint)
-        return path, family
-    if family is None:
+        return path, VISION_FAMILIES[family][1]
+    if not family:
         return None
     try:
-        encoders = [path for path in sorted(model.parent.glob("*.rknn")) if find_vision_family(path.stem) == family]
+        files = sorted(model.parent.glob("*.rknn"))
     except OSError:
         return None
+    encoders = [path for path in files if find_vision_family(path.stem) == family and _has_same_size(path, model)]
     best = max(encoders, key=lambda path: _count_common(path.stem, model.stem), default=None)
-    return (best, family) if best else None
+    return (best, VISION_FAMILIES[family][1]) if best else None
+
+
+def _has_same_size(one: Path, other: Path) -> bool:
+    """Return whether two names say the same number of parameters, or one of them says none."""
+    sizes = [_SIZE.search(path.stem.lower().replace("_", ".")) for path in (one, other)]
+    return None in sizes or len({size[1] for size in sizes if size}) == 1
 
 
 def _count_common(one: str, other: str) -> int:
