@@ -59,7 +59,7 @@ ENDED_OTHERWISE = {
         make_assertion_signer.sign_or_explain make_user_provider.answer""",
     "The condition of its loop, or the tasks are cancelled: it waits for nothing else.": """
         ClientCallbacks.handle_message CredentialFile._acquire ServerTask._report_update StdioTransport._close
-        StdioTransport._flush StdioTransport._wait_for_all ToolListRefresher.cancel cancel_all""",
+        StdioTransport._flush StdioTransport._wait_for_all cancel_all store_content""",
 }
 
 
