@@ -145,6 +145,17 @@ class StateKeeper(Protocol):
 
 
 @runtime_checkable
+class ContextGuesser(Protocol):
+    """A backend that may not know how large its context window is.
+
+    Attributes:
+        is_context_assumed: Whether `context_tokens` is an assumption.
+    """
+
+    is_context_assumed: bool
+
+
+@runtime_checkable
 class TextCompleter(Protocol):
     """A backend that also continues a text as it is, without a chat template."""
 

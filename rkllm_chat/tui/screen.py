@@ -17,6 +17,7 @@ from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.history import History
+from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding.vi_state import InputMode
 from typing_extensions import Self
 
@@ -156,6 +157,7 @@ class Screen:
         except EOFError:  # the terminal was closed
             self.close_input()
         finally:
+            clear_typeahead(self._app.input)  # keys behind the one that closed this picker are not for the next one
             deferred, self._deferred_lines = self._deferred_lines, None
             self.print_lines(deferred)
         return picker.picked

@@ -13,6 +13,7 @@ from typing import Any
 from prompt_toolkit.application import Application
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples
+from prompt_toolkit.input import create_input
 from prompt_toolkit.key_binding import KeyBindingsBase
 from prompt_toolkit.layout import (
     BufferControl,
@@ -111,7 +112,11 @@ class ScreenLayout:
         return app
 
     def make_picker_application(self, picker: Picker, color: bool) -> Application[None]:
-        """Build the application that shows a picker in place of the screen."""
+        """Build the application that shows a picker in place of the screen.
+
+        It has an input of its own: the screen's application, which flushes its input shortly after each key, would take
+        an Esc that was typed just after the picker appeared, and stop the command.
+        """
 
         def render() -> StyleAndTextTuples:
             return picker.render(self.width, self.rows)
@@ -120,6 +125,7 @@ class ScreenLayout:
         app = SteadyApplication(
             Layout(window),
             key_bindings=picker.make_bindings(),
+            input=create_input(),
             color_depth=None if color else ColorDepth.DEPTH_1_BIT,
             output=self._output,
             erase_when_done=True,

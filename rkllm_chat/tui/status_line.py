@@ -13,6 +13,7 @@ from ..core.sanitize import sanitize_line
 
 _FULL, EMPTY = "█", "░"
 SEPARATOR = " · "
+_MIN_MEASURED_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class StatusValues:
         npu: Load in percent.
         celsius: Temperature of the warmest sensor.
         cost: Cost estimate of the input line; it replaces the model and the context.
+        is_context_assumed: Whether `context_tokens` is an assumption.
     """
 
     model: str = ""
@@ -37,6 +39,7 @@ class StatusValues:
     celsius: float | None = None
     cost: CostEstimate | None = None
     mode: SessionMode | Literal["none", ""] = ""
+    is_context_assumed: bool = False
 
 
 def format_status(status: StatusValues, words: Words, width: int) -> str:
@@ -45,6 +48,8 @@ def format_status(status: StatusValues, words: Words, width: int) -> str:
     >>> from rkllm_chat.core.i18n import load
     >>> format_status(StatusValues("tiny.gguf", 1, 1, 9, 3100, 8192, 23.4), load(), 100)
     'tiny.gguf · ctx 3.1k / 8.2k (38%) · 23.4 tok/s · 1/1 server · 9 tools'
+    >>> format_status(StatusValues("x", used_tokens=3100, context_tokens=4096, is_context_assumed=True), load(), 99)
+    'x · ctx 3.1k / 4.1k?'
     """
     from rich.cells import cell_len
 
@@ -58,7 +63,8 @@ def format_status(status: StatusValues, words: Words, width: int) -> str:
     if status.context_tokens and not status.cost:
         used, whole = format_tokens(status.used_tokens), format_tokens(status.context_tokens)
         share = round(100 * status.used_tokens / status.context_tokens)
-        parts.append(words("status.context", used=used, whole=whole, share=share))
+        key = "status.context_assumed" if status.is_context_assumed else "status.context"
+        parts.append(words(key, used=used, whole=whole, share=share))
     if status.tokens_per_s:
         parts.append(words("status.speed", tokens=format_rate(status.tokens_per_s)))
     if status.npu is not None:
@@ -116,6 +122,15 @@ def format_tokens(tokens: int) -> str:
     if tokens < 1000:
         return str(tokens)
     return f"{tokens / 1000:.1f}k" if tokens < 10_000 else f"{tokens / 1000:.0f}k"
+
+
+def find_rate(tokens: int, time_s: float) -> float:
+    """Return tokens per second; 0.0 if the time is too short to be measured.
+
+    >>> find_rate(12, 0.5), find_rate(12, 0.0002), find_rate(0, 0.0)
+    (24.0, 0.0, 0.0)
+    """
+    return tokens / time_s if time_s >= _MIN_MEASURED_S else 0.0
 
 
 def format_rate(tokens_per_s: float) -> str:

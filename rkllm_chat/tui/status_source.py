@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from ..backends.base import ContextGuesser
 from ..chat.app import App
 from ..chat.context import count_tokens
 from ..chat.conversation import Conversation
@@ -12,7 +13,7 @@ from ..config.policy import describe_mode
 from ..config.settings import Settings
 from ..core.events import Event, TurnEnded
 from ..core.hardware import read_npu, read_temperatures
-from .status_line import StatusValues
+from .status_line import StatusValues, find_rate
 
 _READ_S = 2.0
 """Maximum age of a hardware reading."""
@@ -53,7 +54,7 @@ class StatusSource:
             tokens, time_s = (
                 sum(getattr(usage, key) for usage in event.usage) for key in ("generated_tokens", "generate_s")
             )
-            self._tokens_per_s = tokens / time_s if time_s else 0.0
+            self._tokens_per_s = find_rate(tokens, time_s)
             if self.app:
                 self.app.record_prefill_speed(event.usage)
 
@@ -82,6 +83,7 @@ class StatusSource:
             self._celsius,
             cost,
             describe_mode(app.settings.policy, app.chat.approval_mode),
+            isinstance(app.backend, ContextGuesser) and app.backend.is_context_assumed,
         )
 
     def expect_s(self, new_tokens: int) -> float:

@@ -86,6 +86,16 @@ def test_sessions_are_renamed_and_deleted_in_the_list(
     assert '"kind":"title"' in (saved.path / f"{BERLIN}.jsonl").read_text("utf-8")
 
 
+def test_esc_closes_the_list_and_does_not_stop_the_command(open_chat: Callable[..., Screen]) -> None:
+    screen = open_chat("--no-servers", "Hello.")
+    for keys in (ESCAPE, ESCAPE * 2, ESCAPE):  # each at once after the list appears; a second Esc closes no later list
+        screen.say("/model\r", "Search:")
+        screen.type(keys)
+        screen.wait_for_prompt()
+    assert not any("[Stopped]" in line for line in screen.lines())
+    screen.leave()
+
+
 def test_a_number_is_asked_for_where_the_cursor_cannot_move(
     open_screen: Callable[..., Screen], script: Callable[..., str], saved: SessionDirectory
 ) -> None:

@@ -33,8 +33,8 @@ from .service import Service
 
 CONTEXT_TOKENS = 4096
 """Context window if no service reports its own."""
-_MIN_CONTEXT_TOKENS = 256
-"""A smaller context window is not believed."""
+_MIN_CONTEXT_TOKENS, _MAX_CONTEXT_TOKENS = 256, 1_000_000
+"""A smaller or larger context window is not believed."""
 _MAX_TRIES = 4
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
 
@@ -55,6 +55,7 @@ class OpenaiBackend:
     Attributes:
         services: The services.
         context_tokens: Size of the context window of each service: prompt and reply together.
+        is_context_assumed: Whether neither a service nor the settings say how large it is.
         name: Name of the model.
         template: Name of the chat template; "messages" if the service renders prompts.
         native_tools: Whether tools are sent beside the messages.
@@ -74,7 +75,7 @@ class OpenaiBackend:
         reported = [info.context_tokens for info in infos if info.context_tokens]
         configured = settings.context_tokens
         self.context_tokens = min([*reported, configured] if configured else reported or [CONTEXT_TOKENS])
-        self._is_context_assumed = not (configured or reported)
+        self.is_context_assumed = not (configured or reported)
         self.name = PurePosixPath(infos[0].model).name
         self.template = infos[0].template_name
         self.native_tools = all(info.native_tools for info in infos)
@@ -181,7 +182,7 @@ class OpenaiBackend:
             if not service.info:
                 await _probe_again(service)
             request = self._make_request(service, task.prompt, task.tools)
-            is_assumed = self._is_context_assumed
+            is_assumed = self.is_context_assumed
             exchange = Exchange(
                 service, request, task.generation, self.context_tokens, task.stop, is_assumed=is_assumed
             )
@@ -189,6 +190,7 @@ class OpenaiBackend:
                 async with aclosing(exchange.run()) as items:
                     async for item in items:
                         yield item
+                self._raise_assumed_context(service.accepted_tokens)
             except ContextOverflowError as overflow:
                 raise self._learn_context(service, request, overflow) from None
             except (UnreachableError, CutOffError):
@@ -196,17 +198,25 @@ class OpenaiBackend:
                     raise self._learn_context(service, request, found) from None
                 raise
 
+    def _raise_assumed_context(self, accepted_tokens: int) -> None:
+        """Assume the next power of two if a service has accepted more than the context that is assumed."""
+        if self.is_context_assumed and accepted_tokens > self.context_tokens:
+            self.context_tokens = min(_MAX_CONTEXT_TOKENS, 1 << (accepted_tokens - 1).bit_length())
+
     def _learn_context(
         self, service: Service, request: ServiceRequest, overflow: ContextOverflowError
     ) -> ContextOverflowError:
-        """Use the sizes that a service named, or half the context if nobody knows it; return the error unchanged."""
+        """Use the sizes that a service named, or half the context if nobody knows it; return the error unchanged.
+
+        An assumed context stays at least as large as what the service has accepted.
+        """
         if overflow.prompt_tokens:
             service.token_counts.record(request.text, overflow.prompt_tokens)
-        halved_tokens = self.context_tokens // 2 if self._is_context_assumed else 0
+        halved_tokens = max(self.context_tokens // 2, service.accepted_tokens) if self.is_context_assumed else 0
         learned_tokens = overflow.context_tokens or halved_tokens
         if _MIN_CONTEXT_TOKENS <= learned_tokens < self.context_tokens:
             self.context_tokens = learned_tokens
-        self._is_context_assumed = self._is_context_assumed and not overflow.context_tokens
+        self.is_context_assumed = self.is_context_assumed and not overflow.context_tokens
         return overflow
 
 

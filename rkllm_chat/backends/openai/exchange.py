@@ -204,6 +204,8 @@ class Exchange:
         ):
             reply.prompt_tokens = counted
         usage = reply.make_usage()
+        if reply.reported_prompt_tokens is not None:
+            service.accepted_tokens = max(service.accepted_tokens, usage.prompt_tokens + usage.generated_tokens)
         if reply.reported.get("timings") and usage.prefilled_tokens >= _MIN_MEASURED_TOKENS and usage.prefill_s > 0:
             service.prefill_tokens_per_s = usage.prefilled_tokens / usage.prefill_s
         if self._request.path == "/completions":

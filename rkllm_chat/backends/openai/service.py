@@ -106,6 +106,7 @@ class Service:
         prefill_tokens_per_s: Measured prefill speed in tokens a second.
         caches_prompts: Whether it caches prompts; None if unknown.
         token_counts: Measured token counts.
+        accepted_tokens: The largest number of tokens that it reported for a prompt and its reply.
     """
 
     url: str
@@ -119,6 +120,7 @@ class Service:
     prefill_tokens_per_s: float = 0.0
     caches_prompts: bool | None = None
     token_counts: MeasuredTokenCounts = field(default_factory=MeasuredTokenCounts, repr=False)
+    accepted_tokens: int = 0
     _client: httpx2.AsyncClient | None = field(default=None, repr=False)
     _model_names: tuple[str, ...] = ()
 

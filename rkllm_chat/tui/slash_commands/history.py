@@ -23,7 +23,7 @@ from ...prompt.compose import compose_prompt, keep_visible_media
 from ...prompt.tool_catalogue import Catalogue
 from ..event_lines import summarize_arguments
 from ..markdown.blocks import find_code_blocks
-from ..status_line import format_cost, format_rate, format_seconds, format_tokens, progress_bar
+from ..status_line import find_rate, format_cost, format_rate, format_seconds, format_tokens, progress_bar
 from .registry import EventStream, command, escape_message
 
 _MAX_LINE_LENGTH = 60
@@ -292,8 +292,10 @@ async def show_usage(app: App, _argument: str) -> EventStream:
 
 
 def _describe_speed(tokens: int, time_s: float, words: Words) -> str:
-    """Return a time and the speed in tokens per second; "" if the time is 0."""
-    return f"{format_seconds(time_s)}, {words('status.speed', tokens=format_rate(tokens / time_s))}" if time_s else ""
+    """Return a time and the speed in tokens per second, if the time is long enough; "" if it is 0."""
+    rate = find_rate(tokens, time_s)
+    speed = [words("status.speed", tokens=format_rate(rate))] if rate else []
+    return ", ".join([format_seconds(time_s), *speed]) if time_s else ""
 
 
 async def _suggest_compact(_app: App, _typed: str) -> Sequence[str]:

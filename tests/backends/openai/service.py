@@ -287,6 +287,12 @@ def refuse_long_prompts(handler: Handler) -> None:
         handler.send_json(400, {"error": handler.server.refusal or OVERFLOW})
 
 
+def count_prompt(handler: Handler) -> None:
+    """Accept a prompt of any length and report how long it is."""
+    streamed(*PIECES)(handler)
+    handler.end({"prompt_tokens": len(handler.body["prompt"]) // 4, "completion_tokens": 5})
+
+
 def redirect(handler: Handler) -> None:
     handler.send_body(307, b"", "text/plain", location=f"{handler.server.elsewhere}?token=abc")
 
@@ -333,6 +339,7 @@ MODES: dict[str, Mode] = {
     "unauthorized everywhere": UNAUTHORIZED,
     "no such model": refused(404, 'model "x" not found, try pulling it first', type="api_error"),
     "too long": refused(400, "the request exceeds the available context size", type="exceed_context_size_error"),
+    "any length": count_prompt,
     "small context": refuse_long_prompts,
     "not here": answered(404, {"detail": "Not Found"}),
     "busy": busy_once(429, "0"),

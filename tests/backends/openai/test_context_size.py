@@ -100,6 +100,29 @@ def test_a_configured_window_is_lowered_but_not_halved(service: Service, open_re
     assert backend.context_tokens == 2048
 
 
+def test_an_assumed_window_grows_to_what_was_accepted_and_never_shrinks_below(
+    service: Service, open_remote: Open, run: Run
+) -> None:
+    backend = open_unknown(service, open_remote)
+    service.mode = "any length"
+    run(write(backend, [Message("user", 3 * LONG)]))
+    assert (backend.context_tokens, backend.is_context_assumed) == (4096, True)
+    run(write(backend, [Message("user", "word " * 5000)]))
+    assert (backend.context_tokens, backend.is_context_assumed) == (8192, True)
+    service.mode, service.refusal = "small context", {"message": "context length exceeded"}
+    with pytest.raises(ContextOverflowError):
+        run(write(backend, [Message("user", "word " * 7000)]))
+    accepted = backend.services[0].accepted_tokens
+    assert 4096 < accepted == backend.context_tokens < 8192
+
+
+def test_a_configured_window_is_never_raised(service: Service, open_remote: Open, run: Run) -> None:
+    backend = open_unknown(service, open_remote, 3000)
+    service.mode = "any length"
+    run(write(backend, [Message("user", "word " * 3000)]))
+    assert (backend.context_tokens, backend.is_context_assumed) == (3000, False)
+
+
 def test_a_short_prompt_that_fails_is_not_sent_again(service: Service, open_remote: Open, run: Run) -> None:
     backend = open_unknown(service, open_remote)
     service.limit_characters = 1
