@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 from base64 import b64decode
@@ -167,8 +168,9 @@ def test_plain_output_has_no_picture_and_the_files_are_saved(
 
 
 def test_pictures_are_listed_saved_and_opened(open_chat: OpenScreen, folder: Path) -> None:
+    os.mkfifo(folder / "opened")
     browser = folder / "browser"
-    browser.write_text('#!/bin/sh\necho "$1" > opened.txt\n', encoding="utf-8")
+    browser.write_text('#!/bin/sh\necho "$1" > opened\n', encoding="utf-8")
     browser.chmod(0o755)
     screen = open_chat(call_text("report"), "Done.", BROWSER=str(browser), arguments="--no-color")
     screen.enter("/image", "has no pictures")
@@ -185,7 +187,7 @@ def test_pictures_are_listed_saved_and_opened(open_chat: OpenScreen, folder: Pat
     screen.enter("/image 3 .", "report-1.png.")
     assert (folder / "report-1.png").read_bytes() == (folder / "look.png").read_bytes()
     screen.enter("/image 3", "Opened report.")
-    screen.wait_until(lambda: (folder / "opened.txt").exists(), "the browser")
+    assert (folder / "opened").read_text(encoding="utf-8").startswith("file:///")  # waits for the browser
     screen.enter("/image 9", 'There is no picture "9"')
 
 

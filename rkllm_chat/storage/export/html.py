@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.i18n import Words
-from ...core.messages import Media
+from ...core.messages import NOT_SHOWN, Media
 from ...core.sanitize import sanitize_for_terminal, sanitize_line, shorten_line
 from ..media import describe_media
 from .svg_charts import Chart, draw_charts, format_seconds
@@ -141,9 +141,10 @@ def _render_call(called: ExportedCall, words: Words) -> str:
     shown = escape(sanitize_for_terminal(arguments_json))
     body = f'<h4 class="small">{escape(words("export.arguments"))}</h4><pre>{shown}</pre>'
     if result:
-        text = f"<pre{_text_attributes(result.text)}>{escape(sanitize_for_terminal(result.text))}</pre>"
-        body += f'<h4 class="small">{escape(words("export.result"))}</h4>{text}'
-        body += "".join(_render_media(media, words) for media in result.media)
+        media = "".join(_render_media(media, words) for media in result.media)
+        shown = result.text.replace(NOT_SHOWN, "]") if "<img " in media else result.text
+        text = f"<pre{_text_attributes(shown)}>{escape(sanitize_for_terminal(shown))}</pre>"
+        body += f'<h4 class="small">{escape(words("export.result"))}</h4>{text}{media}'
     return _details(f"call {status}", head, body)
 
 
