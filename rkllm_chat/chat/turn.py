@@ -238,10 +238,9 @@ class Turn:
     async def _offer_access(self, reply: ModelReply) -> None:
         """Offer the user what sandboxes have denied; the model learns that it may repeat the call."""
         results = reply.running_calls.results
-        for server in await self._chat.offer_access():
-            index = max(
-                index for index, message in results.items() if message.result and message.result.server == server
-            )
+        allowed = await self._chat.offer_access()
+        last = {message.result.server: index for index, message in sorted(results.items()) if message.result}
+        for index in (last[server] for server in allowed if server in last):
             text = f"{results[index].text}\n{self._chat.prompt_words('prompt.allowed')}"
             results[index] = replace(results[index], text=text)
 

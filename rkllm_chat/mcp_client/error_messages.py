@@ -66,7 +66,7 @@ def translate_call_error(name: str, error: BaseException, limit_s: float, transp
         return TimeLimitError(text, "Raise its timeout_s.", server=name, phase="call")
     if _is_gone(leaf):
         text = f'The connection to server "{name}" ended{_describe_exit(transport)}.{_last_stderr_lines(transport)}'
-        return ConnectError(text, _sandbox_hint(transport), server=name)
+        return _make_ended_error(text, name, transport)
     summary = summarize_error(leaf, transport)
     if isinstance(leaf, MCPError):
         text = f'Server "{name}" answered with error {leaf.code}{describe_problem(transport)}: {summary}'
@@ -88,7 +88,7 @@ def translate_start_error(name: str, error: BaseException, limit_s: float, trans
         return TimeLimitError(text, "Raise its connect_s.", server=name, phase="start")
     if _is_gone(leaf):
         text = f'Server "{name}" ended before it answered{_describe_exit(transport)}.{stderr}'
-        return ConnectError(text, _sandbox_hint(transport), server=name)
+        return _make_ended_error(text, name, transport)
     text = f'Server "{name}" cannot be opened{describe_problem(transport)}: {summarize_error(leaf, transport)}.{stderr}'
     return ConnectError(text, _status_hint(transport), server=name)
 
@@ -129,9 +129,11 @@ def _status_hint(transport: Transport | None) -> str:
     return hint_for_status(transport.status) if transport and transport.problem and transport.status else ""
 
 
-def _sandbox_hint(transport: Transport | None) -> str:
-    """Return what a server in a sandbox could not reach before it ended, or ""."""
-    return transport.sandbox.hint if transport and transport.sandbox else ""
+def _make_ended_error(text: str, name: str, transport: Transport | None) -> ConnectError:
+    """Return the error of a server that ended, with what its sandbox denied it or else what it could not reach."""
+    if denial := transport.find_fatal_denial() if transport else None:
+        return ConnectError(text, denial.text, server=name, denied_folder=denial.folder)
+    return ConnectError(text, transport.sandbox.hint if transport and transport.sandbox else "", server=name)
 
 
 def _last_stderr_lines(transport: Transport | None) -> str:

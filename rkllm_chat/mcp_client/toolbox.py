@@ -168,9 +168,13 @@ class Toolbox:
         return {name: one.error for name, one in self.connections.items() if one.error and not one.is_open}
 
     def take_denials(self) -> list[tuple[str, str]]:
-        """Return what sandboxes have denied since the last time: server and folder to write, or "" for the network."""
+        """Return what sandboxes have denied since the last time: server and folder to write, or "" for the network.
+
+        What made a server end is among it as long as the server is not open.
+        """
         denials, self._denials = self._denials, []
-        return denials
+        fatal = ((name, str(error.details.get("denied_folder", ""))) for name, error in self.failures.items())
+        return [*denials, *((name, folder) for name, folder in fatal if folder)]
 
     def is_connected(self, server: str) -> bool:
         """Tell whether the server is open. Raises ServerNotFoundError."""

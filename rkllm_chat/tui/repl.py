@@ -201,7 +201,7 @@ def _make_face(words: Words, history: History, status_source: StatusSource, them
 async def _announce(
     opening: asyncio.Future[App], face: Face, status_source: StatusSource, source: SettingsSource
 ) -> App:
-    """Wait for the app, then show the welcome lines and start the prefill.
+    """Wait for the app, then show the welcome lines, offer what made servers fail, and start the prefill.
 
     If opening fails, the pending line is ended so that the caller sees the error.
     """
@@ -215,6 +215,7 @@ async def _announce(
         face.show(event)
     for notice in welcome_notices(app):
         face.show(notice)
+    await app.sandbox_access.offer()
     app.prefiller.start()
     return app
 

@@ -15,6 +15,8 @@ from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.mcp_client.process.start import SANDBOX_VARIABLE
 from stage import Screen, call_text
 
+from .server_configs import HARBOUR, write_servers
+
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 RULES = ".config/rkllm-chat/sandbox-rules.json"
 WIDE = {"size": (160, 40), SANDBOX_VARIABLE: "auto"}
@@ -95,6 +97,30 @@ def test_an_offer_that_is_declined_is_made_once_and_allow_makes_up_for_it(
     clear(screen)
     screen.enter("/mcp allow probe reset", "may do nothing beyond its configuration")
     assert read_allowed(tmp_path) == []
+
+
+def test_a_folder_whose_denial_ends_the_server_is_offered(open_chat: Callable[..., Screen], harbour: Path) -> None:
+    call = call_text("write_log", text="all quiet")
+    screen = open_chat(f"{HARBOUR} --allow *", call, call, "It is written.", **WIDE)
+    screen.type("Write it.\r")
+    screen.wait_for_end_of_line(OFFER)
+    assert any(f"The sandbox of server 'harbour' denied writing to {harbour}]" in line for line in screen.lines())
+    screen.type("y")
+    screen.wait_for("It is written.")
+    assert (harbour / "called").exists()
+
+
+def test_a_folder_whose_denial_keeps_a_server_from_starting_is_offered_at_the_start(
+    open_screen: Callable[..., Screen], script: Callable[..., str], folder: Path
+) -> None:
+    start = f"open('called', 'w'); import runpy; runpy.run_path({str(PROBE)!r}, run_name='__main__')"
+    options = write_servers(folder, "probe.toml", {"probe": [sys.executable, "-c", start, str(PROBE)]})
+    screen = open_screen("--model", script("Hello."), *options.split(), **WIDE)
+    screen.wait_for_end_of_line(OFFER)
+    assert any(f"The sandbox of server 'probe' denied writing to {folder}]" in line for line in screen.lines())
+    screen.type("y")
+    screen.wait_for("1/1 server · 1 tool")
+    assert (folder / "called").exists()
 
 
 @pytest.mark.usefixtures("target")

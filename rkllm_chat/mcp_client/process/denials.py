@@ -85,6 +85,16 @@ def find_unopened(sandbox: Sandbox, text: str, arguments: Mapping[str, object]) 
     return _describe_denied_write(sandbox, folder) if folder else None
 
 
+def find_fatal_denial(sandbox: Sandbox, stderr: str) -> Denial | None:
+    """Return what a sandbox denied a server that has ended, by the last line of its standard error that names an error.
+
+    The lines before it may be a traceback, whose paths are those of programs.
+    """
+    words = (*_READ_ONLY_WORDS, *_DENIED_WORDS, *_MISSING_WORDS)
+    line = next((line for line in reversed(stderr.splitlines()) if any(word in line for word in words)), "")
+    return find_denial(sandbox, (), line) if line else None
+
+
 def _describe_denied_write(sandbox: Sandbox, folder: str) -> Denial:
     written = ", ".join(["/tmp", *sandbox.writes])
     change = f'set write for "{sandbox.name}" in {sandbox.source}'

@@ -81,6 +81,10 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         """Return what the sandbox denied the server; None if it was not that, or without a sandbox, as at a URL."""
         return None
 
+    def find_fatal_denial(self) -> Denial | None:
+        """Return what the sandbox denied the server so that it ended; None if it was not that."""
+        return None
+
     def write_log(self, line: str) -> None:
         """Append a line to the server's own log file."""
         if self._is_entered:

@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.programs import describe_exit
-from ..process.denials import Denial, find_denial, find_unopened
+from ..process.denials import Denial, find_denial, find_fatal_denial, find_unopened
 from ..process.launch import find_command, find_working_folder, plan_start
 from ..process.process_group import ProcessGroup
 from .base import Transport
@@ -77,6 +77,12 @@ class StdioTransport(Transport):
         if not is_error:
             return find_unopened(self.sandbox, text, arguments)
         return find_denial(self.sandbox, self._process.list_enclosed(), text, arguments)
+
+    def find_fatal_denial(self) -> Denial | None:
+        """Return what the sandbox denied the server so that it ended; None if it was not that."""
+        if self.sandbox is None or self.exit_code is None:
+            return None
+        return find_fatal_denial(self.sandbox, self.stderr_tail.decode("utf-8", errors="replace"))
 
     def mark_ready(self) -> None:
         """Limit the time of writes as that of calls from now on."""

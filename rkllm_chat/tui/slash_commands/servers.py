@@ -161,6 +161,7 @@ async def restart_server(app: App, name: str) -> EventStream:
     if not app.servers or name not in app.servers.connections:
         raise UsageError(f'Server "{name}" is disabled.', f"/mcp enable {name} enables it.")
     await app.servers.restart(name)
+    await app.sandbox_access.offer()
     async for event in _list_servers(app, ""):
         yield event
 
