@@ -48,7 +48,23 @@ def with_text(gguf: bytes, key: str, text: str) -> bytes:
     gguf = gguf.replace(key.encode(), key[::-1].encode())
     size = 8 + len(key) + 4 + 8 + len(text)
     text += " " * (-size % ALIGNMENT)
-    entry = struct.pack("<Q", len(key)) + key.encode() + struct.pack("<IQ", 8, len(text)) + text.encode()
-    count, entries = 16, 24  # offsets: after magic, version and the number of tensors
-    known = int.from_bytes(gguf[count:entries], "little")
-    return gguf[:count] + struct.pack("<Q", known + 1) + entry + gguf[entries:]
+    return _insert(gguf, 1, _pack_key(key) + struct.pack("<IQ", 8, len(text)) + text.encode())
+
+
+def with_pooling(gguf: bytes, pooling: int) -> bytes:
+    """Return the shipped model as an embedding model (a 32-bit number, 4; 3 is the state of the last token)."""
+    entry = _pack_key("qwen3.pooling_type") + struct.pack("<II", 4, pooling)
+    padding = _pack_key("padding") + struct.pack("<I", 8)
+    size = -(len(entry) + len(padding) + 8) % ALIGNMENT
+    return _insert(gguf, 2, entry + padding + struct.pack("<Q", size) + b" " * size)
+
+
+def _pack_key(key: str) -> bytes:
+    return struct.pack("<Q", len(key)) + key.encode()
+
+
+def _insert(gguf: bytes, number: int, entries: bytes) -> bytes:
+    """Insert so many entries in front of the others."""
+    count, start = 16, 24  # offsets: after magic, version and the number of tensors
+    known = int.from_bytes(gguf[count:start], "little")
+    return gguf[:count] + struct.pack("<Q", known + number) + entries + gguf[start:]

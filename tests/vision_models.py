@@ -82,7 +82,7 @@ def write_projector(path: Path, family: Family = "mlp", model_width: int = _MODE
     }
     if family == "tiles":
         fields["clip.vision.image_grid_pinpoints"] = [SIDE, 2 * SIDE, 2 * SIDE, SIDE, 2 * SIDE, 2 * SIDE]
-    path.write_bytes(_build_gguf(fields, tensors))
+    path.write_bytes(build_gguf(fields, tensors))
     return path
 
 
@@ -124,7 +124,8 @@ def write_picture(path: Path, width: int = 140, height: int = 84, seed: int = 0)
     return Media("image", str(path), "image/png", sha256, len(data), width, height, path.name)
 
 
-def _build_gguf(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> bytes:
+def build_gguf(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> bytes:
+    """Return a GGUF of metadata and float32 tensors."""
     infos, data = b"", b""
     for name, values in tensors.items():
         shape = values.shape[::-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ..core.errors import ChatError, GenerationError, ModelError, TimeLimitError
+from ..core.errors import ChatError, GenerationError, ModelError, NotSupportedError, TimeLimitError
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,10 @@ def to_api_error(error: Exception) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, GenerationError) and "available" in error.details:
-        return ApiError(400, error.message, param="messages", code="context_length_exceeded")
+        param = f"input.{error.details['index']}" if "index" in error.details else "messages"
+        return ApiError(400, error.message, param=param, code="context_length_exceeded")
+    if isinstance(error, NotSupportedError):
+        return ApiError(400, str(error), code="not_supported")
     if isinstance(error, TimeLimitError):
         return ApiError(504, error.message, "server_error", code="timeout")
     if isinstance(error, ModelError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from ..storage.media import MediaStore
 from . import Limits
 from .chat_request import ChatRequest
 from .client_media import MAX_STORED_BYTES, store_media
+from .embeddings import EmbeddingBody, OllamaEmbedBody, TextsBody, embed_texts
 from .errors import ApiError
 from .generation import ReplyEvent, ReplyGenerator
 from .mcp_tools import open_servers
@@ -43,7 +44,7 @@ from .ollama_api import (
 from .openai_api import ChatCompletion
 from .openai_schema import ChatCompletionBody, dump_json, read_body
 from .reply_histories import ReplyHistories
-from .reply_response import ReplyResponse, ReplySink, ReplyWriter, write_stream
+from .reply_response import Produce, ReplyResponse, ReplySink, ReplyWriter, write_stream
 from .responses_api import ResponseBody, ResponseWriter
 from .text_completions import TextCompletion, TextCompletionBody, complete_text
 
@@ -76,8 +77,10 @@ class ApiServer:
             Route("/v1/chat/completions", self.complete_chat, methods=["POST"]),
             Route("/v1/completions", self.complete_text, methods=["POST"]),
             Route("/v1/responses", self.create_response, methods=["POST"]),
+            Route("/v1/embeddings", self.create_embeddings, methods=["POST"]),
             Route("/api/chat", self.chat_as_ollama, methods=["POST"]),
             Route("/api/generate", self.generate_as_ollama, methods=["POST"]),
+            Route("/api/embed", self.embed_as_ollama, methods=["POST"]),
             Route("/api/tags", self.list_ollama_models, methods=["GET"]),
             Route("/api/ps", self.list_loaded_models, methods=["GET"]),
             Route("/api/show", self.show_ollama_model, methods=["POST"]),
@@ -139,6 +142,26 @@ class ApiServer:
         self._check_model(body.model)
         writer = ResponseWriter(self._host.name, body)
         return await self._reply(body.read_request(), writer, bool(body.stream), _render_error)
+
+    async def create_embeddings(self, request: Request) -> Response:
+        """Answer POST /v1/embeddings."""
+        return self._embed(read_body(await _receive_body(request), EmbeddingBody), _render_error)
+
+    async def embed_as_ollama(self, request: Request) -> Response:
+        """Answer POST /api/embed."""
+        return self._embed(read_body(await _receive_body(request), OllamaEmbedBody), _render_ollama_error)
+
+    def _embed(self, body: TextsBody, render: RenderError) -> Response:
+        """Return a response with the embeddings of the texts of a request."""
+        self._check_model(body.model)
+        body.check_texts()
+
+        async def write(sink: ReplySink, backend: Backend) -> None:
+            embeddings = await embed_texts(backend, body)
+            name = body.model or self._host.name
+            sink.respond(await asyncio.to_thread(lambda: _respond(body.describe(name, embeddings))))
+
+        return ReplyResponse(self._limit_time(write), lambda error: dump_json(error.describe()), render)
 
     async def chat_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/chat."""
@@ -212,6 +235,11 @@ class ApiServer:
                 else:
                     sink.respond(_respond(await writer.collect(events)))
 
+        return ReplyResponse(self._limit_time(write), writer.write_error, render)
+
+    def _limit_time(self, write: Callable[[ReplySink, Backend], Awaitable[None]]) -> Produce:
+        """Return a function that waits for the model and writes a response with it, for a limited time."""
+
         async def produce(sink: ReplySink) -> None:
             async with self._host.acquire() as backend:
                 try:
@@ -220,7 +248,7 @@ class ApiServer:
                     message = f"The reply was not finished within {self._limits.max_reply_s:g} s."
                     raise TimeLimitError(message) from None
 
-        return ReplyResponse(produce, writer.write_error, render)
+        return produce
 
 
 def _simplify_name(name: str) -> str:

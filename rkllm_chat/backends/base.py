@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from ..calls.grammar import CallGrammar
@@ -164,5 +165,32 @@ class TextCompleter(Protocol):
 
         Raises:
             GenerationError: The text leaves no room, or the engine failed.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class TextEmbedding:
+    """The embedding of a text.
+
+    Attributes:
+        vector: Its numbers, not normalized.
+        tokens: Length of the text in tokens.
+    """
+
+    vector: Sequence[float]
+    tokens: int
+
+
+@runtime_checkable
+class TextEmbedder(Protocol):
+    """A backend that also computes embeddings of texts."""
+
+    def embed(self, texts: Sequence[str]) -> StoppableStream[TextEmbedding]:
+        """Yield the embedding of each text, in order. Control tokens in a text count as plain text.
+
+        Raises:
+            NotSupportedError: The loaded model has no embeddings.
+            GenerationError: A text does not fit (`details["index"]` names it), or the engine failed.
         """
         ...

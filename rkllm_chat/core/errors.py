@@ -139,6 +139,10 @@ class GenerationError(ChatError):
     type_name, exit_code = "ModelError", 1
 
 
+class NotSupportedError(GenerationError):
+    """The loaded model or its engine cannot do what was requested; the message names nothing of this machine."""
+
+
 class ContextOverflowError(GenerationError):
     """A service rejected a prompt as too long for its context window.
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import ollama
 import openai
 import pytest
 
 from mcp_servers.serving import Served, serve
 
 Connect = Callable[[Served], openai.OpenAI]
+ConnectOllama = Callable[[Served], ollama.Client]
 
 
 @pytest.fixture
@@ -45,3 +47,10 @@ def connect() -> Iterator[Connect]:
                 timeout=30,
             )
         )
+
+
+@pytest.fixture
+def connect_ollama() -> Iterator[ConnectOllama]:
+    """Opens a client of the `ollama` package for a server."""
+    with ExitStack() as stack:
+        yield lambda served: stack.enter_context(ollama.Client(host=served.url.removesuffix("/v1"), timeout=30))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any
 from urllib.request import urlopen
 
 import ollama
 import pytest
 
+from api_server.conftest import ConnectOllama
 from mcp_servers.serving import Served
 from stage import call_text
 
 StartApi = Callable[..., Served]
-ConnectOllama = Callable[[Served], ollama.Client]
 CALCULATE = {
     "type": "function",
     "function": {
@@ -27,13 +26,6 @@ CALCULATE = {
         },
     },
 }
-
-
-@pytest.fixture
-def connect_ollama() -> Iterator[ConnectOllama]:
-    """Opens a client of the `ollama` package for a server."""
-    with ExitStack() as stack:
-        yield lambda served: stack.enter_context(ollama.Client(host=served.url.removesuffix("/v1"), timeout=30))
 
 
 @pytest.mark.model

@@ -21,20 +21,22 @@ from ...calls.grammar import CallGrammar
 from ...calls.model_families import find_family
 from ...config.loader import state_folder
 from ...config.settings import Generation, Settings
-from ...core.errors import GenerationError, ModelError, prompt_too_long
+from ...core.errors import GenerationError, ModelError, NotSupportedError, prompt_too_long
 from ...core.events import Reading, Usage
 from ...core.messages import MediaKind, Message, Tool
 from ...prompt.chat_templates import Piece, find_reply_prefix
-from ..base import ModelStream, StreamItem
+from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import PROJECTOR_HINT, find_projector, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
 from .cores import bind_thread, choose_cores
+from .embedder import LlamaEmbedder
 from .engine import (
     BATCH_TOKENS,
     TEMPLATE_KEY,
     check_gguf_file,
+    has_kv_cache,
     install_abort_callback,
     load_engine,
     make_end_test,
@@ -143,6 +145,7 @@ class LlamaBackend:
         self._engine: Any = load_engine(path, context_tokens, len(cores), library, batch_tokens)
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
         self._state_pool: StatePool | None = None
+        self._embedder: LlamaEmbedder | None = None
         self._prefill: PrefillRequest | None = None
         self.prefill_threads: int = self._engine.n_threads_batch
         self.decode_threads: int = self._engine.n_threads
@@ -167,6 +170,7 @@ class LlamaBackend:
         self._tokenizer = PromptTokenizer(self._encode, template, self.projector.encode if self.projector else None)
         self._abort = install_abort_callback(self._engine, self._is_stopped)
         self._is_end_token = make_end_test(self._engine)
+        self._can_generate = has_kv_cache(self._engine)
         self._vocabulary = cache(partial(read_vocabulary, self._engine))
 
     def stream(
@@ -203,14 +207,33 @@ class LlamaBackend:
 
         return self._run(generate, PrefillRequest(()))
 
-    def _run(self, generate: Callable[[Emit[StreamItem]], None], request: PrefillRequest) -> ModelStream:
-        """Generate on the engine's thread."""
+    def embed(self, texts: Sequence[str]) -> StoppableStream[TextEmbedding]:
+        """Yield the embedding of each text, in order; the KV cache of the chat stays as it is.
 
-        def work(emit: Emit[StreamItem], stop: threading.Event) -> None:
+        Raises:
+            NotSupportedError: The model has no pooling.
+            GenerationError: A text does not fit, or the engine failed.
+        """
+
+        def compute(emit: Emit[TextEmbedding]) -> None:
+            self._report_progress = lambda: None
+            self._embedder = self._embedder or LlamaEmbedder(self._engine, self._abort)
+            try:
+                self._embedder.embed(texts, emit, self._is_stopped)
+            except RuntimeError as error:
+                if not self._stop.is_set():
+                    raise GenerationError(f"The engine failed: {error}.") from error
+
+        return self._run(compute, PrefillRequest(()))
+
+    def _run(self, compute: Callable[[Emit[Item]], None], request: PrefillRequest) -> StoppableStream[Item]:
+        """Compute on the engine's thread."""
+
+        def work(emit: Emit[Item], stop: threading.Event) -> None:
             self._stop = stop
             self.is_running = True
             try:
-                generate(emit)
+                compute(emit)
             finally:
                 self.is_running = False
 
@@ -268,6 +291,8 @@ class LlamaBackend:
         self._thread.shutdown(wait=True)
         if self.projector:
             self.projector.close()
+        if self._embedder:
+            self._embedder.close()
         self._engine.close()
 
     def _load_projector(self, path: Path) -> MediaProjector:
@@ -301,6 +326,8 @@ class LlamaBackend:
 
     def _run_prefill(self, request: PrefillRequest) -> None:
         """Prefill, on the engine's thread."""
+        if not self._can_generate:
+            return
         self._report_progress = lambda: None
         tokens = self._stable_prefix(request.prompt)
         if len(tokens) >= self.context_tokens or request.is_stopped:
@@ -354,6 +381,9 @@ class LlamaBackend:
         grammar: CallGrammar | None,
     ) -> None:
         """Generate one reply, on the engine's thread. `render` returns the prompt in pieces."""
+        if not self._can_generate:
+            hint = "Use a model that generates text; rkllm-chat serve openai offers the embeddings of this one."
+            raise NotSupportedError("The model generates no text: it only computes embeddings.", hint)
         started_at = time.monotonic()
         pieces = render()
         tokens = self._tokenize(pieces)

@@ -131,6 +131,13 @@ def _token_text(engine: Any, token: int) -> str:
     return data.decode("utf-8", errors="replace")
 
 
+def has_kv_cache(engine: Any) -> bool:
+    """Return whether the model generates text; encoders such as BERT have no KV cache and only compute embeddings."""
+    import llama_cpp
+
+    return llama_cpp.llama_get_memory(engine.ctx) is not None
+
+
 def make_end_test(engine: Any) -> Callable[[int], bool]:
     """Return a function that returns whether a token ends a reply, by the vocabulary.
 
