@@ -166,8 +166,8 @@ def format_table(table: Table, width: int = 0) -> list[str]:
 
     Args:
         table: The rows.
-        width: Width in cells; 0 means unlimited. The last column wraps; if it would be narrower than _MIN_CELL, the
-            cells of a row are joined and wrapped as text.
+        width: Width in cells; 0 means unlimited. The last column wraps; if it would be narrower than _MIN_CELL, it is
+            placed below the others, indented.
     """
     from rich.cells import cell_len, set_cell_size
 
@@ -177,13 +177,29 @@ def format_table(table: Table, width: int = 0) -> list[str]:
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     room = width - sum(widths[:-1]) - len(GAP) * (len(widths) - 1) if width else sum(widths)
     if room < min(_MIN_CELL, widths[-1]):
-        return [line for row in rows for line in wrap_text(GAP.join(filter(None, row)), width)]
+        return [line for row in rows for line in _stack_row(row, widths, width)]
     lines: list[str] = []
     for row in rows:
         start = "".join(set_cell_size(cell, size) + GAP for cell, size in zip(row, widths[:-1], strict=False))
         first, *rest = wrap_text(row[-1], room)
         lines += [f"{start}{first}".rstrip(), *(" " * cell_len(start) + line for line in rest)]
     return lines
+
+
+def _stack_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[str]:
+    """Return the lines of a row in a narrow window: its last cell below the others, which are aligned if they fit."""
+    from rich.cells import set_cell_size
+
+    from .markdown.cells import wrap_text
+
+    *cells, last = row
+    room = max(2, width - len(GAP))
+    if sum(widths[:-1]) + len(GAP) * (len(cells) - 1) <= width:
+        aligned = (set_cell_size(cell, size) for cell, size in zip(cells, widths, strict=False))
+        first, rest = GAP.join(aligned).rstrip(), []
+    else:
+        first, *rest = wrap_text(GAP.join(filter(str.strip, cells)), room)
+    return [first, *(f"{GAP}{line}" for line in [*rest, *wrap_text(last, room)] if line)]
 
 
 def summarize_arguments(arguments: Mapping[str, Any]) -> str:

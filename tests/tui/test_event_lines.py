@@ -22,7 +22,7 @@ from rkllm_chat.core.events import (
     TurnEnded,
 )
 from rkllm_chat.core.messages import Status, ToolCall, ToolResult
-from rkllm_chat.tui.event_lines import EventPrinter
+from rkllm_chat.tui.event_lines import EventPrinter, format_table
 
 CALL = ToolCall("get_time", {"place": "Tokyo"})
 
@@ -88,6 +88,22 @@ def test_columns_line_up_with_wide_characters() -> None:
     assert shown(Table(("city", "time"), (("東京", "noon"), ("Berlin", "night")))) == (
         "city    time\n東京    noon\nBerlin  night\n"
     )
+
+
+def test_in_a_narrow_window_the_last_column_is_below_the_others() -> None:
+    rows = (("1", "x", "get_time", "Tell the time of a place."), ("2", "", "add", "Add two numbers, or more of them."))
+    table = Table(("no.", "on", "tool", "description"), rows)
+    assert format_table(table, 24) == [
+        "no.  on  tool",
+        "  description",
+        "1    x   get_time",
+        "  Tell the time of a",
+        "  place.",
+        "2        add",
+        "  Add two numbers, or",
+        "  more of them.",
+    ]
+    assert format_table(table, 12)[4:7] == ["1  x", "  get_time", "  Tell the"]
 
 
 def test_what_is_for_the_user_alone_is_shown_indented_below_its_server() -> None:

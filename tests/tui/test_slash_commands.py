@@ -379,7 +379,12 @@ def test_tools_are_listed_with_their_cost_and_switched_on_and_off(open_chat: Ope
     screen = open_chat(HARBOUR, "Nothing.", size=(90, 11))
     screen.enter("/tools", "7 of 7 tools are on: 134 tokens in every prompt")
     assert on(screen) == list("1234567")
-    screen.enter("/tools off 2-3,wait", "4 of 7 tools are on")
+    clear(screen)
+    lines = screen.enter("/tools off 2-3,wait", "4 of 7 tools are on")
+    assert [line.split()[0] for line in lines[2:-3]] == ["2", "3", "6"], "those that were switched are listed"
+    assert on(screen) == []
+    clear(screen)
+    screen.enter("/tools", "4 of 7 tools are on")
     assert on(screen) == list("1457")
     screen.enter("/tools none", "0 of 7 tools are on: 0 tokens in every prompt")
     screen.enter("/tools only harbour", "5 of 7 tools")

@@ -130,7 +130,7 @@ def _select_tools(app: App, tools: Mapping[str, Tool], words: list[str]) -> Set[
     """Enable or disable tools by words; names alone change nothing.
 
     Returns:
-        The displayed names of the tools to list.
+        The displayed names of the tools to list: those that the words name, or all if they name none.
 
     Raises:
         UsageError: A word matches no tool, or none follows `on`, `off` or `only`.
@@ -144,7 +144,7 @@ def _select_tools(app: App, tools: Mapping[str, Tool], words: list[str]) -> Set[
     everything = {tool.full_name for tool in tools.values()}
     off = app.toolbox.disabled & everything
     app.toolbox.disabled = {"on": off - selected, "off": off | selected}.get(mode, everything - selected)
-    return tools.keys()
+    return {name for name, tool in tools.items() if tool.full_name in selected} or tools.keys()
 
 
 def match_tools(tools: Mapping[str, Tool], word: str) -> list[Tool]:
