@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field
 
 from ..backends import Backend
 from ..backends.base import TextEmbedder, TextEmbedding
-from ..core.errors import NotSupportedError
+from ..core.errors import GenerationError, NotSupportedError
+from ..prompt.budget import MAX_TOKEN_LENGTH
 from .errors import ApiError
 
 _MAX_TEXTS = 2048  # of OpenAI's API
@@ -106,6 +107,11 @@ async def embed_texts(backend: Backend, body: TextsBody) -> list[TextEmbedding]:
     """
     if not isinstance(backend, TextEmbedder):
         raise NotSupportedError("This engine has no embeddings.", "Serve an embedding model with llama.cpp.")
+    room = backend.context_tokens
+    for index, text in enumerate(body.texts):
+        if len(text) > room * MAX_TOKEN_LENGTH:  # counting its tokens is pointless
+            message = f"Text {index} has {len(text)} characters, the context holds {room} tokens."
+            raise GenerationError(message, index=index, available=room)
     embeddings: list[TextEmbedding] = []
     async with aclosing(backend.embed(body.texts)) as items:
         async for item in items:

@@ -1,10 +1,15 @@
-"""Embeddings through the official clients, with the model that ships as an embedding model, and with a small BERT."""
+"""Embeddings through the official clients, with the model that ships as an embedding model, with a small BERT, and with
+the stand-in for the NPU's runtime.
+"""
 
 from __future__ import annotations
 
 import base64
+import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import httpx
@@ -176,3 +181,62 @@ def test_a_client_that_leaves_ends_its_embeddings(write_embedder: Callable[[int]
         assert [status_of(served, **short) for _ in range(5)] == [429] * 5
     assert 200 in (status_of(served, **short) for _ in range(300))
     assert served.end()[1] == ""
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("layout", "has_tokenizer"), [("F", False), ("G", False), ("H", True)])
+def test_the_npu_gives_the_last_hidden_state(
+    layout: str,
+    has_tokenizer: bool,
+    compiled: Callable[[str], Path],
+    npu_model: Path,
+    shipped_model: Path,
+    folder: Path,
+    start_api: StartApi,
+    connect: Connect,
+) -> None:
+    if has_tokenizer:
+        copyfile(shipped_model.with_name("tokenizer.json"), npu_model.with_name("tokenizer.json"))
+    (folder / "npu.toml").write_text(f"[rkllm]\nlibrary = {json.dumps(str(compiled(layout)))}\n", encoding="utf-8")
+    client = connect(start_api("--config", "npu.toml", "--model", str(npu_model)))
+
+    def chat() -> str | None:
+        reply = client.chat.completions.create(model="", messages=HELLO, temperature=0, max_tokens=20)
+        return reply.choices[0].message.content
+
+    text, texts = chat(), ["The tide is high.", "word " * 350, "The tide is high today."]
+    options: Any = {"n_ctx": 0, "n_batch": 256, "n_ubatch": 256, "pooling_type": llama_cpp.LLAMA_POOLING_TYPE_NONE}
+    model = llama_cpp.Llama(str(shipped_model), embedding=True, verbose=False, **options)
+    short = numpy.array([model.embed(texts[index], normalize=True)[-1] for index in (0, 2)])
+    count = sum(len(model.tokenize(one.encode())) for one in texts)
+    model.close()
+    for _ in range(2):  # the memory of the states is released
+        answer = client.embeddings.create(model="", input=texts)
+        vectors = read_vectors(answer)
+        numpy.testing.assert_allclose(vectors[[0, 2]], short, atol=1e-5)
+        assert (vectors.shape, answer.usage.prompt_tokens) == ((3, 256), count)
+        assert chat() == text
+    param, code, message = refuse(client, ["short", "word " * 1500])
+    assert (param, code) == ("input.1", "context_length_exceeded") and "3000 tokens" in message
+    assert chat() == text
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("layout", "more", "reason"),
+    [("E", "", "Release 1.2.1b1 .* Use release 1.2.3"), ("F", 'template = "runtime"\n', "own chat template")],
+)
+def test_the_npu_says_why_it_has_no_embeddings(
+    layout: str,
+    more: str,
+    reason: str,
+    compiled: Callable[[str], Path],
+    npu_model: Path,
+    folder: Path,
+    start_api: StartApi,
+    connect: Connect,
+) -> None:
+    settings = f"[rkllm]\nlibrary = {json.dumps(str(compiled(layout)))}\n{more}"
+    (folder / "npu.toml").write_text(settings, encoding="utf-8")
+    _, code, message = refuse(connect(start_api("--config", "npu.toml", "--model", str(npu_model))), "text")
+    assert code == "not_supported" and re.search(reason, message)

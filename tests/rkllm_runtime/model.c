@@ -156,6 +156,15 @@ bool model_evaluate_embeddings(Model* model, const int32_t* ids, const float* ro
     return is_done;
 }
 
+bool model_evaluate_states(Model* model, const int32_t* ids, float* rows, int count) {
+    llama_set_embeddings(model->context, true);
+    bool is_done = model_evaluate(model, ids, count);
+    const float* states = is_done ? llama_get_embeddings(model->context) : NULL;
+    if (states) memcpy(rows, states, sizeof *rows * (size_t)count * (size_t)model_width(model));
+    llama_set_embeddings(model->context, false);
+    return states != NULL;
+}
+
 static void add_random(struct llama_sampler* chain, int vocabulary_size, const Sampling* sampling, uint32_t seed) {
     float tau = sampling->mirostat_tau, eta = sampling->mirostat_eta;
     struct llama_sampler* temperature = llama_sampler_init_temp(sampling->temperature);

@@ -65,6 +65,8 @@ bool model_evaluate(Model* model, const int32_t* ids, int count);
 int model_width(const Model* model);
 // the same with embeddings, one after another; `ids` name them
 bool model_evaluate_embeddings(Model* model, const int32_t* ids, const float* rows, int count);
+// the same as `model_evaluate`; writes the last hidden state of each token to `rows`, one after another
+bool model_evaluate_states(Model* model, const int32_t* ids, float* rows, int count);
 // writes tokens down without evaluating them
 void model_pretend(Model* model, const int32_t* ids, int count);
 

@@ -91,6 +91,11 @@ bool model_evaluate_embeddings(Model* model, const int32_t* ids, const float* ro
     return model_evaluate(model, ids, count);
 }
 
+bool model_evaluate_states(Model* model, const int32_t* ids, float* rows, int count) {
+    for (int i = 0; i < count; i++) rows[2 * i] = (float)ids[i], rows[2 * i + 1] = (float)i;
+    return model_evaluate(model, ids, count);
+}
+
 bool model_save(const Model* model, const char* path) {
     (void)model, (void)path;
     return false;

@@ -12,6 +12,7 @@
 #define WORD_COUNT 16
 #define TOKENS_BEFORE_CRASH 3
 #define PAUSE 1
+#define RELEASE_OUTPUT 2
 #define PICTURE_TAG "<image>"
 
 // The pictures of a run: `rows` are the embeddings of all their tokens.
@@ -262,20 +263,24 @@ static void write_figures(const Run* run, RKLLMResult* result) {
 #endif
 }
 
+static int deliver(const Run* run, LLMCallState state, RKLLMResult* result) {
+#if RKLLM_FAMILY >= 'G'
+    // read anew each time: a caller that lets go of the struct too early is to be found out
+    const RKLLMCallback* callback = run->runtime->callback;
+    return callback->result_callback(result, run->userdata ? run->userdata : callback->result_userdata, state);
+#elif RKLLM_FAMILY >= 'F'
+    return run->runtime->callback(result, run->userdata, state);
+#else
+    run->runtime->callback(result, run->userdata, state);
+    return 0;
+#endif
+}
+
 // Our reading: without a token the id is -1, and FINISH and ERROR have a NULL text.
 static int call_back(const Run* run, LLMCallState state, const char* text, int32_t token) {
     RKLLMResult result = {.text = text, .token_id = token};
     if (state == RKLLM_RUN_FINISH) write_figures(run, &result);
-#if RKLLM_FAMILY >= 'G'
-    // read anew each time: a caller that lets go of the struct too early is to be found out
-    const RKLLMCallback* callback = run->runtime->callback;
-    return callback->result_callback(&result, run->userdata ? run->userdata : callback->result_userdata, state);
-#elif RKLLM_FAMILY >= 'F'
-    return run->runtime->callback(&result, run->userdata, state);
-#else
-    run->runtime->callback(&result, run->userdata, state);
-    return 0;
-#endif
+    return deliver(run, state, &result);
 }
 
 static bool ends_inside_character(const char* bytes, int length) {
@@ -427,6 +432,31 @@ static int write_reply(Run* run, Tokens prompt) {
     return 0;
 }
 
+// As reported: 1.2.3 delivers one result and no FINISH. Our reading: 1.3.0 does the same, and what it delivered stays in
+// memory until the callback answers with 2; here nothing more is computed then.
+static int write_states(Run* run, Tokens prompt) {
+    Model* model = &run->runtime->model;
+    size_t width = (size_t)model_width(model);
+    if (run->runtime->keeps_output) return fail(run, "the output of the last run was not released");
+    float* rows = malloc(sizeof *rows * width * (size_t)prompt.count);
+    if (!rows) abort();
+    for (int done = 0, count; done < prompt.count; done += count) {
+        count = batch_length(prompt, done);
+        if (!model_evaluate_states(model, prompt.ids + done, rows + width * (size_t)done, count)) {
+            free(rows);
+            return fail(run, "failed to evaluate the prompt");
+        }
+    }
+    RKLLMResult result = {.text = "", .token_id = NO_TOKEN};
+    result.last_hidden_layer = (RKLLMResultLastHiddenLayer){rows, (int)width, prompt.count};
+    int answer = deliver(run, RKLLM_RUN_NORMAL, &result);
+    run->runtime->keeps_output = RKLLM_FAMILY >= 'G' && answer != RELEASE_OUTPUT;
+    // the states are the caller's for the call alone
+    memset(rows, 0xff, sizeof *rows * width * (size_t)prompt.count);
+    free(rows);
+    return 0;
+}
+
 // How many tokens at the front of the prompt are there already. 1.1.x reuses nothing.
 static int count_reused(const Model* model, Tokens prompt) {
     return RKLLM_FAMILY < 'D' ? 0 : model_count_shared(model, prompt);
@@ -448,7 +478,8 @@ static int run_tokens(Run* run, const RKLLMInferParam* asked, Tokens prompt, boo
     // model_keep may have had to forget more
     if (model->held.count < before) reused = 0, run->prefilled = prompt.count;
     run->room = read_limit(&run->runtime->param, asked);
-    int status = write_reply(run, (Tokens){prompt.ids + reused, prompt.count - reused});
+    Tokens fresh = {prompt.ids + reused, prompt.count - reused};
+    int status = asked->mode == RKLLM_INFER_GENERATE ? write_reply(run, fresh) : write_states(run, fresh);
     save_cache(run->runtime, asked);
     return status;
 }
@@ -482,10 +513,13 @@ int run_input(Runtime* runtime, const RKLLMInput* input, const RKLLMInferParam* 
     Run run = {.runtime = runtime, .userdata = userdata};
     if (fault_fires("illegal_instruction")) execute_nonsense();
     if (fault_fires("run_fails")) return fail(&run, "failed to submit");
-    if (input->input_type == RKLLM_INPUT_EMBED || asked->mode != RKLLM_INFER_GENERATE)
-        return fail(&run, "the stand-in only writes text from texts and pictures");
+    bool has_pictures = input->input_type == RKLLM_INPUT_MULTIMODAL;
+    bool is_known = asked->mode == RKLLM_INFER_GENERATE ||
+                    (asked->mode == RKLLM_INFER_GET_LAST_HIDDEN_LAYER && !has_pictures);
+    if (input->input_type == RKLLM_INPUT_EMBED || !is_known)
+        return fail(&run, "the stand-in only writes text from texts and pictures, and hidden states from texts");
     run.pictures = read_pictures(runtime, input);
-    if (input->input_type == RKLLM_INPUT_MULTIMODAL) {
+    if (has_pictures) {
         if (!run.pictures.tokens || !run.pictures.rows || count_tags(text_of(input)) != run.pictures.count)
             return fail(&run, "The n_image/n_image_token of multimodal_input is not set");
         dump_pictures(&run);

@@ -16,7 +16,8 @@
 typedef enum { IDLE, RUNNING, ABORTING } State;
 
 // `last`: the token said last, which is not evaluated, or NO_TOKEN. `is_open`: what is held ends in
-// a turn of the model. `is_paused`: the callback gave 1. `is_abort_due`: the next run is to end at once.
+// a turn of the model. `is_paused`: the callback gave 1. `keeps_output`: it did not release hidden states.
+// `is_abort_due`: the next run is to end at once.
 typedef struct {
     Model model;
     Template template;
@@ -29,6 +30,7 @@ typedef struct {
     int32_t last;
     bool is_open;
     bool is_paused;
+    bool keeps_output;
     _Atomic State state;
     atomic_bool is_abort_due;
     bool has_thread;

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import GenerationError, NotSupportedError
-from ...prompt.budget import MAX_TOKEN_LENGTH
 from ..base import TextEmbedding
 from ..shared.thread_stream import Emit
 
@@ -88,9 +87,6 @@ class LlamaEmbedder:
 
     def _encode(self, text: str, index: int) -> list[int]:
         """Return the tokens of a text, with those that the model expects around it."""
-        if len(text) > self._context_tokens * MAX_TOKEN_LENGTH:  # counting its tokens is pointless
-            message = f"Text {index} has {len(text)} characters, the context holds {self._context_tokens} tokens."
-            raise GenerationError(message, index=index, available=self._context_tokens)
         tokens: list[int] = self._engine.tokenize(text.encode("utf-8", errors="replace"), add_bos=True, special=False)
         if not 0 < len(tokens) <= self._context_tokens:
             message = f"Text {index} is {len(tokens)} tokens long, the context holds 1 to {self._context_tokens}."

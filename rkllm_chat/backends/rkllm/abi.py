@@ -20,7 +20,7 @@ from .layouts import LAYOUT_OF_RELEASE, NATIVE_TYPES, NEWEST_RELEASE, make_struc
 
 NORMAL, WAITING, FINISH, ERROR = range(4)  # LLMCallState
 PROMPT, TOKEN, _EMBED, MULTIMODAL = range(4)  # RKLLMInputType
-GENERATE = 0  # RKLLMInferMode
+GENERATE, LAST_HIDDEN_LAYER = range(2)  # RKLLMInferMode
 
 _VERSION = re.compile(rb"RKLLM SDK \(version: ([0-9][0-9A-Za-z.]*)")
 LIBRARY_FOLDERS = (
@@ -47,6 +47,11 @@ _WITHOUT_DEFAULT: Mapping[str, Any] = {
 OnResult = Callable[[int, bytes, int, Mapping[str, float]], None]
 """Callback for results: state, text as UTF-8 bytes (possibly cut within a character), token id, and figures, which come
 only with FINISH and from release 1.2.1 on.
+"""
+
+_GO_ON, _RELEASE_OUTPUT = 0, 2
+"""Answers of the callback from layout "F" on. Without the second one, which layout "G" introduced, the memory of hidden
+states is not released (airockchip/rknn-llm#504).
 """
 
 
@@ -264,6 +269,8 @@ class Model:
     Attributes:
         library: The library that loaded it.
         handle: The LLMHandle.
+        last_state: Hidden state of the last token of a run with `embeds`, as float32; empty before.
+        state_tokens: Number of tokens that the library computed hidden states of.
     """
 
     def __init__(self, library: Library, options: Mapping[str, Any], on_result: OnResult) -> None:
@@ -287,7 +294,9 @@ class Model:
         _set_members(self._param, {**_WITHOUT_DEFAULT, **options})
         answer = ctypes.c_int if library.layout >= "F" else None
         kind = ctypes.CFUNCTYPE(answer, ctypes.POINTER(structs["RKLLMResult"]), ctypes.c_void_p, ctypes.c_int)
-        self._function = kind(_make_callback(on_result, library.layout >= "F"))
+        self._wants_state, self.last_state, self.state_tokens = False, b"", 0
+        answer_to_state = _RELEASE_OUTPUT if library.layout >= "G" else _GO_ON
+        self._function = kind(_make_callback(on_result, self._take_state, library.layout >= "F", answer_to_state))
         callback: Any = ctypes.cast(self._function, ctypes.c_void_p)
         if library.layout >= "G":  # a struct of functions; it is not documented whether it is copied, so it is kept
             self._callback = structs["RKLLMCallback"](result_callback=callback.value)
@@ -309,8 +318,9 @@ class Model:
         max_new_tokens: int = 0,
         sampling: Mapping[str, Any] | None = None,
         images: Images | None = None,
+        embeds: bool = False,
     ) -> None:
-        """Generate a reply; returns when it has ended.
+        """Generate a reply, or compute hidden states; returns when it has ended.
 
         Args:
             prompt: Text or token ids.
@@ -322,6 +332,7 @@ class Model:
             max_new_tokens: Limit of the reply; from 1.3.0 on.
             sampling: Members of RKLLMSamplingParam; from 1.3.0 on.
             images: The pictures of a text, at its tags "<image>"; several only from 1.2.1b1 on.
+            embeds: Whether to compute `last_state` instead of a reply.
 
         Raises:
             RunFailedError: The library reported a failure.
@@ -342,7 +353,8 @@ class Model:
             input_.input_type = TOKEN
             input_.token_input.input_ids, input_.token_input.n_tokens = ctypes.addressof(tokens), len(prompt)
         inference = structs["RKLLMInferParam"]()
-        _set_members(inference, {"mode": GENERATE, "keep_history": int(keep_history), "max_new_tokens": max_new_tokens})
+        mode = LAST_HIDDEN_LAYER if embeds else GENERATE
+        _set_members(inference, {"mode": mode, "keep_history": int(keep_history), "max_new_tokens": max_new_tokens})
         parts = {
             "lora_params": structs["RKLLMLoraParam"](lora.encode()) if lora else None,
             "prompt_cache_params": structs["RKLLMPromptCacheParam"](1, save_cache.encode()) if save_cache else None,
@@ -352,7 +364,17 @@ class Model:
             parts["sampling_params"] = structs["RKLLMSamplingParam"]()
             _set_members(parts["sampling_params"], sampling)
         _set_members(inference, {name: ctypes.addressof(part) for name, part in parts.items() if part is not None})
+        self._wants_state, self.last_state, self.state_tokens = embeds, b"", 0
         self.library.call("run", self.handle, ctypes.byref(input_), ctypes.byref(inference), None)
+
+    def _take_state(self, layer: Any) -> bool:
+        """Copy the last hidden state of a result; False if it has none. The library may deliver them in parts."""
+        if not (self._wants_state and layer.hidden_states and layer.num_tokens > 0):
+            return False
+        size = ctypes.sizeof(ctypes.c_float) * layer.embd_size
+        self.last_state = ctypes.string_at(layer.hidden_states + size * (layer.num_tokens - 1), size)
+        self.state_tokens += layer.num_tokens
+        return True
 
     def abort(self) -> None:
         """Request the end of a run on another thread; it takes effect only after the prompt is evaluated."""
@@ -410,10 +432,13 @@ def _set_members(struct: Any, values: Mapping[str, Any]) -> None:
                 setattr(place, name, value.encode("utf-8") if isinstance(value, str) else value)
 
 
-def _make_callback(on_result: OnResult, answers: bool) -> Callable[[Any, Any, int], Any]:
+def _make_callback(
+    on_result: OnResult, take_state: Callable[[Any], bool], answers: bool, answer_to_state: int
+) -> Callable[[Any, Any, int], Any]:
     """Return the callback for C. Its arguments are valid only until it returns, so everything is copied."""
 
     def catch(result: Any, _userdata: Any, state: int) -> Any:
+        has_state = bool(result) and take_state(result.contents.last_hidden_layer)
         if result:
             contents = result.contents
             perf = contents.perf if state == FINISH and hasattr(contents, "perf") else None
@@ -421,6 +446,8 @@ def _make_callback(on_result: OnResult, answers: bool) -> Callable[[Any, Any, in
             on_result(state, contents.text or b"", contents.token_id, figures)
         else:
             on_result(state, b"", -1, {})
-        return 0 if answers else None
+        if not answers:
+            return None
+        return answer_to_state if has_state else _GO_ON
 
     return catch

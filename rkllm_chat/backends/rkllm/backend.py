@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -20,16 +21,17 @@ from ...calls.grammar import CallGrammar
 from ...calls.model_families import find_family
 from ...config.loader import state_folder
 from ...config.settings import Generation, Settings, Thinking
-from ...core.errors import GenerationError, ModelError, prompt_too_long
+from ...core.errors import GenerationError, ModelError, NotSupportedError, prompt_too_long
 from ...core.events import Reading, Sentence, Usage
 from ...core.messages import MediaKind, Message, Tool
 from ...prompt.chat_templates import Piece, join_text
-from ..base import ModelStream, StreamItem
+from ..base import ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.prompt_cache_files import PromptCacheFiles
 from ..shared.prompt_tokens import PromptTokenizer, load_tokenizer
 from ..shared.stop_sequences import Ending, StopDetector
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
 from .abi import find_encoder_library, find_layout, find_library, read_release
+from .layouts import LAYOUT_OF_RELEASE
 from .options import (
     check_release,
     choose_history,
@@ -39,12 +41,15 @@ from .options import (
     read_model_template,
 )
 from .prompt_planners import RenderedPromptPlanner, RolePromptPlanner, RunPlan, keep_newest_pictures
-from .runtime import ContextLimitError, RunSummary, Runtime, WorkerConfig, WorkerLostError
+from .runtime import ContextLimitError, PromptLengthError, RunSummary, Runtime, WorkerConfig, WorkerLostError
 from .vision_families import PICTURE_TAG, find_encoder
 from .worker_client import StoppedError
 
 CONTEXT_TOKENS = 4096
 """Context window if the settings name none."""
+_FIRST_WITH_STATES = "1.2.3"
+"""First release whose last hidden layer is used."""
+_WITHOUT_STATES = tuple(takewhile(lambda release: release != _FIRST_WITH_STATES, LAYOUT_OF_RELEASE))
 _OPENED_THOUGHT = "<think>\n"
 _MARKER_TOKENS = 2
 """Number of tokens around a picture where no tokenizer counts them."""
@@ -305,6 +310,54 @@ class RkllmBackend:
             self._prefill = None
         return prefill.evaluated_tokens
 
+    def embed(self, texts: Sequence[str]) -> StoppableStream[TextEmbedding]:
+        """Yield the hidden state of the last token of each text, in order; the KV cache of the chat is lost.
+
+        Raises:
+            NotSupportedError: The release has no hidden states, or texts reach it only through its own template.
+            GenerationError: A text does not fit, or the runtime failed.
+        """
+
+        def work(emit: Emit[TextEmbedding], stop: Event) -> None:
+            planner, release = self._planner, self._runtime.release
+            if self._runtime.layout < "F" or release in _WITHOUT_STATES:
+                message = f"Release {release} of the NPU runtime has no embeddings."
+                raise NotSupportedError(message, f"Use release {_FIRST_WITH_STATES} or a newer one.")
+            if not isinstance(planner, RenderedPromptPlanner):
+                message = "The runtime's own chat template, which the settings name, changes texts."
+                raise NotSupportedError(message, "Set another template under [rkllm] for embeddings.")
+            try:
+                for _ in self._runtime.prepare(self._runtime.options, stop):
+                    pass  # a notice for a chat
+                for index, text in enumerate(texts):
+                    emit(self._embed(planner, text, index, stop))
+            except StoppedError:
+                return
+            finally:
+                self._record_cache_loss()
+                if self._runtime.is_ready:
+                    self._runtime.execute_command("clear")
+
+        return stream_from_thread(work, self._thread, self._runtime.wake)
+
+    def _embed(self, planner: RenderedPromptPlanner, text: str, index: int, stop: Event) -> TextEmbedding:
+        """Compute the embedding of one text, on the thread that communicates with the worker."""
+        prompt, tokens = planner.write_text(text)
+        if isinstance(prompt, list) and tokens > self.context_tokens:
+            raise _text_too_long(index, tokens, self.context_tokens)
+        self._runtime.execute_command("clear")  # of tokens that are in the KV cache no states are computed
+        try:
+            summary = self._runtime.run(
+                tokens, lambda *_: False, stop, prompt=prompt, lora=self._uses_lora, embeds=True
+            )
+        except PromptLengthError as error:
+            raise _text_too_long(index, *map(int, error.details["figures"])) from None
+        if summary is None or stop.is_set():
+            raise StoppedError
+        if not summary.last_state:
+            raise GenerationError("The NPU runtime returned no hidden states.", "Try another release of it.")
+        return TextEmbedding(summary.last_state, summary.state_tokens)
+
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of the prompt in tokens.
 
@@ -491,6 +544,11 @@ class RkllmBackend:
         if layout >= "G":
             return {}
         return {**make_sampling_parameters(generation), "max_new_tokens": generation.max_tokens}
+
+
+def _text_too_long(index: int, tokens: int, room: int) -> GenerationError:
+    message = f"Text {index} is {tokens} tokens long, the context holds {room}."
+    return GenerationError(message, index=index, needed=tokens, available=room)
 
 
 def _write_tag(piece: Piece) -> Piece:

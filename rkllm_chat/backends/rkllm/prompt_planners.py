@@ -132,6 +132,11 @@ class RenderedPromptPlanner:
         pictures = tuple(piece.media for piece in pieces if piece.media)
         return self._tokens.encode(pieces) if self._tokens and not pictures else self._join(pieces), pictures
 
+    def write_text(self, text: str) -> tuple[str | list[int], int]:
+        """Return what is sent for a text without a template, and its length in tokens, as far as that is known."""
+        written, _ = self._write([Piece(text, special=False)])
+        return written, self._count(written)
+
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of a prompt in tokens: exact with a tokenizer, else estimated."""
         return self._count_pieces(self._template(prompt))

@@ -5,8 +5,10 @@ Known messages of the library are translated into errors of this program.
 
 from __future__ import annotations
 
+import base64
 import re
 import signal
+import struct
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +27,7 @@ _BYTES_PER_SECOND = 20e6
 """Minimum speed of loading a model file."""
 _OLD_DRIVER = "driver version is too low"
 """Part of a warning of the library, which works all the same until it does not."""
+_FLOAT_BYTES = 4
 _ABORT_S = 0.5
 """How long to wait for the end of an aborted run."""
 
@@ -36,6 +39,13 @@ class ContextLimitError(ModelError):
     def limit_tokens(self) -> int:
         """The most context that the model supports."""
         return int(self.details["figures"][1])
+
+
+class PromptLengthError(GenerationError):
+    """The library refused a prompt because of its length.
+
+    Attributes of the base class: `details["figures"]` are the tokens of the prompt and of the context.
+    """
 
 
 class WorkerLostError(GenerationError):
@@ -70,6 +80,7 @@ _KNOWN_MESSAGES = (
         r"length of prompt is greater than max context \(prompt: (\d+) tokens, max context: (\d+)\)",
         "The prompt is {0} tokens long, the context holds {1}.",
         CONTEXT_FULL_HINT,
+        PromptLengthError,
     ),
     _KnownMessage(
         r"invalid (?:rknn llm model magic|magic characters)",
@@ -176,11 +187,15 @@ class RunSummary:
         is_finished: Whether the library reported the end of the reply.
         figures: Token counts and times, from release 1.2.1 on.
         cached_tokens: Number of tokens in the KV cache; None if the release does not report it.
+        last_state: Hidden state of the last token, if it was requested.
+        state_tokens: Number of tokens with hidden states.
     """
 
     is_finished: bool = False
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
     cached_tokens: int | None = None
+    last_state: tuple[float, ...] = ()
+    state_tokens: int = 0
 
 
 class Runtime:
@@ -253,6 +268,11 @@ class Runtime:
         self.release, self.layout = result["done"]["release"], result["done"]["layout"]
         self.image_tokens = result["done"]["image_tokens"]
         self.has_old_driver = _OLD_DRIVER in worker.read_log()
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options with which the model was loaded last."""
+        return self._options
 
     @property
     def is_ready(self) -> bool:
@@ -419,7 +439,9 @@ def _describe_encoder(config: WorkerConfig) -> dict[str, Any] | None:
 
 
 def _read_summary(done: Mapping[str, Any]) -> RunSummary:
-    return RunSummary(done["is_finished"], done["figures"], done["cached_tokens"])
+    data = base64.b64decode(done["last_state"])
+    state = struct.unpack(f"={len(data) // _FLOAT_BYTES}f", data)
+    return RunSummary(done["is_finished"], done["figures"], done["cached_tokens"], state, done["state_tokens"])
 
 
 def _quote_log(worker: WorkerClient) -> str:

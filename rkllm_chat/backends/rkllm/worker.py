@@ -11,6 +11,7 @@ Out: {"id": n, "piece": text, "token": id} for each token of a run, then {"id": 
 
 from __future__ import annotations
 
+import base64
 import codecs
 import ctypes
 import json
@@ -107,6 +108,8 @@ class _Worker:
             "is_finished": self._is_finished,
             "figures": self._figures,
             "cached_tokens": self.model.count_cached_tokens(),
+            "last_state": base64.b64encode(self.model.last_state).decode() if command.get("embeds") else "",
+            "state_tokens": self.model.state_tokens,
         }
         self._queue.put({"id": number, "done": done})
 
