@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -30,6 +30,8 @@ from .timing import in_turn
 RUNS, TOKENS, PROMPT_WORDS = 7, 64, 150
 REQUESTS, WARM_UP = 1000, 300
 CONTEXT, LIMIT_S = 1024, 120.0
+PREFILL_WORDS = 220
+"""Of four tokens each, which fit into the context."""
 HOT: dict[str, Any] = {"temperature": 2, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 """So that a reply of random weights comes to no end."""
 KEPT = ("--states-mb", "4")
@@ -146,10 +148,14 @@ class Asker:
 
 def time_release(url: str, number: int) -> float:
     """Seconds from the end of a client, whose prompt is being evaluated, to a request that is not refused."""
-    body = {"messages": [{"role": "user", "content": f"{number + 100} " * 400}], "max_tokens": 1}
+    body = {"messages": [{"role": "user", "content": f"{number + 100} " * PREFILL_WORDS}], "max_tokens": 1}
     with httpx.Client(base_url=url, timeout=LIMIT_S) as client:
-        with suppress(httpx.TimeoutException):
-            client.post("/v1/chat/completions", json=body, timeout=0.2)
+        try:
+            answer = client.post("/v1/chat/completions", json=body, timeout=0.2)
+        except httpx.TimeoutException:  # by then a refusal would have been answered
+            pass
+        else:
+            raise AssertionError(f"the prompt was not being evaluated any more: {answer.text}")
         left = time.perf_counter()
         while True:
             begun = time.perf_counter()
