@@ -172,13 +172,17 @@ def test_a_model_without_embeddings_is_named_as_such(
 
 
 @pytest.mark.model
-def test_a_client_that_leaves_ends_its_embeddings(write_embedder: Callable[[int], str], start_api: StartApi) -> None:
+@pytest.mark.parametrize(("number", "refused"), [(500, 5), (50, 200)], ids=["tokenized", "evaluated"])
+def test_a_client_that_leaves_ends_its_embeddings(
+    number: int, refused: int, write_embedder: Callable[[int], str], start_api: StartApi
+) -> None:
+    """500 texts are tokenized in a second; 50 are evaluated in half a minute, and 200 refusals take half a second."""
     served = start_api("--model", write_embedder(MEAN), "--max-waiting", "0")
     short: Any = {"path": "/v1/embeddings", "body": {"input": "short"}}
     loaded_models = served.url.removesuffix("/v1") + "/api/ps"
-    with post(served, "/v1/embeddings", {"input": [TEXTS[2]] * 500}):  # minutes of work
+    with post(served, "/v1/embeddings", {"input": [TEXTS[2]] * number}):
         assert any(httpx.get(loaded_models).json()["models"] for _ in range(1000))  # for this request
-        assert [status_of(served, **short) for _ in range(5)] == [429] * 5
+        assert [status_of(served, **short) for _ in range(refused)] == [429] * refused
     assert 200 in (status_of(served, **short) for _ in range(300))
     assert served.end()[1] == ""
 

@@ -72,7 +72,11 @@ class LlamaEmbedder:
             GenerationError: A text is too long or has no tokens.
             RuntimeError: The engine failed or was aborted.
         """
-        encoded = [self._encode(text, index) for index, text in enumerate(texts)]
+        encoded: list[list[int]] = []
+        for index, text in enumerate(texts):
+            if is_stopped():
+                return
+            encoded.append(self._encode(text, index))
         for tokens in encoded:
             if is_stopped():
                 return
