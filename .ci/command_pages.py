@@ -31,7 +31,7 @@ def make_page(language: str) -> str:
 
 
 def _describe(names: tuple[str, ...], words: Words) -> Iterator[str]:
-    """Yield the lines of a command: purpose, other names, what can be written behind it, an example."""
+    """Yield the lines of a command: purpose, other names, actions, an example."""
     name = names[0]
     yield f"### `{f'{name} {COMMANDS[name].usage}'.rstrip()}`"
     yield ""

@@ -1,4 +1,4 @@
-"""Pictures for tests: valid ones, and those with which somebody attacks whoever opens them."""
+"""Pictures for tests: valid ones and hostile ones."""
 
 from __future__ import annotations
 

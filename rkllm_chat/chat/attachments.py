@@ -70,7 +70,7 @@ async def choose_media(app: App, fetched: Sequence[Attachment]) -> list[Attachme
         The attachments; None if nothing is to be sent.
 
     Raises:
-        UsageError: There is nobody to ask.
+        UsageError: No user can be asked.
     """
     attached = [*app.attachments, *fetched]
     kinds = app.backend.media_kinds

@@ -207,7 +207,7 @@ def test_a_folders_file_that_is_meant_for_something_else_stops_nothing(
     named = program("list-servers", "--config", "mcp.json", code=1)
     assert (
         'no "mcpServers" object' in json.loads(named.stdout)["error"]["message"]
-    )  # whoever names a file means its servers
+    )  # a file that is named explicitly is meant to be read
 
 
 def test_a_server_is_added_to_an_empty_object(program: Run, folder: Path) -> None:

@@ -206,7 +206,7 @@ class OpenaiBackend:
     def _learn_context(
         self, service: Service, request: ServiceRequest, overflow: ContextOverflowError
     ) -> ContextOverflowError:
-        """Use the sizes that a service named, or half the context if nobody knows it; return the error unchanged.
+        """Use the sizes that a service named, or half the context if its size is unknown; return the error unchanged.
 
         An assumed context stays at least as large as what the service has accepted.
         """

@@ -54,7 +54,7 @@ class Exchange:
             generation: Sampling parameters.
             context_tokens: Size of the context window.
             stop: Set by the consumer to end the reply early.
-            is_assumed: Whether nobody has said how large the context window is.
+            is_assumed: Whether the size of the context window is not known.
         """
         self._service, self._request, self._generation = service, request, generation
         self._context_tokens, self._stop, self._is_assumed = context_tokens, stop, is_assumed
