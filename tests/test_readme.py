@@ -41,9 +41,12 @@ ALL_BLOCKS = [(page, kind, text) for page, content in TEXTS.items() for kind, te
 FOREIGN = {"--no-x", "--place", "--expression", "--dangerously-skip-permissions"} | {  # others: of other programs
     *(
         "--allow-private-ips",
+        "--branch",
         "--db-path",
+        "--depth",
         "--device",
         "--group-add",
+        "--local-dir",
         "--no-deps",
         "--now",
         "--parents",
@@ -211,6 +214,7 @@ def test_contributing_lists_every_package() -> None:
 @pytest.mark.slow
 def test_every_option_in_the_examples_exists() -> None:
     names = [["serve", name] for name in (*BUNDLED, "openai")]
+    names += [["mcp", action] for action in ("list", "add", "test", "import", "client-metadata")]
     helps = [[], *names, *([name] for name in (*SUBCOMMANDS, *SUMMARIES) if name not in ("chat", "serve"))]
     others = [[sys.executable, "-m", module] for module in ("tests.bench", "rkllm_chat.cli.mcp_tool")]
     commands = [[*one, "--help"] for one in (*([*PROGRAM, *one] for one in helps), *others)]

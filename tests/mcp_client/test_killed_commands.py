@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import time
 from contextlib import suppress
 
 import pytest
@@ -16,8 +17,6 @@ from .enclosed import find_processes
 CALL = ("call-tool", "stubborn.act")
 STUBBORN = "trap '' TERM HUP; while :; do sleep 60; done"
 """A server that ignores the end of its input and SIGTERM."""
-LATEST_S = 0.2
-"""On an idle machine a command waits for its server after a third of this time (measured)."""
 
 
 def add_stubborn(shell: Shell, script: str = STUBBORN, sandbox: str = "off") -> str:
@@ -40,11 +39,17 @@ def test_a_server_that_kills_its_client_at_once_is_stopped_too(shell: Shell) -> 
 def test_a_command_killed_at_any_moment_leaves_no_server(sandbox: str, shell: Shell) -> None:
     word = add_stubborn(shell, sandbox=sandbox)
     chance = random.Random(sandbox)
+    with shell.start(*CALL, forks=False) as process:
+        started_at = time.monotonic()
+        wait_until(lambda: bool(find_processes(word)))
+        start_s = time.monotonic() - started_at
+        process.kill()
+    wait_until(lambda: not find_processes(word))
     there = 0
     for _ in range(examples(20)):
         with shell.start(*CALL, forks=False) as process:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(chance.uniform(0, LATEST_S))
+                process.wait(chance.uniform(0, 3 * start_s))
             there += bool(find_processes(word))
             process.kill()
     assert there, "no server had been started"

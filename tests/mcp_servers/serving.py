@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from cpu_time import SLACK, allow_s
 from fork_server import start
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.messages import ToolResult
@@ -55,7 +56,7 @@ class Served:
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Send a signal; return the exit code and what was written since the server listened."""
         self.process.send_signal(number)
-        _, self.log = self.process.communicate(timeout=END_S)
+        _, self.log = self.process.communicate(timeout=allow_s(END_S / SLACK))
         return self.process.returncode, self.log
 
 

@@ -158,7 +158,7 @@ def test_a_server_does_its_work_in_a_turn_with_default_settings(
     assert outcomes == [(tool, "completed") for tool, _ in calls], result["calls"]
     assert expected in result["calls"][-1]["text"]
     (listed,) = json.loads(program("list-servers", "--config", str(config)).stdout)["result"]
-    assert ("bubblewrap is not installed" in (listed["sandbox_missing"] or "")) != has_sandbox
+    assert ("bubblewrap is not installed" in listed.get("sandbox_missing", "")) != has_sandbox
     left = {path.name for path in Path(environment["HOME"]).rglob("*") if path.is_file()}
     if name == "memory":
         assert ("memory.jsonl" in left) == has_sandbox  # without one, the server keeps it beside its program
