@@ -146,7 +146,7 @@ _DRAWERS: dict[str, Callable[[Image, int], str]] = {
 
 
 def _draw_blocks(picture: Image, color: Callable[[tuple[int, int, int]], str]) -> Iterator[str]:
-    """Yield lines of half blocks: the upper pixel in the color of the text, the lower one in that behind it."""
+    """Yield lines of half blocks: the upper pixel is the foreground color, the lower one the background."""
     pixels = picture.load()
     assert pixels
     for top in range(0, picture.height, 2):
