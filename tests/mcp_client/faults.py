@@ -44,7 +44,7 @@ def chaos(folder: Path, mode: str, name: str = "chaos", delay_s: float = 0.1, **
     args = ("-S", "-m", "mcp_client.chaos", mode, "--delay", str(delay_s), *files, *eras)
     given = {FLOOD_VARIABLE: os.environ[FLOOD_VARIABLE]} if FLOOD_VARIABLE in os.environ else {}
     environment = {"PYTHONPATH": str(TESTS), **given, **options.pop("env", {})}
-    limits = {"timeout_s": 5.0, "connect_s": 20.0, **options}
+    limits = {"timeout_s": 20.0, "connect_s": 20.0, **options}
     return ServerConfig(name, command=sys.executable, args=args, env=environment, **limits)
 
 
