@@ -28,11 +28,14 @@ FILES = [
 ]
 
 
-def write_server(path: Path, name: str, command: str) -> None:
+def write_server(path: Path, name: str, command: str, variable: str = "") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = f'[[servers]]\nname = "{name}"\ncommand = "{command}"\n'
+    env = {variable: command} if variable else {}
+    if env:
+        text += f'env = {{ {variable} = "{command}" }}\n'
     if path.suffix == ".json":
-        text = json.dumps({"mcpServers": {name: {"command": command}}})
+        text = json.dumps({"mcpServers": {name: {"command": command, "env": env}}})
     path.write_text(text, encoding="utf-8")
 
 
@@ -58,6 +61,21 @@ def test_the_servers_of_all_files_are_merged_with_their_source(tmp_path: Path, e
     home = {f"s{i}": str(tmp_path / name) for i, name in enumerate(FILES[:2])}
     work = {f"s{i + 2}": name.removeprefix("work/") for i, name in enumerate(FILES[2:])}
     assert found == {**home, **work}
+
+
+def test_the_variables_of_a_server_are_merged_among_the_files_of_one_owner(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    variables = {f"V{i}": name for i, name in enumerate(FILES)}
+    for variable, name in variables.items():
+        write_server(tmp_path / name, "sea", name, variable)
+    [server] = load_settings(environment=environment).servers
+    assert server.env == {variable: name for variable, name in variables.items() if name.startswith("work/")}
+    assert server.replaces == str(tmp_path / FILES[1])
+    for name in FILES[2:]:
+        (tmp_path / name).unlink()
+    [server] = load_settings(environment=environment).servers
+    assert (server.env, server.replaces) == ({"V0": FILES[0], "V1": FILES[1]}, "")
 
 
 def test_without_servers_in_files_the_board_server_is_used(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rkllm_chat.config.oauth import OAuth
 from rkllm_chat.config.project_trust import TrustStore
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.config.tool_pins import ToolPins, diff_accepted_text, extract_pinned_fields
@@ -21,6 +23,7 @@ TOOL: dict[str, Any] = {
     "annotations": {"readOnlyHint": True},
 }
 SERVER = ServerConfig("sums", command="sums-server")
+REMOTE = ServerConfig("sums", url="https://sums.example/mcp")
 
 
 def greet(state: Path, *tools: dict[str, Any], server: ServerConfig = SERVER) -> dict[str, str]:
@@ -82,14 +85,28 @@ def test_pins_follow_a_server_while_it_is_trusted(tmp_path: Path) -> None:
     assert greet(tmp_path, TOOL) == {"add": "changed"}
 
 
-def test_a_server_that_is_started_otherwise_is_met_anew(tmp_path: Path) -> None:
-    greet(tmp_path, TOOL)
-    assert greet(tmp_path, {**TOOL, "title": "x"}, server=ServerConfig("sums", command="other-server")) == {}
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (SERVER, ServerConfig("sums", command="other-server")),
+        (REMOTE, replace(REMOTE, oauth=OAuth(client_id="chat"))),
+    ],
+    ids=["command", "login"],
+)
+def test_a_server_that_is_started_otherwise_is_met_anew(
+    before: ServerConfig, after: ServerConfig, tmp_path: Path
+) -> None:
+    changed = {**TOOL, "title": "x"}
+    assert greet(tmp_path, TOOL, server=before) == {}
+    assert greet(tmp_path, changed, server=before) == {"add": "changed"}
+    assert greet(tmp_path, changed, server=after) == {}
 
 
 def test_a_tool_is_the_same_whole_and_as_the_chat_reads_it() -> None:
     long = {**TOOL, "description": "x" * 20_000, "outputSchema": {"properties": {"a": {"pattern": "^(a+)+$"}}}}
     assert extract_pinned_fields(restrict_entry(long)) == extract_pinned_fields(long)
+    whole = {**TOOL, "description": "x" * 10_000}
+    assert extract_pinned_fields(whole)["description"] == restrict_entry(whole)["description"] == "x" * 10_000
 
 
 def test_a_difference_is_shown_line_by_line(tmp_path: Path) -> None:
@@ -103,3 +120,5 @@ def test_a_difference_is_shown_line_by_line(tmp_path: Path) -> None:
         " inputSchema:",
         " {",
     ]
+    schema = {"type": "object", "properties": {"größe": {"type": "number"}}}
+    assert '+  "größe": {' in diff_accepted_text(before, extract_pinned_fields({**TOOL, "inputSchema": schema}))

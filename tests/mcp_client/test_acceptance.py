@@ -195,14 +195,15 @@ def test_a_key_in_a_value_does_not_hide_the_rest_of_it(clone: Clone) -> None:
             "DBUS_SESSION_BUS_ADDRESS": "unixexec:path=./run",
             "NODE_OPTIONS": f"--import=./hidden.mjs?{key}",
             "NOTE": f"./run {key}",
+            "NPM_TOKEN": "~/bin/run",
             "OPENAI_KEY": key,
             "PYTHON_KEYRING_BACKEND": "hidden.Keyring",
         }
     )
     assert (
         f'env = "BUILD_CMD=./build {key}" "DBUS_SESSION_BUS_ADDRESS=unixexec:path=./run"'
-        f' "NODE_OPTIONS=--import=./hidden.mjs?{key}" "NOTE=./run [redacted]" "OPENAI_KEY=********"'
-        ' "PYTHON_KEYRING_BACKEND=hidden.Keyring"'
+        f' "NODE_OPTIONS=--import=./hidden.mjs?{key}" "NOTE=./run [redacted]" "NPM_TOKEN=~/bin/run"'
+        ' "OPENAI_KEY=********" "PYTHON_KEYRING_BACKEND=hidden.Keyring"'
     ) in clone.review("n")
 
 

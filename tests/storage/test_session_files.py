@@ -22,6 +22,7 @@ from rkllm_chat.storage.session_records import (
     ContextTrimmed,
     HistoryEdited,
     Record,
+    RestoredConversation,
     SessionTitle,
     Setup,
     TurnFinished,
@@ -239,11 +240,13 @@ def test_links_pipes_and_folders_are_rejected(shelf: SessionDirectory, tmp_path:
     shelf.path.mkdir(parents=True)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(GOOD + b"\n")
-    linked, piped, folder = (file_of(shelf, f"261120-000{i}") for i in range(3))
+    linked, dangling, piped, folder = paths = [file_of(shelf, f"261120-000{i}") for i in range(4)]
     linked.symlink_to(elsewhere)
+    dangling.symlink_to(tmp_path / "missing")
     os.mkfifo(piped)
     folder.mkdir()
-    for path in (linked, piped, folder):
+    assert sorted(shelf.list_ids()) == [path.stem for path in paths]
+    for path in paths:
         with pytest.raises(ConfigError):
             shelf.read(path.stem)
         with pytest.raises(ConfigError):
@@ -344,9 +347,11 @@ def test_edits_are_applied_when_a_talk_is_rebuilt(shelf: SessionDirectory, said:
         four,
         HistoryEdited(0, 2, (Message("user", "short"),)),
     )
-    talk = rebuild_conversation(shelf.read(write_all(shelf, records, said)).entries)
-    assert talk.history == (Message("user", "short"), four)
-    assert talk.first_shown == 0
+    unedited, edited = (
+        rebuild_conversation(shelf.read(write_all(shelf, each, said)).entries) for each in (records[:2], records)
+    )
+    assert unedited == RestoredConversation((one, two))
+    assert edited == RestoredConversation((Message("user", "short"), four))
 
 
 def test_a_file_that_is_too_large_is_not_read(shelf: SessionDirectory) -> None:
