@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
 from typing import IO, Any
 
+from ..core.ascii_fallback import ASCII_FALLBACK
 from ..core.events import (
     CallsDetected,
     CallUnreadable,
@@ -46,7 +47,7 @@ class EventPrinter:
     def __init__(self, answer: IO[str], side: IO[str], words: Words, color: bool, mark: str = ANSWER_MARK) -> None:
         for stream in (answer, side):
             if isinstance(stream, TextIOWrapper):
-                stream.reconfigure(errors="replace")  # without UTF-8, characters become "?" instead of raising
+                stream.reconfigure(errors=ASCII_FALLBACK)
         self._answer = answer
         self._side = side
         self._words = words

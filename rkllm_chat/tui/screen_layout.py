@@ -33,6 +33,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
+from ..core.ascii_fallback import make_encodable
 from .input_line import InputLine
 from .picker import Picker
 from .reflow_renderer import ReflowRenderer, rewraps_lines
@@ -58,7 +59,7 @@ class ScreenLayout:
         self.open_lines: Callable[[], Sequence[str]] = list
         self.status: Callable[[int], str] = lambda _width: ""
         self._line = line
-        self._output: Output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        self._output: Output = _TerminalOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
         self._output.enable_cpr = False  # a serial console answers late or never, and the answer is not needed
 
     @property
@@ -155,6 +156,18 @@ class ScreenLayout:
     def _input_height(self) -> Dimension:
         min_rows = min(_MENU_ROWS, max(1, self.rows - 2)) if self._line.has_menu else 1
         return Dimension(min=min_rows, max=max(min_rows, _MAX_INPUT_ROWS))
+
+
+class _TerminalOutput(Vt100_Output):
+    """Output with ASCII in place of what the terminal's encoding does not have."""
+
+    def write(self, data: str) -> None:
+        """Write text without escape sequences."""
+        super().write(make_encodable(data, self.encoding()))
+
+    def write_raw(self, data: str) -> None:
+        """Write text with escape sequences."""
+        super().write_raw(make_encodable(data, self.encoding()))
 
 
 class SteadyApplication(Application[None]):

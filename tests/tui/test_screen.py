@@ -139,19 +139,34 @@ def test_no_line_is_erased_in_a_terminal_that_truncates_its_lines(open_chat: Ope
     assert lines[:printed] == [line[:41].rstrip() for line in before[:printed]]
 
 
-@pytest.mark.parametrize(
-    "variables",
-    [
-        {"NO_COLOR": "1"},
-        pytest.param({"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}, marks=pytest.mark.slow),
-    ],
-    ids=["no colour", "no UTF-8"],
-)
-def test_the_chat_works_without_colours_or_utf_8(variables: dict[str, str], open_chat: OpenChat) -> None:
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}], ids=["colours", "NO_COLOR"])
+def test_an_answer_has_colours_unless_no_color_is_set(variables: dict[str, str], open_chat: OpenChat) -> None:
     screen = open_chat("--no-servers", "Plain **words**.", **variables)
     screen.enter("hi", "words")
     screen.leave()
     assert (b"\x1b[1m" in screen.bytes) == ("NO_COLOR" not in variables)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "variables",
+    [{"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii", "TERM": "dumb"}],
+    ids=["locale", "dumb terminal"],
+)
+def test_a_terminal_without_utf_8_gets_borders_and_marks_of_ascii(
+    variables: dict[str, str], open_chat: OpenChat
+) -> None:
+    answer = "“Fine”\n\n- 東京 …\n\n| a | b |\n|---|---|\n| 潮 | d |\n\n> said"
+    screen = open_chat("--no-servers", answer, **variables)
+    screen.say("hi\r", "said")
+    lines = screen.wait_for_prompt()
+    shown = [line for line in lines[lines.index("> hi") + 1 :] if line != ">"]
+    if variables.get("TERM") == "dumb":
+        assert shown == ['* "Fine"', "- ???? .", "| a | b |", "|---|---|", "| ?? | d |", "> said"]
+    else:
+        assert shown[:-1] == ['* "Fine"', "- ???? .", "a  | b", "---+--", "?? | d", "| said"]
+        assert shown[-1].startswith("ask - scripted - ctx")
+    assert screen.bytes.isascii()
 
 
 @pytest.mark.usefixtures("harbour")
