@@ -21,11 +21,8 @@ _MAX_NAME_LENGTH = 40
 class ApprovalUser(Protocol):
     """What the dialog needs of a front end."""
 
-    def show_call(self, lines: Sequence[CallLine]) -> None:
-        """Show the lines that describe a call."""
-
-    async def choose(self, question: str, keys: Mapping[str, str]) -> str:
-        """Ask a question that one key answers; "no" for Enter, "stop" for Ctrl+C."""
+    async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str]) -> str:
+        """Show a call and ask a question that one key answers; "no" for Enter, "stop" for Ctrl+C."""
         ...
 
     async def ask_text(self, question: str, default: str) -> str | None:
@@ -50,10 +47,11 @@ async def ask_approval(
     """
     shown = arguments
     while True:
-        user.show_call(describe_call(tool, shown, words))
         is_edited = shown is not arguments
         answer = await user.choose(
-            _write_question(tool, position, words, is_edited), EDITED_KEYS if is_edited else CONSENT_KEYS
+            describe_call(tool, shown, words),
+            _write_question(tool, position, words, is_edited),
+            EDITED_KEYS if is_edited else CONSENT_KEYS,
         )
         match answer:
             case "edit":

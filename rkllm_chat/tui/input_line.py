@@ -31,9 +31,10 @@ class Question:
 
     Attributes:
         keys: Answer per key, for questions answered by one key; empty if a line is read.
-        prompt: Shown in place of the input prompt.
+        prompt: Shown in place of the input prompt: the last line of the question.
         answer: Resolved with the answer, or with None if the user declines.
         choices: Completions for a line.
+        lines: Shown above the prompt: the lines before the last one.
         draft: The unfinished input line, restored after the answer.
     """
 
@@ -41,6 +42,7 @@ class Question:
     prompt: str
     answer: asyncio.Future[str | None]
     choices: Sequence[str] = ()
+    lines: Sequence[str] = ()
     draft: Document = field(default_factory=Document)
 
 
@@ -107,7 +109,9 @@ class InputLine:
         self._is_reading = False
         return None if self.is_closed else self._lines.popleft()
 
-    async def ask_key(self, keys: Mapping[str, str], default: str, leaving: str, prompt: str) -> str:
+    async def ask_key(
+        self, keys: Mapping[str, str], default: str, leaving: str, prompt: str, lines: Sequence[str] = ()
+    ) -> str:
         """Ask a question that is answered by a single key.
 
         Args:
@@ -115,14 +119,18 @@ class InputLine:
             default: The answer for Enter.
             leaving: The answer for Ctrl+C, Ctrl+D and Esc.
             prompt: Shown in place of the input prompt.
+            lines: Shown above it.
         """
-        question = Question({**keys, "\r": default}, prompt, asyncio.get_running_loop().create_future())
+        question = Question({**keys, "\r": default}, prompt, asyncio.get_running_loop().create_future(), (), lines)
         answer = await self._ask(question, "")
         return leaving if answer is None else answer
 
-    async def ask_line(self, prompt: str, default: str = "", choices: Sequence[str] = ()) -> str | None:
+    async def ask_line(
+        self, prompt: str, default: str = "", choices: Sequence[str] = (), lines: Sequence[str] = ()
+    ) -> str | None:
         """Ask a question that is answered by a line; None for Ctrl+C, Ctrl+D and Esc."""
-        return await self._ask(Question({}, prompt, asyncio.get_running_loop().create_future(), choices), default)
+        question = Question({}, prompt, asyncio.get_running_loop().create_future(), choices, lines)
+        return await self._ask(question, default)
 
     async def _ask(self, question: Question, default: str) -> str | None:
         """Ask a question after those before it; restore the unfinished input line afterwards."""

@@ -7,6 +7,7 @@ import base64
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from prompt_toolkit.completion import Completer
@@ -38,6 +39,15 @@ from .theme import Theme, paint
 _MAX_ECHOED, _MAX_ECHOED_LINES = 4000, 40
 _MAX_COPY_BYTES = 74_000
 """Terminals drop longer clipboard texts (xterm, tmux)."""
+
+
+@dataclass
+class _ShownQuestion:
+    """A question on the screen: the lines above its prompt, and its answer once it is known."""
+
+    lines: Sequence[str]
+    prompt: str
+    answer: str = ""
 
 
 class InteractiveFrontend:
@@ -90,7 +100,7 @@ class InteractiveFrontend:
         self._theme = self.live.theme = self._themes(settings.theme)
         line = await self.screen.read_line()
         if line is not None:
-            self._print(PROMPT, self._echo(line), self._theme.own)
+            self.screen.print_lines(self._format(PROMPT, self._echo(line), self._theme.own))
         return line
 
     def _echo(self, line: str) -> list[str]:
@@ -101,12 +111,12 @@ class InteractiveFrontend:
         values = {"lines": line.count("\n") + 1, "characters": len(line)}
         return [*lines[:_MAX_ECHOED_LINES], self._words("repl.long", **values)]
 
-    def _print(self, start: str, lines: Sequence[str], style: str = "") -> None:
-        """Print lines with a prefix, wrapped and indented to the width of the prefix."""
+    def _format(self, start: str, lines: Sequence[str], style: str = "") -> list[str]:
+        """Return lines with a prefix, wrapped and indented to the width of the prefix."""
         room = self.screen.width - len(start)
         parts = [part for line in lines for part in break_text(line, room)]
         shown = [f"{' ' * len(start) if i else start}{part}".rstrip() for i, part in enumerate(parts)]
-        self.screen.print_lines([paint(line, style) for line in shown])
+        return [paint(line, style) for line in shown]
 
     def close_input(self) -> None:
         """Make a pending `read_line` return None."""
@@ -192,17 +202,19 @@ class InteractiveFrontend:
         """Show the call and ask whether it may run."""
         return await ask_approval(self, tool, arguments, position, self._words)
 
-    def show_call(self, lines: Sequence[CallLine]) -> None:
-        """Print the lines that describe a call."""
+    async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str]) -> str:
+        """Show a call and ask a question that one key answers."""
+        answer: str = await self._choose(keys, "no", "stop", question, self._format_call(lines))
+        return answer
+
+    def _format_call(self, lines: Sequence[CallLine]) -> list[str]:
+        """Return the lines that describe a call, wrapped and coloured."""
         styles = {"warning": self._theme.warning, "added": self._theme.added, "removed": self._theme.removed}
+        formatted: list[str] = []
         for line, kind in lines:
             text = line.lstrip()
-            self._print(line[: len(line) - len(text)], [text], styles.get(kind, ""))
-
-    async def choose(self, question: str, keys: Mapping[str, str]) -> str:
-        """Ask a question that one key answers."""
-        answer: str = await self._choose(keys, "no", "stop", question)
-        return answer
+            formatted += self._format(line[: len(line) - len(text)], [text], styles.get(kind, ""))
+        return formatted
 
     async def ask_text(self, question: str, default: str) -> str | None:
         """Ask for a line; keys that follow it at once answer no question."""
@@ -216,40 +228,53 @@ class InteractiveFrontend:
         answer = await self._choose(CONTINUE_KEYS, "answer", "stop", question)
         return parse_continue_answer(answer, rounds)
 
-    async def _choose(self, keys: Mapping[str, Any], default: str, leaving: str, question: str) -> Any:
-        prompt = self._print_question(question)
-        answer = await self.screen.line.ask_key(keys, default, leaving, prompt)
-        self._print_answer(prompt, next((key for key, value in keys.items() if value == answer), ""))
+    async def _choose(
+        self, keys: Mapping[str, Any], default: str, leaving: str, question: str, about: Sequence[str] = ()
+    ) -> Any:
+        with self._question(about, question) as shown:
+            answer = await self.screen.line.ask_key(keys, default, leaving, shown.prompt, shown.lines)
+            shown.answer = next((key for key, value in keys.items() if value == answer), "")
         return answer
 
     async def confirm(self, question: str) -> bool:
         """Ask a yes/no question."""
         first, _, prompt = question.rpartition("\n")
-        self._print("", escape_visibly(first).splitlines())
-        return bool(await self._choose({"y": "yes", "n": "no"}, "no", "no", prompt) == "yes")
+        about = self._format("", escape_visibly(first).splitlines())
+        return bool(await self._choose({"y": "yes", "n": "no"}, "no", "no", prompt, about) == "yes")
 
     async def ask_line(self, question: str, default: str, choices: Sequence[str] = ()) -> str | None:
         """Ask for a line; None if the user declines.
 
         Choices with hidden characters are not offered.
         """
-        prompt = self._print_question(question)
-        answer = await self.screen.line.ask_line(
-            prompt, default, [choice for choice in choices if choice == escape_visibly(choice)]
-        )
-        self._print_answer(prompt, escape_line_visibly(answer or ""))
+        safe_choices = [choice for choice in choices if choice == escape_visibly(choice)]
+        with self._question((), question) as shown:
+            answer = await self.screen.line.ask_line(shown.prompt, default, safe_choices, shown.lines)
+            shown.answer = escape_line_visibly(answer or "")
         return answer
 
-    def _print_question(self, question: str) -> str:
-        """Ring the bell, print all lines of a question but the last, and return that one as the prompt."""
+    @contextmanager
+    def _question(self, about: Sequence[str], question: str) -> Iterator[_ShownQuestion]:
+        """Ring the bell, and print a question with its answer at the end.
+
+        Until then its lines are to be drawn in one piece, below whatever is printed meanwhile; those that do not fit
+        are printed at once.
+
+        Args:
+            about: Formatted lines above the question.
+            question: The question.
+        """
         if self._status_source.settings.bell:
             self.screen.ring_bell()
-        *lines, last = wrap_text(escape_line_visibly(question), self.screen.width - 1)
-        self.screen.print_lines(lines)
-        return f"{last} "
-
-    def _print_answer(self, prompt: str, answer: str) -> None:
-        self.screen.print_lines(wrap_text(f"{prompt}{answer}", self.screen.width))
+        *lines, last = [*about, *wrap_text(escape_line_visibly(question), self.screen.width - 1)]
+        hidden = max(0, len(lines) - self.screen.layout.open_rows)
+        self.screen.print_lines(lines[:hidden])
+        shown = _ShownQuestion(lines[hidden:], f"{last} ")
+        try:
+            yield shown
+        finally:
+            end = wrap_text(f"{shown.prompt}{shown.answer}", self.screen.width)
+            self.screen.print_lines([*shown.lines, *end])
 
     @property
     def can_open_browser(self) -> bool:

@@ -113,12 +113,9 @@ class LineModeFrontend:
         """Show the call and ask whether it may run."""
         return await ask_approval(self, tool, arguments, position, self._words)
 
-    def show_call(self, lines: Sequence[CallLine]) -> None:
-        """Show the lines that describe a call."""
+    async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str]) -> str:
+        """Show a call and ask a question that a line with one key answers."""
         self._printer.show(Page("\n".join(line.text for line in lines)))
-
-    async def choose(self, question: str, keys: Mapping[str, str]) -> str:
-        """Ask a question that a line with one key answers."""
         answer = await self.ask_line(f"{question} ", "")
         return "stop" if answer is None else keys.get(answer.lower(), "no")
 

@@ -89,7 +89,7 @@ class ScreenLayout:
             get_line_prefix=self._line_prefix,
         )
         menu = Float(CompletionsMenu(max_height=_MENU_ROWS, scroll_offset=1), xcursor=True, ycursor=True)
-        open_lines = Window(FormattedTextControl(self._open_text), dont_extend_height=True)
+        open_lines = Window(FormattedTextControl(self._open_text), dont_extend_height=True, wrap_lines=True)
         status = Window(FormattedTextControl(self._status_text), height=1, style="class:status")
         body = HSplit(
             [
@@ -135,9 +135,15 @@ class ScreenLayout:
         picker.close = app.exit
         return app
 
+    @property
+    def open_rows(self) -> int:
+        """The height of the part above the input line, if that is one line high."""
+        return max(1, self.rows - 3)
+
     def _visible_open_lines(self) -> Sequence[str]:
-        """Return the last open lines, as many as fit above the input line."""
-        return self.open_lines()[-max(1, self.rows - 3) :]
+        """Return the last open lines, as many as fit above the input line; those of a question are the last."""
+        question = self._line.question
+        return [*self.open_lines(), *(question.lines if question else ())][-self.open_rows :]
 
     def _open_text(self) -> AnyFormattedText:
         return ANSI("\n".join(self._visible_open_lines()))

@@ -109,7 +109,7 @@ def compare(screen: Screen, folder: Path, expected: list[str], session: Session)
     A transient line may have scrolled the first lines out of a full window, so those are not compared.
     """
     rows = screen.emulator.lines
-    count = rows - SCROLLED if rows > 2 * SCROLLED else rows
+    count = rows - (SCROLLED if rows > 2 * SCROLLED else 1)
     limit, expected = time.monotonic() + APPEARS_S, expected[-count:]
     while shown(screen, folder)[-count:] != expected and time.monotonic() < limit and screen.read_some(limit):
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from stage import Screen, call_text
 
-from .server_configs import HARBOUR, write_harbour
+from .server_configs import HARBOUR, TESTS, write_harbour, write_servers
 
 OpenChat = Callable[..., Screen]
 SHIFT_TAB, CTRL_A, CTRL_K, CTRL_O = "\x1b[Z", "\x01", "\x0b", "\x0f"
@@ -110,6 +111,35 @@ def test_a_question_about_one_of_several_calls_names_its_place_and_its_tool(open
     screen.wait_for_prompt()
     arguments = "".join(screen.enter("/history 2", "The call was stopped"))
     assert r'line 58\nline 59"}' in arguments, "arguments are shown in full"
+
+
+@pytest.mark.parametrize("columns", [40, 30])
+def test_a_question_that_wraps_stays_in_one_piece_below_what_runs_and_ends(
+    columns: int, open_chat: OpenChat, folder: Path
+) -> None:
+    command = [sys.executable, str(TESTS / "tui" / "harbour.py")]
+    servers = write_servers(folder, "two.toml", {"one": command, "two": command})
+    calls = call_text("one__book", boat="Anna") + call_text("two__wait")
+    screen = open_chat(f"{servers} --allow one__book --allow two__wait", calls, "So.", size=(columns, 30))
+    question = "Send these answers? No goes through them again, and Esc there cancels. [y/N]"
+
+    def read_from(line: str) -> str:
+        lines = screen.lines()
+        return " ".join(lines[max(row for row, text in enumerate(lines) if text.startswith(line)) :])
+
+    screen.say("go\r", "Answer it?")
+    screen.wait_for_rest(PAUSE_S)
+    for keys, text in (("y", "metres ("), ("12\r", "side"), ("\r", "note"), ("\r", "[y/N]")):
+        screen.say(keys, text)
+    screen.wait_until(lambda: question in " ".join(screen.lines()), question)
+    assert read_from("[MCP: Calling tool 'book']").count("[MCP: Calling tool") == 2, "both are above it"
+    (folder / "go").touch()
+    screen.wait_for("high water")
+    assert read_from("Send these").startswith(f"{question} ask"), "the result is above it, the status line below"
+    screen.wait_for_rest(PAUSE_S)
+    screen.say("y", "◆ So.")
+    screen.wait_for_prompt()
+    assert read_from("Send these").startswith(f"{question} y [MCP: Tool 'book' completed]")
 
 
 @pytest.mark.usefixtures("harbour")

@@ -47,7 +47,7 @@ STEPS: dict[str, list[tuple[str, str]]] = {
     "elicitation": [("/call act\r", "Answer it?"), ("", "progress k00:"), ("y", "optional"), ("\x03", "completed")],
     "model output": [("/thinking show\r", "Thinking"), ("say it\r", LAST), ("again\r", LAST)],
     "arguments echoed": [("do it\r", "[q] stop:"), ("n", "Why not?"), ("\x03", "Declined.")],
-    "arguments edited": [("do it\r", "[q] stop:"), ("e", "JSON"), ("\x03", LAST), ("\x03", "not run")],
+    "arguments edited": [("do it\r", "[q] stop:"), ("e", f'{LAST}"}}'), ("\x03", LAST), ("\x03", "not run")],
 }
 REPLIES: dict[str, list[str]] = {
     "results": [call_text("act"), "Done."],
