@@ -20,7 +20,7 @@ from rkllm_chat.config.settings import ServerConfig
 from stage import PROGRAM
 
 LIMIT_S = 60
-EVENT_S = 10.0
+EVENT_S = 30.0
 TESTS = Path(__file__).parent
 
 

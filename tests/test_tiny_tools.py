@@ -64,6 +64,7 @@ DRAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "count"), DRAWS.values(), ids=DRAWS)
 def test_every_reply_is_parsed_as_the_wanted_calls(options: tuple[str, ...], count: int) -> None:
     lines = drawn(*options, count=count)

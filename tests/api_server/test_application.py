@@ -45,6 +45,7 @@ def ask(script: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatc
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("schema", "reply"), [(BRANCHES, DEEP_REPLY), (PATTERNS, LONG_REPLY)], ids=["steps", "regex"])
 def test_a_schema_that_takes_forever_blocks_nobody(schema: Any, reply: str, ask: Callable[..., list[str]]) -> None:
     reply_format = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}

@@ -55,6 +55,7 @@ def test_the_model_answers_whole_and_streamed(shared_api: Served, connect: Conne
     assert cut.usage and cut.usage.completion_tokens == 2
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_a_tool_task_of_three_calls_is_completed_and_prefills_new_tokens_only(
     shared_api: Served, connect: Connect

@@ -64,6 +64,7 @@ def refuse(client: openai.OpenAI, text: Any, **options: Any) -> tuple[str | None
     return caught.value.param, caught.value.code, caught.value.body["message"]  # type: ignore[index]  # a dict
 
 
+@pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.parametrize("pooling", [MEAN, LAST])
 def test_vectors_are_those_of_llama_cpp_in_both_formats(
@@ -187,6 +188,7 @@ def test_a_client_that_leaves_ends_its_embeddings(
     assert served.end()[1] == ""
 
 
+@pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.parametrize(("layout", "has_tokenizer"), [("F", False), ("G", False), ("H", True)])
 def test_the_npu_gives_the_last_hidden_state(

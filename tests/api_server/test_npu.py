@@ -22,6 +22,7 @@ CALCULATE: Any = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.parametrize("layout", "CDEFG")
 def test_a_tool_task_is_completed_in_every_layout(

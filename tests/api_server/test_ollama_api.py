@@ -51,6 +51,7 @@ def test_the_model_is_listed_loaded_and_calls_a_tool(start_api: StartApi, connec
     assert (cut.done_reason, cut.eval_count) == ("length", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_a_tool_task_of_three_calls_is_completed(start_api: StartApi, connect_ollama: ConnectOllama) -> None:
     client = connect_ollama(start_api())

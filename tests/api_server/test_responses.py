@@ -24,6 +24,7 @@ CALCULATE: Any = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_a_tool_task_is_completed_whole_and_streamed(shared_api: Served, connect: Connect) -> None:
     client = connect(shared_api)

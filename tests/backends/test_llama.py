@@ -103,6 +103,7 @@ def test_a_reply_that_is_asked_to_end_has_its_usage(llama: LlamaBackend) -> None
     assert write(llama, story)[1].generated_tokens == whole.generated_tokens
 
 
+@pytest.mark.slow
 def test_a_stop_during_prefill_leaves_the_engine_usable(open_llama: Open) -> None:
     backend = open_llama(8192)
     long = [Message("user", "word " * 400)]
@@ -182,6 +183,7 @@ def test_an_unknown_backend_is_an_error() -> None:
         open_backend(Settings(backend="toaster"))
 
 
+@pytest.mark.slow
 def test_the_prefill_of_a_long_prompt_reports_progress(open_llama: Open) -> None:
     backend = open_llama(8192)
 

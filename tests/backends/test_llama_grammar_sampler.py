@@ -62,6 +62,7 @@ def asked(line: str) -> list[Message]:
     return compose_prompt([Message("user", line)], TOOLS)
 
 
+@pytest.mark.slow
 def test_calls_at_temperature_one_are_valid_only_with_the_grammar(llama: LlamaBackend) -> None:
     held = judge_calls(llama, GRAMMAR, CALLS)
     assert (held["valid"], held["saved"], held["lost"]) == (CALLS, 0, 0)
@@ -112,6 +113,7 @@ CHOSEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["hermes", "xml", "qwen3-coder"])
 def test_a_constrained_chat_calls_in_a_form_that_the_model_never_learnt(llama: LlamaBackend, form: str) -> None:
     def called(constrained: bool) -> list[tuple[str, dict[str, Any]]]:
@@ -126,6 +128,7 @@ def test_a_constrained_chat_calls_in_a_form_that_the_model_never_learnt(llama: L
     assert called(constrained=False) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", sorted(GRAMMARS))
 def test_a_constrained_call_of_any_form_is_read_back(llama: LlamaBackend, form: str) -> None:
     tool = Tool("get_time", "Time in a city", CHOSEN)

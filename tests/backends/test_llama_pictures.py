@@ -123,6 +123,7 @@ def test_going_back_in_a_conversation_keeps_its_pictures(open_model: Open, tmp_p
     assert replies == [write(open_model(), prompt)[0] for prompt in prompts]
 
 
+@pytest.mark.slow
 def test_alternating_conversations_keep_their_pictures(open_model: Open, tmp_path: Path) -> None:
     backend = open_model()
     backend.keep_states(1 << 28)
@@ -160,6 +161,7 @@ def test_history_with_pictures_is_prefilled_in_the_background(open_model: Open, 
     assert reply == write(open_model(), prompt)[0]
 
 
+@pytest.mark.slow
 def test_a_stop_ends_the_evaluation_of_a_picture(open_model: Open, tmp_path: Path) -> None:
     backend = open_model()
     prompt = [ask("What is this?", *(write_picture(tmp_path / f"{n}.png", 448, 336, n) for n in range(6)))]

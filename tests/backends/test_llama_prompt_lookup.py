@@ -89,6 +89,7 @@ def cached_tokens(backend: LlamaBackend) -> list[int]:
     return [int(token) for token in engine.input_ids[: engine.n_tokens]]
 
 
+@pytest.mark.slow
 @model
 @pytest.mark.parametrize(("talk", "grammar"), TALKS.values(), ids=TALKS)
 def test_drafts_change_neither_a_talk_nor_the_cache(
@@ -114,6 +115,7 @@ def test_most_drafts_of_a_copy_are_accepted(pair: tuple[LlamaBackend, LlamaBacke
     assert drafting.lookup.drafted <= 2 * drafting.lookup.accepted
 
 
+@pytest.mark.slow
 @model
 def test_a_limit_within_a_draft_discards_the_rest(pair: tuple[LlamaBackend, LlamaBackend]) -> None:
     for backend in pair:
@@ -125,6 +127,7 @@ def test_a_limit_within_a_draft_discards_the_rest(pair: tuple[LlamaBackend, Llam
         assert cached_tokens(pair[0]) == cached_tokens(pair[1])
 
 
+@pytest.mark.slow
 @model
 def test_a_seed_gives_the_same_text_with_drafts(pair: tuple[LlamaBackend, LlamaBackend]) -> None:
     for backend in pair:

@@ -70,6 +70,7 @@ def test_a_short_beginning_is_not_saved(shipped_model: Path, tmp_path: Path) -> 
     assert not (tmp_path / "states").exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_replaced(shipped_model: Path, tmp_path: Path) -> None:
     text, _ = start(shipped_model, tmp_path)
     path = only_file(tmp_path)
@@ -79,6 +80,7 @@ def test_a_damaged_file_is_replaced(shipped_model: Path, tmp_path: Path) -> None
     assert start(shipped_model, tmp_path)[1].prefilled_tokens < 30
 
 
+@pytest.mark.slow
 def test_a_state_that_llama_cpp_rejects_is_removed(shipped_model: Path, tmp_path: Path) -> None:
     """Only a fault of this program can bring one, since its digest is right; the engine works afterwards."""
     engine, tokens = load_engine(shipped_model, 1024), list(range(5, 405))
@@ -101,6 +103,7 @@ def write_whole(content: bytes, path: Path) -> bool:
     return path.write_bytes(content) == len(content)
 
 
+@pytest.mark.slow
 def test_another_model_template_context_or_system_text_has_its_own_file(shipped_model: Path, tmp_path: Path) -> None:
     states = tmp_path / "states"
     start(shipped_model, states)

@@ -33,6 +33,7 @@ async def until_it_reads(backend: LlamaBackend) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.slow
 async def test_a_stream_continues_where_a_prefill_ended(open_llama: Open) -> None:
     backend, bare = open_llama(2048), open_llama(2048)
     read = await backend.prefill([SYSTEM])
@@ -47,6 +48,7 @@ async def test_a_stream_continues_where_a_prefill_ended(open_llama: Open) -> Non
     assert usage.prefilled_tokens < FEW
 
 
+@pytest.mark.slow
 async def test_a_prefill_leaves_out_thoughts_that_the_template_drops(open_llama: Open) -> None:
     """Qwen3's template leaves earlier thoughts out as soon as a new question comes: the reply is read again."""
     backend = open_llama(2048, FORGETS_THOUGHTS)
@@ -64,6 +66,7 @@ FORGETS_THOUGHTS = (
 )
 
 
+@pytest.mark.slow
 async def test_a_turn_during_a_prefill_evaluates_only_the_rest(open_llama: Open) -> None:
     backend, bare = open_llama(4096), open_llama(4096)
     asked = [*LONG, Message("user", "Hello!")]
@@ -85,6 +88,7 @@ async def test_another_prompt_does_not_wait_for_a_prefill(open_llama: Open) -> N
     assert usage.reused_tokens < FEW and text == (await write(backend, HELLO[1:]))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_begun", [True, False])
 async def test_a_prefill_can_be_cancelled(has_begun: bool, open_llama: Open) -> None:
     backend = open_llama(4096)
@@ -132,6 +136,7 @@ def test_a_scripted_model_prefills_nothing(tmp_path: Path, run: Open) -> None:
     assert run(write(backend, HELLO))[0] == "Hello."
 
 
+@pytest.mark.slow
 def test_the_npu_reads_ahead_where_it_reuses_beginnings(open_npu: Open, run: Open) -> None:
     text, bare = run(write(open_npu("F"), HELLO))
     backend = open_npu("F")
@@ -153,6 +158,7 @@ def test_other_npu_modes_read_nothing_ahead(family: str, options: dict[str, Any]
     assert text and usage.reused_tokens == 0
 
 
+@pytest.mark.slow
 def test_a_message_waits_for_the_prefill_of_the_npu(open_npu: Open, run: Open) -> None:
     backend = open_npu(FAULT="slow_prefill", MS="300")
 
@@ -191,6 +197,7 @@ def test_a_cancelled_prefill_of_the_npu_ends_by_itself(open_npu: Open, run: Open
     assert items[-1].prefilled_tokens < FEW
 
 
+@pytest.mark.slow
 def test_a_reloaded_runtime_has_an_empty_cache(open_npu: Open, run: Open) -> None:
     """Release 1.2.3 takes sampling only while it loads, so another length of reply loads it again."""
     backend = open_npu("F", history="runtime")
@@ -206,6 +213,7 @@ def test_a_reloaded_runtime_has_an_empty_cache(open_npu: Open, run: Open) -> Non
     assert run(ask_for_less()).prefilled_tokens > first.prompt_tokens
 
 
+@pytest.mark.slow
 def test_a_crash_during_a_prefill_is_followed_by_a_restart(open_npu: Open, run: Open, tmp_path: Path) -> None:
     once = tmp_path / "once"
     once.touch()

@@ -79,13 +79,10 @@ def new_tokens(shipped_model: Path) -> tuple[int, int]:
     return asyncio.run(count_new_tokens(shipped_model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "history", "with_tokens"),
-    [
-        ("F", "client", True),
-        pytest.param("G", "client", False, marks=pytest.mark.slow),
-        pytest.param("F", "runtime", False, marks=pytest.mark.slow),
-    ],
+    [("F", "client", True), ("G", "client", False), ("F", "runtime", False)],
 )
 def test_turns_with_tools_prefill_only_new_tokens(
     family: str,
@@ -292,6 +289,7 @@ def test_after_a_fault_the_next_message_is_answered(
     assert [item.key for item in items if isinstance(item, Sentence)] == (["npu.restarted"] if was_ended else [])
 
 
+@pytest.mark.slow
 def test_a_runtime_that_dies_before_its_first_token_is_tried_once_more(
     open_npu: Open, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -527,6 +525,7 @@ def test_a_missing_part_is_named(compiled: Compiled, npu_model: Path, tmp_path: 
     )
 
 
+@pytest.mark.slow
 def test_prefill_is_announced_with_its_speed(open_npu: Open, run: Run, npu_model: Path) -> None:
     async def listen(prompt: list[Message]) -> tuple[Reading, Usage]:
         items = [item async for item in backend.stream(prompt, GREEDY)]

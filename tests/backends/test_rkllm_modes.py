@@ -162,6 +162,7 @@ def test_disabled_thinking_is_part_of_the_reply_and_keeps_the_cache(open_npu: Op
     assert second.reused_tokens >= first.prompt_tokens + first.generated_tokens - 1 - first.hit_limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", ["chatml", "runtime"])
 def test_thinking_is_switched_between_two_replies(
     template: str, open_npu: Open, npu_model: Path, run: Callable[..., Any], log: Callable[[], str]
@@ -183,6 +184,7 @@ def test_thinking_is_switched_between_two_replies(
     assert asked == ["", "<think>\n\n</think>\n\n", ""]
 
 
+@pytest.mark.slow
 def test_a_prompt_cache_is_used_by_the_next_start(open_npu: Open, run: Callable[..., Any], tmp_path: Path) -> None:
     long = [Message("system", "You are a helpful assistant. " * 20), HELLO[1]]
 

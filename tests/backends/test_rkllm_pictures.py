@@ -144,6 +144,7 @@ def test_the_runtime_receives_the_floats_of_the_encoder(
     assert usage.prompt_tokens > TOKENS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_several_pictures_are_sent_where_a_run_takes_them(
     layout: str, open_model: Open, write: Write, received: Callable[[], list[float]], tmp_path: Path
@@ -161,6 +162,7 @@ def test_several_pictures_are_sent_where_a_run_takes_them(
         assert ("This: [image]<|im_end|>" in text, "<image>That?" in text) == (True, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["F", "G"])
 @pytest.mark.parametrize("with_tokenizer", [False, True])
 def test_tokens_of_pictures_are_counted_and_reused(

@@ -117,6 +117,7 @@ def workers_of(home: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_load_exits_with_an_error(on_npu: Options, program: Run) -> None:
     failed = program(*on_npu("G"), "-p", "Hello!", "--context", "9000", code=5)
     assert failed.stderr.count("\n") == 1 and "--context 2048" in failed.stderr

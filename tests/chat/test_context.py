@@ -135,6 +135,7 @@ def test_the_same_turns_are_visible_after_a_resume(tmp_path: Path) -> None:
     assert asked(again) == asked(chat) and asked(again)[0] == FIRST
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(
     window=st.integers(100, 600),

@@ -39,7 +39,8 @@ async def estimate_and_send(chat: Conversation, *lines: str) -> list[tuple[tuple
     return costs
 
 
-@pytest.mark.parametrize("tools_share", [1.0, pytest.param(0.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("tools_share", [1.0, 0.0])
 def test_llama_cpp_prefills_exactly_the_estimated_tokens(
     tools_share: float, shipped_model: Path, run: Callable[..., Any]
 ) -> None:
@@ -55,6 +56,7 @@ def test_llama_cpp_prefills_exactly_the_estimated_tokens(
     assert costs[0][0][1] == 0 and min(cached or 0 for (_, cached), _ in costs[1:]) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("history", "with_tokens"), [("client", True), ("runtime", True), ("client", False)])
 def test_on_the_npu_the_estimate_is_what_the_runtime_prefills(
     history: str, with_tokens: bool, open_npu: Callable[..., RkllmBackend], npu_model: Path, run: Callable[..., Any]
@@ -65,6 +67,7 @@ def test_on_the_npu_the_estimate_is_what_the_runtime_prefills(
         assert estimated == (true if with_tokens else pytest.approx(true, rel=0.3))  # without a tokenizer it is a guess
 
 
+@pytest.mark.slow
 def test_nothing_is_cached_by_a_runtime_that_reuses_nothing(
     open_npu: Callable[..., RkllmBackend], run: Callable[..., Any]
 ) -> None:

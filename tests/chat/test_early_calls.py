@@ -204,6 +204,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(
     replies=st.lists(st.lists(FRAGMENTS, min_size=1, max_size=6).map("".join), min_size=1, max_size=4),
@@ -227,6 +228,7 @@ def test_a_turn_has_the_same_outcome_whether_calls_start_early_or_not(
     assert play(starts_early=True) == play(starts_early=False)
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_reply_and_its_call_are_under_way_stops_both(
     open_chat: Callable[..., Screen], folder: Path
 ) -> None:

@@ -244,6 +244,7 @@ def test_the_program_shows_a_script_nothing_of_it(program: Run, script: Callable
     assert "".join(event["text"] for event in events if event["type"] == "text").strip() == "It is 42."
 
 
+@pytest.mark.slow
 def test_a_real_model_that_misses_its_end_is_stopped_where_it_begins_to_invent(
     shipped_model: Path, tmp_path: Path
 ) -> None:

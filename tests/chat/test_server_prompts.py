@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from chat.scripted_app import backend_of, open_scripted_app
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.events import Notice, Page
@@ -103,6 +105,7 @@ def send_prompt(folder: Path, line: str) -> tuple[list[str], list[tuple[str, str
     return asyncio.run(play())
 
 
+@pytest.mark.slow
 def test_the_model_reads_what_is_for_it_with_resources_as_data_and_pictures_named(tmp_path: Path) -> None:
     shown, sent, asked = send_prompt(tmp_path, "/prompt report")
     assert sent == SENT
@@ -111,6 +114,7 @@ def test_the_model_reads_what_is_for_it_with_resources_as_data_and_pictures_name
     assert asked == ["Send it? [y/N] "]
 
 
+@pytest.mark.slow
 def test_a_long_resource_is_shortened_to_the_budget_and_that_is_said(tmp_path: Path) -> None:
     shown, [_, (_, text)], _ = send_prompt(tmp_path, "/prompt year")
     assert 1000 < len(text) < 20_000
@@ -118,6 +122,7 @@ def test_a_long_resource_is_shortened_to_the_budget_and_that_is_said(tmp_path: P
     assert re.fullmatch(r"harbour://log was shortened from 81000 to \d+ bytes to fit the context\.", shown[-1])
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_for_the_user_alone_is_shown_and_not_sent(tmp_path: Path) -> None:
     assert send_prompt(tmp_path, "/prompt note") == (
         [USING.format("note"), FOR_USER, "Only for you.", "Nothing in this prompt is for the model. Nothing was sent."],

@@ -155,6 +155,7 @@ def test_what_needs_no_tool_or_has_none_calls_nothing(line: str, text: str, boar
     assert results(events) == [] and answer(events).strip() and text in answer(events)
 
 
+@pytest.mark.slow
 def test_in_six_turns_no_token_is_prefilled_twice(board: Bench) -> None:
     chat = board.new_chat()
     lines = ("What is 12 * 34?", "Hello!", "Read notes.txt", "How hot is the CPU?", "Thank you!", "Calculate 7 + 15")

@@ -79,6 +79,7 @@ def assert_only_grow(prompts: Sequence[Sequence[Message]]) -> None:
         assert after[: len(before)] == before
 
 
+@pytest.mark.slow
 def test_eight_servers_with_two_hundred_tools_work_on_a_small_window(tmp_path: Path) -> None:
     replies = [GIT_STATUS, "It is clean.", call_text("git_branch", repo_path="/", branch_type="local"), "One.", "Bye."]
     settings = {"context_tokens": WINDOW, "servers": configure(), "generation": GREEDY}

@@ -178,6 +178,7 @@ def run_all(shell: Shell, entry: dict[str, Any], names: Iterable[str] = COMMANDS
     return {name: simplify(shell.run(*COMMANDS[name])) for name in names}
 
 
+@pytest.mark.slow
 def test_every_command_works_over_http(http_entry: dict[str, Any], shell: Shell) -> None:
     documents = run_all(shell, http_entry)
     assert documents["structured"]["result"]["structuredContent"] == {"x": 1, "y": 2}

@@ -84,6 +84,7 @@ def test_a_command_imports_only_what_it_needs(start: Start, shell: Shell, script
     assert imported & start.unwanted == set()
 
 
+@pytest.mark.slow
 def test_without_llama_cpp_the_error_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['llama_cpp'] = None; from rkllm_chat.cli.main import main; sys.exit(main(['-p', 'x']))"

@@ -81,6 +81,7 @@ def test_the_example_is_installed_and_used(use: Use, tmp_path: Path) -> None:
     assert json.loads(rolled.stdout)["result"] == {"result": [1, 1, 1]}
 
 
+@pytest.mark.slow
 def test_a_broken_plugin_is_named_and_the_rest_works(use: Use, tmp_path: Path) -> None:
     announce(
         tmp_path,

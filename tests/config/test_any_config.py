@@ -88,6 +88,7 @@ FORMS: dict[str, tuple[Callable[..., Settings], Callable[[Any], str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=examples(100))
 @given(table=files)

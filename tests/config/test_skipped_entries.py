@@ -32,6 +32,7 @@ def mixed(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_command_uses_the_good_server_and_names_the_other(
     mixed: Path, program: Run, environment: dict[str, str], script: Callable[..., str]
 ) -> None:

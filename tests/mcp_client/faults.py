@@ -32,7 +32,7 @@ from .chaos_server import MODES, notice
 from .chaos_sizes import FLOOD_VARIABLE
 
 TESTS = Path(__file__).parents[1]
-EVENT_S = 5.0
+EVENT_S = 20.0
 
 T = TypeVar("T")
 

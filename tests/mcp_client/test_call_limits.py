@@ -57,6 +57,7 @@ def slow_server(transport: str, folder: Path) -> Iterator[ServerConfig]:
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
 def test_progress_extends_a_call(transport: str, tmp_path: Path) -> None:
     with slow_server(transport, tmp_path) as server, open_server(server) as opened:

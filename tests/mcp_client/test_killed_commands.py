@@ -21,11 +21,12 @@ STUBBORN = "trap '' TERM HUP; while :; do sleep 60; done"
 
 def add_stubborn(shell: Shell, script: str = STUBBORN, sandbox: str = "off") -> str:
     """Configure the server; return a word of its command line."""
-    word = f"stubborn-{shell.folder.parent.name}"
+    word = f"stubborn-{shell.folder}"  # not that of a run of these tests beside this one
     shell.add("stubborn", command="/bin/sh", args=["-c", script, word], sandbox=sandbox)
     return word
 
 
+@pytest.mark.slow
 def test_a_server_that_kills_its_client_at_once_is_stopped_too(shell: Shell) -> None:
     word = add_stubborn(shell, f"trap '' TERM HUP; kill -KILL $PPID; echo killed >told; {STUBBORN}")
     with shell.start(*CALL, forks=False) as process:

@@ -91,6 +91,7 @@ def test_a_client_is_connected_from_its_beginning_to_its_end() -> None:
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
+@pytest.mark.slow
 def test_servers_may_be_objects() -> None:
     board = ServerConfig("board", "rkllm-chat", ("serve", "board"))
 
@@ -103,6 +104,7 @@ def test_servers_may_be_objects() -> None:
     use({"desk": board}, work)
 
 
+@pytest.mark.slow
 def test_a_tool_that_takes_too_long_is_a_timeout_and_the_next_call_works(tmp_path: Path) -> None:
     program = tmp_path / "slow.py"
     program.write_text(
@@ -173,6 +175,7 @@ def test_a_script_without_an_event_loop_uses_a_file(tmp_path: Path) -> None:
         client.list_tools()
 
 
+@pytest.mark.slow
 def test_the_example_reports_tools_a_prompt_and_a_call(tmp_path: Path, environment: dict[str, str]) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"board": BOARD, "gone": {"command": "nope"}}}), encoding="utf-8")
@@ -194,6 +197,7 @@ def test_importing_the_package_is_cheap_and_prints_nothing() -> None:
     assert (done.stdout, done.stderr) == (b"3\n", b"")  # and its version
 
 
+@pytest.mark.slow
 def test_the_library_prints_nothing_and_logs_what_it_skips(tmp_path: Path, environment: dict[str, str]) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"odd": {"command": 5}}}), encoding="utf-8")

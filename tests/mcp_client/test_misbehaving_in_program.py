@@ -94,6 +94,7 @@ def test_the_program_leaves_within_three_seconds_whatever_its_servers_do(
     assert [pid for server in servers for pid in left_behind(folder, server.name)] == []
 
 
+@pytest.mark.slow
 def test_a_client_that_is_killed_leaves_no_server_behind(tmp_path: Path) -> None:
     modes = ("ok", "ignore-eof", "ignore-sigterm", "fork-child", "fork-child-and-stay", "fork-child-setsid")
     command = [sys.executable, "-m", "mcp_client.faults", str(tmp_path), *modes, "--stay"]

@@ -37,6 +37,7 @@ DYING = {
 }
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_in_a_call_fails_it_at_once_and_is_started_again(tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[ToolResult, int, str, int, str]:
         result = await trial.act()

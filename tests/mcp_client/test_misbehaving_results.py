@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rkllm_chat.core.messages import ToolResult
 
 from .chaos_results import RESULTS
@@ -30,6 +32,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 def test_a_result_becomes_a_text(tmp_path: Path) -> None:
     told = try_modes(tmp_path, READ, act_and_echo)
     texts = {mode: (result.status, result.text, echo) for mode, (result, echo) in told.items()}
@@ -51,6 +54,7 @@ def test_an_error_of_the_tool_is_a_failed_call(tmp_path: Path) -> None:
     assert told["is-error-empty"][0].text
 
 
+@pytest.mark.slow
 def test_an_error_or_an_invalid_answer_fails_the_call_at_once_and_says_why(tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[ToolResult, str, int]:
         return *await act_and_echo(trial), trial.lives()

@@ -27,13 +27,12 @@ def assert_bounded(measured: dict[str, Any], limit_s: float, most_mb: float = MO
     assert measured["after"] == ["still here", "still here"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "modes",
     [
         pytest.param({"huge-result": "(95 MB), limit 4 MB"}, id="representative"),
-        pytest.param(
-            {"endless-line": "", "huge-image": "too large", "huge-error": "no no"}, id="more", marks=pytest.mark.slow
-        ),
+        pytest.param({"endless-line": "", "huge-image": "too large", "huge-error": "no no"}, id="more"),
     ],
 )
 def test_a_result_beyond_the_limit_is_refused_and_not_held(modes: dict[str, str], tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ USED = {
 GOOD = {"echo", "add", "act", "good_1", "good_2", "good_3", "good_4", "good_5"}
 
 
+@pytest.mark.slow
 def test_the_valid_tools_of_an_invalid_list_are_used(tmp_path: Path) -> None:
     async def look(trial: Trial) -> tuple[list[str], bool]:
         assert trial.opened_s <= allow_s(1)

@@ -363,7 +363,7 @@ def test_the_log_names_a_stray_once_and_is_private_and_no_link_is_followed(tmp_p
     talk(make_server(tmp_path, script), tmp_path, act)
     assert (tmp_path / "mine").read_text(encoding="utf-8") == "precious"
     assert (log.is_symlink(), stat.S_IMODE(log.stat().st_mode)) == (False, 0o600)
-    assert read_log(tmp_path) == "[rkllm-chat] Ignored: it is not JSON: b'stray one'\n"
+    assert read_log(tmp_path) == "[rkllm-chat] Ignored: it is not a JSON object or array: b'stray one'\n"
 
 
 def test_a_server_works_without_a_log_where_none_can_be_written(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ FAILING = {
 }
 
 
+@pytest.mark.slow
 def test_a_task_that_ends_badly_is_a_failed_call_with_the_cause(tmp_path: Path) -> None:
     for mode, result in try_modes(tmp_path, FAILING, act).items():
         assert result.status == "failed"

@@ -17,6 +17,7 @@ from rkllm_chat.mcp_client.toolbox import Toolbox
 from .faults import Trial, chaos, try_mode, try_servers
 
 
+@pytest.mark.slow
 def test_a_server_that_ships_is_trusted_and_calculates(tmp_path: Path) -> None:
     async def go(trial: Trial) -> None:
         product = await trial.call("calculate", "board", expression="6 * 7")

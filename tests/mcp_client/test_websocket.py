@@ -114,7 +114,7 @@ def test_an_answer_is_read_in_every_form_and_an_unusable_one_fails_its_call_alon
     assert {form: one.text for form, one in heard.items()} == dict.fromkeys(heard, "fine")
     assert unusable.code == UNUSABLE
     assert unusable.seconds < allow_s(0.5) and (echo, ended) == ("echo", "")
-    assert read_log(tmp_path) == "[rkllm-chat] Ignored: it is not JSON: b'stray one'\n"
+    assert read_log(tmp_path) == "[rkllm-chat] Ignored: it is not a JSON object or array: b'stray one'\n"
 
 
 async def break_off(connection: ServerConnection) -> None:

@@ -47,6 +47,7 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
+@pytest.mark.slow
 def test_all_tools_answer_and_the_conversation_continues(stage: Stage) -> None:
     (stage.work / "notes.txt").write_text("tide 2.4\n", encoding="utf-8")
 

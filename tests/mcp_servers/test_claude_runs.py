@@ -58,6 +58,7 @@ def test_a_cancelled_run_is_ended_with_its_children_and_recorded(stage: Stage) -
     stage.talk(play)
 
 
+@pytest.mark.slow
 @pytest.mark.proc
 def test_a_killed_stdio_server_ends_its_run(stage: Stage) -> None:
     async def play(call: Talk) -> None:

@@ -54,6 +54,7 @@ def script(folder: Path) -> Callable[..., tuple[str, str]]:
 Script = Callable[..., tuple[str, str]]
 
 
+@pytest.mark.slow
 def test_an_answer_has_its_cost_and_progress_and_can_be_cancelled_over_stdio(
     folder: Path, environment: dict[str, str], script: Script
 ) -> None:

@@ -46,6 +46,7 @@ def test_the_test_of_a_new_server_passes_and_fails_after_a_change(
     assert (done.returncode, done.stdout.splitlines()[-1].partition(" in ")[0]) == (1, "3 failed"), done.stdout
 
 
+@pytest.mark.slow
 def test_a_new_server_is_reached_by_its_printed_entry(program: Any, tmp_path: Path) -> None:
     done = program("new-server", "harbour")
     assert "harbour" in done.stderr and "mcp_config.toml" in done.stderr

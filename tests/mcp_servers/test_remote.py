@@ -117,6 +117,7 @@ def talk(environment: dict[str, str], folder: Path) -> Start:
     return run
 
 
+@pytest.mark.slow
 def test_a_question_is_sent_with_the_key_and_answered_as_text_and_data(service: Service, talk: Start) -> None:
     async def play(call: Talk) -> None:
         result = await call.ask("What is 6 * 7? ä", system="Be short.", max_tokens=20, temperature=0)

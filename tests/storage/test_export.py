@@ -181,6 +181,7 @@ FENCES = ("```", "````", "~~~", "~~~~", "```html", "- ", "> ", "1. ", "  ", "   
 TAGS = ("<!--", "-->", "<img src=x>", "<b>", "</b>", "<script>", "![x](y)", "text", "<?", "<![CDATA[", "| a |\n|--|\n")
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from((*FENCES, *TAGS)), max_size=16).map("".join))
 @settings(max_examples=examples(300))
 def test_no_fence_lets_html_through_in_markdown(text: str) -> None:

@@ -168,6 +168,7 @@ def test_repeated_ctrl_c_leaves_during_a_stuck_call(open_chat: OpenChat, folder:
     assert last_turn(shelf)[-1] == TurnFinished("stopped")
 
 
+@pytest.mark.slow
 def test_suspend_and_fg_restore_the_terminal_and_keep_the_servers(
     script: Callable[..., str], environment: dict[str, str], folder: Path
 ) -> None:

@@ -113,6 +113,7 @@ BAD_LINES = {
 }
 
 
+@pytest.mark.slow
 def test_a_bad_line_gets_an_error_that_names_the_fault(screen: Screen) -> None:
     for line, error in BAD_LINES.items():
         clear(screen)
@@ -141,6 +142,7 @@ def test_a_slash_of_any_width_begins_a_command_and_two_begin_a_message(line: str
     fresh.enter(line, shown)
 
 
+@pytest.mark.slow
 def test_help_explains_each_command_with_an_example(screen: Screen) -> None:
     for name in {command.names[0] for command in COMMANDS.values()}:
         clear(screen)
@@ -183,6 +185,7 @@ def test_sequences_in_pasted_text_are_shown_and_do_nothing(fresh: Screen) -> Non
     assert b"\x1b]0;owned" not in fresh.bytes[before:] and b"\x1b[2J" not in fresh.bytes[before:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "note"),
     [("x" * 200_000, "200001 characters in total"), ("line\n" * 10_000, "10001 lines, 50001 characters in total")],

@@ -95,12 +95,14 @@ class LineSplitter:
 
 
 def parse_values(text: str) -> list[Any]:
-    """Parse the JSON values on one line, normally one.
+    """Parse the JSON values on one line, normally one; the first must be an object or array.
 
     Raises:
         IncompleteJsonError: The text ends inside a value.
         ValueError: The text is not JSON, is nested too deeply, has a number that is too long, or too many values.
     """
+    if not text.startswith(("{", "[")):  # no message; a JSON error for each of 100,000 lines would take a second
+        raise ValueError("it is not a JSON object or array")
     values: list[Any] = []
     end = 0
     try:

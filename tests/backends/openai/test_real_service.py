@@ -30,7 +30,8 @@ Open = Callable[..., OpenaiBackend]
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.mark.parametrize("api", [pytest.param("completions", marks=pytest.mark.slow), "chat"])
+@pytest.mark.slow
+@pytest.mark.parametrize("api", ["completions", "chat"])
 def test_a_talk_is_the_same_as_through_llama_cpp(
     api: str, real_service: str, open_remote: Open, run: Run, through_llama: list[Message]
 ) -> None:
@@ -42,6 +43,7 @@ def test_a_talk_is_the_same_as_through_llama_cpp(
     assert [message.result.tool for message in chat.history if message.result] == ["get_time"]
 
 
+@pytest.mark.slow
 def test_the_context_window_is_learned_from_a_refused_prompt(real_service: str, open_remote: Open, run: Run) -> None:
     chat = chat_with(open_remote(real_service, context_tokens=0))
     question = "What time is it now? " * 110
@@ -96,6 +98,7 @@ def test_a_model_is_named_without_folder_and_suffix(real_service: str, open_remo
     assert backend.services[0].info.kind_name == "llama-cpp-python"
 
 
+@pytest.mark.slow
 def test_a_protected_service_needs_its_key(
     shipped_model: Path, open_remote: Open, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
