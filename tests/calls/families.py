@@ -62,6 +62,7 @@ ARRAYS = (
     mistral_args("the former form", f"[TOOL_CALLS] [{TIDE_JSON}]", TIDE),
     phi4("the marked form", f"<|tool_call|>[{TIDE_JSON}]<|/tool_call|>", TIDE),
     phi4("a module of Python", "Use functools.reduce(f, [1, 2]).<|end|>", said("Use functools.reduce(f, [1, 2]).")),
+    phi4("no list", f"functools{TIDE_JSON}<|end|>", said(f"functools{TIDE_JSON}")),
     granite("a call of the second form", f"<tool_call> [{TIDE_JSON}]<|end_of_text|>", TIDE),
     granite("the form of its later models", f"<tool_call>\n{TIDE_JSON}\n</tool_call>", TIDE),
     nemotron("the form of Apriel", f"<tool_calls>{BOTH}</tool_calls>", TIDE, OSLO),

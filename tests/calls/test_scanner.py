@@ -227,6 +227,13 @@ def test_text_is_held_back_only_while_it_may_be_a_marker() -> None:
             assert scanner.feed("é") == [Text(marker[:end] + "é")]
 
 
+def test_data_in_json_is_held_back_only_while_it_may_be_a_call() -> None:
+    for begin, end in (('{"name": "', 'Anna"'), ('{"name": ', "5"), ("[", "1"), ("{", "x | x")):
+        scanner = Scanner(select_formats("llama3"), is_known="get_tide".__eq__)
+        assert scanner.feed(begin) == []
+        assert scanner.feed(f"{end}: ") == [Text(f"{begin}{end}: ")]
+
+
 def test_a_thought_is_held_back_only_while_it_may_end() -> None:
     scanner = Scanner()
     assert scanner.feed("<think>Hm.</thin") == [Thought("Hm.")]
@@ -249,6 +256,9 @@ def test_kept_counts_the_reply_up_to_its_last_call_or_word() -> None:
                 scanner.feed(piece)
             scanner.close()
             assert f"{reply} \n"[: scanner.retained_length].rstrip() == reply, pieces
+    scanner = Scanner()
+    assert isinstance(scanner.feed(f"{JSON}<tool_response>")[-1], InventedResult)
+    assert scanner.retained_length == len(JSON)
 
 
 # --- limits ---
