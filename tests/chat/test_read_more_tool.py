@@ -148,9 +148,16 @@ def test_an_unknown_handle_or_range_fails_and_says_which_there_are(arguments: di
     assert status == "failed" and hint in text
 
 
-@pytest.mark.parametrize("asked", [30, "30-30", " 30 "])
-def test_a_line_can_be_asked_for_in_several_ways(asked: object) -> None:
-    assert last_result(read_log(more(range=asked)))[1].splitlines()[1:] == ["0030 the tide at Husum is 28 cm"]
+@pytest.mark.parametrize(
+    ("asked", "first", "last"),
+    [(30, 30, 30), ("30-30", 30, 30), (" 30 ", 30, 30), ("30-33", 30, 33), ("1598-", 1598, 1600)],
+)
+def test_lines_can_be_asked_for_in_several_ways_and_come_whole_if_they_fit(
+    asked: object, first: int, last: int
+) -> None:
+    chat = read_log(more(range=asked))
+    assert last_result(chat)[1].splitlines()[1:] == LOG.splitlines()[first - 1 : last]
+    assert not CALL.search(last_message(chat))
 
 
 def test_it_runs_whatever_the_policy_says_and_counts_as_a_round() -> None:

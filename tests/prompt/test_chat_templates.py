@@ -440,6 +440,7 @@ def test_a_hostile_text_stays_one_plain_piece(text: str) -> None:
     talk = [Message("user", text), Message("assistant", "No."), Message("user", "Why?")]
     for template in (render_chatml, compile_template(CHATML)):
         assert [piece.text for piece in template(talk) if not piece.special] == [text, "No.", "Why?"]
+    assert compile_template(CHATML)(talk) == render_chatml(talk)
 
 
 def test_a_system_text_goes_before_the_first_question_where_a_family_has_no_system_role() -> None:
