@@ -110,6 +110,17 @@ def test_every_parameter_of_a_model_arrives(family: str, arrived: Arrived) -> No
     assert arrived() == wanted
 
 
+def test_a_member_that_the_library_leaves_without_a_default_gets_one(
+    family: str, library: Library, arrived: Arrived
+) -> None:
+    arrived()
+    Model(library, {"model_path": "/m.rkllm"}, lambda *_: None)
+    defaults = {"frequency_penalty": 0, "presence_penalty": 0, "mirostat": 0, "ignore_eos_token": 0}
+    wanted = having(family, "RKLLMParam", defaults)
+    wanted |= having(family, "RKLLMExtendParam", {"n_batch": 1, "use_cross_attn": 0})
+    assert wanted.items() <= arrived().items()
+
+
 @pytest.mark.parametrize("prompt", ["one line: 大阪", [0, 1, 0x01020304, -1]])
 def test_every_argument_of_a_run_arrives(
     prompt: str | list[int], family: str, model: Model, arrived: Arrived, results: list[Any]

@@ -11,6 +11,7 @@ import os
 import select
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConnectError, ProtocolError
@@ -160,7 +161,7 @@ class StdioChannel:
 
     def _write(self) -> None:
         pipe = self._program.stdin
-        try:
+        with suppress(BrokenPipeError):  # the server is ending; its exit is reported when it is noticed
             while self._unwritten:
                 # A signal handler that raises after the write must not cause written data to be written again.
                 data, self._unwritten = self._unwritten, bytearray()
@@ -169,8 +170,6 @@ class StdioChannel:
                 except BlockingIOError:
                     self._unwritten = data
                     break
-        except BrokenPipeError:  # the server is ending; its exit is reported when it is noticed
-            self._unwritten.clear()
         if bool(self._unwritten) != self._is_watching_input:
             self._is_watching_input = not self._is_watching_input
             if self._is_watching_input:
