@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from macos import PROC
+
 
 @contextmanager
 def limit_cpu(seconds: float) -> Iterator[None]:
@@ -49,6 +51,6 @@ def allow_s(seconds: float) -> float:
 
 def _read_schedule() -> tuple[float, float]:
     """Seconds that the main thread ran, and was ready to run while others did; 0 if the kernel does not say."""
-    file = Path("/proc/self/schedstat")
+    file = Path(f"{PROC}/self/schedstat")
     ran, queued, *_ = file.read_text(encoding="ascii").split() if file.exists() else (0, 0)
     return int(ran) / 1e9, int(queued) / 1e9

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import processes
 from macos import SUBSET
 from macos.run import run as run_as_macos
 
@@ -40,6 +42,20 @@ def run_on_windows(code: str) -> subprocess.CompletedProcess[str]:
 def test_the_chat_and_its_servers_need_nothing_that_macos_lacks() -> None:
     done = run_as_macos([*SUBSET, "-n2", "-p", "no:cacheprovider"], stdout=subprocess.PIPE)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.proc
+def test_tests_see_the_same_processes_in_proc_and_by_ps(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()", "ebb tide"], stdin=subprocess.PIPE) as child:
+        seen = []
+        for has_proc in (True, False):
+            monkeypatch.setattr(processes, "HAS_PROC", has_proc)
+            found = processes.find_process(child.pid)
+            assert found
+            is_child = child.pid in processes.find_children(os.getpid())
+            seen.append((found.parent, is_child, processes.find_processes("ebb tide")))
+        child.communicate(b"\n")
+    assert seen == [(os.getpid(), True, [child.pid])] * 2
 
 
 @pytest.mark.parametrize("module", ["rkllm_chat.__main__", "rkllm_chat.cli.mcp_tool"])

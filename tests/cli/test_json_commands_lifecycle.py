@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from macos import PROC
 from mcp_client.chaos_http import open_site
 from mcp_client.chaos_sse import open_event_site
 from mcp_client.faults import left_behind, wait_until_gone
+from processes import find_processes
 from shell import Shell, wait_until
 from stage import PROGRAM
 
@@ -55,7 +57,7 @@ def test_a_signal_while_arguments_are_read_ends_the_command(shell: Shell) -> Non
 def reads_standard_input(pid: int) -> bool:
     """Whether a process waits in a read of its descriptor 0."""
     try:
-        words = Path(f"/proc/{pid}/syscall").read_text(encoding="ascii").split()
+        words = Path(f"{PROC}/{pid}/syscall").read_text(encoding="ascii").split()
     except (OSError, UnicodeDecodeError):
         return False
     return words[:2] == [str(READ), "0x0"]
@@ -175,9 +177,8 @@ def test_secrets_are_not_in_the_list_of_processes(shell: Shell) -> None:
     shell.add_chaos("hang-call", env={"API_TOKEN": "${MY_TOKEN}"})
     process = shell.start("call-tool", "chaos.act", forks=False)
     wait_until(lambda: shell.received("tools/call"))
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    assert any(b"mcp_client.chaos" in line for line in lines)
-    assert not any(SECRET.encode() in line for line in lines)
+    assert find_processes("mcp_client.chaos")
+    assert not find_processes(SECRET)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=10)
 
@@ -231,6 +232,6 @@ def test_a_command_over_sse_uses_the_sdk(shell: Shell) -> None:
 
 def test_a_command_takes_little_memory(shell: Shell) -> None:
     shell.add_chaos()
-    status = evaluate_at_end(shell, "open('/proc/self/status').read()", "call-tool", "chaos.echo")
+    status = evaluate_at_end(shell, f"open('{PROC}/self/status').read()", "call-tool", "chaos.echo")
     peak_kb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
     assert 5_000 < peak_kb < 20 * 1024

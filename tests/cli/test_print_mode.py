@@ -15,6 +15,7 @@ import pytest
 import fork_server
 from mcp_client.faults import chaos, read_events
 from pictures import take_photo
+from processes import find_children, is_there
 from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
 from stage import PROGRAM, call_text
@@ -137,7 +138,6 @@ def test_a_turn_without_an_answer_fails(program: Run, script: Script, acting: tu
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.proc
 def test_a_signal_ends_the_turn_and_its_servers(
     number: signal.Signals, script: Script, environment: dict[str, str], folder: Path, acting: tuple[str, ...]
 ) -> None:
@@ -148,13 +148,13 @@ def test_a_signal_ends_the_turn_and_its_servers(
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         assert json.loads(process.stdout.readline())["type"] == "text"
-        servers = children(process.pid)
+        servers = find_children(process.pid)
         process.send_signal(number)
         rest, errors = process.communicate(timeout=10)
     assert process.returncode == 128 + number
     assert json.loads(rest.splitlines()[-1])["error"]["type"] == "Interrupted"
     assert errors == ""
-    assert servers and not [server for server in servers if Path(f"/proc/{server}").exists()]
+    assert servers and not any(map(is_there, servers))
 
 
 def test_a_closed_pipe_ends_the_turn_without_an_error_message(
@@ -187,12 +187,6 @@ def test_without_a_writable_home_the_turn_still_works(
     done = fork_server.run(command, text=True, env=homeless, cwd=folder)
     assert (done.returncode, done.stdout) == (0, "Done.\n")
     assert "[MCP: Tool 'act' completed]" in done.stderr
-
-
-def children(process: int) -> list[int]:
-    """The process numbers of a process's children."""
-    found = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8")
-    return [int(number) for number in found.split()]
 
 
 def test_a_pipe_beside_the_prompt_is_read_as_data(

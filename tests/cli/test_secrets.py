@@ -80,7 +80,7 @@ for line in sys.stdin:
         text = params.get("arguments", {}).get("text") or leak
         if name == "look":
             umask = os.umask(0o077)
-            files = [int(one) for one in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + one)]
+            files = [int(one) for one in os.listdir("/dev/fd") if os.path.exists("/dev/fd/" + one)]
             seen = {"environment": dict(os.environ), "files": sorted(files), "umask": umask,
                     "session": os.getsid(0) == os.getpid(), "group": os.getpgid(0) == os.getpid()}
             text = json.dumps(seen)

@@ -96,6 +96,7 @@ def test_variables_in_the_settings_of_a_folder_are_not_expanded(
     assert f"Say {SECRET}." in json.dumps(service.asked[-1].body)
 
 
+@pytest.mark.proc
 @pytest.mark.root
 @pytest.mark.usefixtures("home")
 def test_a_link_to_a_file_of_the_kernel_without_an_end_is_not_waited_for(folder: Path, program: Run) -> None:

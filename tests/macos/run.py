@@ -30,7 +30,8 @@ def run(arguments: Sequence[str], **options: object) -> subprocess.CompletedProc
     bubblewrap = shutil.which("bwrap")
     assert bubblewrap, "bubblewrap is not installed"
     with tempfile.TemporaryDirectory() as proc:
-        command = [bubblewrap, "--dev-bind", "/", "/", "--proc", proc, "--tmpfs", "/proc", "--tmpfs", "/dev"]
+        command = [bubblewrap, "--dev-bind", "/", "/", "--proc", proc]
+        command += ["--tmpfs", "/proc", "--remount-ro", "/proc", "--tmpfs", "/dev"]
         for node in NODES:
             command += ["--dev-bind-try", f"/dev/{node}", f"/dev/{node}"]
         for name, number in STREAMS.items():  # macOS has /dev/fd

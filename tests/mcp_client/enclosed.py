@@ -24,7 +24,6 @@ import pytest
 
 import rkllm_chat
 from fork_server import start
-from macos import PROC
 from rkllm_chat.config.files import TRUST_VARIABLE
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -163,17 +162,3 @@ def listening() -> Iterator[tuple[int, int]]:
             udp.sendto(b"stop", udp.getsockname())
             for thread in threads:
                 thread.join(5)
-
-
-def find_processes(word: str) -> list[int]:
-    """The processes that run and have a word in their command line."""
-    found: list[int] = []
-    for path in Path(PROC).glob("[0-9]*"):
-        try:
-            words = (path / "cmdline").read_bytes().split(b"\0")
-            state = (path / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if state != "Z" and any(word.encode() in one for one in words):
-            found.append(int(path.name))
-    return found

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from cpu_time import allow_s
 from macos import PROC
+from processes import is_there
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ChatError
 from rkllm_chat.core.messages import Tool, ToolResult
@@ -189,7 +190,7 @@ def try_servers(folder: Path, *configs: ServerConfig, then: Callable[[Trial], Aw
 
 
 def count_descriptors() -> int:
-    return sum(1 for _ in Path(f"{PROC}/self/fd").iterdir())
+    return sum(1 for _ in Path("/dev/fd").iterdir())
 
 
 def file_modes(folder: Path) -> list[int]:
@@ -212,15 +213,6 @@ def wait_until_gone(pids: Iterable[int], limit_s: float) -> list[int]:
     while (left := [pid for pid in left if is_there(pid)]) and time.monotonic() < end:
         time.sleep(0.01)
     return left
-
-
-def is_there(pid: int) -> bool:
-    """Whether a process runs, or is a zombie that its client should have reaped; init reaps when it likes."""
-    try:
-        state, parent, *_ = Path(f"{PROC}/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    except OSError:
-        return False
-    return state != "Z" or parent != "1"
 
 
 async def wait_for(happened: Callable[[], object], limit_s: float = EVENT_S) -> float:
@@ -326,12 +318,12 @@ def read_queued_s(pids: Iterable[int]) -> float:
 
 def reset_peak() -> int:
     """Has the kernel count the peak of memory anew; gives what is in use now, in KiB."""
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    Path(f"{PROC}/self/clear_refs").write_text("5", encoding="ascii")
     return read_status("VmRSS")
 
 
 def read_status(key: str) -> int:
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    lines = Path(f"{PROC}/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(key))
 
 

@@ -118,7 +118,9 @@ def limits_for(outcome: Outcome) -> dict[str, Any]:
     return {"timeout_s": limit_s, "connect_s": limit_s}
 
 
-@pytest.mark.parametrize("mode", PROCESSES)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=pytest.mark.proc if mode == "fork-child-setsid" else ()) for mode in PROCESSES]
+)
 def test_a_process_gives_a_result_or_an_error_and_leaves_nothing(mode: str, tmp_path: Path) -> None:
     descriptors = count_descriptors()
     limits = limits_for(PROCESSES[mode])

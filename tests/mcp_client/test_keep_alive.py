@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client.faults import is_there, left_behind
+from mcp_client.faults import left_behind
+from processes import find_process, is_there
 from rkllm_chat.mcp_client.direct.keep_alive_daemon import short_path
 from shell import Shell, wait_until
 
@@ -139,13 +140,13 @@ def test_a_late_answer_is_not_that_of_the_next_call(shell: Shell) -> None:
     assert len(shell.events("start")) == 1
 
 
-@pytest.mark.proc
 def test_a_server_ends_with_its_keeper(shell: Shell, sockets: Path) -> None:
     shell.add_chaos()
     ask(shell)
     server = shell.events("start")[0]["pid"]
-    keeper = int(Path(f"/proc/{server}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
-    os.kill(keeper, signal.SIGKILL)
+    found = find_process(server)
+    assert found
+    os.kill(found.parent, signal.SIGKILL)
     wait_until(lambda: not is_there(server))
     assert '"ok": true' in ask(shell, *CALL, "--keep-alive", "0")
     wait_until(lambda: not list(sockets.iterdir()))

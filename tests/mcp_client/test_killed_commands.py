@@ -10,9 +10,8 @@ from contextlib import suppress
 import pytest
 
 from fuzzing import examples
+from processes import find_processes
 from shell import Shell, wait_until
-
-from .enclosed import find_processes
 
 CALL = ("call-tool", "stubborn.act")
 STUBBORN = "trap '' TERM HUP; while :; do sleep 60; done"
@@ -27,6 +26,7 @@ def add_stubborn(shell: Shell, script: str = STUBBORN, sandbox: str = "off") -> 
 
 
 @pytest.mark.slow
+@pytest.mark.proc  # by the mark of its process: the guard has not been told its group
 def test_a_server_that_kills_its_client_at_once_is_stopped_too(shell: Shell) -> None:
     word = add_stubborn(shell, f"trap '' TERM HUP; kill -KILL $PPID; echo killed >told; {STUBBORN}")
     with shell.start(*CALL, forks=False) as process:

@@ -95,8 +95,15 @@ def test_the_program_leaves_within_three_seconds_whatever_its_servers_do(
 
 
 @pytest.mark.slow
-def test_a_client_that_is_killed_leaves_no_server_behind(tmp_path: Path) -> None:
-    modes = ("ok", "ignore-eof", "ignore-sigterm", "fork-child", "fork-child-and-stay", "fork-child-setsid")
+@pytest.mark.parametrize(
+    "modes",
+    [
+        ("ok", "ignore-eof", "ignore-sigterm", "fork-child", "fork-child-and-stay"),
+        pytest.param(("fork-child-setsid",), marks=pytest.mark.proc),
+    ],
+    ids=["own group", "other group"],
+)
+def test_a_client_that_is_killed_leaves_no_server_behind(modes: tuple[str, ...], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mcp_client.faults", str(tmp_path), *modes, "--stay"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=client_environment()) as client:
         assert client.stdout

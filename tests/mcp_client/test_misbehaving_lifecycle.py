@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cpu_time import allow_s
+from processes import is_there
 from rkllm_chat.core.messages import ToolResult
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
@@ -19,7 +20,6 @@ from .faults import (
     assert_failed,
     assert_one_line,
     chaos,
-    is_there,
     left_behind,
     try_each,
     try_mode,
@@ -243,12 +243,15 @@ def test_arguments_that_json_cannot_hold_are_repaired_or_fail_the_call(tmp_path:
     assert (echo, lives) == ("still here", 1)
 
 
-@pytest.mark.proc
-def test_the_children_of_a_server_end_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "modes",
+    [("fork-child", "fork-child-and-stay"), pytest.param(("fork-child-setsid",), marks=pytest.mark.proc)],
+    ids=["own group", "other group"],
+)
+def test_the_children_of_a_server_end_with_it(modes: tuple[str, ...], tmp_path: Path) -> None:
     async def go(trial: Trial) -> int:
         return len(trial.events("child"))
 
-    modes = ("fork-child", "fork-child-and-stay", "fork-child-setsid")
     assert try_modes(tmp_path, modes, go) == dict.fromkeys(modes, 1)
 
 

@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
+from processes import find_processes
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from shell import wait_until
 
-from .enclosed import PROBE, SECRET, SECRET_NAMES, USERS, Stage, find_processes, find_python, listening, staged
+from .enclosed import PROBE, SECRET, SECRET_NAMES, USERS, Stage, find_python, listening, staged
 from .faults import wait_until_gone
 
 pytestmark = pytest.mark.sandbox

@@ -16,11 +16,12 @@ import pytest
 from mcp import Client
 
 from cpu_time import allow_s
+from processes import is_there
 from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
 from rkllm_chat.mcp_client.transports.base import Transport
 from rkllm_chat.mcp_client.transports.registry import make_transport
 
-from .faults import is_there, wait_for
+from .faults import wait_for
 from .talks import MODERN, Heard, call, make_server, read_log, talk
 
 UNUSABLE = -32700

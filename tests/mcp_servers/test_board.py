@@ -132,11 +132,15 @@ def test_the_time_in_a_city_is_the_current_time_there(folder: Path) -> None:
     assert text == f"It is {time:%H:%M} on {time:%A}, {time.day} {time:%B %Y} in tokyo (Asia/Tokyo, UTC+09:00)."
 
 
-def test_disk_and_load_are_those_of_this_machine(folder: Path) -> None:
+def test_the_disk_is_that_of_this_machine(folder: Path) -> None:
     text, structured, failed = said(call(folder, "get_disk", path=str(folder)))
     assert (structured["path"], failed) == (str(folder), False)
     assert 0 < structured["free_bytes"] <= structured["total_bytes"]
     assert text.endswith(f" is free on {folder}.")
+
+
+@pytest.mark.proc
+def test_the_load_is_that_of_this_machine(folder: Path) -> None:
     _, structured, failed = said(call(folder, "get_load"))
     assert (structured["cores"], len(structured["load"]), failed) == (os.cpu_count(), 3, False)
 

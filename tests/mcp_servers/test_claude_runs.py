@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_client.enclosed import find_processes
-from mcp_client.faults import is_there, wait_for
+from mcp_client.faults import wait_for
 from mcp_servers.claude_stage import Stage, Talk, assert_failed
 from mcp_servers.serving import LIMIT_S, serve
+from processes import find_processes, is_there
 from rkllm_chat.mcp_client.process.process_tree import read_stat
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from rkllm_chat.mcp_servers.claude.find_cli import INSTALL_FOLDERS, find_claude

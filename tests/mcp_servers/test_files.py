@@ -141,6 +141,7 @@ def test_a_folder_that_is_a_link_can_be_shared(folder: Path) -> None:
         read_file(link, "link-out", 1)
 
 
+@pytest.mark.proc
 def test_a_folder_that_becomes_a_link_while_a_file_is_opened_is_not_followed(folder: Path) -> None:
     """The exchange happens between the check of the path and the system call, which Python announces."""
     (folder.with_name("secret") / "b.txt").write_text("secret", encoding="utf-8")

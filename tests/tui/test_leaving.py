@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from cpu_time import allow_s
-from mcp_client.faults import is_there, left_behind, read_events
+from mcp_client.faults import left_behind, read_events
+from processes import is_there
 from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import TurnFinished

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fork_server import run as run_forked
+from processes import is_there
 
 COMMAND = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool"]
 SERVER = Path(__file__).with_name("server.py")
@@ -99,16 +100,9 @@ class Stage:
     def wait_for_end(self) -> None:
         """Returns when the server and its children have gone, within five seconds."""
         end = time.monotonic() + 5
-        while any(map(is_running, self.processes())):
+        while any(map(is_there, self.processes())):
             assert time.monotonic() < end, f"{self.processes()} are still there after 5 s"
             time.sleep(0.005)
 
     def was_started(self, name: str) -> bool:
         return bool(self.record(name))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

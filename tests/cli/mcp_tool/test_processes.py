@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import fork_server
-from cli.mcp_tool.stage import COMMAND, Stage, is_running
+from cli.mcp_tool.stage import COMMAND, Stage
+from processes import is_there
 from rkllm_chat.cli.mcp_tool.invocation import ToolInvocation
 from rkllm_chat.cli.mcp_tool.options import make_default_options
 from rkllm_chat.cli.mcp_tool.run import report_error
@@ -46,7 +47,7 @@ def test_a_reader_that_closes_the_pipe_causes_no_traceback(box: Stage) -> None:
         assert process.stdout.read(10) == "x" * 10
         process.stdout.close()
         assert process.stderr.read() == ""
-    assert not any(map(is_running, box.processes()))
+    assert not any(map(is_there, box.processes()))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_a_server_that_cannot_be_listed_is_shown_without_its_secret(box: Stage) 
 def test_a_server_that_does_not_end_by_itself_is_killed_with_its_child(box: Stage) -> None:
     configure(box, STUBBORN="1", CHILD="1")
     assert box.run("box__say", "--x=1").stdout == "None\n"
-    assert len(box.processes()) == 2 and not any(map(is_running, box.processes()))
+    assert len(box.processes()) == 2 and not any(map(is_there, box.processes()))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.slow) for n in STOPS)])
@@ -100,7 +101,7 @@ def test_a_signal_ends_the_server_too(number: signal.Signals, box: Stage) -> Non
     _, errors = process.communicate(timeout=10)
     assert process.returncode == 128 + number
     assert number.name in errors and errors.count("\n") == 1
-    assert len(box.processes()) == 2 and not any(map(is_running, box.processes()))
+    assert len(box.processes()) == 2 and not any(map(is_there, box.processes()))
 
 
 def test_a_signal_ends_servers_that_are_still_starting(stage: Stage) -> None:
@@ -112,4 +113,4 @@ def test_a_signal_ends_servers_that_are_still_starting(stage: Stage) -> None:
     process.communicate(timeout=10)
     assert process.returncode == 130
     processes = [*stage.processes("one"), *stage.processes("two")]
-    assert processes and not any(map(is_running, processes))
+    assert processes and not any(map(is_there, processes))
