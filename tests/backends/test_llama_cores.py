@@ -49,6 +49,7 @@ def test_prompts_and_replies_use_the_given_number_of_threads(shipped_model: Path
 
 
 @pytest.mark.model
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be bound to cores")
 def test_the_engine_runs_on_its_cores_only(open_llama: Callable[..., LlamaBackend]) -> None:
     core = max(os.sched_getaffinity(0))
 

@@ -17,6 +17,7 @@ import pytest
 
 from backends.openai.talks import HELLO, LINES, chat_with, talk
 from backends.openai.talks import reply_of as write
+from processes import find_children
 from rkllm_chat.backends.base import Backend
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.rkllm.backend import RkllmBackend, open_rkllm
@@ -197,7 +198,7 @@ def test_characters_of_several_tokens_arrive_whole(open_npu: Open, run: Run) -> 
 
 def children() -> set[int]:
     """The processes that this one has started and that still run."""
-    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+    return set(find_children(os.getpid()))
 
 
 @pytest.mark.parametrize(

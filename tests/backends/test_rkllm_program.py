@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from macos import PROC
 from rkllm_chat.config.servers import BOARD_SERVER
 from stage import PROGRAM, Screen
 
@@ -107,7 +108,7 @@ def test_thinking_is_switched_without_loading_the_model_again(
 def workers_of(home: str) -> list[str]:
     """The worker processes of the user with that home, orphans too."""
     found: list[str] = []
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in Path(PROC).glob("[0-9]*"):
         try:
             ours = f"HOME={home}".encode() in (process / "environ").read_bytes().split(b"\0")
             if ours and b"rkllm.worker" in (process / "cmdline").read_bytes():
