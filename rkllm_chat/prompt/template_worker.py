@@ -44,7 +44,7 @@ def _limit_memory() -> None:
     with suppress(ImportError, ValueError, OSError):
         import resource
 
-        # not RLIMIT_AS: it counts mapped files, such as locales of 200 MB
+        # not RLIMIT_AS: it counts mapped files, such as locales of 200 MB; macOS refuses both with EINVAL
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MB << 20, MEMORY_MB << 20))
 
 

@@ -3,7 +3,8 @@
     python -m tests.macos.run [ARGUMENTS OF PYTEST]
 
 Without arguments it runs SUBSET. On Linux the processes see an empty /proc, by bubblewrap, so it needs user namespaces;
-what macOS has of its own (kqueue, dyld, FIONREAD of its pipes) is not shown. On macOS the tests run as they are.
+what macOS does in its own way (kqueue, dyld, FIONREAD of its pipes, refusing limits of memory) is not shown. On macOS
+the tests run as they are.
 """
 
 from __future__ import annotations
