@@ -115,6 +115,14 @@ def test_opening_a_server_several_times_at_once_starts_it_once(tmp_path: Path) -
     assert try_mode(tmp_path, "hang-on-init", go, connect_s=0.5) == 2
 
 
+def test_opening_a_server_that_is_open_starts_nothing(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> tuple[str, int]:
+        await trial.toolbox.open()
+        return (await trial.act()).status, trial.lives()
+
+    assert try_mode(tmp_path, "ok", go) == ("completed", 1)
+
+
 def test_a_server_that_dies_while_idle_is_noticed_and_started_when_needed(tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[str, float, str, int]:
         status = (await trial.act()).status
