@@ -26,7 +26,7 @@ for module, names in {
     signal: "SIGHUP SIGKILL SIGPIPE SIGXFSZ pthread_sigmask",
 }.items():
     for name in names.split():
-        delattr(module, name)
+        vars(module).pop(name, None)  # macOS has no waitid (Python before 3.13)
 """
 
 
