@@ -234,6 +234,14 @@ def test_a_server_that_neither_reads_nor_writes_is_ended(size: int, tmp_path: Pa
     assert ended == ("did not read its input for 0.3 s", [CLOSED, CLOSED])
 
 
+def test_a_silent_server_that_has_read_its_input_is_not_ended(tmp_path: Path) -> None:
+    async def go(client: Client, transport: Transport) -> tuple[str, str]:
+        return (await call(client)).text, transport.end_reason
+
+    server = make_server(tmp_path, "listen(lambda m: (time.sleep(0.6), reply(m)))", timeout_s=0.25)
+    assert talk(server, tmp_path, go) == ("fine", "")
+
+
 def test_a_busy_server_that_writes_is_not_ended(tmp_path: Path) -> None:
     script = """
 def work(message):
