@@ -26,6 +26,7 @@ from ..markdown.blocks import find_code_blocks
 from ..status_line import find_rate, format_cost, format_rate, format_seconds, format_tokens, progress_bar
 from .registry import EventStream, command, escape_message
 
+_TEMPLATE_TOKENS, _MAX_TEMPLATE_FRACTION = 40, 1 / 4
 _MAX_LINE_LENGTH = 60
 _MAX_PROMPTS = 20
 
@@ -167,12 +168,15 @@ async def show_context(app: App, argument: str) -> EventStream:
     if argument:
         raise UsageError(f'Unknown argument "{argument}".', "Write /context or /context cache.")
     capacity = app.backend.context_tokens
-    used = count_tokens(app.chat)
+    used, parts = count_tokens(app.chat), _measure_parts(app)
     rows = [
         (name, format_tokens(tokens), progress_bar(tokens, capacity, 20), f"{100 * tokens / capacity:.0f}%")
-        for name, tokens in [*_measure_parts(app), (app.words("context.all"), used)]
+        for name, tokens in [*parts, (app.words("context.all"), used)]
     ]
     yield Table((), tuple(rows))
+    added = sum(tokens for _, tokens in parts)
+    if abs(added - used) > max(_TEMPLATE_TOKENS, used * _MAX_TEMPLATE_FRACTION):
+        yield Notice(app.words("context.estimated", added=f"{added:,}"))
     dropped = app.chat.first_shown - app.chat.retained_count
     if dropped:
         yield Notice(app.words("context.left_out", messages=dropped))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,22 @@ def test_the_wait_is_estimated_from_the_measured_speed(
     screen.wait_for(" left")
     screen.type("\x03")
     screen.wait_for("[Stopped]")
+
+
+def test_parts_of_the_context_that_do_not_add_up_to_the_total_are_called_estimates(
+    start: Start, open_screen: Callable[..., Screen]
+) -> None:
+    """The service counts 30 tokens for each prompt, as one that leaves the tools out."""
+    screen = open_screen("--model", start().url)
+    screen.wait_for("1/1 server")
+    screen.say("/context\r", "next message")
+    assert not any("estimated one by one" in line for line in screen.wait_for_prompt()), "all is estimated alike"
+    screen.say("Hello!\r", REPLY)
+    screen.wait_for_prompt()
+    screen.say("/context\r", "The parts are estimated one by one and add up to")
+    *parts, total = [int(line.split()[-3]) for line in screen.wait_for_prompt() if "░░░" in line][-5:]
+    added = re.search(r"add up to ([\d,]+) tokens", " ".join(screen.lines()))
+    assert added and int(added[1].replace(",", "")) == sum(parts) > 2 * total
 
 
 def test_the_cached_part_of_a_prompt_is_shown_where_the_service_reports_it(
