@@ -181,7 +181,7 @@ class InteractiveFrontend:
             head = f"{result.tool} {summarize_arguments(result.arguments)}" if result.arguments else result.tool
             text = f"{sanitize_line(head)}:\n{sanitize_for_terminal(result.text)}"
             await self.screen.show_page(text, in_pager=self.live.is_answering)
-        else:
+        elif not self.live.is_answering:
             self.live.print_notice(self._words("live.nothing_folded"))
 
     async def edit_text(self, text: str) -> str:

@@ -121,11 +121,13 @@ class KeyHandler:
             self.on_hint()
 
     def _end_of_input(self) -> None:
-        """Handle Ctrl+D on an empty line: cancel a question, or leave."""
+        """Handle Ctrl+D on an empty line: cancel a question, or stop the work and leave."""
         if self._line.question:
             self._line.answer(None)
-        else:
-            self._close()
+            return
+        if self.stop:
+            self.stop()
+        self._close()
 
     def _escape(self) -> None:
         """Handle Esc: close the completion menu, cancel a question, or stop the work."""
@@ -209,7 +211,7 @@ class KeyHandler:
         is_empty = Condition(lambda: not self._line.buffer.text)
         has_no_menu = Condition(lambda: not self._line.buffer.complete_state)
 
-        @keys.add("c-c", eager=True)
+        @keys.add("c-c", filter=~is_searching, eager=True)
         @keys.add("<sigint>", eager=True)
         def _(_event: KeyPressEvent) -> None:
             self._interrupt()
@@ -222,7 +224,7 @@ class KeyHandler:
         def _(_event: KeyPressEvent) -> None:
             self._end_of_input()
 
-        @keys.add("c-l")
+        @keys.add("c-l", eager=True)
         def _(event: KeyPressEvent) -> None:
             event.app.renderer.clear()
 
@@ -235,7 +237,7 @@ class KeyHandler:
             if not self._has_foreground_program:
                 event.app.create_background_task(self.unfold())
 
-        @keys.add("c-z")
+        @keys.add("c-z", eager=True)
         def _(event: KeyPressEvent) -> None:
             event.app.suspend_to_background()
 

@@ -149,7 +149,7 @@ class Picker:
         @keys.add(Keys.BracketedPaste)
         @keys.add(Keys.Any)
         def _(event: KeyPressEvent) -> None:
-            self._type(sanitize_line(event.data) or " " * event.data.isspace())
+            self._type(_read_text(event.data))
 
         return keys
 
@@ -175,7 +175,7 @@ class Picker:
             if text.casefold() == "y":
                 self._delete_current()
             self._mode = "search"
-        elif not text.startswith("\\x"):  # an escaped control key
+        elif text:
             self._edit(lambda before: before + text)
 
     def _enter(self) -> None:
@@ -218,6 +218,12 @@ class PickerFrontend(Protocol):
     async def pick(self, picker: Picker) -> str | None:
         """Show a picker and return the key of the chosen row; None if the user leaves it."""
         ...
+
+
+def _read_text(data: str) -> str:
+    """Return what was typed or pasted as one line; "" for a control key."""
+    text = data.lstrip("\r\n\t")
+    return sanitize_line(text) if text[:1].isprintable() else ""
 
 
 def _width(text: str) -> int:

@@ -20,7 +20,7 @@ KEYS_PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
 INTRODUCTION = """# Keys of the chat
 
 This table is made from `rkllm_chat/tui/key_table.py`; `/help keys` shows it in the chat. Other keys edit the line as in
-Emacs.
+Emacs. Where a question wants a line, Enter answers it, and other keys edit. A pager and an editor have their own keys.
 
 """
 NO_KEYS = {(Keys.BracketedPaste,), (Keys.Any,), (Keys.SIGINT,)}
