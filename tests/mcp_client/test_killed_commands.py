@@ -36,6 +36,7 @@ def test_a_server_that_kills_its_client_at_once_is_stopped_too(shell: Shell) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.proc  # as above: it may be killed before the guard has been told
 @pytest.mark.parametrize("sandbox", ["off", pytest.param("on", marks=pytest.mark.sandbox)])
 def test_a_command_killed_at_any_moment_leaves_no_server(sandbox: str, shell: Shell) -> None:
     word = add_stubborn(shell, sandbox=sandbox)
