@@ -68,7 +68,7 @@ def start(model: Path, folder: str) -> dict[str, Any]:
 def time_file(model: Path) -> tuple[int, float, float]:
     """Bytes of a file of so many tokens; seconds of writing and of reading it, hashes included, the least of three."""
     engine, tokens = load_engine(model, CONTEXT), [5 + number % 900 for number in range(TOKENS)]
-    engine.read(tokens)
+    engine.evaluate_prompt(tokens)
     with tempfile.TemporaryDirectory() as folder:
         states = LlamaStateCache(Path(folder), model, engine)
         steps = {step: partial(seconds, partial(step, tokens)) for step in (states.save, states.load)}
