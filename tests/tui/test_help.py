@@ -19,8 +19,9 @@ from rkllm_chat.tui.slash_commands.servers import _ACTIONS as MCP_ACTIONS
 KEYS_PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
 INTRODUCTION = """# Keys of the chat
 
-This table is made from `rkllm_chat/tui/key_table.py`; `/help keys` shows it in the chat. Other keys edit the line as in
-Emacs. Where a question wants a line, Enter answers it, and other keys edit. A pager and an editor have their own keys.
+This table is made from `rkllm_chat/tui/key_table.py`; `/help keys` shows it in the chat, and a list shows its own keys.
+Other keys edit the line as in Emacs. Where a question wants a line, Enter answers it, and other keys edit. A pager and
+an editor have their own keys.
 
 """
 NO_KEYS = {(Keys.BracketedPaste,), (Keys.Any,), (Keys.SIGINT,)}

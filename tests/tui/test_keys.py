@@ -111,8 +111,8 @@ class Chat:
             screen.type("\x03")
             screen.wait_until(lambda: not self.is_in("I-search"), "the end of the search")
         while not self.is_idle():
-            assert not self.is_in(SHELL), "Ctrl+C has ended the chat"
-            screen.type("\x03")
+            assert not self.is_in(SHELL), "\n".join(screen.lines())
+            screen.type("x\x03")  # Ctrl+C on an empty line exits the second time
             screen.wait_for_rest(0.15)
             screen.wait_until(lambda: not any(line.startswith("+") for line in screen.lines()), "the end of the work")
         screen.type("\x0c")
@@ -126,6 +126,10 @@ class Chat:
     def press(self, keys: str, *texts: str) -> None:
         """Press keys and wait for texts on the screen."""
         self.screen.say(keys, *texts)
+
+    def wait_for_status(self) -> None:
+        """Wait until the chat has drawn its screen again."""
+        self.screen.wait_until(lambda: " · " in "".join(self.screen.lines()[-1:]), "the status line")
 
     def has_line(self, text: str) -> bool:
         """Whether the input line, or the search of a list, has this text."""
@@ -207,24 +211,22 @@ def check_redraw(chat: Chat, keys: str) -> None:
 def check_suspend(chat: Chat, keys: str) -> None:
     chat.screen.type(keys)
     chat.screen.wait_for_end_of_line(SHELL)
-    chat.screen.say("clear; fg\r", chat.state.mark)
-    chat.screen.wait_until(lambda: not chat.is_in(SHELL) or len(chat.screen.lines()) > 1, "the chat")
-    chat.screen.type("\x0c")
-    chat.screen.wait_until(lambda: not chat.is_in(SHELL), "the chat")
-    if chat.state.mark:
-        chat.screen.wait_for(chat.state.mark)
+    chat.screen.type("clear; fg\r")
+    chat.wait_for_status()
+    chat.screen.wait_for(chat.state.mark)
 
 
 def check_quit(chat: Chat, keys: str) -> None:
     chat.screen.type(keys)
     chat.screen.wait_for_end_of_line(SHELL)
     chat.press("clear; echo code $?\r", "code 0")
+    chat.screen.wait_for_end_of_line(SHELL)
 
 
 def check_unfold(chat: Chat, keys: str) -> None:
     chat.press(keys, "The pager shows 366 lines")
     chat.press("\r", chat.state.mark)
-    chat.screen.wait_until(lambda: " · " in "".join(chat.screen.lines()[-1:]), "the status line behind the pager")
+    chat.wait_for_status()
 
 
 def check_mode(chat: Chat, keys: str) -> None:
