@@ -127,6 +127,7 @@ def test_the_recorded_session_is_reproduced(environment: dict[str, str], folder:
     assert [MOMENT.sub("NOW", line) for line in session] == [MOMENT.sub("NOW", line) for line in recorded]
 
 
+@pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.parametrize("command", [line for text in all_blocks("bash")[1:] for line in text.splitlines()])
 def test_shell_commands_run(command: str, environment: dict[str, str], folder: Path) -> None:

@@ -118,6 +118,7 @@ def test_a_wrong_call_is_corrected_before_a_client_sees_it(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_tool_choice_decides_whether_and_which_tool_is_called(shared_api: Served, connect: Connect) -> None:
     client = connect(shared_api)
@@ -169,6 +170,7 @@ WRONG: list[tuple[dict[str, Any], int, str | None, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_a_wrong_request_names_its_field(start_api: StartApi, connect: Connect) -> None:
     client = connect(start_api("--context", "1024"))
@@ -272,6 +274,7 @@ def test_a_stop_sequence_ends_the_reply(start_api: StartApi, connect: Connect, s
     assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == ("one two", "stop")
 
 
+@pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.parametrize("states_mb", [64, 0])
 def test_two_clients_that_alternate_prefill_their_new_tokens_only(

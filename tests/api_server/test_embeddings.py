@@ -97,6 +97,7 @@ def test_vectors_are_those_of_llama_cpp_in_both_formats(
     assert (answer.model, answer.prompt_eval_count) == (Path(path).name, floats.usage.prompt_tokens - 700)
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_a_chat_keeps_its_prefix_beside_embeddings(
     write_embedder: Callable[[int], str], start_api: StartApi, connect: Connect
@@ -153,6 +154,7 @@ def test_what_cannot_be_embedded_is_refused_by_its_place(
     assert len(client.embeddings.create(model="", input="a", dimensions=256).data[0].embedding) == 256
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_a_model_without_embeddings_is_named_as_such(
     shared_api: Served,
@@ -172,6 +174,7 @@ def test_a_model_without_embeddings_is_named_as_such(
         assert client.chat.completions.create(model="", messages=HELLO, max_tokens=1).choices
 
 
+@pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.parametrize(("number", "refused"), [(500, 5), (50, 200)], ids=["tokenized", "evaluated"])
 def test_a_client_that_leaves_ends_its_embeddings(
@@ -228,6 +231,7 @@ def test_the_npu_gives_the_last_hidden_state(
     assert chat() == text
 
 
+@pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.parametrize(
     ("layout", "more", "reason"),

@@ -18,6 +18,7 @@ SCRIPT = "replies.json"
 QUESTION: Any = [{"role": "user", "content": "What is 12 * 34?"}]
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_the_model_calls_a_tool_of_the_server_and_answers(start_api: StartApi, connect: Connect) -> None:
     """Without --mcp the model has no tools: the positive control is the result that only the tool knows."""
@@ -28,6 +29,7 @@ def test_the_model_calls_a_tool_of_the_server_and_answers(start_api: StartApi, c
     assert not any(choice.delta.tool_calls for choice in choices) and choices[-1].finish_reason == "stop"
 
 
+@pytest.mark.slow
 def test_tools_of_the_client_and_of_the_server_stand_side_by_side(
     start_api: StartApi, connect: Connect, script: Callable[..., str]
 ) -> None:

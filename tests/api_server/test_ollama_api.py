@@ -28,6 +28,7 @@ CALCULATE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_the_model_is_listed_loaded_and_calls_a_tool(start_api: StartApi, connect_ollama: ConnectOllama) -> None:
     client = connect_ollama(start_api())

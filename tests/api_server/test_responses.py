@@ -43,6 +43,7 @@ def test_a_tool_task_is_completed_whole_and_streamed(shared_api: Served, connect
         assert "".join(deltas) == stream.get_final_response().output_text == answered.output_text
 
 
+@pytest.mark.slow
 def test_thoughts_text_and_calls_are_items_of_a_stream(
     start_api: StartApi, connect: Connect, script: Callable[..., str]
 ) -> None:

@@ -54,6 +54,7 @@ def only_file(states: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_second_start_evaluates_only_the_question(shipped_model: Path, tmp_path: Path) -> None:
     bare, _ = start(shipped_model, None)
     cold, first = start(shipped_model, tmp_path)

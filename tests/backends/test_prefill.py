@@ -148,6 +148,7 @@ def test_the_npu_reads_ahead_where_it_reuses_beginnings(open_npu: Open, run: Ope
     assert run(backend.prefill([*HELLO, Message("assistant", text)])) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "options"), [("C", {}), ("G", {"history": "runtime"}), ("G", {"native_tools": True})]
 )

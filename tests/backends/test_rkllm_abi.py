@@ -77,6 +77,7 @@ def test_a_library_is_recognized_by_its_text_and_defaults(family: str, compiled:
     assert (library.layout, LAYOUT_OF_RELEASE[library.release]) == (family, family)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "lie"), [("G", "1.2.3"), ("C", "1.2.0")])
 def test_a_library_whose_text_and_defaults_disagree_is_rejected(family: str, lie: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
@@ -103,6 +104,7 @@ def test_an_unknown_release_is_rejected_before_it_is_loaded(tmp_path: Path) -> N
     assert read_release(library) == ""
 
 
+@pytest.mark.slow
 def test_an_unknown_release_is_tried_with_a_layout_that_is_named(tmp_path: Path) -> None:
     path = build_runtime("H", tmp_path, release="1.9.0")
     with pytest.raises(ModelError, match=r'layout = "1\.3\.1"'):

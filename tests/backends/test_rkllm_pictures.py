@@ -128,6 +128,7 @@ def last_prompt(folder: Path) -> str:
     return log.rpartition('prompt text: "')[2].partition('"\n')[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_runtime_receives_the_floats_of_the_encoder(
     layout: str, open_model: Open, write: Write, received: Callable[[], list[float]], tmp_path: Path
@@ -182,6 +183,7 @@ def test_tokens_of_pictures_are_counted_and_reused(
     assert write(backend, [ask("Hello!")])[1].prompt_tokens < usage.prompt_tokens
 
 
+@pytest.mark.slow
 def test_nothing_is_reused_of_a_prompt_with_another_picture(open_model: Open, write: Write, tmp_path: Path) -> None:
     backend = open_model("G")
     words = "These are some words before the picture. " * 3
@@ -205,6 +207,7 @@ def test_tags_and_markers_in_a_text_are_text(
     assert "<video>" not in sent and "<|image_pad|>" not in sent
 
 
+@pytest.mark.slow
 def test_the_runtime_that_keeps_the_history_is_sent_a_picture_once(
     open_model: Open, write: Write, received: Callable[[], list[float]], tmp_path: Path
 ) -> None:
@@ -277,6 +280,7 @@ def test_a_file_that_is_no_encoder_is_an_error(content: str, message: str, open_
         open_model("G")
 
 
+@pytest.mark.slow
 def test_the_program_shows_a_picture_to_a_model(
     compiled: Compiled, model: Path, program: Callable[..., Any], tmp_path: Path, environment: dict[str, str]
 ) -> None:

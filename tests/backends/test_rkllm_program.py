@@ -52,6 +52,7 @@ def test_one_turn_calls_a_tool_and_reports_its_cost(on_npu: Options, program: Ru
     assert second["prefilled_tokens"] < 60
 
 
+@pytest.mark.slow
 def test_a_crash_is_one_line_and_the_next_message_is_answered(
     on_npu: Options, open_screen: Callable[..., Screen], environment: dict[str, str], folder: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_crash_is_one_line_and_the_next_message_is_answered(
     assert workers_of(environment["HOME"]) == []
 
 
+@pytest.mark.slow
 def test_a_crash_while_prefetching_is_told_and_the_next_message_is_answered(
     on_npu: Options, open_screen: Callable[..., Screen], environment: dict[str, str], folder: Path
 ) -> None:

@@ -172,6 +172,7 @@ def test_one_last_brace_is_added_only_where_the_end_of_the_text_is_known(
         parse_lenient_json(text)
 
 
+@pytest.mark.slow
 @light
 @given(value=values, indent=st.sampled_from([None, 1]), ascii_only=st.booleans(), may_close=st.booleans())
 def test_json_is_read_as_json_reads_it(value: Any, indent: int | None, ascii_only: bool, may_close: bool) -> None:
@@ -179,6 +180,7 @@ def test_json_is_read_as_json_reads_it(value: Any, indent: int | None, ascii_onl
     assert repr(parse_lenient_json(text, may_close=may_close)) == repr((json.loads(text), ()))
 
 
+@pytest.mark.slow
 @light
 @given(value=values, data=st.data())
 def test_a_value_written_with_any_damage_is_read_back(value: Any, data: st.DataObject) -> None:
@@ -193,6 +195,7 @@ def test_a_text_truncated_anywhere_is_rejected() -> None:
             parse_lenient_json(text[:cut])
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(value=objects, data=st.data())
 def test_a_truncated_object_is_rejected(value: dict[str, Any], data: st.DataObject) -> None:

@@ -168,6 +168,7 @@ def test_any_text_gives_calls_or_a_sentence(text: str) -> None:
         assert parse_calls("\n".join(write_call(name, arguments) for name, arguments in calls)) == calls
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(arguments=st.dictionaries(keys, values, max_size=4), data=st.data())
 def test_a_truncated_call_is_rejected(arguments: dict[str, Any], data: st.DataObject) -> None:

@@ -75,6 +75,7 @@ def test_nothing_is_cached_by_a_runtime_that_reuses_nothing(
     assert [cached for (_, cached), _ in costs] == [0, 0]
 
 
+@pytest.mark.slow
 def test_after_a_stopped_reply_the_cache_of_the_runtime_is_unknown(
     open_npu: Callable[..., RkllmBackend], run: Callable[..., Any]
 ) -> None:

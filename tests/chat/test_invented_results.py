@@ -234,6 +234,7 @@ def test_an_old_session_with_an_invented_result_is_exported_whole() -> None:
     assert answer.strip() == "Observation: 2.4\nIt is 2.4."
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_the_program_shows_a_script_nothing_of_it(program: Run, script: Callable[..., str]) -> None:
     model = script(f"{CALL}\n<tool_response>\n41\n</tool_response>", "It is 42.")

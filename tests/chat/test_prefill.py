@@ -46,6 +46,7 @@ def costs(state: Path) -> list[Usage]:
     return [entry.record for entry in read_session(path) if isinstance(entry.record, Usage)]
 
 
+@pytest.mark.slow
 def test_the_tools_are_prefilled_before_the_first_line_and_again_when_the_prompt_changes(
     open_chat: OpenChat, harbour: Path, state: Path
 ) -> None:
@@ -68,6 +69,7 @@ def test_the_tools_are_prefilled_before_the_first_line_and_again_when_the_prompt
     assert second.prefilled_tokens < FEW
 
 
+@pytest.mark.slow
 def test_the_second_chat_loads_the_prompt_cache_file_of_the_first(
     open_chat: OpenChat, harbour: Path, state: Path
 ) -> None:

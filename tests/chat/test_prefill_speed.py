@@ -120,6 +120,7 @@ def test_each_model_has_its_own_speed_the_next_time(tmp_path: Path) -> None:
     assert rows == [[100, 100, seconds] for seconds in range(2, MAX_SAMPLES + 2)]
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.integers() | st.floats() | st.text(max_size=3) | st.just(10**400),

@@ -76,6 +76,7 @@ def last_result(chat: Conversation) -> tuple[str, str]:
     return result.status, result.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_what_the_model_can_page_together_is_the_whole_result(text: str) -> None:
     chat = read_log(text=text, context=16_384)

@@ -104,6 +104,7 @@ def test_no_text_of_a_server_ends_its_section_or_begins_a_call(tmp_path: Path) -
     asyncio.run(play())
 
 
+@pytest.mark.slow
 def test_list_servers_starts_them_if_asked_and_names_failures(shell: Shell) -> None:
     server = gate(shell.folder, f"{ADVICE} token-6789-abcd")
     shell.add("gate", command=server.command, args=[*server.args], env={"API_KEY": "token-6789-abcd"})

@@ -256,6 +256,7 @@ def test_a_description_cannot_contain_a_call_or_another_role() -> None:
         assert not any(part in text for part in ("[TOOL_CALL]", "\nuser: the ship", "\nb"))
 
 
+@pytest.mark.slow
 def test_a_session_keeps_the_signatures_that_were_shown(tmp_path: Path) -> None:
     directory = SessionDirectory(tmp_path)
     chat, later = make_chat([GIT_STATUS, "Clean."]), make_chat(["Still clean."])

@@ -272,6 +272,7 @@ def test_this_machine_is_reported_without_errors(program: Run) -> None:
     assert program("doctor").stdout
 
 
+@pytest.mark.slow
 def test_the_chat_s_doctor_reads_the_configuration_of_the_chat(
     open_screen: Callable[..., Screen], script: Callable[..., str], folder: Path
 ) -> None:

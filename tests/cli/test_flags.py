@@ -65,6 +65,7 @@ by_kind: list[tuple[dict[str, Any], st.SearchStrategy[Any]]] = [
 kinds_and_values = st.sampled_from(by_kind).flatmap(lambda row: st.tuples(st.just(row[0]), row[1]))
 
 
+@pytest.mark.slow
 @given(st.lists(kinds_and_values, max_size=4), st.booleans(), st.booleans())
 def test_any_value_arrives_as_it_is(rows: list[tuple[dict[str, Any], Any]], is_forced: bool, is_one_word: bool) -> None:
     """`is_forced`: every value is written as JSON behind `:=`; `is_one_word`: `--x=VALUE` instead of `--x VALUE`."""

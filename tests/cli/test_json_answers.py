@@ -57,6 +57,7 @@ def test_an_answer_that_stays_invalid_fails_with_the_reason(program: Run, script
     assert (error["type"], error["details"]["answer"]) == ("ModelError", '{"name": 5, "masts": 1}')
 
 
+@pytest.mark.slow
 def test_tools_are_called_before_the_answer(program: Run, script: Script) -> None:
     model = script(call_text("calculate", expression="1 + 2"), "It has three.", VALID)
     done = program("-p", "How many?", "--json-schema", json.dumps(SHIP), "--model", model)

@@ -18,6 +18,7 @@ def list_errors(kind: type[ChatError]) -> list[type[ChatError]]:
     return [kind, *(found for subclass in kind.__subclasses__() for found in list_errors(subclass))]
 
 
+@pytest.mark.slow
 def test_the_generated_pages_are_up_to_date() -> None:
     done = subprocess.run(
         [sys.executable, ".ci/manual.py", "--check"],

@@ -33,6 +33,7 @@ def probe(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["own.toml", "own.json"])
 def test_a_server_is_added_tested_switched_used_and_removed_in_the_named_file(
     file: str, program: Run, server: list[str], folder: Path
@@ -65,6 +66,7 @@ def test_a_server_is_added_tested_switched_used_and_removed_in_the_named_file(
     assert [path.name for path in folder.iterdir() if path.suffix in (".toml", ".json")] == [file]
 
 
+@pytest.mark.slow
 def test_the_session_of_the_documentation_runs_as_recorded(
     program: Run, folder: Path, environment: dict[str, str]
 ) -> None:
@@ -79,6 +81,7 @@ def test_the_session_of_the_documentation_runs_as_recorded(
     assert "clock" not in (folder / "mcp_config.toml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_without_a_named_file_the_scope_decides(
     program: Run, server: list[str], folder: Path, environment: dict[str, str]
 ) -> None:

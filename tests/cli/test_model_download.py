@@ -45,6 +45,7 @@ def place(environment: dict[str, str]) -> Path:
     return Path(environment["HOME"], ".local/share/rkllm-chat/models", REPOSITORY)
 
 
+@pytest.mark.slow
 def test_a_model_for_the_npu_comes_with_its_templates(program: Run, hub: Hub, place: Path) -> None:
     done = program("models", "pull", f"{REPOSITORY}:{MODEL}")
     assert f"{REPOSITORY}: {MODEL}, 15.7 MB; license: apache-2.0\n{place / MODEL}\n" in done.stdout
@@ -58,6 +59,7 @@ def test_a_model_for_the_npu_comes_with_its_templates(program: Run, hub: Hub, pl
     assert len(hub.ranges) == requests and (place / "chat_template.jinja").read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.slow
 def test_a_killed_download_leaves_no_model_and_is_continued(
     program: Run, hub: Hub, place: Path, environment: dict[str, str], folder: Path
 ) -> None:
@@ -81,6 +83,7 @@ def test_a_killed_download_leaves_no_model_and_is_continued(
     assert not list(place.glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_wrong_checksum_leaves_no_model(program: Run, hub: Hub, place: Path) -> None:
     hub.checksums[GGUF] = "0" * 64
     done = program("models", "pull", f"{REPOSITORY}:{GGUF}", code=5)

@@ -228,6 +228,7 @@ def test_a_file_that_cannot_be_attached_is_an_error(program: Run, script: Script
     )
 
 
+@pytest.mark.slow
 def test_an_inherited_pipe_that_stays_silent_is_not_waited_for(
     environment: dict[str, str], folder: Path, script: Script
 ) -> None:
@@ -255,6 +256,7 @@ def test_a_quiet_answer_that_is_held_is_all_that_is_printed(
     assert (done.stdout, done.stderr) == ("I look.\nDone.\n", "")
 
 
+@pytest.mark.slow
 def test_a_turn_that_is_too_slow_ends_with_what_it_has(program: Run, script: Script, acting: tuple[str, ...]) -> None:
     model = script("I look. " + call_text("act"), {"text": "Slowly", "wait": True})
     done = program("-p", "Act!", "--model", model, *acting, "--timeout", "4", "--output-format", "json", code=7)

@@ -112,6 +112,7 @@ def test_tools_that_cannot_be_used_are_named_and_the_others_work(shell: Shell, p
     assert all(f"'{name}' of server 'chaos'" in notices and reason in notices for name, reason in reasons.items())
 
 
+@pytest.mark.slow
 def test_more_than_a_thousand_tools_are_said(shell: Shell, program: Run, script: Script) -> None:
     shell.add_chaos("huge-crowd")
     assert len(shell.result("list-tools", "--server", "chaos")) == 1503

@@ -102,6 +102,7 @@ def test_any_structure_is_settings_or_an_error(form: str, table: dict[str, Any])
     judge(lambda: read(write(table), "here", {}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [read_toml, read_json])
 @settings(max_examples=examples(100))
 @given(text=scraps)

@@ -60,6 +60,7 @@ def test_every_command_uses_the_good_server_and_names_the_other(
     assert "autoApprove: echo" in checked
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mixed")
 def test_the_chat_names_the_skipped_entry_and_the_original_name(
     open_screen: OpenScreen, script: Callable[..., str]

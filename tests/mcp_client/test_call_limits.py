@@ -74,6 +74,7 @@ def test_progress_extends_a_call_only_to_its_longest_time(tmp_path: Path) -> Non
         assert opened.session.phase_seconds["call"] >= 20 * 0.05
 
 
+@pytest.mark.slow
 def test_a_tool_may_have_a_limit_of_its_own(shell: Shell) -> None:
     shell.add_chaos("hang-call", timeout_s=60.0)
     shell.servers["chaos"]["tool_timeouts"] = {"act": 0.3}

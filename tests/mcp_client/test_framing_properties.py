@@ -22,6 +22,7 @@ from rkllm_chat.mcp_client.transports.framing import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [150, 900, 100_000])
 def test_a_tool_that_is_nested_too_deeply_is_marked_and_the_others_are_read(depth: int) -> None:
     deep = '{"a":' * depth + '"]}\\""' + "}" * depth
@@ -39,6 +40,7 @@ def test_a_tool_that_is_nested_too_deeply_is_marked_and_the_others_are_read(dept
 events = st.lists(st.tuples(st.sampled_from(["message", "news"]), st.text("ab: ", min_size=1)), max_size=4)
 
 
+@pytest.mark.slow
 @given(events, st.sampled_from(["\r", "\n", "\r\n"]), st.lists(st.floats(0, 1), max_size=6))
 @settings(max_examples=examples(100))
 def test_events_are_read_with_any_line_end_in_any_pieces(
@@ -135,6 +137,7 @@ def depth_of(value: object) -> int:
     return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
 
 
+@pytest.mark.slow
 @given(value=values, cut=st.floats(0, 0.999))
 def test_an_object_that_is_cut_anywhere_is_an_error(value: object, cut: float) -> None:
     text = json.dumps({"value": value})

@@ -52,6 +52,7 @@ def test_a_server_that_dies_in_a_call_fails_it_at_once_and_is_started_again(tmp_
         assert again == ("completed" if mode == "crash-once" else "failed")
 
 
+@pytest.mark.slow
 def test_a_call_that_is_cancelled_while_its_server_restarts_leaves_one_server(tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[str, int]:
         await trial.act()
@@ -176,6 +177,7 @@ def test_a_call_that_hangs_is_cancelled_at_the_server_which_lives_on(tmp_path: P
     assert (echo, lives) == ("still here", 1)
 
 
+@pytest.mark.slow
 def test_progress_extends_a_call_only_to_its_longest_time(tmp_path: Path) -> None:
     result, echo = try_mode(tmp_path, "progress-forever", act_and_echo, timeout_s=0.05, delay_s=0.01)
     assert_failed(result, 20 * 0.05)
@@ -208,6 +210,7 @@ def test_a_late_answer_is_not_that_of_the_next_call(tmp_path: Path) -> None:
     assert told == ["failed", "one", "two", "failed", "three"]
 
 
+@pytest.mark.slow
 def test_a_server_that_closes_its_output_is_ended_and_replaced(tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[ToolResult, str]:
         result = await trial.act()
@@ -251,6 +254,7 @@ def test_arguments_that_json_cannot_hold_are_repaired_or_fail_the_call(tmp_path:
     assert (echo, lives) == ("still here", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "modes",
     [("fork-child", "fork-child-and-stay"), pytest.param(("fork-child-setsid",), marks=pytest.mark.proc)],

@@ -97,6 +97,7 @@ async def tell_failure_and_lives(trial: Trial) -> tuple[str, float, int]:
     return *await tell_failure(trial), trial.lives()
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_to_start_says_why(tmp_path: Path) -> None:
     found = try_modes(tmp_path, FAILING, tell_failure_and_lives)
     for mode, (told, seconds, lives) in found.items():
@@ -108,6 +109,7 @@ def test_a_server_that_fails_to_start_says_why(tmp_path: Path) -> None:
     assert "2025-11-25" in found["init-bad-version"][0], "a version that is known here"
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_at_its_start_is_given_up_and_ended(tmp_path: Path) -> None:
     async def look(trial: Trial) -> tuple[str, float, int]:
         await trial.see_all_end(4)
@@ -131,6 +133,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 def test_a_server_that_starts_in_an_unusual_way_is_used(tmp_path: Path) -> None:
     """A start may take longer than a call."""
 

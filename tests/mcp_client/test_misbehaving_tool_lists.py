@@ -126,6 +126,7 @@ async def assert_refused(trial: Trial, before: Tool) -> None:
     assert not [entry for entry in trial.events("ran") if entry["tool"] == "add"]
 
 
+@pytest.mark.slow
 def test_a_tool_that_changed_or_vanished_is_not_called_as_listed(tmp_path: Path) -> None:
     async def go(trial: Trial) -> str:
         before = trial.tool("add")

@@ -111,6 +111,7 @@ NO_ANSWER = {
 }
 
 
+@pytest.mark.slow
 def test_an_invalid_answer_fails_its_call_alone_and_is_not_asked_for_again(tmp_path: Path) -> None:
     with open_sites(NO_ANSWER) as sites:
         found = try_urls(tmp_path, sites, act_and_echo, transport="http")

@@ -264,6 +264,7 @@ def test_a_client_that_is_killed_leaves_nothing(stage: Stage) -> None:
     assert find_processes(word) == []
 
 
+@pytest.mark.slow
 def test_a_server_in_the_toolbox_is_started_again_and_asked_to_end(tmp_path: Path) -> None:
     asked = tmp_path / "asked"
 

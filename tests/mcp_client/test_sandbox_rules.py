@@ -37,6 +37,7 @@ def write_rules(stage: Stage, rules: str) -> None:
         os.chown(one, stage.uid, -1)
 
 
+@pytest.mark.slow
 def test_a_database_gets_its_folder_unless_the_configuration_says_what_is_writable(stage: Stage) -> None:
     for arguments, written in (
         (["--db-path", "data/t.db"], "data/t.db-journal"),
@@ -83,6 +84,7 @@ def test_a_link_beside_the_program_is_no_earlier_memory(stage: Stage) -> None:
     assert not Path(about["environment"]["MEMORY_FILE_PATH"]).exists()
 
 
+@pytest.mark.slow
 def test_what_is_allowed_is_written_unless_a_link_has_taken_its_place(stage: Stage) -> None:
     (notes := stage.home / "notes").mkdir(exist_ok=True)
     stage.add()

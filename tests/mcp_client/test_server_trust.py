@@ -71,7 +71,8 @@ def leave(screen: Screen) -> None:
     assert screen.wait_for_end() == 0
 
 
-@pytest.mark.parametrize("answer", ["y", pytest.param("\r", marks=pytest.mark.slow)], ids=["yes", "Enter"])
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", ["y", "\r"], ids=["yes", "Enter"])
 def test_what_was_shown_is_what_is_started(answer: str, clone: Clone, script: Script) -> None:
     clone.write()
     screen = clone.open(script("Hello."))
@@ -180,6 +181,7 @@ def accept(clone: Clone, model: str, *options: str) -> Screen:
     return screen
 
 
+@pytest.mark.slow
 def test_a_changed_tool_is_held_back_until_its_change_was_seen(clone: Clone, script: Script) -> None:
     clone.write("tools-changed")
     calls = [call_text("add", **ADD), "3.", call_text("act"), "Done.", call_text("add", **ADD), "Not.", "Shown."]

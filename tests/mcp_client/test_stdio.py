@@ -156,6 +156,7 @@ listen(shout)
     assert len(log) <= 1 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "ended", "code"),
     [
@@ -208,6 +209,7 @@ def is_zombie(pid: str) -> bool:
     return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
 
 
+@pytest.mark.slow
 def test_a_server_that_closes_its_input_is_noticed_at_the_next_call(tmp_path: Path) -> None:
     script = "listen(lambda m: (os.close(0), reply(m), time.sleep(60)))"
 
@@ -219,6 +221,7 @@ def test_a_server_that_closes_its_input_is_noticed_at_the_next_call(tmp_path: Pa
     assert second.seconds < allow_s(0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [10, 1_000_000], ids=["a little", "more than a pipe holds"])
 def test_a_server_that_neither_reads_nor_writes_is_ended(size: int, tmp_path: Path) -> None:
     code = 'listen(lambda m: (os.write(2, b"busy\\n"), time.sleep(60)))'

@@ -23,6 +23,7 @@ async def act(trial: Trial) -> ToolResult:
     return await trial.act()
 
 
+@pytest.mark.slow
 def test_a_task_gives_its_result_in_the_end_and_is_not_cancelled(tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[str, str, int, int]:
         result = await trial.act()

@@ -109,6 +109,7 @@ def test_permission_mode_replaces_the_dangerous_flag(stage: Stage) -> None:
     assert only["arguments"] == ["--permission-mode", "acceptEdits", "--output-format", "json", "-p"]
 
 
+@pytest.mark.slow
 def test_a_failed_run_names_its_cause(stage: Stage) -> None:
     async def play(call: Talk) -> None:
         for prompt, words in (FAILURES | NOT_SENT).items():
@@ -141,6 +142,7 @@ PROMPTS = {
 }
 
 
+@pytest.mark.slow
 def test_a_prompt_reaches_the_cli_unchanged(stage: Stage) -> None:
     async def play(call: Talk) -> None:
         for prompt in PROMPTS.values():
@@ -179,6 +181,7 @@ def test_a_missing_cli_is_searched_for_again_by_each_run(stage: Stage) -> None:
     asyncio.run(asyncio.wait_for(go(), 40))
 
 
+@pytest.mark.slow
 def test_history_and_session_are_kept_on_disk_with_owner_only_modes(stage: Stage) -> None:
     async def first(call: Talk) -> None:
         await call("execute_claude", prompt="one")
@@ -267,6 +270,7 @@ def test_a_history_that_cannot_be_written_stays_in_memory(stage: Stage, caplog: 
     assert stage.calls[-1]["arguments"] == [*DANGEROUS, "--resume", "session-1", "-p"]
 
 
+@pytest.mark.slow
 def test_only_files_of_the_given_folders_are_sent(stage: Stage, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

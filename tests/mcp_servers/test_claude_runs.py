@@ -42,6 +42,7 @@ def test_a_run_that_times_out_is_ended_with_its_children(stage: Stage) -> None:
     stage.talk(play)
 
 
+@pytest.mark.slow
 @pytest.mark.proc
 def test_a_cancelled_run_is_ended_with_its_children_and_recorded(stage: Stage) -> None:
     async def play(call: Talk) -> None:
@@ -71,6 +72,7 @@ def test_a_killed_stdio_server_ends_its_run(stage: Stage) -> None:
     stage.talk(play, over_stdio=True)
 
 
+@pytest.mark.slow
 @pytest.mark.proc
 def test_a_terminated_http_server_ends_its_run(stage: Stage) -> None:
     async def go() -> None:
@@ -147,6 +149,7 @@ def test_a_reset_holds_also_for_the_run_under_way(stage: Stage) -> None:
     stage.talk(play)
 
 
+@pytest.mark.slow
 @pytest.mark.proc
 def test_a_prompt_is_in_no_process_list(stage: Stage) -> None:
     async def play(call: Talk) -> None:

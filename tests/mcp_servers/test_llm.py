@@ -79,6 +79,7 @@ def test_an_answer_has_its_cost_and_progress_and_can_be_cancelled_over_stdio(
     connect(server, folder / "logs", play, Talk)
 
 
+@pytest.mark.slow
 def test_questions_are_answered_in_order_and_a_cancelled_one_leaves_the_queue(talk: Start, script: Script) -> None:
     async def play(call: Talk) -> None:
         first = asyncio.create_task(call.ask("1"))
@@ -96,6 +97,7 @@ def test_questions_are_answered_in_order_and_a_cancelled_one_leaves_the_queue(ta
     talk(play, *script({"text": "never ends", "wait": True}, "second", "fourth"))
 
 
+@pytest.mark.slow
 def test_a_client_that_gives_up_frees_the_model_for_another(talk: Start, script: Script, folder: Path) -> None:
     async def play(call: Talk) -> None:
         first = asyncio.create_task(call.ask("1"))

@@ -207,6 +207,7 @@ def test_a_busy_service_is_asked_again_and_the_limit_is_renamed(service: Service
     assert len(service.asked) == 3 + 3
 
 
+@pytest.mark.slow
 def test_an_unreachable_or_forbidden_address_is_an_error(talk: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -309,6 +309,7 @@ def test_without_a_token_everybody_is_served_and_that_is_said(start: Serve) -> N
     assert served.headers == {} and status_of(served) == 200
 
 
+@pytest.mark.slow
 def test_many_new_sessions_lock_nobody_out(start: Serve) -> None:
     served = start()
 

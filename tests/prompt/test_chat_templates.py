@@ -400,6 +400,7 @@ def test_harmless_text_differs_in_blanks_alone_and_does_not_change_again(text: s
     assert neutralize_control_tokens(safe) == safe
 
 
+@pytest.mark.slow
 @light
 @given(pieces=st.lists(st.builds(Piece, texts, st.booleans()), max_size=6))
 def test_in_one_string_only_special_pieces_hold_control_tokens(pieces: list[Piece]) -> None:

@@ -99,6 +99,7 @@ def test_most_attacks_succeed_without_a_guard() -> None:
     assert len(breached) > 0.8 * len(ATTACKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lowers", [False, True], ids=["as written", "lowered"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_where_a_runtime_takes_text_no_attack_becomes_a_control_token(family: str, lowers: bool) -> None:
@@ -116,6 +117,7 @@ def test_in_text_for_the_shipped_model_no_attack_becomes_a_control_token(engine:
     assert found == []
 
 
+@pytest.mark.slow
 def test_llama_cpp_gets_every_attack_as_plain_text(engine: Any, llama: LlamaBackend) -> None:
     plain = {text: encode_with(engine, text, special=False) for text in ATTACKS}
     assert [text for text, ids in plain.items() if set(ids) & set(OURS)] == []
@@ -147,6 +149,7 @@ def with_token_type(gguf: bytes, token: int, kind: int) -> bytes:
     return gguf[:at] + struct.pack("<i", kind) + gguf[at + 4 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("special", [True, False], ids=["special", "added only"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_in_token_ids_no_attack_becomes_a_control_token(family: str, special: bool, tmp_path: Path) -> None:

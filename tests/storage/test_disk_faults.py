@@ -179,6 +179,7 @@ def test_a_log_that_is_not_a_plain_file_is_rejected(
     program(*LOGGED)
 
 
+@pytest.mark.slow
 @pytest.mark.root
 def test_files_of_another_user_are_rejected(program: Run, acting: Path, shelf: SessionDirectory) -> None:
     program(*LOGGED, "--continue")

@@ -37,6 +37,7 @@ def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat) -> None:
     screen.say("\x1b", "declined: The user did not allow this call.]", "◆ Again.")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_edited_arguments_are_validated_shown_and_asked_about_again(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, call_text("write_log", text="hello"), "So.")
@@ -59,6 +60,7 @@ def test_edited_arguments_are_validated_shown_and_asked_about_again(open_chat: O
     assert "8 characters are in the log." in "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_arguments_can_be_edited_in_an_editor(open_chat: OpenChat, folder: Path) -> None:
     editor = folder / "editor"
@@ -113,6 +115,7 @@ def test_a_question_about_one_of_several_calls_names_its_place_and_its_tool(open
     assert r'line 58\nline 59"}' in arguments, "arguments are shown in full"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 30])
 def test_a_question_that_wraps_stays_in_one_piece_below_what_runs_and_ends(
     columns: int, open_chat: OpenChat, folder: Path
@@ -142,6 +145,7 @@ def test_a_question_that_wraps_stays_in_one_piece_below_what_runs_and_ends(
     assert read_from("Send these").startswith(f"{question} y [MCP: Tool 'book' completed]")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_a_key_held_down_answers_one_question_only(open_chat: OpenChat) -> None:
     calls = call_text("write_log", text="x") + call_text("write_log", text="y")
@@ -159,6 +163,7 @@ def test_a_key_held_down_answers_one_question_only(open_chat: OpenChat) -> None:
     screen.say("y", "◆ So.")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_keys_of_the_screen_answer_no_question(open_chat: OpenChat) -> None:
     year, log = call_text("read_year", year=2026), call_text("write_log", text="x")
@@ -173,6 +178,7 @@ def test_keys_of_the_screen_answer_no_question(open_chat: OpenChat) -> None:
     screen.wait_for_prompt()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_a_key_typed_behind_the_pager_answers_no_question(open_chat: OpenChat, folder: Path) -> None:
     pager = folder / "pager"
@@ -189,6 +195,7 @@ def test_a_key_typed_behind_the_pager_answers_no_question(open_chat: OpenChat, f
     screen.say("\r", "declined", "◆ So.")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_always_and_until_i_leave_are_told_apart(open_chat: OpenChat) -> None:
     calls = (call_text("write_log", text="x"), "One.", call_text("get_tide", harbour="Hull"), "Two.")

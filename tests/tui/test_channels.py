@@ -100,6 +100,7 @@ def type_and_wait(screen: Screen, keys: str, text: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", STEPS)
 def test_no_byte_of_a_sequence_reaches_the_terminal(channel: str, open_chat: OpenChat, folder: Path) -> None:
     configure(folder, channel)

@@ -51,6 +51,7 @@ def test_the_estimate_equals_the_cost(open_chat: OpenChat, shelf: SessionDirecto
     assert estimates[0][1] == 0 < estimates[1][1]
 
 
+@pytest.mark.slow
 def test_the_time_is_shown_once_measured_and_after_a_restart(open_chat: OpenChat, environment: dict[str, str]) -> None:
     screen = open_chat("--no-servers")
     screen.type("Hello!")
@@ -66,6 +67,7 @@ def test_the_time_is_shown_once_measured_and_after_a_restart(open_chat: OpenChat
     open_chat("--no-servers").say("Hello!", "new, about")
 
 
+@pytest.mark.slow
 def test_a_longer_line_costs_more_and_a_command_has_no_estimate(open_chat: OpenChat) -> None:
     screen = open_chat("--no-servers", "Well met.")
     usual = screen.wait_for("ctx 0 / 4.1k")[-1]
@@ -131,6 +133,7 @@ def test_a_pasted_megabyte_does_not_block_the_keys(open_chat: OpenChat) -> None:
         screen.wait_for_prompt()
 
 
+@pytest.mark.slow
 def test_no_estimate_is_shown_during_a_turn(open_chat: OpenChat) -> None:
     screen = open_chat("--no-servers", {"text": "I think that", "wait": True}, "Well met.")
     screen.say("Hello\r", "I think that")

@@ -82,6 +82,7 @@ def test_a_dumb_terminal_uses_the_language_too(open_chat: OpenChat) -> None:
     screen.say("東京？\n", "◆ はい。")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_notices_for_scripts_are_translated_and_json_keys_are_not(
     environment: dict[str, str], program: Callable[..., CompletedProcess[str]], script: Callable[..., str]

@@ -117,6 +117,7 @@ def test_quit_ends_what_runs(state: str, open_chat: OpenChat, folder: Path, shel
     assert left_behind(folder, "chaos") == []
 
 
+@pytest.mark.slow
 def test_the_chat_ends_when_its_output_terminal_is_closed(
     script: Callable[..., str], environment: dict[str, str], folder: Path
 ) -> None:

@@ -108,6 +108,7 @@ def test_a_browser_is_opened_on_request(
     assert gate.grants() == ["authorization_code"]
 
 
+@pytest.mark.slow
 def test_a_script_fails_before_a_login_and_uses_the_pasted_one_after(
     gate: Gate, open_screen: OpenScreen, script: Script, program: Run
 ) -> None:

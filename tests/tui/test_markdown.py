@@ -146,6 +146,7 @@ def test_a_long_table_is_not_buffered_until_its_end() -> None:
     assert growing.close() == []
 
 
+@pytest.mark.slow
 def test_the_tail_stays_small_in_a_long_paragraph() -> None:
     prose = "The **quick** fox jumps over `the lazy` dog, and *on it goes* for a [while](u). " * 8
     chinese = "这是一个很长的段落，没有空格，也没有**换行**符，只有标点符号。" * 12
@@ -162,6 +163,7 @@ def test_markup_styles_all_lines_up_to_its_end(form: str) -> None:
     assert sum(line.count("within") for line in colored(source)) == 40
 
 
+@pytest.mark.slow
 def test_the_buffer_for_an_unclosed_mark_is_bounded() -> None:
     for text in ("*a b c d e " * 200, "*a\n" * 60, "[a\n" * 60, "`code without an end " * 120):
         growing = Growing(60, color=False)

@@ -48,7 +48,6 @@ HOSTILE = {
     "lines of code": "```python\n" + "x\n" * 100,
     "tables": "|a|b|\n|-|-|\n" + "|c|d|\n" * 80,
 }
-FAST = [name for name in HOSTILE if "code" not in name]
 
 
 def lines_of(text: str, width: int, color: bool, cuts: list[int] | None = None) -> list[str]:
@@ -64,6 +63,7 @@ def letters(text: str) -> str:
     return "".join(filter(str.isalpha, SGR.sub("", text)))
 
 
+@pytest.mark.slow
 @given(anything, widths, st.booleans(), st.lists(st.integers(1, 30)))
 @example("\r\n" * 3 + "a\r", 20, True, [1] * 7)
 @example("word " * 100 + "**bold** " * 20, 20, True, [4] * 300)
@@ -74,6 +74,7 @@ def test_the_output_does_not_depend_on_the_chunks(text: str, width: int, color: 
     assert lines_of(text, width, color, [1] * len(text)) == whole
 
 
+@pytest.mark.slow
 @given(anything, widths, st.booleans())
 @example("&#27;[31m \x1b[31m `\x1b[31m`\n```py\n\x1b[31m\n```\n| \x9b |\n|--|\n", 20, True)
 def test_only_own_sequences_are_written_and_no_line_is_too_wide(text: str, width: int, color: bool) -> None:
@@ -88,6 +89,7 @@ def test_only_own_sequences_are_written_and_no_line_is_too_wide(text: str, width
         assert cell_len(plain) <= max(2, width)
 
 
+@pytest.mark.slow
 @given(texts, widths, st.booleans())
 @example("a " * 500 + "**" + "b " * 500, 20, True)
 def test_every_letter_is_shown_in_order(text: str, width: int, color: bool) -> None:
@@ -144,9 +146,8 @@ def calls_for(text: str) -> int:
     return count
 
 
-@pytest.mark.parametrize(
-    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in ("code", "lines of code"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
 def test_twice_the_text_is_twice_the_work(name: str) -> None:
     text = HOSTILE[name] * (1000 // len(HOSTILE[name]) + 1)
     calls_for(text[:500])  # fill the caches

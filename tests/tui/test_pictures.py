@@ -148,6 +148,7 @@ def test_the_environment_says_what_a_terminal_can(variables: dict[str, str], pro
     assert choose_protocol("sixel", variables, has_color=True) == "sixel"
 
 
+@pytest.mark.slow
 def test_plain_output_has_no_picture_and_the_files_are_saved(
     program: Callable[..., Any], folder: Path, environment: dict[str, str]
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_server_that_connects_after_the_first_prompt_is_counted(open_chat: Ope
     screen.wait_for("1/1 server · 7 tools")
 
 
+@pytest.mark.slow
 def test_waiting_for_the_first_server_can_be_stopped(
     open_screen: OpenScreen, script: Callable[..., str], folder: Path
 ) -> None:
@@ -130,6 +131,7 @@ def test_the_input_history_is_kept_across_sessions(open_chat: OpenChat, environm
     assert history.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_a_server_asks_its_user_in_the_middle_of_a_call(open_chat: OpenChat) -> None:
     replies = (call_text("book", boat="Anna"), "Booked.", call_text("book", boat="Berta"), "Then not.")
@@ -174,6 +176,7 @@ def test_a_warning_of_a_server_is_shown(open_chat: OpenChat, folder: Path) -> No
     assert not any("a line of notice" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_server_is_added_switched_off_and_on_and_removed(open_chat: OpenChat, folder: Path) -> None:
     config = folder / "mcp_config.toml"
     screen = open_chat("", "Hello.")

@@ -192,6 +192,7 @@ def test_a_key_closes_an_open_menu_only(key: str, open_chat: OpenChat) -> None:
     screen.say("\x15hi\r" if key == ESC else "hi\r", "◆ Hello.")
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_the_prefill_of_a_long_prompt_can_be_stopped(open_chat: OpenChat) -> None:
     screen = open_chat("--no-servers --context 8192")

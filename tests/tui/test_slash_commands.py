@@ -277,6 +277,7 @@ def test_a_turn_is_removed_retried_and_copied(open_chat: OpenChat) -> None:
     assert screen.wait_for_end() == 0
 
 
+@pytest.mark.slow
 def test_older_messages_are_summarized_unless_that_is_stopped(open_chat: OpenChat) -> None:
     silent = {"text": "The Anna is 12", "wait": True}
     long = "Twelve metres" + ", from bow to stern" * 6
@@ -464,6 +465,7 @@ def test_a_setting_of_the_model_takes_effect_at_once(open_chat: OpenChat) -> Non
     screen.enter("/set context_tokens 768", "Model: tiny-tools.gguf (768 tokens of context)", "/ 768 (")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
 def test_prompts_of_files_and_servers_are_commands(
     open_chat: OpenChat, environment: dict[str, str], folder: Path
@@ -503,6 +505,7 @@ def test_prompts_of_files_and_servers_are_commands(
     screen.say("y", "◆ Dear Anna.")
 
 
+@pytest.mark.slow
 def test_code_is_copied_whole_however_narrow_the_screen(open_chat: OpenChat) -> None:
     line = "curl " + " ".join(f"--header 'X-Number: {number}'" for number in range(9))
     answer = f"Run:\n```sh\n{line}\n```\nor\n\n1. this:\n   ~~~\n   echo one\n     echo two\n   ~~~\n"
@@ -538,6 +541,7 @@ def test_a_pasted_tab_is_shown_as_blanks(fresh: Screen) -> None:
     fresh.type("\x03")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["own.toml", "own.json"])
 def test_a_server_is_added_to_the_file_in_use_and_survives_a_reload(
     name: str, open_screen: OpenChat, script: Callable[..., str], folder: Path

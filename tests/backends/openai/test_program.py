@@ -149,6 +149,7 @@ def test_the_wait_is_estimated_from_the_measured_speed(
     screen.wait_for("[Stopped]")
 
 
+@pytest.mark.slow
 def test_parts_of_the_context_that_do_not_add_up_to_the_total_are_called_estimates(
     start: Start, open_screen: Callable[..., Screen]
 ) -> None:
@@ -165,6 +166,7 @@ def test_parts_of_the_context_that_do_not_add_up_to_the_total_are_called_estimat
     assert added and int(added[1].replace(",", "")) == sum(parts) > 2 * total
 
 
+@pytest.mark.slow
 def test_the_cached_part_of_a_prompt_is_shown_where_the_service_reports_it(
     start: Start, open_screen: Callable[..., Screen]
 ) -> None:

@@ -33,6 +33,7 @@ def agree(schema: Any, value: Any) -> bool:
     return said.pop()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(schema=SCHEMAS, beside=SCHEMAS, one=SCHEMAS, two=LEAVES, value=VALUES)
 def test_a_simplified_schema_accepts_the_same_values(schema: Any, beside: Any, one: Any, two: Any, value: Any) -> None:
@@ -42,6 +43,7 @@ def test_a_simplified_schema_accepts_the_same_values(schema: Any, beside: Any, o
     agree({**root, "allOf": [{"properties": {"x": beside}}]}, {"x": value})
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(data=st.data(), schema=tool_schemas())
 def test_the_simplified_schema_of_a_tool_accepts_the_same_arguments(data: Any, schema: Any) -> None:

@@ -78,6 +78,7 @@ SCHEMAS = st.recursive(st.booleans() | keywords(st.booleans()), keywords, max_le
 LEAVES = st.booleans() | st.fixed_dictionaries({"type": KINDS})
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100))
 @given(schema=SCHEMAS, one=LEAVES, two=LEAVES, value=VALUES)
 def test_a_value_is_faulty_exactly_when_jsonschema_says_so(schema: Any, one: Any, two: Any, value: Any) -> None:
