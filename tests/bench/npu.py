@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rkllm_chat.backends.rkllm.abi import Library, Model
 from rkllm_chat.backends.rkllm.backend import RkllmBackend, open_rkllm
+from rkllm_chat.backends.rkllm.options import make_fixed_options
 from rkllm_chat.backends.shared.model_files import find_shipped_model
 from rkllm_chat.calls.scanner import Scanner
 from rkllm_chat.config import settings as config
@@ -80,7 +81,7 @@ def through_chat(library: Path, model: Path) -> float:
 def alone(library: Path, model: Path) -> float:
     """Seconds for the same reply with nothing above the callback."""
     said: list[bytes] = []
-    options = {"model_path": str(model), "max_context_len": 2048}
+    options = {"model_path": str(model), **make_fixed_options(Settings(), 2048)}
     loaded = Model(Library(library), options, lambda _state, text, _token, _figures: said.append(text))
     begun = time.perf_counter()
     loaded.run("Go.", max_new_tokens=TOKENS)

@@ -84,7 +84,7 @@ def typed_key() -> list[Figure]:
     """CPU for each key of a message behind a talk of 1,500 tokens, and the longest wait for one."""
     with sit(["--no-servers"]) as screen:
         screen.wait_for("for commands, Ctrl+D to exit", 60)
-        screen.type(f"\x1b[200~{'ship ' * 700}\x1b[201~\r")
+        screen.type(f"\x1b[200~{'ship ' * 500}\x1b[201~\r")
         screen.wait_for("tok/s", 60)
         screen.wait_for_prompt()
         plain_s, _ = type_keys(screen, "!" + KEYS)
