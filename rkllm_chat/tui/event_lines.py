@@ -188,7 +188,10 @@ def format_table(table: Table, width: int = 0) -> list[str]:
 
 
 def _stack_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[str]:
-    """Return the lines of a row in a narrow window: its last cell below the others, which are aligned if they fit."""
+    """Return the lines of a row in a narrow window: its last cell below the others, which are aligned if they fit.
+
+    A last cell that is "-", for nothing, is left out.
+    """
     from rich.cells import set_cell_size
 
     from .markdown.cells import wrap_text
@@ -200,7 +203,7 @@ def _stack_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[st
         first, rest = GAP.join(aligned).rstrip(), []
     else:
         first, *rest = wrap_text(GAP.join(filter(str.strip, cells)), room)
-    return [first, *(f"{GAP}{line}" for line in [*rest, *wrap_text(last, room)] if line)]
+    return [first, *(f"{GAP}{line}" for line in [*rest, *wrap_text("" if last == "-" else last, room)] if line)]
 
 
 def summarize_arguments(arguments: Mapping[str, Any]) -> str:

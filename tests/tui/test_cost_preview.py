@@ -128,7 +128,8 @@ def test_a_pasted_megabyte_does_not_block_the_keys(open_chat: OpenChat) -> None:
         for start in range(0, len(text), 4000):
             screen.type(text[start : start + 4000])
             screen.read_some(0)
-        screen.say("\x1b[201~the end", "the end")
+        screen.type("\x1b[201~the end")
+        screen.wait_for("the end", 40)
         screen.type("\x03")
         screen.wait_for_prompt()
 

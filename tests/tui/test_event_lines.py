@@ -104,6 +104,8 @@ def test_in_a_narrow_window_the_last_column_is_below_the_others() -> None:
         "  more of them.",
     ]
     assert format_table(table, 12)[4:7] == ["1  x", "  get_time", "  Tell the"]
+    without = Table((), (("3", "-", "wait", "-"), ("4", "", "stop", "End what runs, at once.")))
+    assert format_table(without, 24)[:2] == ["3  -  wait", "4     stop"]
 
 
 def test_what_is_for_the_user_alone_is_shown_indented_below_its_server() -> None:
