@@ -66,13 +66,13 @@ def describe_command(name: str, parser: argparse.ArgumentParser) -> Iterator[str
 
 def describe_arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield the lines of the arguments that have a help text."""
-    formatter = parser._get_formatter()  # noqa: SLF001
-    for action in parser._actions:  # noqa: SLF001
+    formatter = parser._get_formatter()  # noqa: SLF001 - argparse has no public way to read its options
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public way to read its options
         if action.help and action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
             value = "" if action.nargs == 0 else f" \\fI{escape(format_value(action))}\\fR"
             names = ", ".join(f"\\fB{escape(name)}\\fR" for name in action.option_strings)
             yield f".TP\n{names}{value}" if names else f".TP\n{value.strip()}"
-            yield escape(formatter._expand_help(action))  # noqa: SLF001
+            yield escape(formatter._expand_help(action))  # noqa: SLF001 - argparse has no public way to read its options
 
 
 def format_value(action: argparse.Action) -> str:

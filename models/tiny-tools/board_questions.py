@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905
+# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """Questions for the board server's tools, each with the call that answers it.
 
 It knows the tools' names and parameters by heart; their descriptions come from the server itself, elsewhere.

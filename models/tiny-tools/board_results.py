@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905
+# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """What the board server answers, made up: its wording, with random figures, names and texts.
 
 Sums and place names go through the board's own code; everything else would say the same on every machine.

@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905
+# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """Kinds of parameters: what they are called, their schema, their values, and how a value is said without its name.
 
 `{v}` is the value as it is said. It knows no tool.

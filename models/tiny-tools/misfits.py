@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905
+# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """Requests that no tool of a list fits, the near ones above all: another thing, or a tool that the list lacks.
 
 Whether a request could mean a listed tool is judged by its words, verbs apart: nothing is asked that shares a thing

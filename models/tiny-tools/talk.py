@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905
+# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """Small talk and requests that no tool fits, each with the one answer that is trained for it.
 
 It knows no tool; requests for tools that are missing from a list come from the modules of the tools.

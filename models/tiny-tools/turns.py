@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905
+# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """Exchanges about drawn tools: one call, the same once more, two calls, chains, corrections, and long results.
 
 It knows no prompt and no list; what is called is what was asked for.

@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905
+# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """What parameters get: people, places, texts, dates, ids, numbers and lists, in three languages. It knows no parameter.
 
 Every maker takes its random source and the language as arguments.

@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905
+# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """Words and values to talk about: places, paths, numbers, sums, invented words; and what is held out of training.
 
 It knows no tool. Every maker takes its random source as an argument, so the same seed gives the same value.

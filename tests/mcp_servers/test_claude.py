@@ -14,6 +14,7 @@ import pytest
 from mcp import Client
 
 from mcp_servers.claude_stage import Shape, Stage, Talk, assert_failed, run_shape, without_time
+from processes import HAS_PROC
 from rkllm_chat.mcp_servers.claude.find_cli import find_claude
 from rkllm_chat.mcp_servers.claude.history import HistoryState, RunHistory
 from rkllm_chat.mcp_servers.claude.server import build_server
@@ -294,7 +295,9 @@ def test_only_files_of_the_given_folders_are_sent(stage: Stage, tmp_path: Path) 
     with (work / "huge.txt").open("wb") as file:
         file.truncate(1 << 30)
     os.mkfifo(work / "pipe")
-    outside = ("../secret.txt", str(tmp_path / "secret.txt"), "~/secret.txt", "out", "/etc/passwd", "zeros")
+    outside = ["../secret.txt", str(tmp_path / "secret.txt"), "~/secret.txt", "out", "/etc/passwd", "zeros"]
+    if HAS_PROC:
+        outside.append("/proc/self/environ")
     refused = {
         **dict.fromkeys(outside, (f"outside the folders {work}, {other}",)),
         "no.txt": ("no file",),
