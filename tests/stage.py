@@ -242,7 +242,14 @@ class Screen:
 
     def wait_for_prompt(self, seconds: float = 15) -> list[str]:
         """Reads until the program waits for a line and runs nothing; gives the screen's lines."""
-        return self.wait_until(lambda: ">" in self.lines()[-2:], "an empty prompt", seconds)
+        return self.wait_until(self._is_at_empty_prompt, "an empty prompt", seconds)
+
+    def _is_at_empty_prompt(self) -> bool:
+        """Whether the cursor is behind the mark of an empty prompt; below it is a status line at most."""
+        row = self.emulator.cursor.y
+        display = self.emulator.display
+        below = sum(bool(line.strip()) for line in display[row + 1 :])
+        return display[row].rstrip() == ">" and self.emulator.cursor.x > 1 and below < 2
 
     def wait_until(self, happened: Callable[[], bool], what: str, seconds: float = 15) -> list[str]:
         limit = time.monotonic() + seconds

@@ -119,9 +119,15 @@ class Chat:
         screen.wait_until(lambda: len(screen.lines()) == 2, "an empty screen")
         if self.state.line:
             screen.say(f"{self.state.line}\r", self.state.mark)
+        if self.state.column == "at_work":
+            screen.wait_until(lambda: self.input_line() == "+", "the line for the next message")
 
     def is_idle(self) -> bool:
-        return self.screen.lines()[-2:-1] == [">"]
+        return self.input_line() == ">"
+
+    def input_line(self) -> str:
+        """The line above the status line."""
+        return "".join(self.screen.lines()[-2:-1])
 
     def press(self, keys: str, *texts: str) -> None:
         """Press keys and wait for texts on the screen."""
@@ -134,7 +140,7 @@ class Chat:
     def has_line(self, text: str) -> bool:
         """Whether the input line, or the search of a list, has this text."""
         lines = self.screen.lines()
-        return f"Search: {text}" in lines or lines[-2:-1] in ([f"> {text}"], [f"+ {text}"])
+        return f"Search: {text}" in lines or self.input_line() in (f"> {text}", f"+ {text}")
 
     def wait_for_line(self, keys: str, text: str) -> None:
         self.screen.type(keys)
@@ -164,12 +170,12 @@ def check_row_moves(chat: Chat, keys: str) -> None:
 
 def check_recall(chat: Chat, keys: str) -> None:
     """Up has the last line; Down goes back to the empty one."""
-    empty = chat.screen.lines()[-2:-1]
+    empty = chat.input_line()
     chat.screen.type("\x1b[A")
-    chat.screen.wait_until(lambda: chat.screen.lines()[-2:-1] != empty, "the last line")
+    chat.screen.wait_until(lambda: len(chat.input_line()) > 1, "the last line")
     if keys == "\x1b[B":
         chat.screen.type(keys)
-        chat.screen.wait_until(lambda: chat.screen.lines()[-2:-1] == empty, "the empty line")
+        chat.screen.wait_until(lambda: chat.input_line() == empty, "the empty line")
 
 
 def check_gone(mark: str) -> Callable[[Chat, str], None]:
