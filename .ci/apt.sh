@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by scripts that unpack packages of Debian which do not belong to this machine: of another processor or of
-# another release. apt works with lists and a status of its own, so nothing of the machine changes.
+# Sourced by scripts that install packages of Debian, or unpack those that do not belong to this machine: of another
+# processor or of another release. For these apt works with lists and a status of its own (`make_apt`).
 # The caller sets `work`, a folder that it removes.
 export DEBIAN_FRONTEND=noninteractive
 

@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 from ..backends.base import ModelStream
 from ..calls.scanner import Scanner
-from ..core.events import Event, Sentence, Usage
+from ..core.events import CallFound, CallUnreadable, Event, Sentence, Usage
 from ..core.messages import EMPTY_REPLY
 from .tool_calls import ModelReply
 
@@ -22,7 +22,7 @@ class ReplyStream:
     Args:
         scanner: Parser of the reply.
         reply: Collects calls and usage.
-        start_calls: Called after every chunk, so that calls can start before the reply ends.
+        start_calls: Called after each chunk that completes a call, so that it can start before the reply ends.
     """
 
     def __init__(self, scanner: Scanner, reply: ModelReply, start_calls: Callable[[], None]) -> None:
@@ -51,7 +51,8 @@ class ReplyStream:
                 elif isinstance(piece, str):
                     self._chunks.append(piece)
                     events = self._reply.record_events(self._scanner.feed(piece))
-                    self._start_calls()
+                    if any(isinstance(event, CallFound | CallUnreadable) for event in events):
+                        self._start_calls()
                     if self._reply.has_invented_result:
                         self._reply.usage = await stop_and_read_usage(pieces)
                     for event in events:
