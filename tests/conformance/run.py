@@ -20,8 +20,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 FOLDER = Path(__file__).parent
 LIMIT_S = 120
@@ -31,7 +32,12 @@ SHOWN_LINES = 20
 AGAIN = "sse-retry"
 SCHEMA = "wire-schema-valid"
 
+STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[\d-]+Z$")
+"""What a release adds to the name of a scenario's folder."""
+
 Outcome = Literal["passed", "failed"]
+Check = dict[str, Any]
+"""A check as a release writes it, with `id`, `status` and, where it failed, `errorMessage`."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +127,8 @@ def run_suite(name: str, place: Path, word: str) -> int:
     left_out = {line for line in expected if suite.like and ":" not in line}
     expected -= left_out
     scenarios = [one for one in list_scenarios(suite, place) if word in one and one not in left_out]
-    with start_subject(suite) as subject, ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda scenario: run_scenario(suite, place, subject, scenario), scenarios))
-        results = [
-            run_scenario(suite, place, subject, AGAIN) if (one.scenario, one.outcome) == (AGAIN, "failed") else one
-            for one in results
-        ]
+    with start_subject(suite) as subject:
+        results = (try_client if suite.side == "client" else try_server)(suite, place, subject, scenarios)
     wrong = [result for result in results if not result.is_expected(expected)]
     for result in results:
         print(f"  {result.outcome:6} {result.succeeded:2}/{result.checks:<2} {result.scenario}")
@@ -145,15 +147,22 @@ def run_suite(name: str, place: Path, word: str) -> int:
 
 def list_scenarios(suite: Suite, place: Path) -> list[str]:
     """The names of a suite's scenarios, as the release lists them."""
-    done = subprocess.run(
-        [*command(suite, place), "list"], capture_output=True, encoding="utf-8", timeout=LIMIT_S, check=True
-    )
-    _, _, section = done.stdout.partition(f"{suite.side.capitalize()} scenarios")
+    listed = read_list(suite.release, place)
+    _, _, section = listed.partition(f"{suite.side.capitalize()} scenarios")
     section, _, _ = section.partition("\n\n")
     rows = re.findall(r"^  - (\S+) \[(.*)\]$", section, flags=re.MULTILINE)
     names = [name for name, tags in rows if suite.tag in ("", *tags.split(","))]
-    assert names, done.stdout
+    assert names, listed
     return names
+
+
+@cache
+def read_list(release: str, place: Path) -> str:
+    """What a release prints about its scenarios."""
+    done = subprocess.run(
+        [*command(release, place), "list"], capture_output=True, encoding="utf-8", timeout=LIMIT_S, check=True
+    )
+    return done.stdout
 
 
 @contextmanager
@@ -172,29 +181,58 @@ def start_subject(suite: Suite) -> Iterator[list[str]]:
             process.terminate()
 
 
-def run_scenario(suite: Suite, place: Path, subject: Sequence[str], scenario: str) -> Result:
-    """Lets the release try what is tested, and reads what it wrote about it."""
+def try_client(suite: Suite, place: Path, subject: Sequence[str], scenarios: Sequence[str]) -> list[Result]:
+    """Results of our client, which the release starts for each scenario; as many run at once as there are cores."""
+
+    def try_one(scenario: str) -> Result:
+        written, said, code = try_scenarios(suite, place, [*subject, "--scenario", scenario])
+        checks = [check for one in written.values() for check in one]
+        return make_result(scenario, checks, code == 0, said)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(try_one, scenarios))
+    return [try_one(AGAIN) if (one.scenario, one.outcome) == (AGAIN, "failed") else one for one in results]
+
+
+def try_server(suite: Suite, place: Path, subject: Sequence[str], scenarios: Sequence[str]) -> list[Result]:
+    """Results of a server, which the release tries with one scenario after another."""
+    written, said, _ = try_scenarios(suite, place, [*subject, "--suite", "all"])
+    checks = {STAMP.sub("", name).removeprefix("server-"): checks for name, checks in written.items()}
+    return [make_result(scenario, checks.get(scenario, []), True, said) for scenario in scenarios]
+
+
+def try_scenarios(suite: Suite, place: Path, words: Sequence[str]) -> tuple[dict[str, list[Check]], str, int]:
+    """Checks by the folder that a release wrote for each scenario, the end of what it printed, and its exit code."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [*command(suite, place), *subject, "--scenario", scenario, *suite.words, "-o", folder],
+            [*command(suite.release, place), *words, *suite.words, "-o", folder],
             capture_output=True,
             encoding="utf-8",
             timeout=LIMIT_S,
             check=False,
         )
-        written = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).rglob("checks.json")]
-    checks = [check for one in written for check in one if check["status"] in ("SUCCESS", "FAILURE", "WARNING")]
-    succeeded = sum(check["status"] == "SUCCESS" for check in checks)
-    failures = frozenset(check["id"] for check in checks if check["status"] == "FAILURE")
-    outcome: Outcome = "failed" if done.returncode != 0 or not checks else "passed"
+        files = Path(folder).rglob("checks.json")
+        written = {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in files}
     said = "\n".join(f"    {line}" for line in (done.stdout + done.stderr).splitlines()[-SHOWN_LINES:])
-    return Result(scenario, outcome, succeeded, len(checks), failures, said)
+    return written, said, done.returncode
 
 
-def command(suite: Suite, place: Path) -> list[str]:
+def make_result(scenario: str, written: Sequence[Check], is_passed: bool, said: str) -> Result:
+    """The result of a scenario; without a check, and with one that failed, it has failed."""
+    checks = [check for check in written if check["status"] in ("SUCCESS", "FAILURE", "WARNING")]
+    succeeded = sum(check["status"] == "SUCCESS" for check in checks)
+    failures = [check for check in checks if check["status"] == "FAILURE"]
+    outcome: Outcome = "passed" if is_passed and checks and not failures else "failed"
+    reasons = "\n".join(f"    {check['id']}: {check.get('errorMessage', '')}" for check in failures)
+    return Result(
+        scenario, outcome, succeeded, len(checks), frozenset(check["id"] for check in failures), reasons or said
+    )
+
+
+def command(release: str, place: Path) -> list[str]:
     """A release of the suite under a Node that it runs on."""
     modules = place.resolve() / "node_modules"
-    return [str(modules / "node/bin/node"), str(modules / f"conformance-{suite.release}/dist/index.js")]
+    return [str(modules / "node/bin/node"), str(modules / f"conformance-{release}/dist/index.js")]
 
 
 def read_expected(name: str) -> set[str]:

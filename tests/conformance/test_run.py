@@ -37,7 +37,11 @@ case "$2 $4" in
     *) exit 3 ;;
 esac
 for last; do :; done
-mkdir "$last/one" && cp "{folder}/checks.json" "$last/one/" && exit $(cat "{folder}/code")
+for one in server-server-stateless server-tools-call-image; do
+    mkdir "$last/$one-2026-11-26T23-44-16-812Z" && cp "{folder}/checks.json" "$last/$one"-*/ || exit 3
+    [ "$2" = server ] || break
+done
+exit $(cat "{folder}/code")
 """
 
 
