@@ -165,8 +165,9 @@ def serve(connection: socket.socket) -> NoReturn:
 
 
 def preload() -> None:
-    """Import what commands import, engines too; nothing runs."""
+    """Import what commands import, engines too, and read what they all read of the product's own files."""
     import rkllm_chat
+    from rkllm_chat.core import i18n
 
     for module in pkgutil.walk_packages(rkllm_chat.__path__, "rkllm_chat."):
         if ".template" not in module.name:
@@ -174,6 +175,8 @@ def preload() -> None:
     for name in ENGINES:
         import_module(name)
     multiprocessing.cpu_count = lambda: 1  # threads of llama.cpp, which spin; see conftest
+    i18n.load()
+    rkllm_chat.ToolCallScanner([]).feed("x")  # compiles the expressions of all formats
 
 
 def watch(request: dict[str, Any], streams: list[int]) -> NoReturn:

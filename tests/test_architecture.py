@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -66,7 +67,10 @@ def imported_modules(name: str, path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-IMPORTS = {name: {one for one in imported_modules(name, path) if one in MODULES} for name, path in MODULES.items()}
+@cache
+def find_imports() -> dict[str, set[str]]:
+    """Module -> modules of the product that it imports."""
+    return {name: {one for one in imported_modules(name, path) if one in MODULES} for name, path in MODULES.items()}
 
 
 def package_of(module: str) -> str:
@@ -76,7 +80,7 @@ def package_of(module: str) -> str:
 def test_packages_import_only_what_is_below_them() -> None:
     upward = [
         f"{name} imports {other}"
-        for name, others in IMPORTS.items()
+        for name, others in find_imports().items()
         for other in others
         if package_of(name) and package_of(other) not in ("", package_of(name))
         if LEVEL_OF[package_of(other)] >= LEVEL_OF[package_of(name)]
@@ -85,7 +89,7 @@ def test_packages_import_only_what_is_below_them() -> None:
 
 
 def test_modules_have_no_import_cycles() -> None:
-    TopologicalSorter({name: others - {name} for name, others in IMPORTS.items()}).prepare()
+    TopologicalSorter({name: others - {name} for name, others in find_imports().items()}).prepare()
 
 
 def list_imported(*arguments: str, cwd: Path) -> set[str]:

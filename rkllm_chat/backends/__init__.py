@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ..config.settings import Settings
 from ..core.plugins import find_plugin
-from .base import Backend, ModelStream
+
+if TYPE_CHECKING:
+    from ..config.settings import Settings
+    from .base import Backend, ModelStream
 
 __all__ = ["BACKENDS", "Backend", "ModelStream", "check_backend", "choose_backend", "open_backend"]
 
@@ -64,3 +67,10 @@ def choose_backend(settings: Settings) -> str:
     if settings.model.lower().startswith(_SCHEMES):
         return "openai"
     return _BACKEND_OF_SUFFIX.get(Path(settings.model).suffix, "llama")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of the protocol when it is first used: the process of the NPU library starts without it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(".base", __name__), name)
