@@ -113,6 +113,7 @@ def test_another_picture_changes_the_evaluation(open_model: Open, tmp_path: Path
     assert projector_of(backend).encoder_runs == 3 * chunks_of(backend, pictures[0])
 
 
+@pytest.mark.slow
 def test_going_back_in_a_conversation_keeps_its_pictures(open_model: Open, tmp_path: Path) -> None:
     backend = open_model()
     first, second = (write_picture(tmp_path / f"{seed}.png", 84, 56, seed) for seed in range(2))

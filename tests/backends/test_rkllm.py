@@ -38,7 +38,7 @@ Compiled = Callable[[str], Path]
 Run = Callable[..., Any]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["C", *(pytest.param(one, marks=pytest.mark.slow) for one in "DEFG"), "H"])
 def test_a_talk_is_the_same_as_through_llama_cpp(
     family: str, open_npu: Open, run: Run, through_llama: list[Message]
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_chat_with_native_tools_has_none_in_its_prompt(open_npu: Open, run: Ca
     assert sent.tools is not None and sent.tools[0] == "You are a helpful assistant."
 
 
+@pytest.mark.slow
 def test_native_tools_in_another_order_keep_the_cache(open_npu: Open, run: Callable[..., Any]) -> None:
     async def answer(**_: str) -> str:
         return "42"

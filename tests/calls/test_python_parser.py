@@ -129,6 +129,7 @@ def test_no_code_is_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 @light
 @given(name=names, arguments=st.dictionaries(keys, values, max_size=4))
 @example(name="f", arguments={"x": "\n\r\0\x1b\x85\u2028'\"\\'''\"\"\" \\N #"})

@@ -96,6 +96,7 @@ def test_a_wrong_checksum_leaves_no_model(program: Run, hub: Hub, place: Path) -
     assert "is another file" in done.stderr and (place / "tiny.gguf").read_bytes() == FILES[GGUF]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hub")
 def test_the_projector_of_a_vision_model_is_offered_and_downloaded_by_its_name(program: Run, place: Path) -> None:
     done = program("models", "pull", f"{REPOSITORY}:tiny.gguf")

@@ -74,6 +74,7 @@ def test_the_chat_names_the_skipped_entry_and_the_original_name(
     screen.wait_for("\"autoApprove: echo\" of server 'My-Weather' has no effect")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mixed")
 def test_what_another_program_approves_is_still_asked_about(program: Run, script: Callable[..., str]) -> None:
     model = script(call_text("echo", text="x"), "Done.")

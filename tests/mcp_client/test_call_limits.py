@@ -66,6 +66,7 @@ def test_progress_extends_a_call(transport: str, tmp_path: Path) -> None:
         assert opened.session.phase_seconds["call"] > LIMIT_S
 
 
+@pytest.mark.slow
 def test_progress_extends_a_call_only_to_its_longest_time(tmp_path: Path) -> None:
     with open_server(chaos(tmp_path, "progress-forever", delay_s=0.01)) as opened:
         opened.list_tools()

@@ -164,6 +164,7 @@ def test_both_eras_are_spoken_over_http_with_their_headers(eras: str, expected: 
         assert site.requests[-1].verb == "DELETE", "the session is ended"
 
 
+@pytest.mark.slow
 def test_a_busy_site_is_asked_once_more_after_the_time_that_it_names() -> None:
     with open_site("call-429") as site, pytest.raises(ConnectError, match="429"):
         act(ServerConfig("site", url=site.url))

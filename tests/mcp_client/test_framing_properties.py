@@ -118,6 +118,7 @@ def told_of(line: bytes) -> bytes:
     return line[:HEAD] + line[MAX_MESSAGE_BYTES:][-TAIL_BYTES:]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(any_line)
 @example("[" * MAX_DEPTH + "]" * MAX_DEPTH)

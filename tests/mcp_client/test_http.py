@@ -246,6 +246,7 @@ def test_an_unusable_answer_fails_its_call_soon_and_alone(tmp_path: Path) -> Non
     visit(on_act(in_form), go, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_busy_is_asked_again_after_a_short_time_only(tmp_path: Path) -> None:
     answers = [respond(429, retry_after="1"), b"", respond(429, retry_after="11")]
     spoil = on_act(lambda message: answers.pop(0) or respond(200, make_result(message)))
@@ -281,6 +282,7 @@ def old_server(**others: bytes | None) -> Answer:
     return answer
 
 
+@pytest.mark.slow
 def test_leaving_waits_neither_for_an_answer_nor_for_the_end_of_a_session(tmp_path: Path) -> None:
     async def go(client: Client, _: Transport, site: Site) -> tuple[float, Site]:
         waiting = asyncio.create_task(call(client))

@@ -164,6 +164,7 @@ def test_an_invalid_configuration_is_refused_before_anything_starts(servers: Any
         MCPClient(servers)
 
 
+@pytest.mark.slow
 def test_a_script_without_an_event_loop_uses_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"board": BOARD}}), encoding="utf-8")

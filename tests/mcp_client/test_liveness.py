@@ -90,6 +90,7 @@ def test_calls_that_come_as_their_idle_server_is_closed_are_answered(tmp_path: P
     assert echoes == [f"echo {number}" for number in range(3) for _ in range(3)]
 
 
+@pytest.mark.slow
 def test_a_server_in_use_or_with_a_subscription_is_not_closed(tmp_path: Path) -> None:
     async def go(trial: Trial) -> tuple[str, list[str]]:
         await trial.toolbox.subscribe("followed", "x://y")

@@ -6,6 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from rkllm_chat.core.messages import ToolResult
 
 from .chaos_framing import MANY_BYTES
@@ -52,6 +54,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 def test_readable_answers_are_read(tmp_path: Path) -> None:
     logs: list[str] = []
 
@@ -66,6 +69,7 @@ def test_readable_answers_are_read(tmp_path: Path) -> None:
     assert "on port 1234" in logs[-1] and "a line for people" in logs[-1]
 
 
+@pytest.mark.slow
 def test_unreadable_answers_fail_their_call_at_once(tmp_path: Path) -> None:
     for mode, (result, echo) in try_modes(tmp_path, REFUSED, act_and_echo).items():
         assert_failed(result, 0.5)

@@ -44,6 +44,7 @@ def leave(screen: Screen) -> None:
     assert screen.wait_for_end() == 0
 
 
+@pytest.mark.slow
 def test_the_terminal_is_clean_and_the_chat_goes_on(open_screen: OpenScreen, script: Script, folder: Path) -> None:
     servers = [*(chaos(folder, mode, mode) for mode in (*CALLED, *NOT_CALLED)), chaos(folder, "ok", "fine")]
     replies = [reply for mode in CALLED for reply in (call_text(f"{mode}__act"), f"Reply to {mode}.")]

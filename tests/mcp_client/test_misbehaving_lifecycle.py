@@ -108,6 +108,7 @@ def test_calls_that_wait_for_the_same_restart_share_its_outcome(tmp_path: Path) 
     assert lives == 2
 
 
+@pytest.mark.slow
 def test_opening_a_server_several_times_at_once_starts_it_once(tmp_path: Path) -> None:
     async def go(trial: Trial) -> int:
         await asyncio.gather(*(trial.toolbox.open() for _ in range(3)))
@@ -276,6 +277,7 @@ def test_several_restarts_at_once_give_one_server(tmp_path: Path) -> None:
     assert try_mode(tmp_path, "ok", go) == ("still here", 1)
 
 
+@pytest.mark.slow
 def test_opening_can_be_cancelled_and_closing_done_twice(tmp_path: Path) -> None:
     async def go() -> bool:
         trial = Trial(Toolbox([chaos(tmp_path, "slow-start", delay_s=20)], tmp_path / "logs"), tmp_path)

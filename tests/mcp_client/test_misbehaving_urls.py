@@ -90,6 +90,7 @@ NO_SERVER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["http", ""])
 def test_a_url_that_is_no_server_fails_with_its_status(transport: str, tmp_path: Path) -> None:
     with open_sites(NO_SERVER) as sites:
@@ -238,6 +239,7 @@ def test_an_event_stream_that_names_another_server_or_none_is_not_followed(tmp_p
         assert seconds <= allow_s(2)
 
 
+@pytest.mark.slow
 def test_an_event_stream_that_breaks_fails_its_call_alone_and_is_opened_again(tmp_path: Path) -> None:
     limits_s = {"call-500": 0.5, "call-cut": 0.5, "call-no-json": 1, "call-silent": 1, "call-huge": 2}
     with open_all({mode: open_event_site(mode) for mode in limits_s}) as sites:

@@ -217,6 +217,7 @@ def test_a_changed_tool_is_held_back_until_its_change_was_seen(clone: Clone, scr
     assert clone.ran("add") == 2
 
 
+@pytest.mark.slow
 def test_what_runs_until_the_user_leaves_is_asked_about_after_a_review(clone: Clone, script: Script) -> None:
     clone.write("tools-changed")
     add = call_text("add", **ADD)

@@ -311,6 +311,7 @@ def test_the_last_message_still_reaches_the_server(tmp_path: Path) -> None:
     assert (tmp_path / "told").exists()
 
 
+@pytest.mark.slow
 def test_a_client_that_is_cancelled_twice_while_it_leaves_leaves_nothing(tmp_path: Path) -> None:
     server = make_server(tmp_path, "listen(tell()); time.sleep(60)")
     pids: list[int] = []
@@ -333,6 +334,7 @@ def test_a_client_that_is_cancelled_twice_while_it_leaves_leaves_nothing(tmp_pat
     assert not is_there(pids[0])
 
 
+@pytest.mark.slow
 def test_leaving_a_stubborn_server_under_a_cancelled_scope_costs_no_cpu(tmp_path: Path) -> None:
     server = make_server(tmp_path, "listen(reply); time.sleep(60)")
 

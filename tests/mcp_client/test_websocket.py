@@ -194,6 +194,7 @@ def test_a_server_that_is_not_there_cannot_be_opened(url: str, tmp_path: Path) -
         asyncio.run(use(url, tmp_path, act_and_echo))
 
 
+@pytest.mark.slow
 def test_leaving_does_not_wait_for_a_server_that_does_not_read(tmp_path: Path) -> None:
     async def act(connection: ServerConnection, message: dict[str, Any]) -> None:
         connection.transport.pause_reading()  # it will not see that the connection is closed

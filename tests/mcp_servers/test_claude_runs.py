@@ -96,6 +96,7 @@ def test_processes_that_a_run_leaves_behind_are_ended_and_not_waited_for(stage: 
     stage.talk(play)
 
 
+@pytest.mark.slow
 def test_runs_are_queued_in_order_and_a_cancelled_one_leaves_the_queue(stage: Stage) -> None:
     os.mkfifo(stage.home / "go")
 

@@ -172,6 +172,7 @@ FAULTS: list[tuple[Response, tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.slow
 def test_a_failure_names_its_cause_without_the_key(service: Service, talk: Start) -> None:
     host = f"127.0.0.1:{service.server_port}"
 

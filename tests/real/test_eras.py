@@ -22,14 +22,10 @@ FEATURES = "demo://resource/static/document/features.md"
 LINES = [("ours", "warning", "This is warning."), ("ours", "error", "This is error.")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("transport", "era"),
-    [
-        ("stdio", "2026-07-28"),
-        pytest.param("sse", "2025-11-25", marks=pytest.mark.slow),
-        pytest.param("http", "2026-07-28", marks=pytest.mark.slow),
-        pytest.param("websocket", "2026-07-28", marks=pytest.mark.slow),
-    ],
+    [("stdio", "2026-07-28"), ("sse", "2025-11-25"), ("http", "2026-07-28"), ("websocket", "2026-07-28")],
 )
 def test_changes_logs_cancellation_and_tasks_are_the_same_in_both_eras(
     transport: str, era: str, tmp_path: Path

@@ -301,6 +301,7 @@ def test_a_full_disk_is_reported_once_and_no_record_is_lost(shelf: SessionDirect
     assert shelf.read(name).damaged_lines == 0
 
 
+@pytest.mark.slow
 def test_a_killed_writer_loses_at_most_the_record_it_was_at(shelf: SessionDirectory) -> None:
     losses = losses_of(shelf.path, 40)
     assert {(loss.lost, loss.damaged) for loss in losses} == {(0, 0)}  # what was said to be written is there

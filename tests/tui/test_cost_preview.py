@@ -85,6 +85,7 @@ def test_a_longer_line_costs_more_and_a_command_has_no_estimate(open_chat: OpenC
         screen.wait_for_prompt()
 
 
+@pytest.mark.slow
 def test_a_mentioned_file_is_counted_unless_it_is_large(open_chat: OpenChat, folder: Path) -> None:
     (folder / "small.txt").write_text("word " * 400, encoding="utf-8")
     (folder / "large.txt").write_text("word " * 40_000, encoding="utf-8")

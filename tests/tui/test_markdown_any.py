@@ -154,6 +154,7 @@ def test_twice_the_text_is_twice_the_work(name: str) -> None:
     assert calls_for(text * 2) < 2.5 * calls_for(text) + 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_buffer_of_hostile_text_is_bounded_and_no_line_is_too_wide(name: str) -> None:
     growing = Growing(2, color=True)

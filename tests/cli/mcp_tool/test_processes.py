@@ -104,6 +104,7 @@ def test_a_signal_ends_the_server_too(number: signal.Signals, box: Stage) -> Non
     assert len(box.processes()) == 2 and not any(map(is_there, box.processes()))
 
 
+@pytest.mark.slow
 def test_a_signal_ends_servers_that_are_still_starting(stage: Stage) -> None:
     stage.add("one", [{"name": "tool"}], env={"CHILD": "1", "WAITS_FOR": "nobody.record"})
     stage.add("two", [{"name": "tool"}], env={"CHILD": "1"})
