@@ -154,6 +154,7 @@ def test_the_model_of_a_form_is_of_a_family_that_accepts_it() -> None:
         assert form in (*family.accepted_formats, "json", "xml"), form
 
 
+@pytest.mark.slow
 def test_the_program_asks_by_the_name_of_the_model_and_runs_what_it_writes(program: Run, folder: Path) -> None:
     (folder / "harbour.py").write_text(HARBOUR, encoding="utf-8")
     command = json.dumps(sys.executable)

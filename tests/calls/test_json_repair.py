@@ -215,6 +215,7 @@ def test_any_text_gives_a_value_or_a_sentence(text: str, may_close: bool) -> Non
         assert repairs or value == json.loads(text)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "text",

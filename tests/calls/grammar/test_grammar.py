@@ -204,6 +204,7 @@ PIECES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", TAGGED_FORMS)
 @settings(FEW, max_examples=60)
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=9))
@@ -343,6 +344,7 @@ def deep() -> Schema:
     return schema
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schema",
     [wide(), deep(), {"enum": [f"{number}{'x' * 100}" for number in range(10_000)]}, {"const": {1, 2}}],
