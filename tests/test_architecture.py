@@ -100,6 +100,12 @@ def list_imported(*arguments: str, cwd: Path) -> set[str]:
     return set(re.findall(r"\| +([\w.]+)$", done.stderr, flags=re.MULTILINE))
 
 
+def test_the_process_of_the_npu_library_imports_nothing_of_the_conversation(tmp_path: Path) -> None:
+    imported = list_imported("-c", "import rkllm_chat.backends.rkllm.worker", cwd=tmp_path)
+    packages = {package_of(name) for name in imported if name.startswith("rkllm_chat.")}
+    assert packages == {"backends", "core"}
+
+
 def test_a_tool_call_imports_only_allowed_modules(tmp_path: Path) -> None:
     """Runs `call-tool` with a server that answers at once, and whose tool has an output schema as the SDK writes."""
     server = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..core.plugins import find_plugin
 
@@ -69,7 +69,7 @@ def choose_backend(settings: Settings) -> str:
     return _BACKEND_OF_SUFFIX.get(Path(settings.model).suffix, "llama")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a name of the protocol when it is first used: the process of the NPU library starts without it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

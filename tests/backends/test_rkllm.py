@@ -32,7 +32,6 @@ from rkllm_chat.core.messages import Message
 from stage import GREEDY, end_after
 
 pytestmark = pytest.mark.model
-FAMILIES = "CDEFGH"
 Open = Callable[..., RkllmBackend]
 Compiled = Callable[[str], Path]
 Run = Callable[..., Any]

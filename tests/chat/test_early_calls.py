@@ -186,6 +186,23 @@ def test_stopping_at_a_question_keeps_and_reports_what_had_run() -> None:
     assert isinstance(end, TurnEnded) and end.reason == "stopped"
 
 
+def test_the_tools_are_not_looked_through_for_each_word_of_a_reply() -> None:
+    class CountedBox(Lookout):
+        looks = 0
+
+        @property
+        def tools(self) -> Sequence[Tool]:
+            self.looks += 1
+            return super().tools
+
+    def count_looks(words: int) -> int:
+        box = CountedBox()
+        take_turn(make_chat(["word " * words], box), "Write.")
+        return box.looks
+
+    assert count_looks(100) == count_looks(1)
+
+
 def test_where_no_calls_are_left_none_starts_early() -> None:
     async def answer(_rounds: int) -> Any:
         return "answer"

@@ -191,7 +191,7 @@ async def call_tool(app: App, argument: str) -> EventStream:
         near = ", ".join(tool.full_name for tool in tools) or ", ".join(similar_names(name, listed))
         advice = f"Did you mean {near}?" if near else "/tools lists the tools."
         if not tools and (starting := ", ".join(app.starting_servers)):
-            advice = f"Still starting: {starting}. The tools of a server are known once it has started."
+            advice += f" Still starting: {starting}. The tools of a server are known once it has started."
         raise UsageError(what, advice)
     tool = tools[0]
     call = ToolCall(tool.full_name, validate_arguments(parse_arguments(rest.strip()), tool.schema).arguments)
