@@ -479,8 +479,7 @@ def test_a_worker_that_is_killed_while_it_is_stopped_is_told_with_the_next_messa
         while once.exists():  # noqa: ASYNC110  # the runtime removes it when it begins
             await asyncio.sleep(0)
         stopped.cancel()
-        if has_waited:
-            await asyncio.wait([stopped])
+        await (asyncio.wait([stopped]) if has_waited else asyncio.sleep(0))  # at least the stop is requested
         os.kill(worker, signal.SIGKILL)
         await asyncio.wait([stopped])
         return await collect_items(backend)
