@@ -18,7 +18,7 @@ from ..core.command_line import Parser
 from ..core.sanitize import sanitize_line
 from .doctor import write_json, write_output
 from .doctor.board import Board, CheckState, format_size, run_check
-from .doctor.model import check_model, check_pair, read_stated_target, read_trained_context
+from .doctor.model import check_model, check_pair, find_media_file, read_stated_target, read_trained_context
 
 _DESCRIPTION = (
     "List the model files in the models folders: the configured one, ~/.local/share/rkllm-chat/models, those beside "
@@ -44,6 +44,7 @@ class ModelRow:
         context_tokens: Context that it was trained on; 0 if the file does not tell.
         template: Where its chat template is: "gguf", a file's name, or "" if only the name of the model tells it.
         family: Model family by its name; "" if unknown.
+        media_file: Path of the file with which it sees pictures or hears; "" without one.
         state: Whether it runs here: "ok", "warn" or "wrong".
         findings: What was found about that.
     """
@@ -57,6 +58,7 @@ class ModelRow:
     context_tokens: int
     template: str
     family: str
+    media_file: str
     state: CheckState
     findings: tuple[str, ...]
 
@@ -110,7 +112,10 @@ def make_parser() -> Parser:
 def _describe(file: ModelFile, board: Board) -> ModelRow:
     """Return what is known of a file."""
     path, is_for_npu = file.path.absolute(), file.kind == "rkllm"
-    board = replace(board, settings=replace(board.settings, model=str(path), backend="auto"))
+    rkllm = replace(board.settings.rkllm, encoder="")
+    board = replace(
+        board, settings=replace(board.settings, model=str(path), backend="auto", mmproj="", rkllm=rkllm)
+    )  # as chosen for this file, not for the configured model
     findings = [line for check in (check_model, check_pair) for line in run_check("model", check, board)]
     states = [line.state for line in findings]
     state: CheckState = "wrong" if "wrong" in states else "warn" if "warn" in states else "ok"
@@ -125,6 +130,7 @@ def _describe(file: ModelFile, board: Board) -> ModelRow:
         0 if is_for_npu else read_trained_context(board, path),
         (template.path.name if template else "") if is_for_npu else "gguf",
         family.name if family else "",
+        str(find_media_file(board, path) or ""),
         state,
         tuple(f"{line.value} {line.advice}".strip() for line in findings if line.state != "ok"),
     )
@@ -139,6 +145,7 @@ def _format(row: ModelRow) -> list[str]:
         f"{row.context_tokens} tokens" if row.context_tokens else "",
         f"template {row.template}" if row.template else "",
         row.family,
+        f"pictures or sound by {Path(row.media_file).name}" if row.media_file else "",
     ]
     lines = [f"{row.state:<5} {row.name}: {', '.join(filter(None, facts))}"]
     if row.path != row.name:

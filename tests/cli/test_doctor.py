@@ -604,6 +604,28 @@ def test_a_model_that_is_not_a_regular_file_is_wrong(make: Callable[[Path], None
     assert ask(board, "--model", "/m.rkllm")["model"][:2] == ("wrong", "/m.rkllm: not a regular file")
 
 
+def test_the_file_with_which_a_model_sees_is_found_and_a_configured_one_must_exist(board: Path, ask: Ask) -> None:
+    write(board, "data/models/Qwen2-VL-2B.gguf", b"GGUF")
+    write(board, "data/models/mmproj-Qwen2-VL-2B-f16.gguf", b"GGUF")
+    write(board, "data/models/Qwen2-VL-2B_w8a8_rk3588.rkllm", b"RKLLM")
+    write(board, "data/models/qwen2_vl_2b_vision_rk3588.rknn", b"RKNN")
+
+    def find_media(chat: str, rkllm: str = "") -> tuple[str, str, str] | None:
+        config = board / "config.toml"
+        config.write_text(f"[chat]\n{chat}\n[rkllm]\n{rkllm}\n", encoding="utf-8")
+        return ask(board, "--config", str(config)).get("media")
+
+    gguf, npu = 'model = "/data/models/Qwen2-VL-2B.gguf"', 'model = "/data/models/Qwen2-VL-2B_w8a8_rk3588.rkllm"'
+    assert find_media(gguf) == ("ok", "/data/models/mmproj-Qwen2-VL-2B-f16.gguf, 4 bytes", "")
+    assert find_media(npu) == ("ok", "/data/models/qwen2_vl_2b_vision_rk3588.rknn, 4 bytes", "")
+    assert find_media(f'{gguf}\nmmproj = "none"') is None
+    assert find_media(npu, 'encoder = "none"') is None
+    state, value, advice = find_media(f'{gguf}\nmmproj = "/data/none.gguf"') or ("", "", "")
+    assert (state, value) == ("wrong", "/data/none.gguf does not exist") and "mmproj" in advice
+    state, value, advice = find_media(npu, 'encoder = "/data/none.rknn"') or ("", "", "")
+    assert state == "wrong" and "none.rknn" in value and "[rkllm]" in advice
+
+
 def test_an_npu_model_is_wrong_on_a_laptop(tmp_path: Path, ask: Ask) -> None:
     laptop = shutil.copytree(TREES / "laptop", tmp_path / "laptop")
     write(laptop, "m.rkllm", "x")

@@ -43,6 +43,7 @@ CHECKS: dict[str, Check] = {
     "libraries": model.check_other_libraries,
     "model": model.check_model,
     "pair": model.check_pair,
+    "media": model.check_media,
     "service": service.check_services,
     "context": model.check_context,
     "memory": model.check_memory,

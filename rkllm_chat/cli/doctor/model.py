@@ -23,9 +23,11 @@ from ...backends.rkllm.backend import CONTEXT_TOKENS
 from ...backends.rkllm.layouts import LAYOUT_OF_RELEASE
 from ...backends.rkllm.model_file import CONFIG_FILE, find_model_template, read_toolkit_release
 from ...backends.rkllm.options import read_model_template
-from ...backends.shared.model_files import SHIPPED_NAME, find_shipped_model
+from ...backends.rkllm.vision_families import find_encoder
+from ...backends.shared.model_files import PROJECTOR_HINT, SHIPPED_NAME, find_projector, find_shipped_model
 from ...calls.model_families import AUTO, find_family
 from ...config.files import find_exposed_secrets
+from ...core.errors import ModelError
 from ...prompt.chat_templates import TEMPLATES, choose_template
 from .board import Board, Finding, format_size
 from .machine import find_soc, read_architecture
@@ -228,6 +230,37 @@ def _check_llama(board: Board) -> Iterator[Finding]:
         yield Finding("engine", "ok", f"llama.cpp, {describe_cores(cores)}" + (f", {configured}" if configured else ""))
     elif configured:
         yield Finding("engine", "ok", f"llama.cpp, {configured}")
+
+
+def check_media(board: Board) -> Iterator[Finding]:
+    """Report the file with which the model sees pictures or hears; nothing if it has none."""
+    model = _find_model(board)
+    if not model or not model.size_bytes:
+        return
+    try:
+        file = find_media_file(board, model.path)
+    except ModelError as error:
+        yield Finding("media", "wrong", str(error), error.hint)
+        return
+    if file and not file.is_file():
+        yield Finding("media", "wrong", f"{board.unmap_path(file)} does not exist", PROJECTOR_HINT)
+    elif file:
+        yield Finding("media", "ok", f"{board.unmap_path(file)}, {format_size(file.stat().st_size)}")
+
+
+def find_media_file(board: Board, model: Path) -> Path | None:
+    """Return the file with which a model sees pictures or hears: a projector, or a vision encoder for the NPU.
+
+    Raises:
+        ModelError: The vision encoder of the settings cannot be used.
+    """
+    is_for_npu = choose_backend(board.settings) == "rkllm"
+    setting = board.settings.rkllm.encoder if is_for_npu else board.settings.mmproj
+    path = str(board.map_path(setting)) if "/" in setting else setting
+    if not is_for_npu:
+        return find_projector(model, path)
+    encoder = find_encoder(model, path)
+    return encoder[0] if encoder else None
 
 
 def _absent_model_line(board: Board) -> Finding:
