@@ -27,7 +27,7 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.menus import CompletionsMenu
-from prompt_toolkit.layout.processors import TabsProcessor
+from prompt_toolkit.layout.processors import ConditionalProcessor, TabsProcessor
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
@@ -75,9 +75,11 @@ class ScreenLayout:
     def make_application(self, color: bool, bindings: KeyBindingsBase) -> Application[None]:
         """Build the application of the screen."""
         search = SearchToolbar()
+        has_tabs = Condition(lambda: "\t" in self._line.buffer.text)  # the processor takes long for long lines
+        tabs = ConditionalProcessor(TabsProcessor(tabstop=4, char1=" ", char2=" "), has_tabs)
         control = BufferControl(
             self._line.buffer,
-            [RevealProcessor(), TabsProcessor(tabstop=4, char1=" ", char2=" ")],
+            [RevealProcessor(), tabs],
             search_buffer_control=search.control,
             preview_search=True,
         )

@@ -279,7 +279,7 @@ async def measure_all(modes: Sequence[str], folder: Path) -> None:
 
 async def act_and_measure(mode: str, folder: Path) -> dict[str, Any]:
     name, _, url = mode.partition("=")
-    server = ServerConfig(name, url=url, timeout_s=10) if url else chaos(folder, name, name, timeout_s=10)
+    server = ServerConfig(name, url=url, timeout_s=20) if url else chaos(folder, name, name, timeout_s=20)
     gc.collect()
     before = reset_peak()
     async with Toolbox([server, chaos(folder, "ok", "fine")], folder / "logs") as toolbox:

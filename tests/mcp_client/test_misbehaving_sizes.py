@@ -57,19 +57,17 @@ def test_a_large_result_within_the_limit_comes_whole_and_the_client_stays_small(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "most_parsings",
+    [
+        pytest.param({"notifications-flood": 20, "progress-flood": 20, "server-request-flood": 90}, id="messages"),
+        pytest.param({"stderr-flood": 90, "stderr-noline": 90}, id="stderr"),
+        pytest.param({"list-changed-flood": 20, "list-crowd": 20, "list-heavy": 20}, id="lists"),
+    ],
+)
 def test_a_flood_does_not_delay_the_answer_and_the_log_of_it_has_a_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    most_parsings: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most_parsings = {
-        "notifications-flood": 20,
-        "progress-flood": 20,
-        "server-request-flood": 90,
-        "stderr-flood": 90,
-        "stderr-noline": 90,
-        "list-changed-flood": 20,
-        "list-crowd": 20,
-        "list-heavy": 20,
-    }
     monkeypatch.setenv(FLOOD_VARIABLE, FLOOD)
     for mode, measured in measure_each(tmp_path, *most_parsings).items():
         assert (measured["status"], measured["text"]) == ("completed", "act is done")
