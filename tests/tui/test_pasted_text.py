@@ -90,6 +90,13 @@ def test_a_pasted_mention_attaches_nothing_and_reaches_the_model_as_it_is(chat: 
     chat.enter("see @" + pasted("notes.txt"), "[Attached: notes.txt] 9 bytes", SENT)
 
 
+def test_pasted_tabs_are_shown_as_blanks_and_sent_as_tabs(chat: Screen, folder: Path) -> None:
+    chat.say(pasted("a\tb\u200bc"), "> a   b\\u200bc")
+    chat.enter("", SENT)
+    (session,) = (folder.parent / "home/.local/state/rkllm-chat/sessions").iterdir()
+    assert '"a\\tb' in session.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("place", "name", "question"),
     [
