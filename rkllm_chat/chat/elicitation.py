@@ -7,6 +7,7 @@ one.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -110,13 +111,18 @@ class LoginPrompt:
 
 
 class Elicitation:
-    """Forwards elicitation requests of servers to the user."""
+    """Forwards elicitation requests of servers to the user, one after another."""
 
     def __init__(self, user: UserPromptsWithBrowser, words: Words) -> None:
         self._user, self._words = user, words
+        self._lock = asyncio.Lock()
 
     async def __call__(self, server: str, params: ElicitRequestParams) -> ElicitResult:
         """Ask the user and return the answer in the form of the protocol."""
+        async with self._lock:  # or what one server asks could be taken for the question of another
+            return await self._ask(server, params)
+
+    async def _ask(self, server: str, params: ElicitRequestParams) -> ElicitResult:
         from mcp_types import ElicitRequestURLParams, ElicitResult
 
         self._user.show_message(self._words("elicit.asks", server=server, message=escape_line_visibly(params.message)))

@@ -56,6 +56,7 @@ class InputLine:
 
     Attributes:
         buffer: The text being edited.
+        question: The question that is being asked, one at a time; None for none.
         is_closed: The session has ended; no line is returned any more.
     """
 
@@ -64,7 +65,7 @@ class InputLine:
         self._lines: deque[str] = deque()
         self._line_ready = asyncio.Event()
         self._is_reading = False
-        self._questions: deque[Question] = deque()
+        self.question: Question | None = None
         self.is_closed = False
         self.buffer = Buffer(
             multiline=True,
@@ -76,11 +77,6 @@ class InputLine:
         )
         self._pasted = PasteTracker()
         self.buffer.on_text_changed += lambda buffer: self._pasted.update(buffer.text)
-
-    @property
-    def question(self) -> Question | None:
-        """The question that is being asked, if any."""
-        return self._questions[0] if self._questions else None
 
     @property
     def queued(self) -> Sequence[str]:
@@ -133,24 +129,20 @@ class InputLine:
         return await self._ask(question, default)
 
     async def _ask(self, question: Question, default: str) -> str | None:
-        """Ask a question after those before it; restore the unfinished input line afterwards."""
-        self._questions.append(question)
-        is_displayed = False
+        """Ask a question; restore the unfinished input line afterwards."""
+        assert self.question is None
+        if self.is_closed:
+            return None
+        self.question, question.draft = question, self.buffer.document
         try:
-            while self.question is not question:
-                await asyncio.wait([self._questions[0].answer])
-                await asyncio.sleep(0)
-            question.draft, is_displayed = self.buffer.document, True
             self._reset(Document(default))
             if question.choices and not default:
                 self.buffer.start_completion()
             self._refresh()
             return await question.answer
         finally:
-            question.answer.cancel()
-            self._questions.remove(question)
-            if is_displayed:
-                self._reset(question.draft)
+            self.question = None
+            self._reset(question.draft)
             self._refresh()
 
     def answer(self, text: str | None) -> None:
@@ -208,12 +200,10 @@ class InputLine:
             self._lines.clear()
 
     def close(self) -> None:
-        """End the session: `read_line` returns None and open questions are cancelled."""
+        """End the session: `read_line` returns None, and the open question and later ones are declined."""
         self.is_closed = True
         self._line_ready.set()
-        for question in self._questions:
-            if not question.answer.done():
-                question.answer.set_result(None)
+        self.answer(None)
 
     def _select_completer(self) -> Completer:
         return FuzzyWordCompleter(list(self.question.choices)) if self.question else self._completer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,7 @@ class InteractiveFrontend:
         self.screen = Screen(history, completer, theme.has_color)
         self.live = EventView(self.screen, words, theme)
         self._words, self._theme, self._themes = words, theme, themes
+        self._questioning = asyncio.Lock()
         self.live.expect_s = status_source.expect_s
         self.live.draw_picture = self._draw_picture
         self._status_source, self._cost_preview = status_source, CostPreview(self.screen.refresh)
@@ -231,7 +232,7 @@ class InteractiveFrontend:
     async def _choose(
         self, keys: Mapping[str, Any], default: str, leaving: str, question: str, about: Sequence[str] = ()
     ) -> Any:
-        with self._question(about, question) as shown:
+        async with self._question(about, question) as shown:
             answer = await self.screen.line.ask_key(keys, default, leaving, shown.prompt, shown.lines)
             shown.answer = next((key for key, value in keys.items() if value == answer), "")
         return answer
@@ -248,33 +249,34 @@ class InteractiveFrontend:
         Choices with hidden characters are not offered.
         """
         safe_choices = [choice for choice in choices if choice == escape_visibly(choice)]
-        with self._question((), question) as shown:
+        async with self._question((), question) as shown:
             answer = await self.screen.line.ask_line(shown.prompt, default, safe_choices, shown.lines)
             shown.answer = escape_line_visibly(answer or "")
         return answer
 
-    @contextmanager
-    def _question(self, about: Sequence[str], question: str) -> Iterator[_ShownQuestion]:
-        """Ring the bell, and print a question with its answer at the end.
+    @asynccontextmanager
+    async def _question(self, about: Sequence[str], question: str) -> AsyncGenerator[_ShownQuestion, None]:
+        """Wait for the question before, ring the bell, and print the question with its answer at the end.
 
-        Until then its lines are to be drawn in one piece, below whatever is printed meanwhile; those that do not fit
+        Until the end its lines are to be drawn in one piece, below whatever is printed meanwhile; those that do not fit
         are printed at once.
 
         Args:
             about: Formatted lines above the question.
             question: The question.
         """
-        if self._status_source.settings.bell:
-            self.screen.ring_bell()
-        *lines, last = [*about, *wrap_text(escape_line_visibly(question), self.screen.width - 1)]
-        hidden = max(0, len(lines) - self.screen.layout.open_rows)
-        self.screen.print_lines(lines[:hidden])
-        shown = _ShownQuestion(lines[hidden:], f"{last} ")
-        try:
-            yield shown
-        finally:
-            end = wrap_text(f"{shown.prompt}{shown.answer}", self.screen.width)
-            self.screen.print_lines([*shown.lines, *end])
+        async with self._questioning:
+            if self._status_source.settings.bell:
+                self.screen.ring_bell()
+            *lines, last = [*about, *wrap_text(escape_line_visibly(question), self.screen.width - 1)]
+            hidden = max(0, len(lines) - self.screen.layout.open_rows)
+            self.screen.print_lines(lines[:hidden])
+            shown = _ShownQuestion(lines[hidden:], f"{last} ")
+            try:
+                yield shown
+            finally:
+                end = wrap_text(f"{shown.prompt}{shown.answer}", self.screen.width)
+                self.screen.print_lines([*shown.lines, *end])
 
     @property
     def can_open_browser(self) -> bool:

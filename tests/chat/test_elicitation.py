@@ -65,6 +65,26 @@ def test_a_form_names_its_server_and_is_filled_field_by_field() -> None:
     ]
 
 
+def test_what_two_servers_ask_at_once_is_asked_one_after_the_other() -> None:
+    class SlowPerson(Person):
+        async def confirm(self, question: str) -> bool:
+            await asyncio.sleep(0)
+            return await super().confirm(question)
+
+    async def ask_both() -> None:
+        schema = {"type": "object", "properties": {"boat": {"type": "string"}}}
+        params = ElicitRequestFormParams(mode="form", message="Who?", requested_schema=schema)
+        elicitation = Elicitation(person, load())
+        await asyncio.gather(*(elicitation(server, params) for server in ("harbour", "lighthouse")))
+
+    person = SlowPerson(["Anna", "Berta"])
+    asyncio.run(ask_both())
+    questions = ["Answer it? [y/N] ", "boat, optional: "]
+    assert person.shown == [
+        text for server in ("harbour", "lighthouse") for text in (f"[MCP: Server '{server}' asks: Who?]", *questions)
+    ]
+
+
 @pytest.mark.parametrize(
     ("field", "typed", "sent"),
     [

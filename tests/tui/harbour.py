@@ -130,11 +130,12 @@ class Server:
                     send(method="notifications/resources/updated", params={"uri": "harbour://log"})
                 return f"{len(arguments['text'])} characters are in the log."
             case "book":
-                send(
-                    id="form",
-                    method="elicitation/create",
-                    params={"message": "How long is it?", "requestedSchema": BERTH},
-                )
+                self.ask("form", "How long is it?")
+                if arguments["boat"] == "Both":
+                    self.ask("second", "How long is the other one?")
+                    self.wait(number, token)
+                    send(method="notifications/cancelled", params={"requestId": "second"})
+                    send(method="notifications/progress", params={"progressToken": token, "progress": 5})
                 answer = self.next_message()
                 while answer.get("id") != "form":
                     answer = self.next_message()
@@ -146,6 +147,9 @@ class Server:
                 year = arguments["year"]
                 return "\n".join(f"{year}, day {day}: {'storm' if day == 217 else 'calm'}" for day in range(1, 366))
         return self.wait(number, token)
+
+    def ask(self, number: str, question: str) -> None:
+        send(id=number, method="elicitation/create", params={"message": question, "requestedSchema": BERTH})
 
     def next_message(self) -> dict[str, Any]:
         return self.messages.get() or sys.exit()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from prompt_toolkit.completion import DummyCompleter
-from prompt_toolkit.history import InMemoryHistory
 
-from rkllm_chat.tui.input_line import InputLine
 from stage import Screen, call_text
 
 from .server_configs import HARBOUR
@@ -224,21 +220,14 @@ def test_on_a_dumb_terminal_an_edited_message_is_the_draft_of_the_next_line(open
     screen.say("/edit\r", "> [another]")
 
 
-def test_a_cancelled_question_blocks_no_other() -> None:
-    async def ask() -> tuple[str | None, str | None, object]:
-        line = InputLine(InMemoryHistory(), DummyCompleter(), lambda: None)
-        first, second = (asyncio.ensure_future(line.ask_line(name)) for name in ("first", "second"))
-        await asyncio.sleep(0)
-        second.cancel()
-        await asyncio.wait([second])
-        answers = []
-        third = asyncio.ensure_future(line.ask_line("third"))
-        for answer, question in (("one", first), ("three", third)):
-            line.answer(answer)
-            answers.append(await asyncio.wait_for(question, 5))
-        return answers[0], answers[1], line.question
-
-    assert asyncio.run(ask()) == ("one", "three", None)
+def test_a_server_asks_one_thing_at_a_time_and_not_what_it_took_back(open_chat: OpenChat, harbour: Path) -> None:
+    screen = open_chat(f"{HARBOUR} --allow book", call_text("book", boat="Both"), "Booked.", size=(100, 40))
+    screen.say("book\r", "How long is it?", "Answer it? [y/N]", "rising")
+    (harbour / "go").touch()
+    screen.wait_until(lambda: not any("rising" in line for line in screen.lines()), "that the other one is cancelled")
+    lines = screen.say("n", "Booked.")
+    assert not any("the other one" in line for line in lines)
+    assert screen.bytes.count(b"\x07") == 1
 
 
 def test_keys_of_vi_edit_the_line(open_chat: OpenChat, folder: Path) -> None:
