@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import Self
@@ -30,15 +31,26 @@ PROMPT = "> "
 MAX_READ_BYTES = 1 << 20
 
 
+@dataclass(eq=False)
+class _Reading:
+    """A line that is being read: its prompt, and whether Ctrl+C ended it."""
+
+    prompt: str
+    is_interrupted: bool = False
+
+
 class LineModeFrontend:
     """Line-mode front end with the same interface as the screen front end."""
 
     def __init__(self, words: Words, color: bool) -> None:
         self._printer = EventPrinter(sys.stdout, sys.stdout, words, color)
         self._words = words
-        self._input, self._prompt, self._draft = b"", "", ""
+        self._input, self._draft = b"", ""
         self._has_ended = False
-        self._wakeup: asyncio.Future[None] | None = None
+        self._readings: list[_Reading] = []
+        self._has_changed = asyncio.Event()
+        self._interrupts: list[Callable[[], object]] = []
+        self._questioning = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -69,12 +81,12 @@ class LineModeFrontend:
     def close_input(self) -> None:
         """Make a pending `read_line` return None."""
         self._has_ended = True
-        self._wake()
+        self._has_changed.set()
 
     @contextmanager
     def interruptible(self, stop: Callable[[], object]) -> Iterator[None]:
         """Return a context in which Ctrl+C calls `stop`."""
-        with _on_interrupt(stop):
+        with self._on_interrupt(stop):
             yield
         self._printer.end_line()
 
@@ -83,11 +95,10 @@ class LineModeFrontend:
         if isinstance(event, Draft):
             self._draft = event.text
             return
-        if self._prompt:
+        if self._readings:
             sys.stdout.write("\n")
         self._printer.show(event)
-        sys.stdout.write(self._prompt)
-        sys.stdout.flush()
+        self._write_prompt()
 
     async def edit_text(self, text: str) -> str:
         """Return the text unchanged, since line mode has no editor: the user edits it as a draft."""
@@ -95,7 +106,7 @@ class LineModeFrontend:
 
     async def run_command(self, command: str) -> int:
         """Run a shell command in the foreground and return its exit code."""
-        with _on_interrupt(lambda: None):
+        with self._on_interrupt(lambda: None):
             return await (await start_program(command)).wait()
 
     async def pick(self, picker: Picker) -> str | None:
@@ -115,8 +126,7 @@ class LineModeFrontend:
 
     async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str]) -> str:
         """Show a call and ask a question that a line with one key answers."""
-        self._printer.show(Page("\n".join(line.text for line in lines)))
-        answer = await self.ask_line(f"{question} ", "")
+        answer = await self._ask(f"{question} ", "", Page("\n".join(line.text for line in lines)))
         return "stop" if answer is None else keys.get(answer.lower(), "no")
 
     async def ask_text(self, question: str, default: str) -> str | None:
@@ -134,12 +144,21 @@ class LineModeFrontend:
 
     async def ask_line(self, question: str, default: str, _choices: Sequence[str] = ()) -> str | None:
         """Ask for a line; `default` for an empty one, None for Ctrl+C and Ctrl+D."""
-        self._printer.end_line()
-        try:
-            answer = await self._read(f"{question}[{default}] " if default else question)
-        except KeyboardInterrupt:
-            return None
-        return default if answer == "" else answer
+        return await self._ask(question, default)
+
+    async def _ask(self, question: str, default: str, about: Page | None = None) -> str | None:
+        """Ask for a line as `ask_line`, after the question before, below a text about it."""
+        async with self._questioning:
+            if self._readings:
+                sys.stdout.write("\n")
+            if about:
+                self._printer.show(about)
+            self._printer.end_line()
+            try:
+                answer = await self._read(f"{question}[{default}] " if default else question)
+            except KeyboardInterrupt:
+                return None
+            return default if answer == "" else answer
 
     @property
     def can_open_browser(self) -> bool:
@@ -161,49 +180,62 @@ class LineModeFrontend:
     notify = show_message
 
     async def _read(self, prompt: str) -> str | None:
-        """Return a stripped line; None at the end of input. Raises KeyboardInterrupt for Ctrl+C."""
-        self._prompt = f"{escape_line_visibly(prompt)} "
-        sys.stdout.write(self._prompt)
-        sys.stdout.flush()
-        interrupted: list[bool] = []
+        """Return a stripped line; None at the end of input. Of several readers the newest gets the line.
+
+        Raises:
+            KeyboardInterrupt: Ctrl+C was pressed.
+        """
+        reading = _Reading(f"{escape_line_visibly(prompt)} ")
 
         def interrupt() -> None:
-            interrupted.append(True)
-            self._wake()
+            reading.is_interrupted = True
+            self._has_changed.set()
 
+        self._readings.append(reading)
+        self._write_prompt()
         loop = asyncio.get_running_loop()
         loop.add_reader(sys.stdin.fileno(), self._read_input)
         try:
-            with _on_interrupt(interrupt):
-                while b"\n" not in self._input and not self._has_ended and not interrupted:
-                    self._wakeup = loop.create_future()
-                    await self._wakeup
+            with self._on_interrupt(interrupt):
+                while not reading.is_interrupted and not (self._readings[-1] is reading and self._has_line()):
+                    self._has_changed.clear()
+                    await self._has_changed.wait()
         finally:
-            self._prompt = ""
-            loop.remove_reader(sys.stdin.fileno())
-        if interrupted:
+            self._readings.remove(reading)
+            if not self._readings:
+                loop.remove_reader(sys.stdin.fileno())
+            self._has_changed.set()
+            self._write_prompt()
+        if reading.is_interrupted:
             raise KeyboardInterrupt
         line, ended, rest = self._input.partition(b"\n")
         self._input = rest
         return line.decode("utf-8", errors="replace").strip() if ended or line else None
 
+    def _has_line(self) -> bool:
+        return self._has_ended or b"\n" in self._input
+
+    def _write_prompt(self) -> None:
+        """Write the prompt of the newest reader, if there is one."""
+        sys.stdout.write(self._readings[-1].prompt if self._readings else "")
+        sys.stdout.flush()
+
     def _read_input(self) -> None:
         data = os.read(sys.stdin.fileno(), MAX_READ_BYTES)
         self._input += data
         self._has_ended = not data
-        self._wake()
+        self._has_changed.set()
 
-    def _wake(self) -> None:
-        if self._wakeup and not self._wakeup.done():
-            self._wakeup.set_result(None)
+    @contextmanager
+    def _on_interrupt(self, handler: Callable[[], object]) -> Iterator[None]:
+        """Call `handler` on Ctrl+C inside the context; in an inner one, that of it. Outside, Ctrl+C is ignored."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
+        self._interrupts.append(handler)
+        try:
+            yield
+        finally:
+            self._interrupts.remove(handler)
 
-
-@contextmanager
-def _on_interrupt(handler: Callable[[], object]) -> Iterator[None]:
-    """Call `handler` on Ctrl+C inside the context; ignore Ctrl+C afterwards."""
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        loop.add_signal_handler(signal.SIGINT, id, None)
+    def _interrupt(self) -> None:
+        if self._interrupts:
+            self._interrupts[-1]()

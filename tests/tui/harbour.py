@@ -89,6 +89,8 @@ class Server:
         while message := self.messages.get():
             if "id" in message and "method" in message:
                 self.answer(message["id"], message["method"], message.get("params", {}))
+            elif message.get("method") == "notifications/initialized" and "greets" in sys.argv:
+                self.ask("greeting", "Who comes?")
 
     def answer(self, number: Any, method: str, params: dict[str, Any]) -> None:
         match method:

@@ -23,7 +23,12 @@ def write_servers(folder: Path, file: str, commands: Mapping[str, list[str]], co
 
 
 def write_harbour(folder: Path, *arguments: str) -> str:
-    """Configure the server of `harbour.py`: tools, resources, prompts and a form; with "files" one that writes."""
+    """Configure the server of `harbour.py`: tools, resources, prompts and a form.
+
+    Args:
+        folder: Folder of the configuration file.
+        arguments: "files" for a tool that writes files; "greets" for a form as soon as it has started.
+    """
     command = [sys.executable, str(TESTS / "tui" / "harbour.py"), *arguments]
     return write_servers(folder, "harbour.toml", {"harbour": command})
 

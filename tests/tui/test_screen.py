@@ -10,7 +10,7 @@ import pytest
 
 from stage import Screen, call_text
 
-from .server_configs import HARBOUR
+from .server_configs import HARBOUR, write_harbour
 
 OpenChat = Callable[..., Screen]
 CTRL_C, ESC = "\x03", "\x1b"
@@ -167,7 +167,8 @@ def test_a_terminal_without_utf_8_gets_borders_and_marks_of_ascii(
 
 @pytest.mark.usefixtures("harbour")
 def test_a_dumb_terminal_shows_lines_and_ctrl_c_stops_an_answer(open_chat: OpenChat) -> None:
-    replies = (call_text("write_log", text="x"), "It is **so**.", {"text": "Once upon", "wait": True})
+    once, twice = {"text": "Once upon", "wait": True}, {"text": "Twice upon", "wait": True}
+    replies = (call_text("write_log", text="x"), "It is **so**.", once, call_text("write_log", text="y"), twice)
     screen = open_chat(HARBOUR, *replies, TERM="dumb")
     screen.type("write\r")
     screen.wait_for_end_of_line("stop:")
@@ -175,6 +176,24 @@ def test_a_dumb_terminal_shows_lines_and_ctrl_c_stops_an_answer(open_chat: OpenC
     screen.say("a story\r", "◆ Once upon")
     screen.say(CTRL_C, "[Stopped]")
     screen.enter("/mcp", "harbour.toml")
+    screen.type("write, and a story\r")
+    screen.wait_for_end_of_line("stop:")
+    screen.say("y\r", "◆ Twice upon")
+    screen.type(CTRL_C)
+    screen.wait_until(lambda: sum("[Stopped]" in line for line in screen.lines()) == 2, "a second stop")
+    screen.leave()
+
+
+def test_on_a_dumb_terminal_a_question_at_the_prompt_is_answered_first(
+    open_screen: OpenChat, script: Callable[..., str], folder: Path
+) -> None:
+    arguments = write_harbour(folder, "greets").split()
+    screen = open_screen("--model", script("Aye."), *arguments, TERM="dumb")
+    screen.wait_for_end_of_line("Answer it? [y/N]")
+    screen.say("y\r", "metres (from bow to stern):")
+    screen.type(CTRL_C)
+    screen.wait_for_prompt()
+    screen.enter("hello", "◆ Aye.")
     screen.leave()
 
 
