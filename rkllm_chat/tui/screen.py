@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.completion import Completer
@@ -48,6 +48,7 @@ class Screen:
         self.layout = ScreenLayout(self.line)
         self._drawn = asyncio.Event()
         self._deferred_lines: list[str] | None = None
+        self._foreground = asyncio.Lock()
         self._running: asyncio.Task[None] | None = None
         self._app: Application[None] = self.layout.make_application(color, self.keys.make_bindings())
         self._app.after_render += lambda _: self._drawn.set()
@@ -149,17 +150,13 @@ class Screen:
 
     async def run_picker(self, picker: Picker, color: bool) -> str | None:
         """Show a picker in place of the screen and return the key of the chosen row; None if there is none."""
-        self._deferred_lines = []
-        try:
-            with self.keys.foreground_program():
-                async with in_terminal():
-                    await self.layout.make_picker_application(picker, color).run_async(handle_sigint=False)
-        except EOFError:  # the terminal was closed
-            self.close_input()
-        finally:
-            clear_typeahead(self._app.input)  # keys behind the one that closed this picker are not for the next one
-            deferred, self._deferred_lines = self._deferred_lines, None
-            self.print_lines(deferred)
+        async with self._lend_terminal():
+            try:
+                await self.layout.make_picker_application(picker, color).run_async(handle_sigint=False)
+            except EOFError:  # the terminal was closed
+                self.close_input()
+            finally:
+                clear_typeahead(self._app.input)  # keys behind the one that closed this picker are not for the next one
         return picker.picked
 
     async def run_command(self, command: Sequence[str] | str) -> int:
@@ -168,21 +165,31 @@ class Screen:
         Args:
             command: Program and arguments, or a string for the shell.
         """
-        self._deferred_lines = []
-        try:
-            with self.keys.foreground_program() as record_interrupted:
-                async with in_terminal():
-                    try:
-                        child = await start_program(command)
-                    except OSError as error:
-                        print(f"{command}: {error.strerror}", file=sys.stderr)  # noqa: T201 - in the foreground
-                        return 127
-                    code = await child.wait()
-                    if code in (-signal.SIGINT, 128 + signal.SIGINT):
-                        record_interrupted()
-                    # to a new line, if the cursor is not at the start of one
-                    self.write_raw(" " * self.width + "\r\x1b[K")
-                    return code
-        finally:
-            deferred, self._deferred_lines = self._deferred_lines, None
-            self.print_lines(deferred)
+        async with self._lend_terminal() as record_interrupted:
+            try:
+                child = await start_program(command)
+            except OSError as error:
+                print(f"{command}: {error.strerror}", file=sys.stderr)  # noqa: T201 - in the foreground
+                return 127
+            code = await child.wait()
+            if code in (-signal.SIGINT, 128 + signal.SIGINT):
+                record_interrupted()
+            # to a new line, if the cursor is not at the start of one
+            self.write_raw(" " * self.width + "\r\x1b[K")
+            return code
+
+    @asynccontextmanager
+    async def _lend_terminal(self) -> AsyncGenerator[Callable[[], None], None]:
+        """Wait until the terminal is free, hide the screen, and afterwards print the lines that were buffered.
+
+        Yields a function to call if Ctrl+C has ended the program that had the terminal.
+        """
+        async with self._foreground:
+            self._deferred_lines = []
+            try:
+                with self.keys.foreground_program() as record_interrupted:
+                    async with in_terminal():
+                        yield record_interrupted
+            finally:
+                deferred, self._deferred_lines = self._deferred_lines, None
+                self.print_lines(deferred)

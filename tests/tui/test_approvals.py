@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rkllm_chat.storage.session_files import SessionDirectory
 from stage import Screen, call_text
 
 from .server_configs import HARBOUR, TESTS, write_harbour, write_servers
@@ -179,14 +180,37 @@ def test_keys_of_the_screen_answer_no_question(open_chat: OpenChat) -> None:
     screen.wait_for_prompt()
 
 
+@pytest.fixture
+def pager(folder: Path) -> str:
+    """A pager that says how much it shows and waits for Enter."""
+    path = folder / "pager"
+    path.write_text("#!/bin/sh\necho It shows $(wc -l < $1) lines\nread line\n", encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.slow
+def test_what_is_said_while_the_pager_is_open_is_shown_before_the_next_command(
+    open_chat: OpenChat, harbour: Path, pager: str, shelf: SessionDirectory
+) -> None:
+    replies = (call_text("read_year", year=2026), call_text("wait"), "High.")
+    screen = open_chat(f"{HARBOUR} --allow read_year --allow wait", *replies, PAGER=pager)
+    screen.say("go\r", "rising")
+    screen.say("!echo ran\r", "next: !echo ran")
+    screen.say(CTRL_O, "It shows 366 lines")
+    (harbour / "go").touch()
+    while "High." not in str(shelf.read(shelf.list_ids()[0]).entries):
+        screen.wait_for_rest(PAUSE_S)  # the pager has the terminal
+    screen.wait_for_rest(PAUSE_S)
+    screen.say("\r", "◆ High.", "> !echo ran")
+    screen.wait_until(lambda: "ran" in screen.lines(), "the command's output")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("harbour")
-def test_a_key_typed_behind_the_pager_answers_no_question(open_chat: OpenChat, folder: Path) -> None:
-    pager = folder / "pager"
-    pager.write_text("#!/bin/sh\necho It shows $(wc -l < $1) lines\nread line\n", encoding="utf-8")
-    pager.chmod(0o755)
+def test_a_key_typed_behind_the_pager_answers_no_question(open_chat: OpenChat, pager: str) -> None:
     year, log = call_text("read_year", year=2026), call_text("write_log", text="x")
-    screen = open_chat(f"{HARBOUR} --allow read_year", year, log, "So.", PAGER=str(pager))
+    screen = open_chat(f"{HARBOUR} --allow read_year", year, log, "So.", PAGER=pager)
     ask(screen, "go")
     screen.say(CTRL_O, "It shows 366 lines")
     screen.type("\ry")
