@@ -105,9 +105,10 @@ class LineModeFrontend:
         return text
 
     async def run_command(self, command: str) -> int:
-        """Run a shell command in the foreground and return its exit code."""
-        with self._on_interrupt(lambda: None):
-            return await (await start_program(command)).wait()
+        """Run a shell command in the foreground and return its exit code; questions wait, as it reads the keys."""
+        async with self._questioning:
+            with self._on_interrupt(lambda: None):
+                return await (await start_program(command)).wait()
 
     async def pick(self, picker: Picker) -> str | None:
         """Show the rows with their numbers and ask for one."""
@@ -205,6 +206,8 @@ class LineModeFrontend:
             if not self._readings:
                 loop.remove_reader(sys.stdin.fileno())
             self._has_changed.set()
+            if reading.is_interrupted:
+                sys.stdout.write("\n")  # behind the ^C of the terminal
             self._write_prompt()
         if reading.is_interrupted:
             raise KeyboardInterrupt
