@@ -58,9 +58,13 @@ async def edit_text(text: str, run: Callable[[Sequence[str]], Awaitable[int]]) -
 
     Returns:
         The edited text; the initial text if the editor exits with an error.
+
+    Raises:
+        OSError: The file cannot be written or read.
+        ValueError: The command of the editor has an open quote.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "message.md"
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="replace")
         code = await run([*_find_editor(), str(path)])
         return path.read_text(encoding="utf-8", errors="replace").strip("\n") if code == 0 else text

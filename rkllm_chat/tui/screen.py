@@ -21,6 +21,7 @@ from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding.vi_state import InputMode
 from typing_extensions import Self
 
+from ..core.sanitize import sanitize_line
 from .external_programs import edit_text, page_text, start_program
 from .input_line import InputLine
 from .key_bindings import KeyHandler
@@ -131,7 +132,11 @@ class Screen:
 
     async def edit_text(self, text: str) -> str:
         """Return the text as edited in the user's editor; unchanged if the editor fails."""
-        return await edit_text(text, self.run_command)
+        try:
+            return await edit_text(text, self.run_command)
+        except (OSError, ValueError) as error:  # no room for a file, or an open quote in EDITOR
+            self.print_lines([sanitize_line(f"EDITOR: {error}")])
+            return text
 
     async def show_page(self, text: str, in_pager: bool) -> None:
         """Show a sanitized text: in the scrollback if it fits on the screen and `in_pager` is False, else in the pager.

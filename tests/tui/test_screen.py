@@ -81,6 +81,16 @@ def test_the_line_can_be_written_in_an_editor(open_chat: OpenChat, folder: Path)
     screen.say("\r", "◆ Read.")
 
 
+def test_a_line_survives_an_editor_that_cannot_be_started(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "Read.", "Again.", EDITOR='vi "')
+    screen.say("some", "> some")
+    screen.say("\x18\x05", "EDITOR: No closing quotation", "> some")
+    screen.enter("", "◆ Read.")
+    screen.type("/edit\r")
+    screen.wait_until(lambda: sum("EDITOR: " in line for line in screen.lines()) == 2, "a second report")
+    screen.enter("", "◆ Again.")
+
+
 def test_lines_typed_before_the_screen_is_drawn_are_sent(
     open_screen: Callable[..., Screen], script: Callable[..., str]
 ) -> None:
