@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..backends.base import Backend, ThinkingSwitch
+from ..backends.unloaded import UnloadedBackend
 from ..config.files import find_own_folder
 from ..config.secrets import add_server_secrets, add_settings_secrets
 from ..config.settings import ServerConfig, Settings, Thinking
-from ..core.errors import ChatError
+from ..core.errors import ChatError, ModelError
 from ..core.events import NoticeLevel, Usage
 from ..core.i18n import Words, load
 from ..core.messages import Attachment, Message, Tool, ToolResult
@@ -232,7 +233,7 @@ class App:
         Cancelling the caller does not stop the switch.
 
         Raises:
-            ModelError: The model cannot be loaded; the previous one is open again.
+            ModelError: The model cannot be loaded; the previous one is open again, if it can be.
         """
         self.model_switch = asyncio.ensure_future(self._switch(settings))
         await asyncio.shield(self.model_switch)
@@ -255,17 +256,31 @@ class App:
     async def _switch(self, settings: Settings) -> None:
         with self.prefiller.paused():
             await self.prefiller.stop()
-            await self.backend.aclose()
+            closed = self.backend
+            self.backend = self.chat.backend = UnloadedBackend(closed)
+            await closed.aclose()
             try:
                 self.backend = await load_model(settings, self.state)
                 self.used_models.append(self.settings.model)
                 self.settings = settings
-            except ChatError:
-                self.backend = await load_model(self.settings, self.state)
+            except ChatError as error:
+                self.backend = await self._reload_model(error)
                 raise
             finally:
                 self.chat.backend = self.backend
                 self.prefill_speed = _read_prefill_speed(self.backend, self.state)
+
+    async def _reload_model(self, failure: ChatError) -> Backend:
+        """Load the previous model again after another one could not be loaded.
+
+        Raises:
+            ModelError: It cannot be loaded either; no model is loaded now.
+        """
+        try:
+            return await load_model(self.settings, self.state)
+        except ChatError as error:
+            text = f"{failure} The model before cannot be loaded again either: {error}"
+            raise ModelError(text, "No model is loaded now: /model NAME loads one.") from failure
 
     def record_prefill_speed(self, usage: Sequence[Usage]) -> None:
         """Record the prefill speed of replies, if the engine reports how much it found in its cache."""

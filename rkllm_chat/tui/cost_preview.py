@@ -75,7 +75,7 @@ class CostPreview:
 
 def _estimate(app: App, line: str) -> CostEstimate | None:
     """Return the estimate; None for commands, for text that cannot be counted quickly, and while the model changes."""
-    is_switching = app.model_switch is not None and not app.model_switch.done()  # the old one must not be called then
+    is_switching = app.model_switch is not None and not app.model_switch.done()
     if (
         is_switching
         or len(line) > _MAX_TEXT_LENGTH

@@ -311,6 +311,23 @@ def test_a_model_that_cannot_be_opened_replaces_none(open_chat: OpenChat, folder
     screen.enter("hi", "◆ One.")
 
 
+@pytest.mark.slow
+def test_a_chat_whose_models_are_gone_goes_on_with_another_one(
+    open_screen: OpenChat, folder: Path, shipped_model: Path
+) -> None:
+    (folder / "first.gguf").write_bytes(shipped_model.read_bytes())
+    (folder / "second.gguf").write_text("This is no model.", encoding="utf-8")
+    screen = open_screen("--model", "first.gguf", "--no-servers", size=(180, 30))
+    screen.say("", "Model: first.gguf", "Ctrl+D")
+    (folder / "first.gguf").unlink()
+    screen.say(
+        "/model second.gguf\r", "second.gguf: not a GGUF file", "first.gguf: No such file", "No model is loaded now"
+    )
+    screen.enter("hi", "No model is loaded. /model NAME loads one.")
+    screen.enter("/model tiny-tools", "Model: tiny-tools.gguf (2048")
+    screen.enter("/retry", "> hi", "◆ ")
+
+
 @pytest.mark.usefixtures("harbour")
 def test_a_server_is_shown_restarted_and_explained(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, "Nothing.", size=(90, 60))

@@ -1,0 +1,54 @@
+"""The engine of a chat whose model is being loaded, or could not be: it generates nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+
+from ..calls.grammar import CallGrammar
+from ..config.settings import Generation
+from ..core.errors import GenerationError
+from ..core.messages import Message, Tool
+from .base import Backend, ModelStream, StoppableStream, StreamItem
+
+
+class UnloadedBackend:
+    """Takes the place of an engine that is closed, with its properties; see `Backend` for the attributes."""
+
+    native_tools = supports_grammar = False
+
+    def __init__(self, closed: Backend) -> None:
+        """Take the place of an engine, which may be closed at once."""
+        self.name, self.template, self.family = closed.name, closed.template, closed.family
+        self.prompt_language, self.context_tokens = closed.prompt_language, closed.context_tokens
+        self.tools_share, self.few_tools = closed.tools_share, closed.few_tools
+        self.media_kinds = closed.media_kinds
+
+    def stream(
+        self,
+        _prompt: Sequence[Message],
+        _generation: Generation,
+        _tools: Sequence[Tool] = (),
+        _grammar: CallGrammar | None = None,
+    ) -> ModelStream:
+        """Return a stream that fails with GenerationError."""
+        return StoppableStream(_fail(), lambda: None)
+
+    async def prefill(self, _prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
+        """Return 0: nothing is evaluated."""
+        return 0
+
+    def count_tokens(self, _prompt: Sequence[Message]) -> int:
+        """Return 0: no text has a known length."""
+        return 0
+
+    def count_cached_tokens(self, _prompt: Sequence[Message]) -> int | None:
+        """Return None: there is no cache."""
+        return None
+
+    async def aclose(self) -> None:
+        """Release nothing."""
+
+
+async def _fail() -> AsyncGenerator[StreamItem, None]:
+    raise GenerationError("No model is loaded.", "/model NAME loads one.")
+    yield  # makes this a generator
