@@ -94,8 +94,12 @@ def _without_media(attachment: Attachment, kinds: frozenset[MediaKind]) -> Attac
 
 
 async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> AsyncGenerator[Event, None]:
-    """Run a turn with a text and attachments, and those that wait for the next message."""
-    attached, app.attachments = [*app.attachments, *fetched], []
+    """Run a turn with a text and attachments, and those that wait for the next message.
+
+    Raises:
+        GenerationError: As `Turn.run`; after a message that cannot fit, the attachments still wait.
+    """
+    attached = [*app.attachments, *fetched]
     for attachment in fetched:
         yield Notice(describe_attachment(app, attachment))
     texts, notices = fence_attachments(app, attached)
@@ -103,8 +107,11 @@ async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> A
         yield notice
     media = tuple(media for attachment in attached for media in attachment.media)
     message = Message("user", "\n\n".join([text, *texts]), media=media)
-    async with aclosing(Turn(app.chat).run([message])) as turn:
-        async for event in turn:
+    turn = Turn(app.chat)
+    turn.check_length([message])
+    app.attachments = []
+    async with aclosing(turn.run([message])) as events:
+        async for event in events:
             yield event
 
 

@@ -68,7 +68,7 @@ class Turn:
                 history.
         """
         messages = [Message("user", user_input)] if isinstance(user_input, str) else user_input
-        self._check_length(messages)
+        self.check_length(messages)
         end: End = "stopped"
         error = ""
         try:
@@ -82,8 +82,12 @@ class Turn:
         finally:
             self._chat.on_record(TurnFinished(end, error))
 
-    def _check_length(self, messages: Sequence[Message]) -> None:
-        """Raise GenerationError for texts so long that counting their tokens is pointless."""
+    def check_length(self, messages: Sequence[Message]) -> None:
+        """Check what `run` rejects at once: texts so long that counting their tokens is pointless.
+
+        Raises:
+            GenerationError: The texts are too long.
+        """
         length = sum(len(message.text) for message in messages)
         context_tokens = self._chat.backend.context_tokens
         if length > context_tokens * MAX_TOKEN_LENGTH:

@@ -13,8 +13,9 @@ from rkllm_chat.chat.attachments import send_message
 from rkllm_chat.chat.context import count_tokens
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.settings import Generation
+from rkllm_chat.core.errors import GenerationError
 from rkllm_chat.core.events import Event, Notice
-from rkllm_chat.core.messages import Message
+from rkllm_chat.core.messages import Attachment, Message
 from stage import collect
 
 WINDOW = 4000
@@ -58,6 +59,19 @@ def test_a_short_attachment_leaves_its_share_to_a_long_one(folder: Path) -> None
     beside, _ = send_attachments(folder, 0, big=200_000, short=100)
     assert beside["short"] == 100
     assert beside["big"] > 0.9 * alone["big"]
+
+
+def test_what_is_attached_waits_for_a_message_that_can_be_sent(folder: Path) -> None:
+    async def play() -> str:
+        async with open_scripted_app(folder, ["Yes."], context_tokens=WINDOW) as app:
+            app.attachments = [Attachment("log", "text/plain", 6, "It is.")]
+            with pytest.raises(GenerationError, match="characters"):
+                await collect(send_message(app, "x" * 400_000))
+            await collect(send_message(app, "Is it?"))
+            assert app.attachments == []
+            return backend_of(app.chat).prompts[-1][-1].text
+
+    assert "It is." in asyncio.run(play())
 
 
 def send(folder: Path, line: str) -> tuple[list[Event], str]:
