@@ -174,7 +174,8 @@ class Screen:
             try:
                 child = await start_program(command)
             except OSError as error:
-                print(f"{command}: {error.strerror}", file=sys.stderr)  # noqa: T201 - in the foreground
+                name = command if isinstance(command, str) else command[0]
+                print(f"{name}: {error.strerror}", file=sys.stderr)  # noqa: T201 - in the foreground
                 return 127
             code = await child.wait()
             if code in (-signal.SIGINT, 128 + signal.SIGINT):

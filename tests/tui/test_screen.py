@@ -81,13 +81,17 @@ def test_the_line_can_be_written_in_an_editor(open_chat: OpenChat, folder: Path)
     screen.say("\r", "◆ Read.")
 
 
-def test_a_line_survives_an_editor_that_cannot_be_started(open_chat: OpenChat) -> None:
-    screen = open_chat("--no-servers", "Read.", "Again.", EDITOR='vi "')
+@pytest.mark.parametrize(
+    ("editor", "reason"),
+    [('vi "', "EDITOR: No closing quotation"), ("no-such-editor -w", "no-such-editor: No such file")],
+)
+def test_a_line_survives_an_editor_that_cannot_be_started(editor: str, reason: str, open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", "Read.", "Again.", EDITOR=editor)
     screen.say("some", "> some")
-    screen.say("\x18\x05", "EDITOR: No closing quotation", "> some")
+    screen.say("\x18\x05", reason, "> some")
     screen.enter("", "◆ Read.")
     screen.type("/edit\r")
-    screen.wait_until(lambda: sum("EDITOR: " in line for line in screen.lines()) == 2, "a second report")
+    screen.wait_until(lambda: screen.lines()[-2] == "> some" and reason in screen.lines()[-3], "the draft")
     screen.enter("", "◆ Again.")
 
 
