@@ -109,7 +109,7 @@ class Site(Listener):
 
     def __init__(self, mode: str, eras: str = "both", elsewhere: str = "", port: int = 0) -> None:
         super().__init__(port, Handler)
-        self.mode, self.elsewhere = mode, elsewhere
+        self.mode, self.elsewhere, self.delay_s = mode, elsewhere, 0.0
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.voice = Voice(eras)
         self.requests: list[Request] = []
@@ -188,6 +188,9 @@ class Handler(BaseHTTPRequestHandler):
     def begin_events(self) -> None:
         self.close_connection = True
         self.begin(200, EVENTS, connection="close")
+
+    def write_event(self, message: Message) -> None:
+        self.wfile.write(b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n")
 
 
 Spoil = Callable[[Handler, Message], None]
@@ -321,6 +324,23 @@ def give_half(handler: Handler, message: Message) -> None:
     handler.close_connection = True
     handler.begin(200, JSON, content_length=str(2 * len(body)))
     handler.wfile.write(body)
+
+
+@mode("call-question")
+def ask_first(handler: Handler, message: Message) -> None:
+    """Reports progress, and answers when the client has answered its ping."""
+    handler.begin_events()
+    token = message["params"].get("_meta", {}).get("progressToken")
+    for number in range(4):
+        handler.write_event(
+            {"method": "notifications/progress", "params": {"progressToken": token, "progress": number}}
+        )
+        time.sleep(handler.server.delay_s)
+    handler.write_event({"id": "question", "method": "ping"})
+    while not any(request.message.get("id") == "question" for request in handler.server.requests):
+        if handler.server.is_closing.wait(0.01):
+            return
+    handler.write_event(json.loads(handler.server.voice.hear(message)))
 
 
 @mode("call-endless-event")

@@ -70,6 +70,7 @@ SITES: dict[str, Outcome] = {
     "ok": "act is done",
     "call-events": "act is done",
     "call-packed": "act is done",
+    "call-question": "act is done",
     "call-bomb": (ProtocolError, "limit 64 MB"),
     "call-cr": "act is done",
     "session-gone": "act is done",
@@ -162,6 +163,13 @@ def test_both_eras_are_spoken_over_http_with_their_headers(eras: str, expected: 
             last = {name.lower(): value for name, value in site.requests[-1].headers.items()}
         assert {name: last.get(name) for name in expected} == expected
         assert site.requests[-1].verb == "DELETE", "the session is ended"
+
+
+@pytest.mark.slow
+def test_progress_extends_a_call_over_a_connection_that_the_site_closes_after_it() -> None:
+    with open_site("call-question") as site, open_server(ServerConfig("site", url=site.url)) as opened:
+        site.delay_s = 0.4
+        assert opened.call_tool("act", {}, limit_s=1)["content"] == [{"type": "text", "text": "act is done"}]
 
 
 @pytest.mark.slow

@@ -172,6 +172,37 @@ def test_concurrent_calls_do_not_wait_for_each_other(shell: Shell) -> None:
     assert left_behind(shell.folder, "chaos", limit_s=5) == []
 
 
+def test_a_server_that_no_later_call_can_reach_ends_with_its_call(shell: Shell) -> None:
+    shell.add_chaos("late-reply", delay_s=0.5)
+    both = [shell.start("call-tool", "chaos.act", *STAY) for _ in range(2)]
+    assert [b'"LATE-RESULT"' in process.communicate(timeout=20)[0] for process in both] == [True, True]
+    assert len(shell.events("start")) == 2
+    wait_until(lambda: sum(is_there(event["pid"]) for event in shell.events("start")) == 1)
+    ask(shell)
+    assert len(shell.events("start")) == 2
+
+
+@pytest.mark.proc
+def test_a_daemon_waits_without_cpu_time_for_a_server_that_has_closed_its_standard_error(shell: Shell) -> None:
+    shell.add_chaos("late-reply", delay_s=2)
+    entry = shell.servers["chaos"]
+    command = ["-c", 'exec "$@" 2>&-', "sh", entry["command"], *entry["args"]]
+    shell.add("chaos", **{**entry, "command": "sh", "args": command, "sandbox": "off"})
+    assert '"LATE-RESULT"' in ask(shell, "call-tool", "chaos.act", *STAY)
+    server = find_process(shell.events("start")[0]["pid"])
+    assert server
+    fields = Path(f"/proc/{server.parent}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    used_s = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")  # in user and kernel mode (proc(5))
+    assert used_s < 0.3
+
+
+def test_a_folder_that_cannot_be_created_is_the_error_of_the_user(shell: Shell) -> None:
+    shell.add_chaos()
+    shell.environment["XDG_RUNTIME_DIR"] = str(shell.folder / "missing")
+    error = shell.error(*CALL, *STAY)
+    assert (error["type"], error["details"]["path"]) == ("UsageError", str(shell.folder / "missing" / "rkllm-chat"))
+
+
 def test_large_arguments_and_results_are_passed_whole(shell: Shell) -> None:
     shell.add_chaos("garbage-stdout")
     (shell.folder / "big.json").write_text('{"text": "%s"}' % ("y" * 3_000_000), encoding="utf-8")

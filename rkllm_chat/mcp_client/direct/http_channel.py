@@ -79,6 +79,7 @@ class HttpChannel:
         self._is_public = is_public(server.url, addresses)
         self._connection: HTTPConnection | None = None
         self._response: HTTPResponse | None = None
+        self._socket: Any = None  # of the response; its connection may have none any more
         self._end = 0.0
         self._unsent: list[dict[str, Any]] = []
         self._session = self._version = ""
@@ -183,8 +184,8 @@ class HttpChannel:
         connection = self._connection = self._connection or self._make_connection()
         if connection.sock is None:
             connection.sock = self._connect(connection.port)
-        timed: Any = connection.sock
-        timed.end = self._end
+        self._socket = connection.sock
+        self._socket.end = self._end
         try:
             connection.request(method, self._path, body, headers)
         except ValueError:
@@ -268,18 +269,25 @@ class HttpChannel:
         for data in self._events(response):
             for value in self._values(data):
                 if reply := dialog.receive(value):
-                    self._unsent.insert(0, reply)
+                    self._send_reply(reply)
             if dialog.response is not None:
                 break
             self._extend(deadline.find_end(dialog.progress_count))
         self.close_connection()
 
+    def _send_reply(self, reply: dict[str, Any]) -> None:
+        """Send a reply on another connection: the server may wait for it before it goes on with the stream."""
+        stream = self._connection, self._response, self._socket
+        self._connection = self._response = None
+        try:
+            self._discard(self._request("POST", json.dumps(reply, ensure_ascii=False).encode(), self._headers(reply)))
+        finally:
+            self.close_connection()
+            self._connection, self._response, self._socket = stream
+
     def _extend(self, end: float) -> None:
         """Use another deadline, also for the connection that is being read."""
-        self._end = end
-        if self._connection and self._connection.sock:
-            timed: Any = self._connection.sock
-            timed.end = end
+        self._end = self._socket.end = end
 
     def _events(self, response: HTTPResponse) -> Iterator[bytes]:
         """Yield the data of the messages in a stream of events."""

@@ -58,8 +58,13 @@ def find_socket_folder() -> str:
     folder = (
         os.path.join(base, "rkllm-chat") if base else os.path.join(tempfile.gettempdir(), f"rkllm-chat-{os.getuid()}")
     )
-    with contextlib.suppress(FileExistsError):
+    try:
         os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        hint = "Check XDG_RUNTIME_DIR and TMPDIR, or omit --keep-alive."
+        raise UsageError(f"{folder} cannot be created: {error.strerror}.", hint, path=folder) from None
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
         raise UsageError(

@@ -70,6 +70,7 @@ class _Daemon:
         self._from_client, self._to_client, self._to_server = bytearray(), bytearray(), bytearray()
         self._stderr_tail = b""
         self._is_within_line = self._skips_line = self._is_over = False
+        self._is_stderr_open = True
 
     def run(self, first: socket.socket) -> None:
         """Serve until the server ends or is unused, detached from terminal and signals."""
@@ -132,19 +133,20 @@ class _Daemon:
         if program.stdout in ready:
             self._forward_output()
         if program.stderr in ready:
-            self._read_stderr()
+            self._is_stderr_open = self._read_stderr()
         if program.stdin in ready:
             self._flush(program.stdin, self._to_server)
 
-    def _read_stderr(self) -> None:
-        text = self._stderr_tail + read_available(self._program.stderr)
-        self._stderr_tail = truncate_start(text, _STDERR_TAIL_BYTES)
+    def _read_stderr(self) -> bool:
+        data = read_available(self._program.stderr)
+        self._stderr_tail = truncate_start(self._stderr_tail + data, _STDERR_TAIL_BYTES)
+        return bool(data)
 
     def _wait(self, limit_s: float | None) -> set[int]:
         poll, program = select.poll(), self._program
         for file in (
-            program.stderr,
             program.exited,
+            *([program.stderr] if self._is_stderr_open else ()),  # else it is always ready
             *([program.stdout] if len(self._to_client) < _MAX_BUFFER_BYTES else ()),
         ):
             poll.register(file, select.POLLIN)
@@ -213,7 +215,7 @@ class _Daemon:
         session, seconds = command.get("session"), command.get("seconds")
         if isinstance(session, dict):
             self._session = session
-        if isinstance(seconds, int | float):
+        if isinstance(seconds, int | float) and self._path:  # without a socket, nobody can use the server again
             self._idle_s = seconds
 
     def _receive(self, client: socket.socket) -> bool:
