@@ -173,12 +173,15 @@ def _read_local_skill(folder: Path) -> Skill:
 def _read_local_file(skill: Skill, file: str) -> str:
     """Return the text of a file in a skill's folder; none outside is read, also not through a link."""
     folder = Path(skill.uri).resolve()
-    path = (folder / file).resolve()
-    if not path.is_relative_to(folder) or not path.is_file():
-        listed = ", ".join(skill.paths) or "none"
-        raise UsageError(f'The skill "{skill.name}" has no file {file}.', f"Its files: {listed}.")
-    with path.open("rb") as stream:
-        data = stream.read(_MAX_FILE_BYTES + 1)
+    try:
+        path = (folder / file).resolve()
+        if not path.is_relative_to(folder) or not path.is_file():
+            listed = ", ".join(skill.paths) or "none"
+            raise UsageError(f'The skill "{skill.name}" has no file {file}.', f"Its files: {listed}.")
+        with path.open("rb") as stream:
+            data = stream.read(_MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:  # no permission; a name that is too long or has a NUL
+        raise UsageError(f"The file {file} cannot be read: {getattr(error, 'strerror', error)}.") from None
     if len(data) > _MAX_FILE_BYTES:
         raise UsageError(f"The file {file} has more than {_MAX_FILE_BYTES} bytes.")
     try:
