@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
@@ -346,4 +347,5 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=str(path)) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the folder may be on a read-only file system, or no folder
+            temporary.unlink(missing_ok=True)

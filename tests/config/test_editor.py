@@ -148,6 +148,12 @@ def test_the_first_setting_creates_a_private_file(tmp_path: Path) -> None:
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
+def test_a_folder_that_cannot_be_made_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"config\.toml cannot be written: Not a directory"):
+        save_setting("generation", "top_k", 3, tmp_path / "file/new/config.toml", {})
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [("generation.top_k = 3\n", 4), ("[generation]\nseed = 1\n", "${HOME}"), ("[generation", 4)],
