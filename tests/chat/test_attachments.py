@@ -16,6 +16,7 @@ from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.errors import GenerationError
 from rkllm_chat.core.events import Event, Notice
 from rkllm_chat.core.messages import Attachment, Message
+from rkllm_chat.tui import slash_commands as commands
 from stage import collect
 
 WINDOW = 4000
@@ -72,6 +73,17 @@ def test_what_is_attached_waits_for_a_message_that_can_be_sent(folder: Path) -> 
             return backend_of(app.chat).prompts[-1][-1].text
 
     assert "It is." in asyncio.run(play())
+
+
+def test_a_turn_that_cannot_be_sent_again_stays_in_the_conversation(folder: Path) -> None:
+    async def play() -> list[str]:
+        async with open_scripted_app(folder, [], context_tokens=WINDOW) as app:
+            app.chat.history += [Message("user", "x" * 400_000), Message("assistant", "Yes.")]  # of a larger model
+            with pytest.raises(GenerationError, match="characters"):
+                await collect(commands.run(app, "/retry"))
+            return [message.role for message in app.chat.history]
+
+    assert asyncio.run(play()) == ["user", "assistant"]
 
 
 def send(folder: Path, line: str) -> tuple[list[Event], str]:

@@ -89,10 +89,12 @@ async def undo_turns(app: App, argument: str) -> EventStream:
 @command("/retry")
 async def retry_turn(app: App, _argument: str) -> EventStream:
     """Run the last user message again."""
+    turn = Turn(app.chat)
+    turn.check_length([app.chat.history[_find_last_turn(app)]])
     message = remove_last_turn(app)
     app.chat.prompt_log.note_retry()
-    async with aclosing(Turn(app.chat).run([Message("user", message.text, media=message.media)])) as turn:
-        async for event in turn:
+    async with aclosing(turn.run([Message("user", message.text, media=message.media)])) as events:
+        async for event in events:
             yield event
 
 
@@ -106,17 +108,23 @@ async def edit_turn(app: App, _argument: str) -> EventStream:
 
 def remove_last_turn(app: App) -> Message:
     """Remove the last turn and return its user message. Raises UsageError if there is none."""
+    last = _find_last_turn(app)
+    message = app.chat.history[last]
+    del app.chat.history[last:]
+    if last <= app.chat.first_shown:  # dropped messages may fit again
+        app.chat.first_shown = app.chat.retained_count = 0
+    return message
+
+
+def _find_last_turn(app: App) -> int:
+    """Return the index of the last user message. Raises UsageError if no turn can be removed."""
     history = app.chat.history
     last = next((i for i in reversed(range(len(history))) if history[i].role == "user"), None)
     if last is None:
         raise UsageError("The conversation has no message yet.")
     if any(history[last] is compaction.summary for compaction in app.chat.compactions):
         raise UsageError("Only the summary of older turns is left.", "/undo restores the turns that it replaced.")
-    message = history[last]
-    del history[last:]
-    if last <= app.chat.first_shown:  # dropped messages may fit again
-        app.chat.first_shown = app.chat.retained_count = 0
-    return message
+    return last
 
 
 async def _suggest_copy(_app: App, _typed: str) -> Sequence[str]:
