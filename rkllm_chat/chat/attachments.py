@@ -19,6 +19,7 @@ from ..core.errors import ChatError, UsageError
 from ..core.events import Draft, Event, Notice, Usage
 from ..core.messages import Attachment, MediaKind, Message
 from ..core.sanitize import escape_line_visibly
+from ..core.user_paths import expand_home, path_exists
 from ..mcp_client.process.sandbox import SECRET_PATHS
 from ..prompt.untrusted_text import choose_fence, neutralize, neutralize_line
 from ..storage.media import MAX_MEDIA_BYTES, describe_media, recognize_media_type
@@ -136,7 +137,7 @@ def expand_message(app: App, line: str) -> str | None:
 
 def _is_small(name: str) -> bool:
     try:
-        return Path(name).expanduser().stat().st_size <= _MAX_COUNTED_BYTES
+        return expand_home(name).stat().st_size <= _MAX_COUNTED_BYTES
     except OSError:
         return False
 
@@ -195,10 +196,7 @@ def unescape_mentions(line: str) -> str:
 def _read_mention(match: re.Match[str]) -> str:
     """Return the URI or the existing path of a mention, else ""."""
     name = _name_of(match)
-    try:
-        return name if URI_PATTERN.fullmatch(name) or Path(name).expanduser().exists() else ""
-    except (OSError, RuntimeError, ValueError):  # a name that is too long, an unknown user, a NUL
-        return ""
+    return name if URI_PATTERN.fullmatch(name) or path_exists(name) else ""
 
 
 def _name_of(match: re.Match[str]) -> str:
@@ -208,7 +206,7 @@ def _name_of(match: re.Match[str]) -> str:
 
 def _find_question(name: str) -> tuple[str, str]:
     """Return the key of the question to ask before a file is read, "" if none is needed, and the file's path."""
-    path, home = Path(name).expanduser().resolve(), Path.home()
+    path, home = expand_home(name).resolve(), Path.home()
     shown = escape_line_visibly(str(path))
     if any(path.is_relative_to((home / secret).resolve()) for secret in SECRET_PATHS):
         return "attach.secret", shown
@@ -279,7 +277,7 @@ def read_picture(store: MediaStore, name: str) -> Attachment:
 
 def _read_bytes(name: str) -> bytes:
     """Read a file; raise UsageError if it is missing or too large."""
-    path = Path(name).expanduser()
+    path = expand_home(name)
     try:
         if not path.is_file():
             raise UsageError(f"{name} is not a file.")

@@ -33,6 +33,7 @@ from ..core.errors import ChatError, UsageError
 from ..core.events import Usage
 from ..core.messages import Message
 from ..core.sanitize import sanitize_line
+from ..core.user_paths import expand_home
 from ..core.version import __version__
 from .doctor import write_json, write_output
 from .doctor.board import Board, format_size
@@ -176,7 +177,7 @@ def _find_counterpart(settings: Settings, named: str) -> Settings:
     model = resolve_model(settings.model)
     suffix = ".gguf" if choose_backend(settings) == "rkllm" else ".rkllm"
     if named:
-        path = Path(named).expanduser()
+        path = expand_home(named)
         if path.suffix != suffix:
             raise UsageError(
                 f"{named} does not run on the other engine.", f"Compare {model.name} with a {suffix} file."

@@ -8,11 +8,11 @@ import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..core.errors import UsageError
 from ..core.strict_json import parse_strict_json
+from ..core.user_paths import expand_home
 
 STANDARD_INPUT = "-"
 FIRST_BYTE_S = 3.0
@@ -102,7 +102,7 @@ def read_schema(option: str | None) -> dict[str, Any] | None:
     is_inline = option.lstrip().startswith("{")
     place = "--json-schema" if is_inline else option
     try:
-        schema = parse_strict_json(option if is_inline else Path(option).expanduser().read_text(encoding="utf-8"))
+        schema = parse_strict_json(option if is_inline else expand_home(option).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"The schema {place} cannot be read: {reason}.", "Pass a file or a JSON object.") from None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError, UsageError
+from ..core.user_paths import expand_home
 from .foreign_entries import ForeignFile, find_entries
 from .servers import ServerConfig, SkippedServer, decode_entries, load_json, locate_skipped
 from .value_checks import parse_document
@@ -60,7 +61,7 @@ def read_foreign_servers(
         UsageError: There is no such program or file.
         ConfigError: A file is invalid.
     """
-    paths = [_find_path(name, environment) for name in SOURCES.get(program, ())] or [Path(program).expanduser()]
+    paths = [_find_path(name, environment) for name in SOURCES.get(program, ())] or [expand_home(program)]
     existing = [path for path in paths if path.is_file()]
     if not existing:
         hint = f"Known programs: {', '.join(SOURCES)}." if program not in SOURCES else ""

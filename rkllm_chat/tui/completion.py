@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, FuzzyCompleter, WordCompleter
 from prompt_toolkit.document import Document
@@ -17,6 +16,7 @@ from prompt_toolkit.document import Document
 from ..chat.app import App
 from ..core.errors import ChatError
 from ..core.sanitize import sanitize_line
+from ..core.user_paths import expand_home
 from .slash_commands import COMMANDS
 from .slash_commands.registry import find_other, list_other
 from .status_source import StatusSource
@@ -123,7 +123,7 @@ def list_files(word: str) -> list[str]:
     Folders end with a slash; hidden files are listed if the name begins with a dot.
     """
     folder, _, partial_name = word.rpartition("/")
-    directory = Path(f"{folder}/" if folder or word.startswith("/") else ".").expanduser()
+    directory = expand_home(f"{folder}/" if folder or word.startswith("/") else ".")
     prefix = f"{folder}/" if folder or word.startswith("/") else ""
     try:
         entries = sorted(directory.iterdir())[: 5 * MAX_COMPLETIONS]

@@ -76,6 +76,7 @@ def make_models(folder: Path) -> None:
     [
         ("missing.gguf", "missing.gguf: No such file"),
         ("loop.gguf", "loop.gguf: Too many levels"),
+        ("~nosuchuser/x.gguf", "~nosuchuser/x.gguf: No such file"),
         ("junk.gguf", "junk.gguf: not a GGUF file"),
         ("lies.gguf", "lies.gguf"),
         ("folder.rkllm", "folder.rkllm: Is a directory"),

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from ...core.errors import ModelError
+from ...core.user_paths import expand_home
 
 LIBRARY_NAME = "libllama.so"
 _FOLDER_VARIABLE = "LLAMA_CPP_LIB_PATH"  # read by llama-cpp-python when it is imported
@@ -16,7 +17,7 @@ _DEPENDENCIES = ("libggml-base.so", "libggml-cpu.so", "libggml.so")
 
 def find_llama_library(named: str, root: Path = Path("/")) -> Path | None:
     """Return the library that the settings name, a file or its folder; None if it does not exist."""
-    path = Path(named).expanduser()
+    path = expand_home(named)
     path = root / path.relative_to(path.anchor) if path.is_absolute() else path
     path = path / LIBRARY_NAME if path.is_dir() else path
     return path.absolute() if path.is_file() else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ...core.errors import ConfigError
+from ...core.user_paths import expand_home
 from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
@@ -20,7 +20,7 @@ def load_template(name_or_path: str) -> Template:
     Raises:
         ConfigError: There is none of that name.
     """
-    path = Path(name_or_path).expanduser()
+    path = expand_home(name_or_path)
     template = choose_template(name_or_path, "") or (
         compile_template(path.read_text(encoding="utf-8")) if path.is_file() else None
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import ModelError
+from ...core.user_paths import expand_home
 from .layouts import LAYOUT_OF_RELEASE, NATIVE_TYPES, NEWEST_RELEASE, make_structs
 
 NORMAL, WAITING, FINISH, ERROR = range(4)  # LLMCallState
@@ -67,7 +68,7 @@ def find_library(named: str, root: Path = Path("/")) -> Path | None:
         root: Root of the file system; any other than "/" also ignores LD_LIBRARY_PATH.
     """
     if named:
-        path = Path(named).expanduser()
+        path = expand_home(named)
         path = path / LIBRARY_NAME if path.is_dir() else path
         return path if path.is_file() else None
     return next((folder / LIBRARY_NAME for folder in _list_folders(root) if (folder / LIBRARY_NAME).is_file()), None)

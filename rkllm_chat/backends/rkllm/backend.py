@@ -24,6 +24,7 @@ from ...config.settings import Generation, Settings, Thinking
 from ...core.errors import GenerationError, ModelError, NotSupportedError, prompt_too_long
 from ...core.events import Reading, Sentence, Usage
 from ...core.messages import MediaKind, Message, Tool
+from ...core.user_paths import expand_home
 from ...prompt.chat_templates import Piece, join_text
 from ..base import ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.prompt_cache_files import PromptCacheFiles
@@ -563,7 +564,7 @@ def open_rkllm(settings: Settings) -> RkllmBackend:
         ModelError: The model or the library is missing or cannot be loaded.
         ConfigError: The settings are invalid.
     """
-    model = Path(settings.model).expanduser()
+    model = expand_home(settings.model)
     if not settings.model:
         raise ModelError("The NPU backend needs a model.", "Give a .rkllm file with --model.")
     try:

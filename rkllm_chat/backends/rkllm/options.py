@@ -14,6 +14,7 @@ from typing import Any
 
 from ...config.settings import Generation, Settings
 from ...core.errors import ConfigError, ModelError
+from ...core.user_paths import expand_home
 from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template
 from .layouts import LAYOUT_OF_RELEASE
 from .model_file import CONFIG_FILE, find_model_template
@@ -184,5 +185,5 @@ def read_model_template(template_name: str, model: Path) -> str:
 
 def read_template_source(template_name: str) -> str:
     """Return the text of a template that is a Jinja file; "" for any other."""
-    path = Path(template_name).expanduser()
+    path = expand_home(template_name)
     return path.read_text(encoding="utf-8") if template_name not in TEMPLATES and path.is_file() else ""

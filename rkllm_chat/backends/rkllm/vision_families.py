@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.errors import ModelError
+from ...core.user_paths import expand_home
 
 PICTURE_TAG = "<image>"
 """Place of a picture in the prompt of a multimodal run."""
@@ -87,7 +88,7 @@ def find_encoder(model: Path, setting: str) -> tuple[Path, VisionFamily] | None:
         return None
     family = find_vision_family(model.stem)
     if setting:
-        path = Path(setting).expanduser().absolute()
+        path = expand_home(setting).absolute()
         if not path.is_file():
             raise ModelError(f"{path}: there is no such vision encoder.", "Correct encoder under [rkllm].")
         if not family:

@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 from ...config.files import find_data_folder, find_single_file, list_config_paths
 from ...config.trust_rules import MODEL_SUFFIXES
+from ...core.user_paths import expand_home
 
 SHIPPED_NAME = "tiny-tools"
 """Name of the model that ships, wherever a model can be named."""
@@ -71,7 +72,7 @@ def find_models(
     for folder in list_model_folders(configured, environment):
         _add_files(found, folder, _MAX_DEPTH)
     if current and "://" not in current:
-        _add_files(found, Path(current).expanduser().parent, 0)
+        _add_files(found, expand_home(current).parent, 0)
     found.pop(shipped.resolve(), None)
     files = sorted(found.values(), key=lambda file: (file.path.name.casefold(), str(file.path)))
     return [*files, *filter(None, [_describe_file(shipped, is_shipped=True)])]
@@ -88,18 +89,18 @@ def list_model_folders(configured: str = "", environment: Mapping[str, str] = os
     config_paths = [single_file] if single_file else list_config_paths(environment)
     beside_config = [Path(path).parent / _MODELS_FOLDER for path in config_paths if path.endswith(".toml")]
     folders = [
-        *([Path(configured).expanduser()] if configured else []),
+        *([expand_home(configured)] if configured else []),
         Path(find_data_folder(environment)) / _MODELS_FOLDER,
         *beside_config,
         Path(_MODELS_FOLDER),
-        Path(environment.get("HOME") or "~").expanduser() / _MODELS_FOLDER,
+        expand_home(environment.get("HOME") or "~") / _MODELS_FOLDER,
     ]
     return list(dict.fromkeys(folders))
 
 
 def resolve_model(model: str) -> Path:
     """Return the path of a model of the settings; "" and `SHIPPED_NAME` are the model that ships."""
-    return find_shipped_model() if model in ("", SHIPPED_NAME) else Path(model).expanduser()
+    return find_shipped_model() if model in ("", SHIPPED_NAME) else expand_home(model)
 
 
 def find_shipped_model() -> Path:
@@ -151,7 +152,7 @@ def find_projector(model: Path, setting: str) -> Path | None:
         setting: Path of the projector, "none", or "" to look for it.
     """
     if setting:
-        return None if setting == _NO_PROJECTOR else Path(setting).expanduser()
+        return None if setting == _NO_PROJECTOR else expand_home(setting)
     try:
         name = choose_projector(model.name, [path.name for path in model.parent.iterdir()])
     except OSError:

@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from ...config.loader import list_config_paths, load_settings
@@ -23,6 +22,7 @@ from ...core.command_line import Parser
 from ...core.errors import ConfigError, UsageError
 from ...core.redact import Redactor
 from ...core.sanitize import sanitize_json, sanitize_line
+from ...core.user_paths import expand_home
 from . import access, machine, model, servers, service
 from .board import Board, Check, CheckState, Finding, run_check
 from .fix_script import write_fix_script
@@ -129,7 +129,7 @@ def make_parser() -> Parser:
 
 def _find_board(options: argparse.Namespace, environment: Mapping[str, str]) -> Board:
     """Return the machine and settings that the options select. Raises UsageError."""
-    root = Path(options.root).expanduser().resolve()
+    root = expand_home(options.root).resolve()
     if not root.is_dir():
         raise UsageError(f"The folder {options.root} does not exist.")
     settings, config_error = Settings(), ""

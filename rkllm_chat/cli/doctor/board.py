@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...config.settings import Settings
+from ...core.user_paths import expand_home
 
 _MAX_READ_BYTES = 64 * 1024
 
@@ -62,7 +63,7 @@ class Board:
 
     def map_path(self, name: str | Path) -> Path:
         """Map a path of the examined machine to this one. Relative paths are kept."""
-        path = Path(name).expanduser()
+        path = expand_home(name)
         return self.root / path.relative_to(path.anchor) if path.is_absolute() else path
 
     def unmap_path(self, path: Path) -> str:

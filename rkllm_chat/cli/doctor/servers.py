@@ -12,6 +12,7 @@ from ...config.project_trust import TrustStore
 from ...config.settings import ServerConfig
 from ...core.errors import ConfigError, StartError
 from ...core.programs import PROGRAM_NAME
+from ...core.user_paths import expand_home
 from ...mcp_client.acceptance import check_start
 from ...mcp_client.process.launch import make_environment, wants_sandbox
 from ...mcp_client.process.start import IS_MACOS, NO_BUBBLEWRAP, SANDBOX_VARIABLE
@@ -101,6 +102,6 @@ def _find_program(board: Board, server: ServerConfig) -> str:
     """Return the path of a server's program, searched as at its start; "" if there is none."""
     path = server.env.get("PATH") or board.environment.get("PATH", os.defpath)
     folders = os.pathsep.join(str(board.map_path(folder)) for folder in path.split(os.pathsep) if folder)
-    command = Path(server.command).expanduser()
+    command = expand_home(server.command)
     program = shutil.which(str(board.map_path(command)) if command.is_absolute() else str(command), path=folders)
     return board.unmap_path(Path(program)) if program else ""

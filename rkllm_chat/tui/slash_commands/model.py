@@ -16,6 +16,7 @@ from ...config.settings import Thinking
 from ...core import i18n as language
 from ...core.errors import UsageError
 from ...core.events import Notice, Page, Shown
+from ...core.user_paths import path_exists
 from ..picker import Choice, Picker, PickerFrontend
 from .registry import EventStream, command, suggest_nearest
 
@@ -88,7 +89,7 @@ def _choose_target(name: str, offers: Sequence[ModelOffer]) -> str:
     Raises:
         UsageError: It is neither.
     """
-    if Path(name).expanduser().exists() or "://" in name:
+    if path_exists(name) or "://" in name:
         return name
     if offer := find_offer(name, offers):
         return offer.target

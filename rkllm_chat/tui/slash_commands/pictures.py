@@ -12,6 +12,7 @@ from ...chat.media_output import list_media, read_media, save_media
 from ...core.errors import UsageError
 from ...core.events import Notice, Picture, Table
 from ...core.messages import Media
+from ...core.user_paths import expand_home, path_exists
 from ...storage.export import write_new_file
 from ...storage.media import describe_media
 from .registry import EventStream, command
@@ -64,7 +65,7 @@ async def show_image(app: App, argument: str) -> EventStream:
 
 def _save(media: Media, target: str) -> str:
     """Save a medium to a new file, or in a folder, and return the path. Raises UsageError."""
-    path = Path(target).expanduser()
+    path = expand_home(target)
     if path.is_dir():
         return save_media(media, str(path))
     data = read_media(media)
@@ -79,7 +80,7 @@ def _save(media: Media, target: str) -> str:
 
 def _unquote(argument: str) -> str:
     """Return a path as terminals paste it: in quotes, or with backslashes before blanks."""
-    if Path(argument).expanduser().exists():
+    if path_exists(argument):
         return argument
     try:
         words = shlex.split(argument)

@@ -12,6 +12,7 @@ from ...chat.transcript import iter_last_turns
 from ...chat.turn import Turn
 from ...core.errors import ChatError, UsageError
 from ...core.events import Event, Notice, Table
+from ...core.user_paths import expand_home
 from ...storage.export import EXPORTS, export_conversation, write_export
 from ...storage.session_files import SessionDirectory
 from ...storage.session_index import SessionSummary, list_sessions
@@ -126,8 +127,8 @@ def _choose_export(argument: str, name: str) -> tuple[str, Path]:
     """Return the format and the path that the argument selects; each has a default."""
     first, _, rest = argument.partition(" ")
     if first in EXPORTS or (first and not {".", "/"} & set(first)):
-        return first, Path(rest.strip() or f"{name}.{first}").expanduser()
-    path = Path(argument or f"{name}.md").expanduser()
+        return first, expand_home(rest.strip() or f"{name}.{first}")
+    path = expand_home(argument or f"{name}.md")
     return path.suffix.removeprefix(".") or "md", path
 
 
