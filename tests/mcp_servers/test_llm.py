@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_servers.serving import Caller, connect, serve
+from mcp_servers.serving import END_S, Caller, connect, serve
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.messages import ToolResult
 from rkllm_chat.mcp_client.toolbox import Toolbox
@@ -110,6 +112,32 @@ def test_a_client_that_gives_up_frees_the_model_for_another(talk: Start, script:
             assert await second == ("completed", "for the other")
 
     talk(play, *script({"text": "never ends", "wait": True}, "for the other"))
+
+
+@pytest.mark.model
+def test_a_client_that_leaves_while_its_text_is_split_ends_the_server_in_order(
+    folder: Path, environment: dict[str, str]
+) -> None:
+    """The engine is freed when the server ends, and the thread that counts with it must have ended before."""
+    asked = {"name": "summarize", "arguments": {"text": "word " * 50_000}, "_meta": {"progressToken": 1}}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    requests: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "model_info", "arguments": {}}},
+        {"id": 3, "method": "tools/call", "params": asked},
+    ]
+    command = [sys.executable, "-m", "rkllm_chat", "serve", "llm"]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=folder, env=environment, **pipes) as served:
+        assert served.stdin and served.stdout and served.stderr
+        for request in requests:
+            served.stdin.write(json.dumps({"jsonrpc": "2.0", **request}) + "\n")
+            served.stdin.flush()
+            if "id" in request:
+                assert "error" not in json.loads(served.stdout.readline())
+        served.stdin.close()
+        assert (served.wait(END_S), served.stderr.read()) == (0, "")
 
 
 def test_tools_are_listed_before_the_model_is_loaded_and_its_absence_is_an_error(

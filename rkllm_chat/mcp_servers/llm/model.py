@@ -92,7 +92,7 @@ class LocalModel:
         """
         generation = self.settings.generation
         generation = replace(generation, max_tokens=min(max_tokens or generation.max_tokens, generation.max_tokens))
-        tokens = await asyncio.to_thread(backend.count_tokens, prompt)
+        tokens = await anyio.to_thread.run_sync(backend.count_tokens, prompt)
         if tokens >= backend.context_tokens:
             raise GenerationError(f"The prompt is {tokens} tokens long, the context holds {backend.context_tokens}.")
         report(f"reads {tokens} tokens")

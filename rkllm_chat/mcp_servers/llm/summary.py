@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import anyio
 
 from ...backends.base import Backend
 from ...core.errors import GenerationError
@@ -48,10 +49,12 @@ async def summarize_text(model: LocalModel, backend: Backend, text: str, say: Re
     """
 
     def count(piece: str) -> int:
+        anyio.from_thread.check_cancelled()
         return backend.count_tokens([Message("user", piece)])
 
     limit, most = backend.context_tokens // _PART_DIVISOR, backend.context_tokens // _SUMMARY_DIVISOR
-    parts = await asyncio.to_thread(split_text, text, limit, count)
+    # a cancelled call waits for the end of the thread: an engine must not be closed while it counts
+    parts = await anyio.to_thread.run_sync(split_text, text, limit, count)
     part_count, complete = len(parts), True
     while True:
         summaries: list[str] = []
@@ -62,7 +65,7 @@ async def summarize_text(model: LocalModel, backend: Backend, text: str, say: Re
             complete = complete and not reply.usage.hit_limit
         if len(summaries) == 1:
             return TextSummary(summaries[0], part_count, complete)
-        shorter = await asyncio.to_thread(split_text, "\n".join(summaries), limit, count)
+        shorter = await anyio.to_thread.run_sync(split_text, "\n".join(summaries), limit, count)
         if len(shorter) >= len(parts):
             raise GenerationError("The summaries of the parts are no shorter than the parts.")
         parts = shorter
