@@ -90,10 +90,12 @@ class ModelHost:
         return await asyncio.shield(self._loading)
 
     def _set_up(self, loading: asyncio.Future[Backend]) -> None:
-        """Set up a loaded backend; an exception is marked as retrieved."""
+        """Set up a loaded backend, which may be wanted no longer; an exception is marked as retrieved."""
         backend = None if loading.cancelled() or loading.exception() else loading.result()
         if isinstance(backend, StateKeeper):
             backend.keep_states(self._states_bytes)
+        if not self._queue.size:
+            self._start_timer()
 
     def _stop_timer(self) -> None:
         if self._idle_timer:
@@ -106,7 +108,7 @@ class ModelHost:
         def unload() -> None:
             self._unloading = loop.create_task(self._unload())
 
-        if self._idle_s:
+        if self._idle_s and self.is_loaded:
             loop = asyncio.get_running_loop()
             self._idle_timer = loop.call_later(self._idle_s, unload)
 
@@ -118,8 +120,8 @@ class ModelHost:
 
     async def _close_backend(self) -> None:
         if self._loading and self.is_loaded:
-            await self._loading.result().aclose()
-        self._loading = None
+            backend, self._loading = self._loading.result(), None
+            await backend.aclose()
 
     async def aclose(self) -> None:
         """Close the backend; no request may be running."""

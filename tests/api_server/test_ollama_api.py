@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -11,6 +15,8 @@ import pytest
 
 from api_server.conftest import ConnectOllama
 from mcp_servers.serving import Served
+from rkllm_chat.api_server.model_host import ModelHost
+from rkllm_chat.config.settings import Settings
 from stage import call_text
 
 StartApi = Callable[..., Served]
@@ -139,3 +145,29 @@ def test_an_idle_model_is_unloaded_and_loaded_again(
         reply = client.chat("replies.json", messages=[{"role": "user", "content": "Hello"}])
         assert reply.message.content == "first of the script"
         assert any(not client.ps().models for _ in range(3000))
+
+
+def test_a_load_that_nobody_waits_for_goes_on_and_the_model_is_unloaded_when_it_is_idle(folder: Path) -> None:
+    """The model is read from a pipe, so it is loaded when the test writes it; a second load would never end."""
+    os.mkfifo(folder / "replies.json")
+    host = ModelHost(Settings(model=str(folder / "replies.json")), folder / "state", max_waiting=0, idle_s=0.05)
+
+    async def ask() -> None:
+        async with host.acquire():
+            pass
+
+    async def leave_while_it_loads() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(ask(), 0.2)
+
+    async def go() -> None:
+        await leave_while_it_loads()
+        await asyncio.sleep(0.1)  # nobody asks for longer than idle_s
+        await leave_while_it_loads()
+        assert [thread.name for thread in threading.enumerate()].count("load") == 1
+        (folder / "replies.json").write_text("[]")
+        for is_loaded in (True, False):
+            while host.is_loaded != is_loaded:  # noqa: ASYNC110 - no event says this
+                await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(go(), 5))
