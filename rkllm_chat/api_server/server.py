@@ -27,7 +27,7 @@ from . import Limits
 from .chat_request import ChatRequest
 from .client_media import MAX_STORED_BYTES, store_media
 from .embeddings import EmbeddingBody, OllamaEmbedBody, TextsBody, embed_texts
-from .errors import ApiError
+from .errors import ApiError, to_api_error
 from .generation import ReplyEvent, ReplyGenerator
 from .mcp_tools import open_servers
 from .model_host import ModelHost
@@ -292,8 +292,8 @@ async def _answer_http_error(request: Request, error: HTTPException) -> Response
     return response
 
 
-async def _answer_error(request: Request, error: ApiError) -> Response:
-    return _choose_rendering(request)(error)
+async def _answer_error(request: Request, error: Exception) -> Response:
+    return _choose_rendering(request)(to_api_error(error))
 
 
 def _render_refusal(refusal: Response) -> Response:

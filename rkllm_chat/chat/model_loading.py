@@ -66,6 +66,9 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
 def name_model(settings: Settings) -> str:
     """Return the model's file name, or the model or host of a URL, without anything secret."""
     if choose_backend(settings) == "openai":
-        url = urlsplit(next(iter(settings.model.split()), ""))
+        try:
+            url = urlsplit(next(iter(settings.model.split()), ""))
+        except ValueError:
+            return ""  # opening it says what is wrong
         return url.fragment or settings.openai.model or url.hostname or ""
     return Path(settings.model).name or "tiny-tools.gguf"

@@ -13,7 +13,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -346,7 +346,9 @@ def _name_llama(settings: Settings) -> str:
 
 
 def _name_rkllm(settings: Settings) -> str:
-    library, toolkit = find_library(settings.rkllm.library), read_toolkit_release(resolve_model(settings.model))
+    library, toolkit = find_library(settings.rkllm.library), ""
+    with suppress(OSError):  # loading the model says what is wrong with its file
+        toolkit = read_toolkit_release(resolve_model(settings.model))
     name = f"RKLLM {read_release(library) if library else ''}".strip()
     return f"{name}, model of toolkit {toolkit}" if toolkit else name
 

@@ -128,6 +128,12 @@ def test_bodies_are_limited_and_read_strictly(start_api: StartApi, script: Calla
     assert served.end()[1] == ""
 
 
+def test_an_address_that_is_none_is_an_error_of_each_request(start_api: StartApi) -> None:
+    with post(start_api("--model", "http://[x")) as connection:
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["error"]["type"]) == (500, "server_error")
+
+
 def test_the_time_of_a_reply_is_limited(start_api: StartApi, connect: Connect, script: Callable[..., str]) -> None:
     served = start_api("--model", script(WAITING, WAITING, "fast"), "--max-reply-s", "0.2")
     client = connect(served)

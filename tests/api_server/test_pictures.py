@@ -60,6 +60,22 @@ def test_a_continued_conversation_keeps_its_picture(eyes: Served, connect: Conne
     assert second.usage.prompt_tokens_details.cached_tokens
 
 
+def test_a_picture_that_cannot_be_stored_is_an_error_in_the_shape_of_the_api(
+    start_api: StartApi, connect: Connect, folder: Path
+) -> None:
+    (folder / SCRIPT).write_text(json.dumps({"replies": ["A flag."] * 2, "media": ["image"]}), encoding="utf-8")
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    client = connect(start_api("--model", SCRIPT, TMPDIR=str(temporary)))
+    ask(client, image())
+    (store,) = temporary.glob("rkllm-chat-media-*")
+    store.rename(folder / "moved")
+    store.write_text("in the way")
+    with pytest.raises(openai.InternalServerError) as caught:
+        ask(client, image(f"data:image/png;base64,{b64encode(encode(draw(28, 28))).decode()}"))
+    assert caught.value.type == "server_error"
+
+
 def test_a_response_takes_pictures(eyes: Served, connect: Connect) -> None:
     content: Any = [{"type": "input_text", "text": "What is it?"}, {"type": "input_image", "image_url": URL}]
     client = connect(eyes)

@@ -100,6 +100,11 @@ def test_an_engine_that_fails_does_not_lose_the_figures_of_the_other(
     assert "enough memory" in failed.stderr
 
 
+def test_a_model_that_is_missing_is_one_line(program: Run) -> None:
+    failed = program("bench", "--model", "missing.rkllm", code=5)
+    assert failed.stderr.startswith("rkllm-chat: missing.rkllm: No such file") and failed.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

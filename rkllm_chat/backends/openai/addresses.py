@@ -21,9 +21,12 @@ def load_template(name_or_path: str) -> Template:
         ConfigError: There is none of that name.
     """
     path = expand_home(name_or_path)
-    template = choose_template(name_or_path, "") or (
-        compile_template(path.read_text(encoding="utf-8")) if path.is_file() else None
-    )
+    try:
+        template = choose_template(name_or_path, "") or (
+            compile_template(path.read_text(encoding="utf-8")) if path.is_file() else None
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The template {path} cannot be read: {error}.", "Give a Jinja file in UTF-8.") from None
     if not template:
         raise ConfigError(
             f'There is no template "{name_or_path}".',

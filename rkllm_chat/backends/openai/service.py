@@ -184,12 +184,13 @@ class Service:
         """Request the names of the models; blocks `_PROBE_S` at most. Raises AuthError and GenerationError."""
         with httpx2.Client(**self._client_options(_PROBE_S)) as client:
             entries = get_nested(self._request_json(client, "GET", f"{self.url}/models"), "data")
-        return tuple(filter(None, (get_text(entry, "id") for entry in entries if isinstance(entries, list))))
+        return tuple(filter(None, (get_text(entry, "id") for entry in entries))) if isinstance(entries, list) else ()
 
     def _read_info(self, client: httpx2.Client, listed: Any) -> ServiceInfo:
-        entries = [entry for entry in get_nested(listed, "data") or () if get_text(entry, "id")]
-        if not isinstance(get_nested(listed, "data"), list):
+        entries = get_nested(listed, "data")
+        if not isinstance(entries, list):
             raise ModelError(f"{self.url} is not an OpenAI-compatible service.", ADDRESS_HINT, url=self.url)
+        entries = [entry for entry in entries if get_text(entry, "id")]
         self._model_names = tuple(get_text(entry, "id") for entry in entries)
         entry = self._choose_entry(entries)
         model = get_text(entry, "id")

@@ -15,8 +15,8 @@ import pytest
 from backends.openai.service import MODES, REPLY, Service
 from backends.openai.talks import HELLO, chat_with, take, talk, usage_of, write
 from cpu_time import allow_s
-from rkllm_chat.backends.openai.backend import OpenaiBackend
-from rkllm_chat.config.settings import Generation
+from rkllm_chat.backends.openai.backend import OpenaiBackend, list_service_models
+from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.errors import AuthError, ChatError, ConfigError, GenerationError, ModelError
 from rkllm_chat.core.events import Sentence
 from stage import GREEDY
@@ -118,10 +118,14 @@ def test_a_closed_port_exits_with_an_error(service: Service, program: Program) -
     assert "Connection refused" in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_another_json_service_is_rejected(service: Service, open_remote: Open) -> None:
-    service.answers["/v1/models"] = {"hello": "world"}
+@pytest.mark.parametrize("answer", [{"hello": "world"}, {"data": None}, {"data": 5}])
+def test_another_json_service_is_rejected_and_offers_no_models(
+    answer: dict[str, Any], service: Service, open_remote: Open
+) -> None:
+    service.answers["/v1/models"] = answer
     with pytest.raises(ModelError, match="not an OpenAI-compatible service"):
         open_remote(service.url)
+    assert list_service_models(Settings(model=service.url)) == []
 
 
 @pytest.mark.slow  # it waits for a second
@@ -236,6 +240,13 @@ def test_the_key_is_sent_only_to_the_service(
     assert "/v1/models" in log and KEY not in log
     assert KEY not in done.stdout + done.stderr and "[redacted]" in done.stderr
     assert all(KEY not in path.read_text(errors="replace") for path in folder.parent.rglob("*") if path.is_file())
+
+
+def test_a_template_that_is_not_utf8_is_an_error(service: Service, open_remote: Open, folder: Path) -> None:
+    path = folder / "latin.jinja"
+    path.write_bytes(b"caf\xe9")
+    with pytest.raises(ConfigError, match=r"latin\.jinja cannot be read"):
+        open_remote(service.url, template=str(path))
 
 
 def test_no_repr_has_the_key(start: Start, open_remote: Open, monkeypatch: pytest.MonkeyPatch) -> None:
