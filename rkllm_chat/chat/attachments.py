@@ -20,6 +20,7 @@ from ..core.events import Draft, Event, Notice, Usage
 from ..core.messages import Attachment, MediaKind, Message
 from ..core.sanitize import escape_line_visibly
 from ..core.user_paths import expand_home, path_exists
+from ..core.working_folder import find_working_folder
 from ..mcp_client.process.sandbox import SECRET_PATHS
 from ..prompt.untrusted_text import choose_fence, neutralize, neutralize_line
 from ..storage.media import MAX_MEDIA_BYTES, describe_media, recognize_media_type
@@ -210,7 +211,7 @@ def _find_question(name: str) -> tuple[str, str]:
     shown = escape_line_visibly(str(path))
     if any(path.is_relative_to((home / secret).resolve()) for secret in SECRET_PATHS):
         return "attach.secret", shown
-    return "" if path.is_relative_to(Path.cwd()) else "attach.outside", shown
+    return "" if path.is_relative_to(find_working_folder()) else "attach.outside", shown
 
 
 async def read_attachment(app: App, name: str) -> Attachment:
@@ -221,7 +222,10 @@ async def read_attachment(app: App, name: str) -> Attachment:
     """
     if URI_PATTERN.fullmatch(name):
         return await _fetch_resource(app, name)
-    key, path = _find_question(name)
+    try:
+        key, path = _find_question(name)
+    except OSError as error:  # the current folder was removed
+        raise UsageError(f"{name} cannot be read: {error.strerror}.") from None
     if key and (app.frontend is None or not await app.frontend.confirm(app.words(key, path=path))):
         raise UsageError(app.words("attach.declined", path=path))
     return await asyncio.to_thread(_read_file, app.media, name)

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from ..calls.model_families import make_scanner
 from ..core.events import CallFound, CallUnreadable
@@ -17,6 +16,7 @@ from ..core.i18n import Words
 from ..core.messages import EMPTY_REPLY, Media, Message
 from ..core.sanitize import shorten_line
 from ..core.version import __version__
+from ..core.working_folder import find_working_folder
 from ..storage.session_files import (
     RedactMember,
     SessionContents,
@@ -113,7 +113,7 @@ class SessionManager:
         """
         if not wanted or not self.directory:
             return
-        name = wanted if wanted != _NEWEST else find_newest(self.directory, str(Path.cwd()))
+        name = wanted if wanted != _NEWEST else find_newest(self.directory, find_working_folder())
         for line in self.resume(name) if name else [self._chat.words("sessions.none")]:
             self._notify(line)
 
@@ -254,7 +254,7 @@ def describe_setup(chat: Conversation) -> Setup:
         asks=chat.call_format,
         accepts=backend.family.accepted_formats,
         context_tokens=backend.context_tokens,
-        folder=str(Path.cwd()),
+        folder=find_working_folder(),
         prompt=hash_text(system[0].text),
         # through JSON, to have the same types as after reading
         settings=json.loads(json.dumps({key: values[key] for key in _RECORDED_SETTINGS})),

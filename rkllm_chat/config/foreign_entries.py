@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ..core.errors import ConfigError
 from ..core.programs import PACKAGE_RUNNERS, find_program
+from ..core.working_folder import find_working_folder
 from .oauth import translate_keys
 from .value_checks import MAX_DEPTH, decode_value
 
@@ -335,16 +336,9 @@ def _translate_variable(match: re.Match[str], inputs: Mapping[str, str], source:
     return match[0]
 
 
-def _current_folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it was removed
-        return "."
-
-
 _PREDEFINED: dict[str, Callable[[], str]] = {
-    **dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), _current_folder),
-    "workspaceFolderBasename": lambda: os.path.basename(_current_folder()),
+    **dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), find_working_folder),
+    "workspaceFolderBasename": lambda: os.path.basename(find_working_folder()),
     "userHome": lambda: "${HOME}",
     **dict.fromkeys(("pathSeparator", "/"), lambda: os.sep),
 }

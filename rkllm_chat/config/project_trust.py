@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from ..core.errors import ConfigError
 from ..core.programs import PROGRAM_NAME, find_program
+from ..core.working_folder import find_working_folder
 from .files import TRUST_VARIABLE
 from .servers import ServerConfig, is_board
 from .trust_rules import Origin
@@ -214,7 +215,7 @@ class TrustStore:
 
     def write_rules(self, rules: Mapping[str, list[str]]) -> None:
         """Replace the approval rules for the current directory."""
-        self.write_file(_rules_file_name(), {"folder": os.getcwd(), **rules})
+        self.write_file(_rules_file_name(), {"folder": find_working_folder(), **rules})
 
     def change_rule(self, action: str, pattern: str) -> None:
         """Store a rule for the current directory: "allow" or "deny" a pattern, or "forget" it."""
@@ -313,7 +314,7 @@ def _replace_private(folder: str, name: str, data: bytes) -> None:
 
 def _directory_of(server: ServerConfig) -> str:
     """Return the directory whose file defines the server; "" for the user's own servers."""
-    return os.getcwd() if is_project(server) else ""
+    return find_working_folder() if is_project(server) else ""
 
 
 def _file_name(server: ServerConfig) -> str:
@@ -321,7 +322,7 @@ def _file_name(server: ServerConfig) -> str:
 
 
 def _rules_file_name() -> str:
-    return f"rules-of-{hash_value(os.getcwd())[:16]}.json"
+    return f"rules-of-{hash_value(find_working_folder())[:16]}.json"
 
 
 def refusal_error(server: ServerConfig) -> ConfigError:

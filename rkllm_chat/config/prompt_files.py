@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.errors import ConfigError, UsageError
+from ..core.working_folder import find_working_folder
 from .files import TRUST_VARIABLE, find_origin, read_text
 from .loader import list_config_paths
 from .project_trust import TrustStore, hash_value
@@ -169,7 +170,7 @@ def approve_prompt(prompt: PromptFile, store: TrustStore) -> None:
     approved = store.read_file(_record_name()).get("prompts")
     approved = approved if isinstance(approved, dict) else {}
     prompts = {**approved, prompt.name: _fingerprint(prompt)}
-    store.write_file(_record_name(), {"folder": str(Path.cwd()), "prompts": prompts})
+    store.write_file(_record_name(), {"folder": find_working_folder(), "prompts": prompts})
 
 
 def expand_command(line: str, store: TrustStore, environment: Mapping[str, str] = os.environ) -> str:
@@ -199,4 +200,4 @@ def _fingerprint(prompt: PromptFile) -> str:
 
 
 def _record_name() -> str:
-    return f"prompts-of-{hash_value(str(Path.cwd()))[:16]}.json"
+    return f"prompts-of-{hash_value(find_working_folder())[:16]}.json"

@@ -17,6 +17,7 @@ from ..core.i18n import Words
 from ..core.messages import Tool
 from ..core.protocols import Continuation
 from ..core.sanitize import escape_line_visibly, escape_visibly
+from ..core.working_folder import find_working_folder
 from .file_changes import FileChange, find_change
 
 EDITED_KEYS: Mapping[str, str] = {"y": "once", "e": "edit", "n": "because", "q": "stop"}
@@ -45,7 +46,7 @@ def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder
         words: The user's language.
         folder: Paths outside of it are flagged; the current folder by default.
     """
-    folder = folder or Path.cwd()
+    folder = folder or Path(find_working_folder())
     server = escape_line_visibly(tool.server)
     change = None if tool.read_only else find_change(tool.name, arguments, folder)
     lines = [CallLine(words("question.call", tool=escape_line_visibly(tool.name), server=server))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,18 @@ def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat) -> None:
     ask(screen, "go on")
     screen.say("n", "Why not?")
     screen.say("\x1b", "declined: The user did not allow this call.]", "◆ Again.")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("harbour")
+def test_the_chat_goes_on_after_its_folder_was_removed(open_chat: OpenChat, folder: Path) -> None:
+    screen = open_chat(HARBOUR, call_text("write_log", text="x"), "So.")
+    shutil.rmtree(folder)
+    ask(screen, "go")
+    screen.say("a", "◆ So.")
+    screen.wait_for_prompt()
+    screen.enter("/attach x", "x cannot be read: No such file or directory")
+    screen.enter("/permissions forget harbour__write_log", "until you leave")
 
 
 @pytest.mark.slow
