@@ -98,7 +98,7 @@ class MCPClient:
         return SyncMCPClient(servers, log_folder)
 
     async def __aenter__(self) -> Self:
-        await self.toolbox.open()
+        await self.toolbox.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -279,7 +279,11 @@ class ServerLifecycle(AdvertisedTools):
                 self._machine.mark_ended(time.monotonic(), None)
 
         owner.add_done_callback(finish)
-        await ready.wait()
+        try:
+            await ready.wait()
+        except asyncio.CancelledError:
+            owner.cancel()  # else the next start would be a second one beside this
+            raise
 
     async def _own_client(self) -> None:
         """Enter the client, wait until it must close, leave it."""

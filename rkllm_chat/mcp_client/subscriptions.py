@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import anyio
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp_types import (
+    CONNECTION_CLOSED,
+    REQUEST_TIMEOUT,
     PromptListChangedNotification,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
@@ -79,7 +81,7 @@ class Subscriptions:
                         self._acknowledged.clear()
                         await self._acknowledged.wait()
             elif client:
-                await _subscribe(client, [uri])
+                await _subscribe(client, uri)
         except BaseException:
             self.uris.discard(uri)
             raise
@@ -95,9 +97,19 @@ class Subscriptions:
                 await client.unsubscribe_resource(uri)
 
     async def restore(self, client: Client) -> None:
-        """Subscribe to all resources after a start; from MCP 2026-07-28 on, `listen` does that."""
+        """Subscribe to all resources after a start, but for those that the server refuses.
+
+        From MCP 2026-07-28 on, `listen` does that.
+        """
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            await _subscribe(client, self.uris)
+            for uri in sorted(self.uris):
+                try:
+                    await _subscribe(client, uri)
+                except MCPError as error:
+                    if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
+                        raise
+                    log.warning("a subscription ended, because the restarted server refuses it: %s: %s", uri, error)
+                    self.uris.discard(uri)
 
     async def listen(self, client: Client, on_change: OnChange) -> None:
         """Keep a subscription open and renewed; return at once before MCP 2026-07-28, where none is needed."""
@@ -151,8 +163,7 @@ class Subscriptions:
         return True
 
 
-async def _subscribe(client: Client, uris: Iterable[str]) -> None:
+async def _subscribe(client: Client, uri: str) -> None:
     with warnings.catch_warnings():  # deprecated in 2026-07-28, but required before
         warnings.simplefilter("ignore")
-        for uri in uris:
-            await client.subscribe_resource(uri)
+        await client.subscribe_resource(uri)

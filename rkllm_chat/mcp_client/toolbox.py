@@ -63,6 +63,7 @@ from .requests import (
 from .resource_tools import describe_resources, resource_tools
 from .skills import check_file, resolve_file
 from .stored_content import store_content
+from .transports.base import run_uninterrupted
 from .uri_templates import find_open_variable
 
 Item = TypeVar("Item")
@@ -94,6 +95,7 @@ class Toolbox:
         self.media_store = self._handlers.media_store
         self.connections = {config.name: self._connect(config) for config in configs if is_enabled(config)}
         self._opening: set[asyncio.Task[None]] = set()
+        self._apply_lock = asyncio.Lock()
         self._denials: list[tuple[str, str]] = []
 
     @classmethod
@@ -126,14 +128,21 @@ class Toolbox:
             await asyncio.wait(self._opening, timeout=wait_s)
 
     async def aclose(self) -> None:
-        """Close all servers concurrently."""
-        await asyncio.gather(*(connection.aclose() for connection in self.connections.values()))
-        await asyncio.gather(*self._opening, return_exceptions=True)
+        """Close all servers concurrently, also if the caller is cancelled meanwhile."""
+        await run_uninterrupted(self._close())
 
     close = aclose
 
+    async def _close(self) -> None:
+        await asyncio.gather(*(connection.aclose() for connection in self.connections.values()))
+        await asyncio.gather(*self._opening, return_exceptions=True)
+
     async def __aenter__(self) -> Self:
-        await self.open()
+        try:
+            await self.open()
+        except BaseException:  # of the caller, who is not inside yet and cannot close what was started
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -203,12 +212,13 @@ class Toolbox:
         New servers are opened, removed ones closed, changed ones both; the others keep running.
         """
         wanted = {config.name: config for config in configs if is_enabled(config)}
-        removed = [one for name, one in self.connections.items() if wanted.get(name) != one.config]
-        retained = {name: one for name, one in self.connections.items() if one not in removed}
-        await asyncio.gather(*(one.aclose() for one in removed))
-        self.connections = {name: retained.get(name) or self._connect(config) for name, config in wanted.items()}
-        new = [one for name, one in self.connections.items() if name not in retained]
-        await asyncio.gather(*(one.open() for one in new))
+        async with self._apply_lock:
+            removed = [one for name, one in self.connections.items() if wanted.get(name) != one.config]
+            retained = {name: one for name, one in self.connections.items() if one not in removed}
+            await asyncio.gather(*(one.aclose() for one in removed))
+            self.connections = {name: retained.get(name) or self._connect(config) for name, config in wanted.items()}
+            new = [one for name, one in self.connections.items() if name not in retained]
+            await asyncio.gather(*(one.open() for one in new))
         return sorted({one.config.name for one in (*removed, *new)})
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: OnProgress) -> ToolResult:

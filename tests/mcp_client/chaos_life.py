@@ -19,6 +19,7 @@ from .chaos_server import (
     initialize,
     mode,
     notice,
+    refuse,
     stay_silent,
 )
 
@@ -30,6 +31,10 @@ def die(server: Server, code: int, words: str = "I am dying\n") -> NoReturn:
 
 def sleep_first(server: Server, _message: Message) -> None:
     time.sleep(server.delay_s)
+
+
+def offer_subscriptions(server: Server, _message: Message) -> None:
+    server.capabilities = {**server.capabilities, "resources": {"subscribe": True}}
 
 
 def send_signal(number: int) -> Spoil:
@@ -66,6 +71,7 @@ mode("list", "list-hang")(stay_silent)
 mode("start", "exit-at-start")(lambda server, _: die(server, 3, LAST_WORDS))
 mode("start", "exit-at-first-starts", eras="modern")(in_lives(1, 2, lambda server, _: die(server, 3), stay_silent))
 mode("start", "slow-start")(sleep_first)
+mode("start", "refuse-resubscribe")(offer_subscriptions)
 mode("start", "slow-restart")(in_lives(1, 1, stay_silent, sleep_first))
 mode("start", "crash-at-every-restart")(in_lives(1, 1, stay_silent, lambda server, _: die(server, 5)))
 mode("start", "crash-speechless")(lambda server, _: server.write(b"I am starting\n"))
@@ -78,7 +84,8 @@ mode("initialize", "init-wrong-id", eras="handshake")(
     lambda server, message: initialize(server, {**message, "id": 4711})
 )
 mode("call", "crash-mid-call", "crash-every", "crash-at-every-restart")(crash)
-mode("call", "crash-once", "slow-restart")(crash_once)
+mode("call", "crash-once", "slow-restart", "refuse-resubscribe")(crash_once)
+mode("resources/subscribe", "refuse-resubscribe", eras="handshake")(in_lives(1, 1, give({}), refuse))
 mode("call", "segv-mid-call")(send_signal(signal.SIGSEGV))
 mode("call", "killed-mid-call")(send_signal(signal.SIGKILL))
 mode("call", "exit-zero-on-call")(lambda _server, _message: os._exit(0))

@@ -10,11 +10,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from rkllm_chat import MCPClient, MCPConnectionError, MCPException, MCPTimeoutError, MCPToolError, ServerConfig
+
+from .faults import chaos, left_behind, read_events, wait_for
 
 BOARD = {"command": "rkllm-chat", "args": ["serve", "board"]}
 
@@ -121,6 +124,22 @@ def test_a_tool_that_takes_too_long_is_a_timeout_and_the_next_call_works(tmp_pat
         assert (await client.execute_tool("slow", "wait", {"seconds": 0}))[0].text == "done"
 
     use([slow], work)
+
+
+@pytest.mark.parametrize(("mode", "last"), [("hang-on-init", "initialize"), ("hang-call", "tools/call")])
+def test_a_client_in_a_cancelled_scope_leaves_no_server(mode: str, last: str, tmp_path: Path) -> None:
+    async def call() -> None:
+        async with MCPClient([chaos(tmp_path, mode)]) as client:
+            await client.execute_tool("chaos", "act")
+
+    async def go() -> list[int]:
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await wait_for(lambda: last in str(read_events(tmp_path, "chaos")))
+            group.cancel_scope.cancel()
+        return left_behind(tmp_path, "chaos")
+
+    assert asyncio.run(go()) == []
 
 
 def test_resources_are_listed_by_server_and_read_by_their_own_or_a_prefixed_uri() -> None:

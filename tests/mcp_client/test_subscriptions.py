@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from mcp.server.mcpserver import Context, MCPServer
 
-from rkllm_chat.mcp_client.handlers import ChangeKind, ClientHandlers, ServerChange
+from rkllm_chat.mcp_client.handlers import ChangeKind, ClientHandlers, ServerChange, ignore
 from rkllm_chat.mcp_client.toolbox import Toolbox
+
+from .faults import chaos
 
 LOG, CHART = "harbour://log", "harbour://chart"
 
@@ -52,3 +55,16 @@ def test_changes_of_a_resource_arrive_until_the_subscription_ends() -> None:
             return [first, await asyncio.wait_for(heard.get(), 5)]
 
     assert asyncio.run(follow()) == [LOG, CHART]
+
+
+def test_a_server_that_refuses_a_subscription_after_a_restart_is_used_without_it(tmp_path: Path) -> None:
+    async def restart() -> tuple[bool, list[tuple[str, str]]]:
+        async with Toolbox([chaos(tmp_path, "refuse-resubscribe")], tmp_path / "logs") as box:
+            await box.subscribe("chaos", LOG)
+            assert box.subscriptions == [("chaos", LOG)]
+            act = next(tool for tool in box.tools if tool.name == "act")
+            assert (await box.call(act, {}, ignore)).status == "failed", "it ends in its first call"
+            result = await box.execute_tool("chaos", "echo", {"text": "x"})
+            return bool(result.is_error), box.subscriptions
+
+    assert asyncio.run(restart()) == (False, [])

@@ -10,11 +10,12 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 
+from processes import is_there
 from rkllm_chat.config.servers import BOARD_SERVER
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
-from .faults import Trial, chaos, try_mode, try_servers
+from .faults import Trial, chaos, read_events, try_mode, try_servers, wait_for
 
 
 @pytest.mark.slow
@@ -103,6 +104,35 @@ def test_closing_at_once_does_not_wait_for_a_start_that_has_not_begun(tmp_path: 
 
     for steps in range(6):
         asyncio.run(go(steps))
+
+
+def list_starts(folder: Path, server: str) -> list[int]:
+    return [event["pid"] for event in read_events(folder, server) if event["event"] == "start"]
+
+
+def test_a_start_ends_with_the_caller_that_is_cancelled(tmp_path: Path) -> None:
+    async def go() -> int:
+        async with Toolbox([chaos(tmp_path, "slow-restart", delay_s=0.5)], tmp_path / "logs") as servers:
+            restarting = asyncio.create_task(servers.restart("chaos"))
+            await wait_for(lambda: len(list_starts(tmp_path, "chaos")) == 2)
+            restarting.cancel()
+            await asyncio.wait([restarting])
+            await servers.execute_tool("chaos", "echo", {"text": "x"})
+            return len([pid for pid in list_starts(tmp_path, "chaos") if is_there(pid)])
+
+    assert asyncio.run(go()) == 1
+
+
+def test_configurations_that_are_applied_at_the_same_time_start_a_server_once(tmp_path: Path) -> None:
+    former, one, two = (chaos(tmp_path, "ok", name) for name in ("former", "one", "two"))
+
+    async def go() -> list[str]:
+        async with Toolbox([former], tmp_path / "logs") as servers:
+            await asyncio.gather(servers.apply_config([one]), servers.apply_config([one, two]))
+            return sorted(name for name in ("one", "two") if servers.is_connected(name))
+
+    assert asyncio.run(go()) == ["one", "two"]
+    assert [len(list_starts(tmp_path, name)) for name in ("one", "two")] == [1, 1]
 
 
 def test_a_connection_that_is_cancelled_again_while_it_ends_leaves_no_task() -> None:
