@@ -15,7 +15,7 @@ from .client_media import read_base64, read_data_url
 from .errors import ApiError
 
 MAX_TOOLS = 512
-_MAX_STOP_SEQUENCES, _MAX_NAME_LENGTH = 16, 128
+_MAX_STOP_SEQUENCES, _MAX_STOP_LENGTH, _MAX_NAME_LENGTH = 16, 1000, 128
 ANY_OBJECT = {"type": "object"}
 
 
@@ -115,6 +115,8 @@ class SamplingParameters(BaseModel):
         texts = [self.stop] if isinstance(self.stop, str) else self.stop or []
         if len(texts) > _MAX_STOP_SEQUENCES:
             raise ApiError(400, f"At most {_MAX_STOP_SEQUENCES} stop sequences are possible.", param="stop")
+        if any(len(text) > _MAX_STOP_LENGTH for text in texts):  # the search for one takes memory by its length squared
+            raise ApiError(400, f"A stop sequence has at most {_MAX_STOP_LENGTH} characters.", param="stop")
         return tuple(filter(None, texts))
 
 

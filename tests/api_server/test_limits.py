@@ -128,6 +128,17 @@ def test_bodies_are_limited_and_read_strictly(start_api: StartApi, script: Calla
     assert served.end()[1] == ""
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/api/generate"])
+def test_a_long_stop_sequence_is_refused(start_api: StartApi, script: Callable[..., str], path: str) -> None:
+    served = start_api("--model", script("yes"))
+    hello: dict[str, Any] = {"messages": HELLO, "prompt": "Hello", "input": "Hello"}
+    for length, is_refused in ((1000, False), (10_000, True)):
+        stop = ["x" * length]
+        with post(served, path, {**hello, "stop": stop, "options": {"stop": stop}}) as connection:
+            answer = connection.getresponse().read().decode()
+            assert ("stop sequence" in answer) == is_refused
+
+
 def test_an_address_that_is_none_is_an_error_of_each_request(start_api: StartApi) -> None:
     with post(start_api("--model", "http://[x")) as connection:
         answer = connection.getresponse()
