@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 
 from .errors import UsageError
 
@@ -39,6 +40,10 @@ def write_numbered_file(folder: str, name: str, media_type: str, data: bytes) ->
                     file.write(data)
             except FileExistsError:
                 continue
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(path)  # noqa: PTH108
+                raise
             return path
     except OSError as error:
         raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}.", path=folder) from None

@@ -134,13 +134,13 @@ class MediaStore:
             name: What people know it by.
 
         Raises:
-            UsageError: It is none, damaged, or too large.
+            UsageError: It is none, damaged or too large, or the disk is full.
             ConfigError: Pillow is not installed.
         """
         return self._add(data, name, is_file=False, make=lambda: _prepare(data, name))
 
     def add_file(self, data: bytes, media_type: str, name: str) -> Media:
-        """Store any data, which the user can save and no model reads. Raises UsageError if it is too large."""
+        """Store any data, which the user can save and no model reads. Raises UsageError if it cannot be stored."""
         _check_length(data, name)
         return self._add(data, name, is_file=True, make=lambda: _Prepared(data, "file", media_type))
 
@@ -153,9 +153,12 @@ class MediaStore:
         prepared = make()
         media = prepared.describe(name)
         with self._lock:
-            if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="rkllm-chat-media-"))  # mode 0700
-            path = write_media_file(self._folder / file_name_of(media), prepared.data)
+            try:
+                if self._folder is None:
+                    self._folder = Path(tempfile.mkdtemp(prefix="rkllm-chat-media-"))  # mode 0700
+                path = write_media_file(self._folder / file_name_of(media), prepared.data)
+            except OSError as error:
+                raise UsageError(f"{name} cannot be stored: {error.strerror}.") from None
             self._known[key] = stored = replace(media, path=str(path))
             self._remove_oldest()
         return stored

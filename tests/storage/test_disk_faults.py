@@ -16,7 +16,11 @@ import pytest
 
 import fork_server
 from mcp_client.faults import chaos
+from rkllm_chat.core.errors import UsageError
+from rkllm_chat.core.numbered_files import write_numbered_file
+from rkllm_chat.storage.export import write_new_file
 from rkllm_chat.storage.log_file import MAX_BYTES, MAX_ROTATED_FILES
+from rkllm_chat.storage.media import MediaStore
 from rkllm_chat.storage.session_files import SessionDirectory
 from stage import PROGRAM, Screen, call_text
 
@@ -24,6 +28,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 OpenScreen = Callable[..., Screen]
 Script = Callable[..., str]
 
+MAX_BYTES_LEFT = 3000
 PLACES = ("history", "sessions", "logs")
 LOGGED = ("-p", "Go!", "--allow", "act", "--log-file", "log.jsonl")
 
@@ -336,3 +341,21 @@ def test_a_log_on_a_full_disk_is_reported_once_and_the_turn_goes_on(acting: Path
     (_, *new) = (acting / "log.jsonl").read_bytes()[len(written) :].split(b"\n", 1)
     events = [json.loads(line)["event"] for line in new[0].splitlines()]
     assert [event for event in events if event != "log"] == ["start", "call", "stop"]
+
+
+def test_what_does_not_fit_on_the_disk_is_refused_and_leaves_no_half_file(tmp_path: Path) -> None:
+    data = b"RIFF____WAVE" + bytes(MAX_BYTES_LEFT)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with MediaStore() as store:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_BYTES_LEFT, limits[1]))
+        try:
+            with pytest.raises(UsageError, match="sound cannot be stored: File too large"):
+                store.add(data, "sound")
+            with pytest.raises(UsageError, match="cannot be written: File too large"):
+                write_numbered_file(str(tmp_path), "sound", "audio/wav", data)
+            with pytest.raises(OSError, match="File too large"):
+                write_new_file(tmp_path / "export.md", data)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert store.add(data, "sound").size_bytes == len(data)
+    assert list(tmp_path.iterdir()) == []

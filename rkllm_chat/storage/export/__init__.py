@@ -46,7 +46,11 @@ def write_export(path: Path, text: str) -> None:
 
 
 def write_new_file(path: Path, data: bytes) -> None:
-    """Write a new file with mode 0600; links are not followed. Raises OSError if the path exists."""
+    """Write a new file with mode 0600, or none at all; links are not followed. Raises OSError if the path exists."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(file, "wb") as stream:  # noqa: PTH123  # a descriptor
-        stream.write(data)
+    try:
+        with open(file, "wb") as stream:  # noqa: PTH123  # a descriptor
+            stream.write(data)
+    except OSError:
+        path.unlink()
+        raise
