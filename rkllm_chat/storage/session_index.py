@@ -43,6 +43,7 @@ def find_newest(directory: SessionDirectory, folder: str) -> str:
     Raises:
         ConfigError: The directory of sessions cannot be trusted.
     """
+    folder = _as_stored(folder)
     for name in directory.list_ids()[:_MAX_SEARCHED]:
         setup = rebuild_conversation(_read_entries(directory, name, _SETUP_PREFIX)).setup
         if setup and setup.folder == folder:
@@ -63,7 +64,7 @@ def list_sessions(directory: SessionDirectory, search: str, limit: int, folder: 
         ConfigError: The directory of sessions cannot be trusted.
     """
     summaries: list[SessionSummary] = []
-    words = search.casefold().split()
+    words, folder = search.casefold().split(), _as_stored(folder)
     for name in directory.list_ids()[:_MAX_SEARCHED]:
         entries = _read_entries(directory, name)
         if not entries or not _contains_words(entries, words):
@@ -89,6 +90,11 @@ def summarize(name: str, entries: Sequence[LogEntry]) -> SessionSummary:
     return SessionSummary(
         name, updated_at, title, len(user_texts), setup.model if setup else "", setup.folder if setup else ""
     )
+
+
+def _as_stored(folder: str) -> str:
+    """Return a folder as records have it: bytes of its name that are not UTF-8 are replaced."""
+    return folder.encode("utf-8", errors="replace").decode()
 
 
 def _read_entries(directory: SessionDirectory, name: str, prefix: bytes = b"") -> Sequence[LogEntry]:

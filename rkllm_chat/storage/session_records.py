@@ -240,6 +240,8 @@ def read_entry(table: Any) -> LogEntry:
     if not isinstance(kind, str) or kind not in RECORD_TYPES:
         raise ValueError("not a record")
     at = datetime.fromisoformat(_decode(str, table.get("at")).replace("Z", "+00:00"))
+    if not 1 < at.year < 9999:  # in another time zone it could be the year 0 or 10000, which no date can have
+        raise ValueError("no time of a session")
     return LogEntry(at.timestamp(), _build(RECORD_TYPES[kind], table))
 
 

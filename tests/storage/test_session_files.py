@@ -18,6 +18,7 @@ from rkllm_chat.core.errors import ConfigError, UsageError
 from rkllm_chat.core.events import Usage
 from rkllm_chat.core.messages import Message, Tool, ToolResult
 from rkllm_chat.storage.session_files import MAX_DEPTH, SessionDirectory, SessionLog, make_session_id
+from rkllm_chat.storage.session_index import find_newest, list_sessions
 from rkllm_chat.storage.session_records import (
     ContextTrimmed,
     HistoryEdited,
@@ -161,6 +162,8 @@ GOOD = b'{"kind":"message","at":"2026-11-20T17:30:32.123Z","role":"user","text":
         (GOOD.replace(b"message", b"edit"), 1),
         (GOOD.replace(b'"message"', b"[]"), 1),
         (GOOD.replace(b"2026-11-20", b"2026-13-20"), 1),
+        (GOOD.replace(b"2026-11-20", b"0001-01-01"), 1),
+        (GOOD.replace(b"2026-11-20", b"9999-12-31"), 1),
         (GOOD.replace(b'"x"', b'"\xff"'), 1),
         (GOOD.replace(b'"x"', b'"x","result":{"server":NaN}'), 1),
         (GOOD.replace(b'"x"', b'"x","mood":' + b"9" * 5000), 1),
@@ -315,6 +318,14 @@ def test_ids_sort_by_age_and_are_unique(shelf: SessionDirectory, said: list[str]
     written = [write_all(shelf, RECORDS, said) for _ in range(5)]
     assert len(set(written)) == 5 and written == sorted(written)
     assert shelf.list_ids() == written[::-1]
+
+
+def test_the_sessions_of_a_folder_whose_name_is_not_utf_8_are_found(shelf: SessionDirectory, said: list[str]) -> None:
+    folder = os.fsdecode(b"/home/ann\xe9")
+    name = write_all(shelf, (Setup(folder=folder), Message("user", "hi")), said)
+    assert find_newest(shelf, folder) == name
+    assert [session.name for session in list_sessions(shelf, "", 1, folder)] == [name]
+    assert (find_newest(shelf, "/home/anna"), list_sessions(shelf, "", 1, "/home/anna")) == ("", [])
 
 
 def test_a_session_is_found_by_a_unique_prefix(shelf: SessionDirectory) -> None:
