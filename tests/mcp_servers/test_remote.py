@@ -166,6 +166,7 @@ FAULTS: list[tuple[Response, tuple[str, ...]]] = [
     (Response(b"Hello."), ("no answer", "Hello.")),
     (Response({"choices": []}), ("no answer", '{"choices": []}')),
     (Response({"choices": [{"message": {"content": None}}]}), ("no answer", '"content": null')),
+    (Response({"choices": [{"message": {"content": ["part"]}}]}), ("no answer", '"content": ["part"]')),
     (Response(b"[" * 100_000), ("no answer", "[" * 500)),
     (Response(b" " * (4 << 20) + b"{}"), ("cut off", "limit 4 MB")),
     (Response(b'{"choices": ', claims=1000), ("cut off",)),

@@ -7,7 +7,6 @@ contain the key.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ _MAX_LISTED_MODELS = 20
 _PAGE_STARTS = ("<!doctype", "<html", "<?xml")
 """How a web page begins."""
 _MAX_SEARCHED_LENGTH = 2000
+_MAX_NUMBER = 1 << 53
 _CONTEXT_SIZE = re.compile(
     r"(?:context (?:window|length|size)|context_length|n_ctx|context holds)(?: is| of|:| =|)(?: only)? \(?(\d{3,8})\b",
     re.IGNORECASE,
@@ -145,10 +145,10 @@ def get_text(value: Any, *keys: str | int) -> str:
 
 
 def get_number(value: Any, *keys: str | int) -> int | None:
-    """Return the number at a path as an integer; None if there is none or it is negative."""
+    """Return the number at a path as an integer; None if there is none, or it is negative or absurdly large."""
     nested = get_nested(value, *keys)
-    is_number = isinstance(nested, int | float) and not isinstance(nested, bool) and math.isfinite(nested)
-    return int(nested) if is_number and nested >= 0 else None
+    is_number = isinstance(nested, int | float) and not isinstance(nested, bool)
+    return int(nested) if is_number and 0 <= nested < _MAX_NUMBER else None
 
 
 def get_object(value: Any, *keys: str | int) -> dict[str, Any]:

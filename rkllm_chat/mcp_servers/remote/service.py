@@ -155,7 +155,7 @@ class Service:
         try:
             choice = value["choices"][0]
             text = _read_content(choice["message"])
-        except (KeyError, IndexError, TypeError):
+        except (KeyError, IndexError, TypeError, AttributeError):
             head = self._hide(body[:_SHOWN_CHARS].decode("utf-8", errors="replace"))
             raise ServiceError(f"What {self._host} sent is no answer; it begins: {head}") from None
         usage = value.get("usage")

@@ -303,7 +303,7 @@ def write_wrong_types(handler: Handler) -> None:
     for value in (None, 7, [], {"choices": {}}, {"choices": [7]}, {"choices": [{"text": 7, "delta": "x"}]}):
         handler.event({"usage": value, "choices": [{"delta": {"content": value, "tool_calls": value}}]})
         handler.event(json.dumps(value))
-    handler.end({"prompt_tokens": "many", "completion_tokens": -1})
+    handler.end({"prompt_tokens": 10**400, "completion_tokens": -1})
 
 
 def compress(handler: Handler) -> None:
