@@ -14,6 +14,7 @@ from .chaos_server import (
     Server,
     Spoil,
     call_tool,
+    dump,
     give,
     in_lives,
     initialize,
@@ -35,6 +36,18 @@ def sleep_first(server: Server, _message: Message) -> None:
 
 def offer_subscriptions(server: Server, _message: Message) -> None:
     server.capabilities = {**server.capabilities, "resources": {"subscribe": True}}
+
+
+@mode("call", "batch-of-questions", eras="handshake")
+def ask_twice(server: Server, _message: Message) -> None:
+    pings = (dump({"jsonrpc": "2.0", "id": name, "method": "ping"}) for name in ("first", "last"))
+    server.write(b"[" + b",".join(pings) + b"]\n")
+
+
+@mode("answered", "batch-of-questions")
+def go_on_after_the_last(server: Server, message: Message) -> None:
+    if message["id"] == "last":
+        call_tool(server, server.calls[-1])
 
 
 def send_signal(number: int) -> Spoil:

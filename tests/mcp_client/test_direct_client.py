@@ -23,6 +23,7 @@ Outcome = str | tuple[type[ChatError], str]
 
 # Mode -> what the call of `act` gives, or the error and a part of its text.
 PROCESSES: dict[str, Outcome] = {
+    "batch-of-questions": "act is done",
     "stdout-banner": "act is done",
     "not-jsonrpc": "act is done",
     "bom": "act is done",

@@ -268,7 +268,7 @@ class HttpChannel:
         """Read the events of a stream up to the answer; requests of the server are answered first."""
         for data in self._events(response):
             for value in self._values(data):
-                if reply := dialog.receive(value):
+                for reply in dialog.receive(value):
                     self._send_reply(reply)
             if dialog.response is not None:
                 break

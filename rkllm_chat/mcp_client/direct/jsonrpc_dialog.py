@@ -114,18 +114,17 @@ class JsonRpcDialog:
         self.version = version
         return {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
-    def receive(self, value: Any) -> dict[str, Any] | None:
-        """Process a received JSON value; return a reply if it is a request, and ignore anything unrelated."""
+    def receive(self, value: Any) -> list[dict[str, Any]]:
+        """Process a received JSON value; return the replies to its requests, and ignore anything unrelated."""
         if isinstance(value, list):  # a batch (MCP 2025-03-26)
-            replies = [self.receive(item) for item in value]
-            return next((reply for reply in replies if reply), None)
+            return [reply for item in value for reply in self.receive(item)]
         if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
-            return None
+            return []
         if "method" in value:
             if "id" in value:
-                return self._reply(value)
+                return [self._reply(value)]
             self._count_progress(value)
-            return None
+            return []
         response_id = value.get("id")
         if is_same_id(response_id, self._last_id):
             self.response = value
@@ -137,7 +136,7 @@ class JsonRpcDialog:
             self.doubtful_response = value
         elif self.version and response_id not in range(self._first, self._last_id):
             self.doubtful_response = {"error": {"message": explain_wrong_id(response_id, self._last_id)}}
-        return None
+        return []
 
     def _count_progress(self, notification: dict[str, Any]) -> None:
         """Count a notification if it reports progress of the last request."""

@@ -103,9 +103,9 @@ class StdioChannel:
     def _receive_values(self, dialog: JsonRpcDialog) -> bool:
         """Pass on what was read, and tell whether `dialog` has its answer."""
         while self._values and dialog.response is None:
-            reply = dialog.receive(self._values.popleft())
-            if reply and len(self._unwritten) < _MAX_UNWRITTEN_BYTES:
-                self.send(reply)
+            for reply in dialog.receive(self._values.popleft()):
+                if len(self._unwritten) < _MAX_UNWRITTEN_BYTES:
+                    self.send(reply)
         return dialog.response is not None
 
     def _settle(self, dialog: JsonRpcDialog, phase: str, limit_s: float, is_late: bool) -> None:
