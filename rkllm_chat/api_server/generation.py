@@ -100,7 +100,7 @@ class ReplyGenerator:
             GenerationError: The conversation is far longer than the context.
             ApiError: A tool result answers no call, or the model does not understand a picture.
         """
-        _check_length(request, backend)
+        check_length(sum(len(message.text) for message in request.messages) + len(request.system), backend)
         check_media(request.messages, backend.media_kinds)
         call_format = select_call_format(backend, settings)
         self._request, self._histories = request, histories
@@ -234,11 +234,10 @@ class ReplyGenerator:
         self._histories.remember([*self._request.messages, reply], history)
 
 
-def _check_length(request: ChatRequest, backend: Backend) -> None:
-    """Raise GenerationError for a conversation so long that counting its tokens is pointless."""
-    length = sum(len(message.text) for message in request.messages) + len(request.system)
+def check_length(length: int, backend: Backend) -> None:
+    """Raise GenerationError for a prompt of so many characters that counting its tokens is pointless."""
     if length > backend.context_tokens * MAX_TOKEN_LENGTH:
-        text = f"The conversation has {length} characters; the context window has {backend.context_tokens} tokens."
+        text = f"The prompt has {length} characters; the context window has {backend.context_tokens} tokens."
         raise GenerationError(text, length=length, available=backend.context_tokens)
 
 

@@ -15,7 +15,7 @@ from ..backends import Backend
 from ..config.settings import Settings
 from ..core.events import Text, Usage
 from .errors import ApiError
-from .generation import ReplyEnded, ReplyEvent, add_usages
+from .generation import ReplyEnded, ReplyEvent, add_usages, check_length
 from .openai_api import END_OF_STREAM, describe_usage, write_event
 from .openai_schema import SamplingParameters
 from .request_backend import RequestBackend
@@ -44,6 +44,7 @@ async def complete_text(
         ApiError: The engine cannot continue a text.
         GenerationError: The text does not fit, or the engine failed.
     """
+    check_length(len(body.prompt), backend)
     requested = RequestBackend(backend, body.read_stop_sequences(), None)
     values = body.read_generation(body.max_tokens or _DEFAULT_MAX_TOKENS)
     async with aclosing(requested.complete(body.prompt, replace(settings.generation, **values))) as items:

@@ -139,6 +139,16 @@ def test_a_long_stop_sequence_is_refused(start_api: StartApi, script: Callable[.
             assert ("stop sequence" in answer) == is_refused
 
 
+@pytest.mark.model
+def test_a_prompt_far_longer_than_the_context_is_refused_before_its_tokens_are_counted(start_api: StartApi) -> None:
+    served = start_api()
+    for path in ("/v1/chat/completions", "/v1/completions"):
+        body = {"messages": [{"role": "user", "content": "x" * 1_000_000}], "prompt": "x" * 1_000_000}
+        with post(served, path, body) as connection:
+            error = json.loads(connection.getresponse().read())["error"]
+        assert error["code"] == "context_length_exceeded" and "1000000 characters" in error["message"]
+
+
 def test_an_address_that_is_none_is_an_error_of_each_request(start_api: StartApi) -> None:
     with post(start_api("--model", "http://[x")) as connection:
         answer = connection.getresponse()
