@@ -16,9 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..core.errors import ModelError
+from ..core.errors import ConfigError, ModelError
 from ..core.messages import Media, Message
 from ..core.sanitize import normalize_for_search
+from ..core.user_paths import expand_home
 from .template_renderer import TemplateLimitError, TemplateRejectedError, render_template
 
 
@@ -367,6 +368,19 @@ def join_text(
             cuts.add(is_plain.index(True, start))
     edges = [0, *sorted(cuts), len(text)]
     return " ".join(text[start:end] for start, end in pairwise(edges))
+
+
+def read_template_file(name: str) -> str:
+    """Return the text of a Jinja file; "" if there is no such file.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    path = expand_home(name)
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The template {path} cannot be read: {error}.", "Give a Jinja file in UTF-8.") from None
 
 
 def compile_template(source: str, bos: str = "", eos: str = "", today: date | None = None) -> _JinjaTemplate:

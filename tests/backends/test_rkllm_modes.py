@@ -229,6 +229,9 @@ def test_the_template_is_a_jinja_file_or_has_a_name(open_npu: Open, run: Callabl
     file.write_text(source, encoding="utf-8")
     for template in (str(file), "chatml"):
         assert run(write(open_npu(template=template), HELLO))[0] == "Hello! How can I help you?"
+    file.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match=r"mine\.jinja cannot be read"):
+        open_npu(template=str(file))
 
 
 CHATML = (

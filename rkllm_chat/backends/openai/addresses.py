@@ -8,8 +8,7 @@ from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 from ...core.errors import ConfigError
-from ...core.user_paths import expand_home
-from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template
+from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template, read_template_file
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
@@ -18,15 +17,11 @@ def load_template(name_or_path: str) -> Template:
     """Return a row of TEMPLATES or the template in a Jinja file.
 
     Raises:
-        ConfigError: There is none of that name.
+        ConfigError: There is none of that name, or it cannot be read.
     """
-    path = expand_home(name_or_path)
-    try:
-        template = choose_template(name_or_path, "") or (
-            compile_template(path.read_text(encoding="utf-8")) if path.is_file() else None
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The template {path} cannot be read: {error}.", "Give a Jinja file in UTF-8.") from None
+    template: Template | None = choose_template(name_or_path, "")
+    if not template and (source := read_template_file(name_or_path)):
+        template = compile_template(source)
     if not template:
         raise ConfigError(
             f'There is no template "{name_or_path}".',

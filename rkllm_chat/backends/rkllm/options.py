@@ -14,8 +14,7 @@ from typing import Any
 
 from ...config.settings import Generation, Settings
 from ...core.errors import ConfigError, ModelError
-from ...core.user_paths import expand_home
-from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template
+from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template, read_template_file
 from .layouts import LAYOUT_OF_RELEASE
 from .model_file import CONFIG_FILE, find_model_template
 from .vision_families import VisionFamily
@@ -184,6 +183,5 @@ def read_model_template(template_name: str, model: Path) -> str:
 
 
 def read_template_source(template_name: str) -> str:
-    """Return the text of a template that is a Jinja file; "" for any other."""
-    path = expand_home(template_name)
-    return path.read_text(encoding="utf-8") if template_name not in TEMPLATES and path.is_file() else ""
+    """Return the text of a template that is a Jinja file; "" for any other. Raises ConfigError if it is unreadable."""
+    return "" if template_name in TEMPLATES else read_template_file(template_name)
