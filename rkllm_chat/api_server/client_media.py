@@ -11,7 +11,7 @@ from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..core.errors import ChatError
+from ..core.errors import ConfigError, UsageError
 from ..core.messages import Media, MediaKind
 from ..storage.media import MediaStore
 from .chat_request import ChatRequest, ClientMessage
@@ -64,8 +64,10 @@ def _store_message(message: ClientMessage, store: MediaStore) -> ClientMessage:
     for one in message.sent_media:
         try:
             media.append(replace(store.add(one.data, "Images"), name="", position=one.position))
-        except ChatError as error:
+        except UsageError as error:
             raise ApiError(400, str(error), param=one.param) from None
+        except ConfigError as error:
+            raise ApiError(500, str(error), "server_error") from None
     return replace(message, sent_media=(), media=tuple(media)) if media else message
 
 

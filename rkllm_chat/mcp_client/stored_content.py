@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ..core.errors import ChatError, UsageError
+from ..core.errors import ChatError
 from ..core.messages import Media
 from ..storage.media import MediaStore
 from .content import BinaryContent, read_binary_blocks
@@ -32,7 +32,7 @@ async def store_content(store: MediaStore | None, contents: Iterable[BinaryConte
         return []
     stored: list[Media] = []
     for content in list(contents)[:_MAX_STORED]:
-        with suppress(UsageError, OSError):
+        with suppress(ChatError):
             media = await asyncio.to_thread(_store, store, content, content.name or name)
             stored.append(replace(media, position=content.position, user_only=content.user_only))
     return stored

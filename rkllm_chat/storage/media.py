@@ -134,13 +134,18 @@ class MediaStore:
             name: What people know it by.
 
         Raises:
-            UsageError: It is none, damaged or too large, or the disk is full.
-            ConfigError: Pillow is not installed.
+            UsageError: It is none, damaged, or too large.
+            ConfigError: Pillow is not installed, or the disk is full.
         """
         return self._add(data, name, is_file=False, make=lambda: _prepare(data, name))
 
     def add_file(self, data: bytes, media_type: str, name: str) -> Media:
-        """Store any data, which the user can save and no model reads. Raises UsageError if it cannot be stored."""
+        """Store any data, which the user can save and no model reads.
+
+        Raises:
+            UsageError: It is too large.
+            ConfigError: The disk is full.
+        """
         _check_length(data, name)
         return self._add(data, name, is_file=True, make=lambda: _Prepared(data, "file", media_type))
 
@@ -158,7 +163,8 @@ class MediaStore:
                     self._folder = Path(tempfile.mkdtemp(prefix="rkllm-chat-media-"))  # mode 0700
                 path = write_media_file(self._folder / file_name_of(media), prepared.data)
             except OSError as error:
-                raise UsageError(f"{name} cannot be stored: {error.strerror}.") from None
+                hint = "Make room in the folder for temporary files, or set TMPDIR."
+                raise ConfigError(f"{name} cannot be stored: {error.strerror}.", hint) from None
             self._known[key] = stored = replace(media, path=str(path))
             self._remove_oldest()
         return stored

@@ -34,7 +34,7 @@ ENDED_OTHERWISE = {
         ServerLifecycle._get_client
         ToolListRefresher.list
         ServerLifecycle._own_client ServerLifecycle._prepare ServerLifecycle._run_owner ServerLifecycle.open
-        ServerLifecycle.restart Toolbox._query_each Toolbox.aclose Toolbox.apply_config Toolbox.forget_login
+        ServerLifecycle.restart Toolbox._close Toolbox._query_each Toolbox.apply_config Toolbox.forget_login
         Toolbox.log_in Toolbox.restart WebSocketTransport._connect run_uninterrupted""",
     "Closing the server cancels it: it is meant to last as long as the connection.": """
         HttpTransport._forward HttpTransport._post_all HttpTransport._run_http HttpTransport._run_sse

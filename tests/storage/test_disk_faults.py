@@ -16,7 +16,7 @@ import pytest
 
 import fork_server
 from mcp_client.faults import chaos
-from rkllm_chat.core.errors import UsageError
+from rkllm_chat.core.errors import ConfigError, UsageError
 from rkllm_chat.core.numbered_files import write_numbered_file
 from rkllm_chat.storage.export import write_new_file
 from rkllm_chat.storage.log_file import MAX_BYTES, MAX_ROTATED_FILES
@@ -349,7 +349,7 @@ def test_what_does_not_fit_on_the_disk_is_refused_and_leaves_no_half_file(tmp_pa
     with MediaStore() as store:
         resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_BYTES_LEFT, limits[1]))
         try:
-            with pytest.raises(UsageError, match="sound cannot be stored: File too large"):
+            with pytest.raises(ConfigError, match="sound cannot be stored: File too large"):
                 store.add(data, "sound")
             with pytest.raises(UsageError, match="cannot be written: File too large"):
                 write_numbered_file(str(tmp_path), "sound", "audio/wav", data)
