@@ -172,13 +172,12 @@ def test_only_listed_files_are_read_and_an_unlisted_skill_by_its_uri(tmp_path: P
     play(tmp_path, [*calls, "Done."], check, serve(tmp_path))
 
 
-@pytest.mark.parametrize(("file", "reason"), [("a\0b", "null"), ("tides" * 60, "too long")], ids=["NUL", "too long"])
-def test_a_file_name_that_no_file_can_have_is_told_to_the_model(
-    file: str, reason: str, tmp_path: Path, own: Path
-) -> None:
+@pytest.mark.parametrize("file", ["a\0b", "tides" * 60], ids=["NUL", "too long"])
+def test_a_file_name_that_no_file_can_have_is_told_to_the_model(file: str, tmp_path: Path, own: Path) -> None:
     write_skill(own, "mooring")
     ((status, text),) = play(tmp_path, [read("mooring", file=file), "Moored."], take_turn)
-    assert (status, reason in text) == ("failed", True)
+    assert status == "failed"
+    assert "cannot be read" in text or "has no file" in text  # by the version of Python
 
 
 def test_the_catalogue_fits_a_small_window(tmp_path: Path, own: Path) -> None:
