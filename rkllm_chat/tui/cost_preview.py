@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from ..backends.unloaded import UnloadedBackend
 from ..chat.app import App
 from ..chat.attachments import expand_message
 from ..chat.cost_estimate import CostEstimate, estimate_cost
@@ -74,10 +75,9 @@ class CostPreview:
 
 
 def _estimate(app: App, line: str) -> CostEstimate | None:
-    """Return the estimate; None for commands, for text that cannot be counted quickly, and while the model changes."""
-    is_switching = app.model_switch is not None and not app.model_switch.done()
+    """Return the estimate; None for commands, for text that cannot be counted quickly, and without a loaded model."""
     if (
-        is_switching
+        isinstance(app.backend, UnloadedBackend)
         or len(line) > _MAX_TEXT_LENGTH
         or line.startswith("!")
         or is_command(line)

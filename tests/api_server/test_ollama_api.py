@@ -162,7 +162,7 @@ def test_a_load_that_nobody_waits_for_goes_on_and_the_model_is_unloaded_when_it_
 
     async def go() -> None:
         await leave_while_it_loads()
-        await asyncio.sleep(0.1)  # nobody asks for longer than idle_s
+        await asyncio.sleep(0.1)  # longer than idle_s without a request
         await leave_while_it_loads()
         assert [thread.name for thread in threading.enumerate()].count("load") == 1
         (folder / "replies.json").write_text("[]")

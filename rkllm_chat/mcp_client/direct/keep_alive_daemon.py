@@ -215,7 +215,7 @@ class _Daemon:
         session, seconds = command.get("session"), command.get("seconds")
         if isinstance(session, dict):
             self._session = session
-        if isinstance(seconds, int | float) and self._path:  # without a socket, nobody can use the server again
+        if isinstance(seconds, int | float) and self._path:  # without its socket, no later call reaches it
             self._idle_s = seconds
 
     def _receive(self, client: socket.socket) -> bool:
