@@ -25,6 +25,7 @@ from ..core import i18n
 from ..core.errors import GenerationError
 from ..core.events import CallFound, CallsDetected, CallUnreadable, Event, Text, Thought, TurnEnded, Usage
 from ..core.messages import Message, Tool, ToolCall
+from ..core.protocols import stop_at_limit
 from ..mcp_client.toolbox import Toolbox
 from ..prompt.budget import MAX_TOKEN_LENGTH
 from .chat_request import ChatRequest, ClientCall, ClientMessage, build_history
@@ -126,7 +127,9 @@ class ReplyGenerator:
         self._chat = Conversation(self._backend, toolbox, settings, words)
         self._chat.find_quarantined = toolbox.find_quarantined
         self._chat.find_instructions = toolbox.find_instructions
-        self._chat.choose_trim = lambda *_: None  # a client decides itself what a conversation loses
+        self._chat.is_served = True
+        if not self._has_tools:
+            self._chat.ask_to_continue = stop_at_limit
         self._chat.restore(history[: last_reply + 1])
         self._text: list[str] = []
         self._calls: list[ClientCall] = []

@@ -37,8 +37,7 @@ class RequestBackend:
             grammar: Replaces the grammar of calls; None to keep that.
         """
         self.name, self.template, self.family = backend.name, backend.template, backend.family
-        self.prompt_language, self.tools_share = backend.prompt_language, backend.tools_share
-        self.few_tools, self.context_tokens = backend.few_tools, backend.context_tokens
+        self.profile, self.context_tokens = backend.profile, backend.context_tokens
         self.native_tools, self.supports_grammar = backend.native_tools, backend.supports_grammar
         self.media_kinds = backend.media_kinds
         self.count_tokens, self.count_cached_tokens = backend.count_tokens, backend.count_cached_tokens

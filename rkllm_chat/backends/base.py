@@ -58,9 +58,7 @@ class Backend(Protocol):
         name: Name of the model.
         template: Name of the chat template: equal names render a conversation identically.
         family: Model family, determined by the names and the template.
-        prompt_language: The only language of model-facing text that the model was trained on; "" if any will do.
-        tools_share: Value of the setting from the model file; None if it has none.
-        few_tools: Value of the setting from the model file; None if it has none.
+        profile: The row of PROFILES that the model file names; "" if it names none.
         context_tokens: Size of the context window: prompt and reply together.
         native_tools: The engine has its own tool support and receives tools beside the prompt.
         supports_grammar: The engine can constrain tool calls with a grammar.
@@ -70,9 +68,7 @@ class Backend(Protocol):
     name: str
     template: str
     family: Family
-    prompt_language: str
-    tools_share: float | None
-    few_tools: bool | None
+    profile: str
     context_tokens: int
     native_tools: bool
     supports_grammar: bool

@@ -69,9 +69,7 @@ class ScriptedBackend:
     name = "scripted"
     template = ""
     native_tools = False
-    prompt_language = ""
-    tools_share: float | None = None
-    few_tools: bool | None = None
+    profile = ""
     supports_grammar = False
 
     def __init__(

@@ -19,8 +19,7 @@ class UnloadedBackend:
     def __init__(self, closed: Backend) -> None:
         """Take the place of an engine, which may be closed at once."""
         self.name, self.template, self.family = closed.name, closed.template, closed.family
-        self.prompt_language, self.context_tokens = closed.prompt_language, closed.context_tokens
-        self.tools_share, self.few_tools = closed.tools_share, closed.few_tools
+        self.profile, self.context_tokens = closed.profile, closed.context_tokens
         self.media_kinds = closed.media_kinds
 
     def stream(

@@ -148,12 +148,8 @@ class Settings:
         constrained: Constrain tool calls with a grammar where the engine supports it.
         max_steps: Maximum number of model requests per turn.
         context_tokens: Size of the context window; 0 uses the model's own.
-        tools_share: Fraction of the context window for full tool descriptions at the start of the prompt, unless the
-            model file has another value. If they do not fit, tools are listed in short there and each user message is
-            accompanied by the signatures of the most likely tools.
-        few_tools: With each user message, describe only tools that its words match.
+        prompt_profile: Row of PROFILES: how the model is asked; "auto" selects it by the model's file and family.
         thinking: Reasoning mode: "auto", "on" or "off".
-        prompt_language: Language of model-facing text, or "auto".
         generation: Sampling parameters.
         rkllm: Settings of the NPU backend.
         openai: Settings of the API backend.
@@ -188,10 +184,8 @@ class Settings:
     constrained: bool = True
     max_steps: int = 8
     context_tokens: int = 0
-    tools_share: float = 0.25
-    few_tools: bool = False
+    prompt_profile: str = "auto"
     thinking: Thinking = "auto"
-    prompt_language: str = "auto"
     generation: Generation = field(default_factory=Generation)
     rkllm: Rkllm = field(default_factory=Rkllm)
     openai: Openai = field(default_factory=Openai)

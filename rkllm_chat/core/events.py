@@ -12,6 +12,8 @@ from typing import Literal
 from .messages import Media, ToolCall, ToolResult
 
 Reason = Literal["answered", "steps", "stopped", "length"]
+AnsweredBy = Literal["model", "forced", "result"]
+"""Who wrote an answer: the model, the model when calls were impossible, or nobody: it is the last result."""
 NoticeLevel = Literal["info", "warning", "error"]
 Fault = Literal["bad_json", "bad_xml", "bad_python", "truncated", "too_large", "call_in_thinking"]
 
@@ -81,6 +83,11 @@ class CallUnreadable:
     fault: Fault
     detail: str
     raw: str
+
+
+@dataclass(frozen=True)
+class ReplyDiscarded:
+    """A reply only repeated calls that were made before; its calls do not run, and an answer is generated instead."""
 
 
 @dataclass(frozen=True)
@@ -249,10 +256,12 @@ class TurnEnded:
     Attributes:
         reason: Why the turn ended.
         usage: One entry per model request, in order.
+        answered_by: Who wrote the answer.
     """
 
     reason: Reason
     usage: tuple[Usage, ...] = ()
+    answered_by: AnsweredBy = "model"
 
 
 Event = (
@@ -260,6 +269,7 @@ Event = (
     | Thought
     | CallFound
     | CallUnreadable
+    | ReplyDiscarded
     | CallsDetected
     | ToolStarted
     | ToolProgress

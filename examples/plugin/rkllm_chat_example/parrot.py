@@ -25,9 +25,7 @@ class Parrot:
     name = "parrot"
     template = ""
     family = UNKNOWN
-    prompt_language = ""
-    tools_share: float | None = None
-    few_tools: bool | None = None
+    profile = ""
     native_tools = False
     supports_grammar = False
     media_kinds = frozenset[MediaKind]()

@@ -41,8 +41,6 @@ from .engine import (
     load_engine,
     make_end_test,
     name_template,
-    parse_boolean,
-    parse_fraction,
     read_chat_template,
     read_model_names,
 )
@@ -97,9 +95,7 @@ class LlamaBackend:
         name: Name of the file.
         template: Name of the chat template.
         family: Model family, from the names and the template.
-        prompt_language: The only language of model-facing text that the model was trained on; "" if any will do.
-        tools_share: Setting from the metadata; None if absent.
-        few_tools: Setting from the metadata; None if absent.
+        profile: The row of PROFILES that the metadata names; "" if they name none.
         context_tokens: Size of the context window: prompt and reply together.
         metadata: Metadata of the GGUF.
         media_kinds: Kinds of media that the model understands, by its projector.
@@ -152,9 +148,7 @@ class LlamaBackend:
         self.name = path.name
         self.template = name_template(self._engine)
         self.family = find_family(read_model_names(path, self._engine), self._engine.metadata.get(TEMPLATE_KEY, ""))
-        self.prompt_language: str = self._engine.metadata.get("rkllm_chat.prompt_language", "")
-        self.tools_share = parse_fraction(self._engine.metadata.get("rkllm_chat.tools_share", ""))
-        self.few_tools = parse_boolean(self._engine.metadata.get("rkllm_chat.few_tools", ""))
+        self.profile: str = self._engine.metadata.get("rkllm_chat.profile", "")
         self.context_tokens: int = self._engine.n_ctx()
         template = read_chat_template(self._engine)
         self._template = partial(template, thinking=thinking)

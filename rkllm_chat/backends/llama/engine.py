@@ -113,19 +113,6 @@ def read_model_names(path: Path, engine: Any) -> list[str]:
     return [path.stem, *(engine.metadata.get(f"general.{key}", "") for key in _NAME_KEYS)]
 
 
-def parse_fraction(text: str) -> float | None:
-    """Parse a fraction in the metadata of a GGUF; None if it is none."""
-    with suppress(ValueError):
-        share = float(text)
-        return share if 0 <= share <= 1 else None
-    return None
-
-
-def parse_boolean(text: str) -> bool | None:
-    """Parse a boolean in the metadata of a GGUF; None if it is none."""
-    return {"true": True, "false": False}.get(text.strip())
-
-
 def _token_text(engine: Any, token: int) -> str:
     data: bytes = engine.detokenize([token], special=True) if token >= 0 else b""
     return data.decode("utf-8", errors="replace")

@@ -63,9 +63,7 @@ class OpenaiBackend:
         media_kinds: Kinds of media that the models of all services understand.
     """
 
-    prompt_language = ""
-    tools_share: float | None = None
-    few_tools: bool | None = None
+    profile = ""
     supports_grammar = False
 
     def __init__(self, services: Sequence[Service], settings: Settings) -> None:

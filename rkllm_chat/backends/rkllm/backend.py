@@ -137,9 +137,7 @@ class RkllmBackend:
         media_kinds: "image" if there is a vision encoder.
     """
 
-    prompt_language = ""
-    tools_share: float | None = None
-    few_tools: bool | None = None
+    profile = ""
     supports_grammar = False
 
     def __init__(self, settings: Settings, library: Path, model: Path) -> None:

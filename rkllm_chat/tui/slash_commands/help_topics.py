@@ -11,7 +11,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("/attach", "/image", "/retry", "/edit", "/undo", "/copy"),
         *("/compact", "/context", "/usage", "/history"),
     ),
-    "sessions": ("/clear", "/sessions", "/resume", "/export", "/replay"),
+    "sessions": ("/clear", "/sessions", "/resume", "/export"),
     "servers": (
         *("/tools", "/call", "/permissions", "/mcp"),
         *("/resources", "/watch", "/unwatch", "/prompts", "/prompt", "/skills"),
@@ -65,7 +65,6 @@ ACTIONS: dict[str, dict[str, str]] = {
     "/copy": {"code": "code", "code NUMBER": "code_number"},
     "/context": {"cache": "cache"},
     "/compact": {"preview": "preview"},
-    "/replay": {"all": "all"},
 }
 """What can be written behind a command, and the key of its explanation behind `actions.` and the command's name."""
 

@@ -11,11 +11,10 @@ from ...chat.app import App
 from ...chat.compaction import compact, find_older_messages, restore_compacted, write_transcript
 from ...chat.context import count_tokens
 from ...chat.cost_estimate import estimate_cost
-from ...chat.prefix_changes import PromptSent, find_cache_miss
 from ...chat.tool_selection import count_text_in_prompt, select_catalogue
 from ...chat.turn import Turn
 from ...core.errors import UsageError
-from ...core.events import Copied, Draft, Event, Notice, Page, Table
+from ...core.events import Copied, Draft, Event, Notice, Page, Table, Usage
 from ...core.i18n import Words
 from ...core.messages import Attachment, Message, Tool, ToolResult
 from ...core.sanitize import shorten_line
@@ -92,7 +91,6 @@ async def retry_turn(app: App, _argument: str) -> EventStream:
     turn = Turn(app.chat)
     turn.check_length([app.chat.history[_find_last_turn(app)]])
     message = remove_last_turn(app)
-    app.chat.prompt_log.note_retry()
     async with aclosing(turn.run([Message("user", message.text, media=message.media)])) as events:
         async for event in events:
             yield event
@@ -168,9 +166,8 @@ async def _suggest_context(_app: App, _typed: str) -> Sequence[str]:
 async def show_context(app: App, argument: str) -> EventStream:
     """Show the context usage by part, or the prefix reuse of recent prompts."""
     if argument == "cache":
-        is_reported = app.backend.count_cached_tokens([Message("user", "")]) is not None
-        yield describe_cache(app.chat.prompt_log.sent, app.words, is_reported)
-        if prefilled := app.chat.prompt_log.prefilled_tokens:
+        yield describe_cache(app.chat.usages, app.words)
+        if prefilled := app.chat.prefilled_tokens:
             yield Notice(app.words("cache.ahead", tokens=format_tokens(prefilled)))
         return
     if argument:
@@ -249,40 +246,20 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
     return parts
 
 
-def describe_cache(prompts: Sequence[PromptSent], words: Words, is_reported: bool = True) -> Event:
-    """Return a table of recent prompts: reused tokens, new tokens and the cause of each divergence.
-
-    Args:
-        prompts: All prompts.
-        words: The user's language.
-        is_reported: Whether the engine reports what it reused; else a prompt without a cause of its own has none.
-    """
-    if not prompts:
+def describe_cache(usages: Sequence[Usage], words: Words) -> Event:
+    """Return a table of recent requests to the model: the tokens of their prompts that were reused and new."""
+    if not usages:
         return Notice(words("cache.none"))
-    shown = range(max(0, len(prompts) - _MAX_PROMPTS), len(prompts))
-    rows = [_cache_row(prompts, index, words, is_reported) for index in shown]
-    return Table(
-        tuple(words(f"cache.{key}") for key in ("reply", "prompt", "reused", "new", "time", "why")), tuple(rows)
-    )
-
-
-def _cache_row(prompts: Sequence[PromptSent], index: int, words: Words, is_reported: bool) -> tuple[str, ...]:
-    """Return the table row of a prompt."""
-    usage, divergence = prompts[index].usage, prompts[index].divergence
-    numbers = (usage.prompt_tokens, usage.reused_tokens, usage.prefilled_tokens)
-    cells = (*map(format_tokens, numbers), format_seconds(usage.prefill_s)) if usage.prompt_tokens else ("-",) * 4
-    causes = find_cache_miss(prompts, index)
-    if causes == ("engine",) and not is_reported:
-        why = words("cache.unreported")
-    else:
-        why = ", ".join(words(f"cache.{cause}") for cause in causes)
-    if divergence.old_line or divergence.new_line:
-        why += words(
-            "cache.place",
-            was=shorten_line(divergence.old_line, _MAX_LINE_LENGTH),
-            now=shorten_line(divergence.new_line, _MAX_LINE_LENGTH),
+    head = tuple(words(f"cache.{key}") for key in ("reply", "prompt", "reused", "new", "time"))
+    rows = [
+        (
+            str(number),
+            *map(format_tokens, (usage.prompt_tokens, usage.reused_tokens, usage.prefilled_tokens)),
+            format_seconds(usage.prefill_s),
         )
-    return (str(index + 1), *cells, why)
+        for number, usage in enumerate(usages, 1)
+    ]
+    return Table(head, tuple(rows[-_MAX_PROMPTS:]))
 
 
 @command("/usage")

@@ -1,4 +1,4 @@
-"""Commands about saved sessions: list, resume, new, export and replay."""
+"""Commands about saved sessions: list, resume, new and export."""
 
 from __future__ import annotations
 
@@ -71,11 +71,6 @@ async def _suggest_formats(_app: App, _typed: str) -> Sequence[str]:
     return list(EXPORTS)
 
 
-async def _suggest_all(_app: App, _typed: str) -> Sequence[str]:
-    """Return the argument of /replay."""
-    return ["all"]
-
-
 @command("/resume", usage="[ID]", suggest=_suggest_ids)
 async def resume_session(app: App, argument: str | None) -> AsyncGenerator[Event, None]:
     """Continue a saved session; pick one if no id is given."""
@@ -138,27 +133,3 @@ async def start_session(app: App, _argument: str) -> AsyncGenerator[Event, None]
     name = app.sessions.name
     app.sessions.start_new()
     yield Notice(app.words("commands.cleared_kept", name=name) if name else app.words("commands.cleared"))
-
-
-@command("/replay", usage="[all]", suggest=_suggest_all)
-async def replay_steps(app: App, argument: str) -> AsyncGenerator[Event, None]:
-    """Run the next recorded step of the replayed session, or all remaining ones."""
-    if argument not in ("", "all"):
-        raise UsageError(f'Unknown argument "{argument}".', "Write /replay or /replay all.")
-    if app.replay is None:
-        yield Notice(app.words("commands.no_replay"))
-        return
-    steps = app.replay.steps
-    while steps:
-        step = steps.pop(0)
-        if isinstance(step, HistoryEdited):
-            app.chat.history[step.start : step.stop] = step.messages
-            yield Notice(app.words("commands.replay_edit"))
-            continue
-        yield Notice(f"> {step[-1].text}")
-        async with aclosing(Turn(app.chat).run(step)) as turn:
-            async for event in turn:
-                yield event
-        if argument != "all":
-            return
-    yield Notice(app.words("commands.replayed"))

@@ -21,7 +21,7 @@ from .model import choose_model
 from .permissions import accept_patterns
 from .registry import EventStream, command
 
-_IN_PROMPT = ("system", "tool_format", "tools_share", "few_tools", "prompt_language")
+_IN_PROMPT = ("system", "tool_format", "prompt_profile")
 _RELOADED = ("backend", "context_tokens")
 """Keys whose change loads the model again."""
 _AT_START = ("keep_secrets", "prefill_ahead", "keep_prefix", "llama_library")
