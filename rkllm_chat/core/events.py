@@ -13,7 +13,7 @@ from .messages import Media, ToolCall, ToolResult
 
 Reason = Literal["answered", "steps", "stopped", "length"]
 NoticeLevel = Literal["info", "warning", "error"]
-Fault = Literal["bad_json", "bad_xml", "bad_python", "truncated", "too_large", "call_in_thinking"]
+Fault = Literal["bad_json", "bad_xml", "bad_python", "truncated", "too_large", "call_in_thinking", "bare_name"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,21 @@ class CallUnreadable:
     fault: Fault
     detail: str
     raw: str
+
+
+@dataclass(frozen=True)
+class CallDescribed:
+    """The reply, which calls no tool, shows a valid call of a known tool, in prose or in code.
+
+    It is not executed, because the reply may only explain it; the user can be asked. Its text is shown as `Text`.
+
+    Attributes:
+        call: The parsed call.
+        raw: Source text of the call.
+    """
+
+    call: ToolCall
+    raw: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -260,6 +275,7 @@ Event = (
     | Thought
     | CallFound
     | CallUnreadable
+    | CallDescribed
     | CallsDetected
     | ToolStarted
     | ToolProgress
