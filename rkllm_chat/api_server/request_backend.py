@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..backends import Backend, ModelStream
 from ..backends.base import StoppableStream, StreamItem, TextCompleter
 from ..backends.shared.stop_sequences import Ending, StopDetector
-from ..calls.grammar import CallGrammar
+from ..calls.grammar import CallGrammar, NoCalls
 from ..config.settings import Generation
 from ..core.errors import GenerationError
 from ..core.events import Usage
@@ -56,7 +56,7 @@ class RequestBackend:
         prompt: Sequence[Message],
         generation: Generation,
         tools: Sequence[Tool] = (),
-        grammar: CallGrammar | None = None,
+        grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Generate a reply, as `Backend.stream`.
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from ..calls.grammar import CallGrammar
+from ..calls.grammar import CallGrammar, NoCalls
 from ..calls.model_families import Family
 from ..config.settings import Generation, Thinking
 from ..core.events import Reading, Sentence, Usage, WritingCall
@@ -79,7 +79,7 @@ class Backend(Protocol):
         prompt: Sequence[Message],
         generation: Generation,
         tools: Sequence[Tool] = (),
-        grammar: CallGrammar | None = None,
+        grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Generate a reply: yield text chunks, then one Usage; also a Sentence or Reading while something takes long.
 

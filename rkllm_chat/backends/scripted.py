@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..calls.formats import FORMATS
-from ..calls.grammar import CallGrammar
+from ..calls.grammar import CallGrammar, NoCalls
 from ..calls.model_families import UNKNOWN, Family, find_family
 from ..config.settings import Generation, Settings
 from ..core.errors import GenerationError, ModelError
@@ -88,7 +88,7 @@ class ScriptedBackend:
         prompt: Sequence[Message],
         generation: Generation,
         _tools: Sequence[Tool] = (),
-        _grammar: CallGrammar | None = None,
+        _grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Play the next reply, then its Usage.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 
-from ..calls.grammar import CallGrammar
+from ..calls.grammar import CallGrammar, NoCalls
 from ..config.settings import Generation
 from ..core.errors import GenerationError
 from ..core.messages import Message, Tool
@@ -27,7 +27,7 @@ class UnloadedBackend:
         _prompt: Sequence[Message],
         _generation: Generation,
         _tools: Sequence[Tool] = (),
-        _grammar: CallGrammar | None = None,
+        _grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Return a stream that fails with GenerationError."""
         return StoppableStream(_fail(), lambda: None)

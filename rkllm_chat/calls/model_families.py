@@ -243,7 +243,11 @@ def resolve_formats(format_name: str, accepts: Iterable[str]) -> tuple[Format, .
 
 
 def make_scanner(
-    format_name: str, accepts: Sequence[str], tools: Sequence[Tool] = (), words: Words | None = None
+    format_name: str,
+    accepts: Sequence[str],
+    tools: Sequence[Tool] = (),
+    words: Words | None = None,
+    writes_unmarked: bool = False,
 ) -> Scanner:
     """Create a scanner for the replies of a model.
 
@@ -252,6 +256,7 @@ def make_scanner(
         accepts: The formats of its family.
         tools: The tools it is offered.
         words: The catalogue of its prompts, whose result headings the scanner recognizes as invented results.
+        writes_unmarked: Whether the family writes calls without a marker, also behind prose.
     """
 
     def headings(name: str) -> tuple[str, ...]:
@@ -272,4 +277,5 @@ def make_scanner(
         headings=headings,
         parameters_of=parameters_of,
         thought_ending=[FORMATS[row] for row in rows if FORMATS[row].call_ends_thought],
+        writes_unmarked=writes_unmarked,
     )

@@ -80,6 +80,7 @@ class Scanner:
         headings: Callable[[str], tuple[str, ...]] = _names_none,
         parameters_of: Callable[[str], Collection[str]] = _names_none,
         thought_ending: Iterable[Format] = (),
+        writes_unmarked: bool = False,
     ) -> None:
         """Create a scanner for one reply.
 
@@ -91,10 +92,12 @@ class Scanner:
             parameters_of: Maps the name of a tool to the names of its parameters. A call is unreadable if the end tag
                 of an argument may be missing before another parameter.
             thought_ending: The formats in which a call is meant that ends a thought which is never closed.
+            writes_unmarked: Whether a call without a marker may follow prose, if it ends the reply.
         """
         self._formats = tuple(formats)
         self._thought_ending = tuple(thought_ending)
         self._headings = headings
+        self._writes_unmarked = writes_unmarked
         self._lexicon = _lexicon_of(self._formats)
         self._context = ReadContext(is_known, parameters_of, self._lexicon.ordered_openers, self._lexicon.turn_ends)
         self._markers = self._lexicon.markers
@@ -124,8 +127,14 @@ class Scanner:
             return [flow[0](text)] if text else []
         return self._advance() if self._reader.feed(text, self._edge) else []
 
-    def close(self) -> list[ScannerEvent]:
-        """End the reply and return the remaining events."""
+    def close(self, is_complete: bool = False) -> list[ScannerEvent]:
+        """End the reply and return the remaining events.
+
+        Args:
+            is_complete: Whether the model ended the reply itself: then one missing last brace of a call is added. False
+                if it was stopped or reached its token limit.
+        """
+        self._is_complete = is_complete
         self._reader.end()
         return self._advance()
 

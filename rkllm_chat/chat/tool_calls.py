@@ -253,16 +253,18 @@ class ReplyCalls:
 
     async def offer(self, described: Sequence[CallDescribed]) -> None:
         """Ask the user whether to run a call that the reply only describes; the first one that is valid."""
-        chat = self._chat
-        for one in described:
-            run = resolve_call(one.call, chat.toolbox.tools, chat.prompt_words)
-            if isinstance(run, PreparedCall) and self._decide(run.tool) in ("run", "ask"):
-                if not self._state.was_made(run.fingerprint):
-                    answer = await chat.approve(run.tool, run.call.arguments, CallPosition(is_described=True))
-                    if answer in ("once", "session", "always"):
-                        self._accepted.add(run.fingerprint)
-                        self.found.append(CallFound(one.call, one.raw))
-                return
+        tools, words = self._chat.toolbox.tools, self._chat.prompt_words
+        runs = (resolve_call(one.call, tools, words) for one in described)
+        run = next((run for run in runs if isinstance(run, PreparedCall)), None)
+        if run is None or self._state.was_made(run.fingerprint):
+            return
+        verdict = await self._ask(run, CallPosition(is_described=True), must_ask=True)
+        self.is_stopped = False
+        arguments = verdict.arguments if isinstance(verdict, RunEdited) else run.call.arguments
+        accepted = resolve_call(ToolCall(run.tool.full_name, arguments), tools, words)
+        if (verdict == "run" or isinstance(verdict, RunEdited)) and isinstance(accepted, PreparedCall):
+            self._accepted.add(accepted.fingerprint)
+            self.found.append(CallFound(accepted.call))
 
     async def run(self, usage: Usage, emit: Emit) -> None:
         """Run the calls of the finished reply and emit their events.

@@ -17,7 +17,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...calls.grammar import CallGrammar
+from ...calls.grammar import CallGrammar, NoCalls
 from ...calls.model_families import find_family
 from ...config.loader import state_folder
 from ...config.settings import Generation, Settings
@@ -44,7 +44,7 @@ from .engine import (
     read_chat_template,
     read_model_names,
 )
-from .grammar_sampler import CallConstraint, read_vocabulary
+from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
 from .prompt_lookup import DraftTiming, PromptLookup
 from .state_cache import LlamaStateCache
 from .state_pool import StatePool
@@ -172,7 +172,7 @@ class LlamaBackend:
         prompt: Sequence[Message],
         generation: Generation,
         _tools: Sequence[Tool] = (),
-        grammar: CallGrammar | None = None,
+        grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Generate a reply: yield text chunks, then its Usage; also Readings while a long prompt is evaluated.
 
@@ -372,7 +372,7 @@ class LlamaBackend:
         prompt: Sequence[Message],
         generation: Generation,
         emit: Emit[StreamItem],
-        grammar: CallGrammar | None,
+        grammar: CallGrammar | NoCalls | None,
     ) -> None:
         """Generate one reply, on the engine's thread. `render` returns the prompt in pieces."""
         if not self._can_generate:
@@ -416,16 +416,22 @@ class LlamaBackend:
         emit(reply.make_usage(stopped=self._stop.is_set()))
 
     def _make_constraint(
-        self, grammar: CallGrammar, generation: Generation, temperature: float, pieces: Sequence[Piece]
-    ) -> CallConstraint:
+        self, grammar: CallGrammar | NoCalls, generation: Generation, temperature: float, pieces: Sequence[Piece]
+    ) -> Constraint:
+        if isinstance(grammar, NoCalls):
+            return CallProhibition(self._engine, grammar, find_reply_prefix(pieces))
         end = pieces[-1].text if pieces[-1].special else ""
-        opened = next((marker for marker in grammar.rules if end.endswith(marker)), "")
+        opened = next((marker for marker in grammar.triggers if end.endswith(marker)), "")
         return CallConstraint(
             self._engine, self._vocabulary, grammar, generation, temperature, find_reply_prefix(pieces), opened
         )
 
     def _emit_tokens(
-        self, sampled: Iterator[int], reply: _Reply, emit: Emit[StreamItem], constraint: CallConstraint | None
+        self,
+        sampled: Iterator[int],
+        reply: _Reply,
+        emit: Emit[StreamItem],
+        constraint: Constraint | None,
     ) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         for token in sampled:
@@ -452,7 +458,11 @@ class LlamaBackend:
         return _FALLBACK_TEMPERATURE if temperature is None else float(temperature)
 
     def _sample_tokens(
-        self, tokens: list[int], generation: Generation, temperature: float, constraint: CallConstraint | None
+        self,
+        tokens: list[int],
+        generation: Generation,
+        temperature: float,
+        constraint: Constraint | None,
     ) -> Iterator[int]:
         if generation.seed is not None:
             self._engine.set_seed(generation.seed)

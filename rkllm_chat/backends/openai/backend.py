@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from ...calls.grammar import CallGrammar
+from ...calls.grammar import CallGrammar, NoCalls
 from ...calls.model_families import find_family
 from ...config.settings import Generation, Settings
 from ...core.errors import ChatError, ConfigError, ContextOverflowError, GenerationError, ModelError
@@ -89,7 +89,7 @@ class OpenaiBackend:
         prompt: Sequence[Message],
         generation: Generation,
         tools: Sequence[Tool] = (),
-        _grammar: CallGrammar | None = None,
+        _grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Generate a reply: yield text chunks, then its Usage.
 
