@@ -47,7 +47,7 @@ def build_prompt(
 
 
 def list_answer_forms(chat: Conversation) -> list[PromptForm]:
-    """Return how an answer without calls is asked for, first the form that continues the prompt in the engine's cache."""
+    """Return how an answer without calls is asked for, the form that the cache serves first."""
     has_results = any(message.result for message in chat.history[find_last_turn(chat.history) :])
     return ["answer", "flat"] if has_results else ["answer"]
 

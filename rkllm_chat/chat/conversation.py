@@ -196,7 +196,9 @@ class Conversation:
     def generation(self) -> Generation:
         """The sampling parameters: those of the profile, unless the settings have others."""
         settings = self.settings
-        own = {name: value for name, value in self.profile.sampling.items() if f"generation.{name}" not in settings.origins}
+        own = {
+            name: value for name, value in self.profile.sampling.items() if f"generation.{name}" not in settings.origins
+        }
         return replace(settings.generation, **own) if own else settings.generation
 
     @property

@@ -51,9 +51,7 @@ class ReplyStream:
             text = text[: self._scanner.retained_length].rstrip()
         return text or EMPTY_REPLY
 
-    async def read(
-        self, stream: ModelStream, emit: Emit, translate: Callable[[Sentence | Reading], Event]
-    ) -> None:
+    async def read(self, stream: ModelStream, emit: Emit, translate: Callable[[Sentence | Reading], Event]) -> None:
         """Emit the events of the reply and messages of the engine; close the stream at the end."""
         async with aclosing(stream) as pieces:
             async for piece in pieces:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from ..calls.arguments import validate_arguments
 from ..calls.feedback import CallError, fingerprint_call, to_call_error, write_correction, write_error
@@ -339,39 +339,46 @@ class ReplyCalls:
             A PreparedCall if it may run, a CallError if it is invalid, a ToolResult if it is refused.
         """
         words, state = self._chat.prompt_words, self._state
-        if isinstance(found, CallUnreadable):
-            return to_call_error(found, tools, words)
-        if not find_tools(found.call.name, tools) and (
-            quarantined := find_tools(found.call.name, self._chat.find_quarantined())
-        ):
-            return self._refuse(found.call, quarantined[0], "declined", "held", name=found.call.name)
-        run = resolve_call(found.call, tools, words)
-        if isinstance(run, CallError):
+        run = self._prepare(found, tools, was_truncated)
+        if not isinstance(run, PreparedCall):
             return run
-        tool, call, is_again = run.tool, run.call, state.was_made(run.fingerprint)
-        if was_truncated and not _only_reads(tool):
-            fingerprint = fingerprint_call(found.call.name, found.call.arguments)
-            return CallError(
-                "truncated", words("prompt.cut_off"), fingerprint, tool, shown_name(tool, tools), call.arguments
-            )
-        if is_again and _only_reads(tool) and state.is_unchanged(run.fingerprint):
-            return self._refuse(call, tool, "declined", "repeated")
-        verdict = await self._ask(run, position, must_ask=is_again and not _only_reads(tool))
+        is_again, call = state.was_made(run.fingerprint), run.call
+        if is_again and _only_reads(run.tool) and state.is_unchanged(run.fingerprint):
+            return self._refuse(call, run.tool, "declined", "repeated")
+        verdict = await self._ask(run, position, must_ask=is_again and not _only_reads(run.tool))
         if verdict != "stopped":
             state.rounds[-1].add(run.fingerprint)
-        if isinstance(verdict, RunEdited):
-            edited = resolve_call(replace(call, name=found.call.name, arguments=verdict.arguments), tools, words)
-            if isinstance(edited, CallError):
-                return edited
-            state.rounds[-1].add(edited.fingerprint)
-            arguments = json.dumps(edited.call.arguments, ensure_ascii=False)
-            return replace(edited, remark=words("prompt.edited", arguments=arguments))
-        if isinstance(verdict, Decline):
-            text = verdict.recorded_text or words("prompt.declined_because", reason=verdict.reason)
-            return make_unexecuted_result(call, tool, "declined", text)
-        if verdict == "run":
+        match verdict:
+            case "run":
+                return run
+            case RunEdited(edited_arguments):
+                edited = resolve_call(ToolCall(run.tool.full_name, edited_arguments, call.repairs), tools, words)
+                if isinstance(edited, CallError):
+                    return edited
+                state.rounds[-1].add(edited.fingerprint)
+                arguments = json.dumps(edited.call.arguments, ensure_ascii=False)
+                return replace(edited, remark=words("prompt.edited", arguments=arguments))
+            case Decline(reason, recorded_text):
+                text = recorded_text or words("prompt.declined_because", reason=reason)
+                return make_unexecuted_result(call, run.tool, "declined", text)
+            case _:
+                return self._refuse(call, run.tool, "stopped" if verdict == "stopped" else "declined", verdict)
+
+    def _prepare(
+        self, found: CallFound | CallUnreadable, tools: Sequence[Tool], was_truncated: bool
+    ) -> PreparedCall | CallError | ToolResult:
+        """Return the run of a call, or why there is none: it is invalid, or its tool cannot be called now."""
+        words = self._chat.prompt_words
+        if isinstance(found, CallUnreadable):
+            return to_call_error(found, tools, words)
+        call = found.call
+        if not find_tools(call.name, tools) and (quarantined := find_tools(call.name, self._chat.find_quarantined())):
+            return self._refuse(call, quarantined[0], "declined", "held", name=call.name)
+        run = resolve_call(call, tools, words)
+        if isinstance(run, CallError) or not was_truncated or _only_reads(run.tool):
             return run
-        return self._refuse(call, tool, "stopped" if verdict == "stopped" else "declined", verdict)
+        fingerprint, name = fingerprint_call(call.name, call.arguments), shown_name(run.tool, tools)
+        return CallError("truncated", words("prompt.cut_off"), fingerprint, run.tool, name, run.call.arguments)
 
     async def _ask(self, run: PreparedCall, position: CallPosition, must_ask: bool) -> _Verdict | Decline | RunEdited:
         """Decide whether a call runs: by the policy, or by the user if the policy leaves it open or `must_ask`."""
@@ -410,15 +417,14 @@ class ReplyCalls:
     async def _report_unexecuted(self, index: int, outcome: CallError | ToolResult, number: int, emit: Emit) -> None:
         """Keep the message of a call that did not run, and emit its result unless it is unreadable."""
         words, found = self._chat.prompt_words, self.found[index]
-        if isinstance(outcome, ToolResult):
-            result: ToolResult | None = outcome
-            text = outcome.text
-        else:
-            may_correct = self._state.may_correct(outcome)
-            call_format = FORMATS[self._chat.call_format]
+        if isinstance(outcome, CallError):
+            call_format, may_correct = FORMATS[self._chat.call_format], self._state.may_correct(outcome)
             text = write_correction(outcome, call_format, words) if may_correct else write_error(outcome, words)
-            is_readable = isinstance(found, CallFound)
-            result = make_unexecuted_result(found.call, outcome.tool, "failed", outcome.message) if is_readable else None
+        else:
+            text = outcome.text
+        result = outcome if isinstance(outcome, ToolResult) else None
+        if isinstance(outcome, CallError) and isinstance(found, CallFound):
+            result = make_unexecuted_result(found.call, outcome.tool, "failed", outcome.message)
         self._unexecuted[index] = Message("tool", text, result)
         if result:
             await emit(ToolFinished(result, number))

@@ -154,8 +154,8 @@ class Message:
         tools: Signatures of the tools that may help with a user message, one line each, shown before its text.
         media: Pictures and sounds, in the order of their positions in `text`. In the message of a result, what the
             model is to see of `result.media`.
-        reply_kind: Of an assistant message: "forced" if calls were impossible when it was written, "discarded" if it only
-            repeated calls, or was empty, and was generated again: it stays in the history and is never sent.
+        reply_kind: Of an assistant message: "forced" if calls were impossible when it was written, "discarded" if it
+            only repeated calls, or was empty, and was generated again: it stays in the history and is never sent.
     """
 
     role: Role

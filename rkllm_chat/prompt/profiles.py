@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from ..calls.model_families import AUTO, Family
 from ..core.i18n import Words, load
@@ -45,7 +45,7 @@ class PromptProfile:
     tools_fraction: float = 0.25
     few_tools: bool = False
     writes_unmarked: bool = False
-    sampling: Mapping[str, float] = field(default_factory=dict[str, float])
+    sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
     sentences: Sentences = field(default_factory=dict[str, Mapping[str, str]])
 
     def load_words(self, language: str) -> Words:
@@ -91,6 +91,6 @@ def select_profile(setting: str, suggested: str, family: Family) -> PromptProfil
 
 @cache
 def _load_words(profile: PromptProfile, language: str) -> Words:
-    """Return a catalogue with the sentences of a profile; one object for equal arguments, as prompts are cached by it."""
+    """Return a catalogue with the sentences of a profile: always the same object, since prompts are cached by it."""
     own = {f"prompt.{key}": text for key, text in profile.sentences.get(language, {}).items()}
     return Words({**load(language).sentences, **own}, language)

@@ -88,9 +88,7 @@ def make_catalogue(
     return catalogue
 
 
-def _write_lines(
-    level: Level, listed: Mapping[str, Tool], words: Words, call_format: Format | None
-) -> tuple[str, ...]:
+def _write_lines(level: Level, listed: Mapping[str, Tool], words: Words, call_format: Format | None) -> tuple[str, ...]:
     match level:
         case "full":
             return tuple(render_tool(name, tool, call_format) for name, tool in listed.items())

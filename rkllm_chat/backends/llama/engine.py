@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import date
 from functools import cache
 from pathlib import Path

@@ -9,14 +9,12 @@ from pathlib import Path
 
 from ...chat.app import App
 from ...chat.transcript import iter_last_turns
-from ...chat.turn import Turn
-from ...core.errors import ChatError, UsageError
+from ...core.errors import ChatError
 from ...core.events import Event, Notice, Table
 from ...core.user_paths import expand_home
 from ...storage.export import EXPORTS, export_conversation, write_export
 from ...storage.session_files import SessionDirectory
 from ...storage.session_index import SessionSummary, list_sessions
-from ...storage.session_records import HistoryEdited
 from ..picker import PickerFrontend
 from ..session_picker import format_folder, format_time, make_session_picker
 from .registry import command
