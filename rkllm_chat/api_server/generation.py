@@ -23,7 +23,17 @@ from ..chat.turn import Turn
 from ..config.settings import Settings
 from ..core import i18n
 from ..core.errors import GenerationError
-from ..core.events import CallFound, CallsDetected, CallUnreadable, Event, Text, Thought, TurnEnded, Usage
+from ..core.events import (
+    CallFound,
+    CallsDetected,
+    CallUnreadable,
+    Event,
+    ReplyDiscarded,
+    Text,
+    Thought,
+    TurnEnded,
+    Usage,
+)
 from ..core.messages import Message, Tool, ToolCall
 from ..core.protocols import stop_at_limit
 from ..mcp_client.toolbox import Toolbox
@@ -177,7 +187,8 @@ class ReplyGenerator:
         yield ReplyEnded(self._find_reason(), add_usages(self._backend.usages))
 
     async def _run_turn(self, messages: Sequence[Message]) -> AsyncGenerator[Text | Thought | ReplyCall, None]:
-        """Run one turn up to a call of the client's tools."""
+        """Run one turn up to a call of the client's tools. Calls are passed on once their reply has ended and counts."""
+        held: list[ReplyCall] = []
         try:
             async with aclosing(Turn(self._chat).run(messages)) as events:
                 async for item in events:
@@ -190,9 +201,14 @@ class ReplyGenerator:
                     elif isinstance(event, Thought):
                         yield event
                     elif isinstance(event, CallFound) and (call := self._accept(event.call)):
-                        yield ReplyCall(call)
+                        held.append(ReplyCall(call))
+                    elif isinstance(event, ReplyDiscarded):
+                        held.clear()
+                        self._calls.clear()
                     elif isinstance(event, TurnEnded) or (isinstance(event, CallsDetected) and self._calls):
                         break
+                for reply_call in held:
+                    yield reply_call
         except LimitReachedError:
             return
 

@@ -66,7 +66,8 @@ class RequestBackend:
         """
         if self.has_reached_limit:
             raise LimitReachedError("The token limit of the request is reached.")
-        self._stream = self._backend.stream(prompt, generation, tools, self._grammar or grammar)
+        has_own = self._grammar and (self._grammar.is_whole_reply or not isinstance(grammar, NoCalls))
+        self._stream = self._backend.stream(prompt, generation, tools, self._grammar if has_own else grammar)
         return StoppableStream(self._read(self._stream), self._stream.stop)
 
     def complete(self, text: str, generation: Generation) -> ModelStream:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..backends.base import Backend
+from ..calls.formats import FORMATS, Format
 from ..calls.grammar import CallGrammar
 from ..calls.model_families import AUTO
 from ..config.policy import Policy, SessionMode, exact_pattern
@@ -30,7 +31,6 @@ class ToolSelection:
 
     Attributes:
         inputs: The inputs that the selection was computed from.
-        descriptions: What the model can read of each tool, in full.
         catalogue: What the system text says of the tools.
         signatures: Full name of a tool -> the line that says how it is called.
         name_lines: Such a line -> the line that has the name alone.
@@ -38,7 +38,6 @@ class ToolSelection:
     """
 
     inputs: object = None
-    descriptions: tuple[str, ...] = ()
     catalogue: Catalogue = field(default_factory=Catalogue)
     signatures: dict[str, str] = field(default_factory=dict[str, str])
     name_lines: dict[str, str] = field(default_factory=dict[str, str])
@@ -210,6 +209,11 @@ class Conversation:
     def call_format(self) -> str:
         """The row of FORMATS in which the prompt requests calls."""
         return select_call_format(self.backend, self.settings)
+
+    @property
+    def list_format(self) -> Format | None:
+        """The format in which tools are listed; None for signatures that are no calls."""
+        return FORMATS[self.call_format] if self.profile.tool_list == "calls" else None
 
     def count_text(self, text: str) -> int:
         """Return the length of a text as a user message, in tokens."""

@@ -10,14 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ..calls.formats import FORMATS
 from ..calls.tool_names import find_tools, shown_names
 from ..core.messages import Message, Tool
 from ..prompt.budget import SIGNATURES_FRACTION
 from ..prompt.compose import is_tool_description
 from ..prompt.server_instructions import render_instructions
 from ..prompt.tool_catalogue import LEVELS, Catalogue, make_catalogue
-from ..prompt.tool_listing import describe_tools, render_tool
+from ..prompt.tool_listing import describe_schemas, render_tool
 from ..prompt.tool_ranking import ToolIndex, rank_tools, select_few_tools
 from ..prompt.untrusted_text import neutralize_line
 from .conversation import Conversation, ToolSelection
@@ -62,20 +61,19 @@ def _make_selection(chat: Conversation, tools: Sequence[Tool], inputs: object) -
     """
     limit = compute_tool_budget(chat)
     native = chat.backend.native_tools
-    call_format = FORMATS[chat.call_format] if chat.profile.tool_list == "calls" else None
-    descriptions = describe_tools(tools, whole=native)
-    if native and (tokens := count_text_in_prompt(chat, "\n".join(descriptions))) <= limit:
-        return ToolSelection(inputs, descriptions, Catalogue(tokens=tokens))
+    call_format = chat.list_format
+    if native and (tokens := count_text_in_prompt(chat, "\n".join(describe_schemas(tools)))) <= limit:
+        return ToolSelection(inputs, Catalogue(tokens=tokens))
     levels = LEVELS[1:] if native else LEVELS
     catalogue = make_catalogue(
         tools, chat.prompt_words, call_format, limit, lambda text: count_text_in_prompt(chat, text), levels
     )
     if catalogue.is_full:
-        return ToolSelection(inputs, descriptions, catalogue)
+        return ToolSelection(inputs, catalogue)
     named_tools = shown_names(tools)
     lines = {name: render_tool(name, tool, call_format) for name, tool in named_tools.items()}
     signatures = {tool.full_name: lines[name] for name, tool in named_tools.items()}
-    return ToolSelection(inputs, descriptions, catalogue, signatures, make_name_lines(lines), ToolIndex(tools))
+    return ToolSelection(inputs, catalogue, signatures, make_name_lines(lines), ToolIndex(tools))
 
 
 def select_tool_signatures(chat: Conversation, question: str, free_tokens: int) -> tuple[str, ...]:

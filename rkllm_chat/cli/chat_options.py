@@ -51,6 +51,8 @@ def make_parser() -> Parser:
     add("--no-servers", action="store_true", help="use no servers")
     tool_format = "format of tool calls: json, xml, hermes ... (default: auto, that of the model's family)"
     add("--tool-format", metavar="NAME", help=tool_format)
+    profile = "how the model is asked: a row of docs/small-models.md (default: auto, by its file or family)"
+    add("--prompt-profile", metavar="NAME", help=profile)
     add("--system", metavar="TEXT", help="system prompt: the role of the model")
     add("--allow", metavar="PATTERN", action="append", help="run matching tools without asking; repeatable")
     add("--deny", metavar="PATTERN", action="append", help="never run matching tools; repeatable")

@@ -165,6 +165,12 @@ def _list_formats(_position: _Position) -> list[str]:
     return ["auto", *FORMATS, *find_plugins("formats")]
 
 
+def _list_profiles(_position: _Position) -> list[str]:
+    from ..prompt.profiles import PROFILES
+
+    return ["auto", *PROFILES]
+
+
 _VALUES: dict[str, Callable[[_Position], Iterable[str]]] = {
     "--server": _list_servers,
     "--tool": _list_tools,
@@ -173,6 +179,7 @@ _VALUES: dict[str, Callable[[_Position], Iterable[str]]] = {
     "--language": _list_languages,
     "--backend": _list_backends,
     "--tool-format": _list_formats,
+    "--prompt-profile": _list_profiles,
     "NAME": _list_servers,
     "SERVER.TOOL": _list_targets,
     "ID": _list_sessions,

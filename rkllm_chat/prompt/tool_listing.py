@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from ..calls.formats import FORMATS, Format
+from ..calls.formats import Format
 from ..calls.schema.descriptions import shorten_description
 from ..calls.schema.signature import SignatureWriter
 from ..calls.schema.simplify import simplify_schema
@@ -51,21 +51,8 @@ def render_signature(name: str, parameters: Mapping[str, str], call_format: Form
 
 
 @cache_by_identity()
-def _list_tools(tools: Iterable[Tool], call_format: Format) -> tuple[str, ...]:
-    """Return a line per tool, ordered by name."""
-    return tuple(render_tool(name, tool, call_format) for name, tool in shown_names(tools).items())
-
-
-@cache_by_identity()
-def describe_tools(tools: Iterable[Tool], whole: bool = False) -> tuple[str, ...]:
-    """Return what a model reads about each tool, independent of the call format.
-
-    Args:
-        tools: The tools.
-        whole: Full description and simplified schema instead of one line.
-    """
-    if not whole:
-        return _list_tools(tools, FORMATS["json"])
+def describe_schemas(tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Return what an engine with its own tool support reads about each tool: description and simplified schema."""
     descriptions = ([name, tool.description, simplify_schema(tool.schema)] for name, tool in shown_names(tools).items())
     return tuple(json.dumps(description, ensure_ascii=False, default=str) for description in descriptions)
 

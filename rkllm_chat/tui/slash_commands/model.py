@@ -100,13 +100,13 @@ def _choose_target(name: str, offers: Sequence[ModelOffer]) -> str:
 
 
 def _describe_call_formats(app: App) -> str:
-    """Return a sentence about the model family, its call format and the formats that it accepts."""
+    """Return a sentence about the model family, its prompt profile and the call formats asked for and accepted."""
     family, requested = app.backend.family, app.chat.call_format
     formats = resolve_formats(requested, family.accepted_formats)
     named = ", ".join(one.name for one in formats if one.name != requested)
     accepted = named if family.accepted_formats else app.words("model.all_forms")
     key = "model.native" if app.backend.native_tools else "model.forms"
-    return app.words(key, family=family.name, asks=requested, accepts=accepted)
+    return app.words(key, family=family.name, profile=app.chat.profile.name, asks=requested, accepts=accepted)
 
 
 @command("/system", usage="[TEXT | reset]")
