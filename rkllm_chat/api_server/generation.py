@@ -187,7 +187,7 @@ class ReplyGenerator:
         yield ReplyEnded(self._find_reason(), add_usages(self._backend.usages))
 
     async def _run_turn(self, messages: Sequence[Message]) -> AsyncGenerator[Text | Thought | ReplyCall, None]:
-        """Run one turn up to a call of the client's tools. Calls are passed on once their reply has ended and counts."""
+        """Run one turn up to a call of the client's tools, which is passed on once its reply has ended."""
         held: list[ReplyCall] = []
         try:
             async with aclosing(Turn(self._chat).run(messages)) as events:

@@ -218,10 +218,10 @@ class Turn:
         """Show the last completed result of the turn as its answer, or else what there is, as no answer."""
         chat = self._chat
         turn = chat.history[find_last_turn(chat.history) :]
-        results = [message.result for message in turn if message.result and message.result.server]
-        completed = [result for result in results if result.status == "completed"]
+        results = [message.result for message in turn if message.result]
+        completed = [result for result in results if result.status == "completed" and result.server]
         if shown := (completed or results)[-1:]:
-            heading = chat.words("chat.last_result", tool=shown[0].tool)
+            heading = chat.words("chat.last_result" if completed else "chat.last_failure", tool=shown[0].tool)
             await emit(Text(f"{heading}\n{shown[0].text}"))
             chat.history.append(Message("assistant", heading, reply_kind="forced"))
             return "answered" if completed else "steps"

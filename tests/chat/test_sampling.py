@@ -25,7 +25,7 @@ from pictures import draw, encode
 from rkllm_chat.backends.base import Backend
 from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.calls.formats import FORMATS
-from rkllm_chat.calls.grammar import CallGrammar, NoCalls
+from rkllm_chat.calls.grammar import CallGrammar
 from rkllm_chat.calls.model_families import Family
 from rkllm_chat.chat.sampling import Sampler
 from rkllm_chat.config.settings import ServerConfig, Settings
@@ -124,11 +124,9 @@ def test_a_required_call_is_returned_or_the_request_fails() -> None:
 def test_a_required_call_constrains_an_engine_that_supports_it() -> None:
     class Engine(ScriptedBackend):
         supports_grammar = True
-        grammar: CallGrammar | NoCalls | None = None
+        grammar: CallGrammar | None = None
 
-        def stream(
-            self, prompt: Any, generation: Any, tools: Any = (), grammar: CallGrammar | NoCalls | None = None
-        ) -> Any:
+        def stream(self, prompt: Any, generation: Any, tools: Any = (), grammar: Any = None) -> Any:
             self.grammar = grammar
             return super().stream(prompt, generation, tools, grammar)
 

@@ -131,10 +131,27 @@ def test_an_error_is_one_document_with_a_type_and_an_exit_code(
     assert done.stderr == ""
 
 
-def test_a_turn_without_an_answer_fails(program: Run, script: Script, acting: tuple[str, ...]) -> None:
-    model = script(call_text("act"))
-    done = program("-p", "x", "--model", model, *acting, "--max-steps", "1", "--output-format", "json", code=1)
-    assert json.loads(done.stdout)["result"]["reason"] == "steps"
+@pytest.mark.parametrize(
+    ("replies", "answered_by", "reason", "code"),
+    [
+        (["Done."], "forced", "answered", 0),
+        ([call_text("act")] * 2, "result", "answered", 0),
+    ],
+)
+def test_a_turn_has_an_answer_when_its_rounds_are_used_up(
+    replies: list[str], answered_by: str, reason: str, code: int, program: Run, script: Script, acting: tuple[str, ...]
+) -> None:
+    model = script(call_text("act"), *replies)
+    done = program("-p", "x", "--model", model, *acting, "--max-steps", "1", "--output-format", "json", code=code)
+    result = json.loads(done.stdout)["result"]
+    assert (result["answered_by"], result["reason"]) == (answered_by, reason)
+    assert result["text"]
+
+
+def test_a_turn_without_a_result_and_an_answer_fails(program: Run, script: Script, acting: tuple[str, ...]) -> None:
+    model = script(*[call_text("sail")] * 4)
+    done = program("-p", "x", "--model", model, *acting, code=1)
+    assert done.stdout == 'The model wrote no answer. sail failed:\nThere is no tool "sail".\n'
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
