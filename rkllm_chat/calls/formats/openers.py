@@ -13,12 +13,10 @@ from functools import cache
 
 from .common import NAME_KEYS
 from .format import Format
+from .json_calls import SEPARATORS
 
 UNMARKED_OPENERS = tuple(f'{{"{key}":"' for key in NAME_KEYS)
 """What begins a call in bare JSON, up to the name of the tool; white space between its parts does not count."""
-
-SEPARATORS = (",", ";")
-"""What may separate calls that stand side by side."""
 
 _KEY_QUOTES = "\"'"
 _PARTS = re.compile(r'"\w+"|\W')
