@@ -17,7 +17,7 @@ from rkllm_chat.chat.answer import Answer
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config.policy import Policy
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text, ToolFinished, TurnEnded
-from rkllm_chat.core.messages import Message, Tool
+from rkllm_chat.core.messages import Tool
 from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
 from stage import Box, call_text, make_chat, take_turn
 
@@ -71,7 +71,7 @@ def test_a_repeated_call_is_discarded_and_the_answer_generated_from_its_result()
         "forced",
     ]
     take_turn(chat, "Thanks!")
-    first, repeated, forced, following = backend_of(chat).prompts
+    _first, repeated, forced, following = backend_of(chat).prompts
     assert repeated[-1].text.endswith("Answer the question from this result, or use another tool.")
     assert forced[:-1] == repeated[:-1] and forced[-1].text.endswith(f"Husum is quiet\n{ANSWER_NOW}")
     assert following[: len(forced)] == forced  # what the engine has evaluated stays valid
