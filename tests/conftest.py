@@ -62,7 +62,9 @@ NEEDS: dict[str, tuple[str, Callable[[], object]]] = {
 }
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.verbose == 0:
+        config.option.verbose = -1  # as with -q; in addopts it would add to a -q of the command line, to no result line
     os.environ["LC_ALL"] = "C.UTF-8"  # tests expect English in every locale
     os.environ[SANDBOX] = "off"  # tests read the files that servers write; sandboxes have tests of their own
     # llama.cpp takes a thread per core, and they wait by spinning: beside other tests that costs ten times the CPU
