@@ -78,5 +78,5 @@ async def decline_all(_tool: Tool, _arguments: Mapping[str, Any], _position: Cal
 
 
 async def stop_at_limit(_rounds: int) -> Continuation:
-    """End the turn; the `at_limit` callback if there is no user to ask."""
+    """End the turn; the `ask_to_continue` callback if there is no user to ask."""
     return "stop"
