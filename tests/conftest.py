@@ -22,6 +22,7 @@ from cpu_time import begin_test
 from fork_server import run as run_forked
 from fuzzing import load_profile
 from real import REAL_SERVERS
+from real_models import REAL_MODELS
 from shell import Shell
 from stage import GREEDY, PROGRAM, Screen
 
@@ -58,6 +59,10 @@ NEEDS: dict[str, tuple[str, Callable[[], object]]] = {
     "real": (
         f"MCP servers of others: .ci/real_servers DIR, then {REAL_SERVERS}=DIR",
         lambda: os.environ.get(REAL_SERVERS),
+    ),
+    "real_model": (
+        f"models of others: .ci/real_models DIR, then {REAL_MODELS}=DIR",
+        lambda: os.environ.get(REAL_MODELS),
     ),
 }
 

