@@ -1,7 +1,7 @@
 """Start, watch, stop and restart one MCP server.
 
-An SDK client must be left by the task that entered it, otherwise it hangs for ever (mcp 2.3.0, measured). Therefore one
-owner task enters the client, waits, and leaves it, and all requests go through that client. Every wait has a limit
+An SDK client must be left by the task that entered it, otherwise it raises RuntimeError or hangs (mcp 2.3.0). Therefore
+one owner task enters the client, waits, and leaves it, and all requests go through that client. Every wait has a limit
 because the SDK has none. `lifecycle_state` decides what may happen next; this module does it.
 """
 

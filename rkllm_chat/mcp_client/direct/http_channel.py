@@ -1,7 +1,8 @@
 """JSON-RPC over streamable HTTP with `http.client`: one POST per message.
 
-Redirects, proxies, HTTP+SSE (MCP 2024-11-05) and logins are left to the SDK client, by raising Elsewhere. Bodies are
-limited, an exchange (connect, headers, body, trailers) has one deadline, and TLS is always verified.
+Redirects, proxies, HTTP+SSE (MCP 2024-11-05) and logins are left to the SDK client, by raising
+UnsupportedByDirectClient. Bodies are limited, an exchange (connect, headers, body, trailers) has one deadline, and TLS
+is always verified.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "
 class HttpChannel:
     """A channel to a server at a URL.
 
-    Raises ConnectError or ConfigError for a refused address, Elsewhere for one that needs a proxy.
+    Raises ConnectError or ConfigError for a refused address, UnsupportedByDirectClient for one that needs a proxy.
 
     Attributes:
         session: None: HTTP sessions are not continued.
@@ -110,7 +111,7 @@ class HttpChannel:
             SessionLostError: The server has forgotten the session; raised once.
             AuthError: The server refuses access.
             ProtocolError: The response is unusable.
-            Elsewhere: The server needs what only the SDK client supports.
+            UnsupportedByDirectClient: The server needs what only the SDK client supports.
         """
         deadline = ProgressDeadline(limit_s)
         self._end = deadline.find_end(0)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
 
     class DirectSession(Protocol):
-        """A session with a server: `client.Client` or `sdk_session.Once`."""
+        """A session with a server: `DirectClient` or `SdkSession`."""
 
         phase_seconds: dict[str, float]
 
@@ -113,7 +113,7 @@ def _open_with_sdk(server: ServerConfig, max_bytes: int) -> DirectSession:
 
 
 class ServerSession:
-    """An open server. Every method raises ChatErrors: ConnectError, TimeLimitError, ProtocolError, AuthError.
+    """An open server. Every method raises a ChatError: ConnectError, TimeLimitError, ProtocolError, AuthError.
 
     Attributes:
         server: The server's configuration.

@@ -64,7 +64,7 @@ class _RecordingConnection(Connection):
 
 
 class SdkSession:
-    """A session with the interface of `direct.client.Client`, through the SDK. Every method raises only ChatErrors.
+    """A session with the interface of `DirectClient`, through the SDK. Every method raises only ChatError.
 
     Attributes:
         server: The server's configuration.
@@ -131,7 +131,7 @@ class SdkSession:
         return getattr(self._connection.capabilities, name) is not None
 
     def request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
-        """Send a request and return its result as the server wrote it; arguments as for `Client.ask`."""
+        """Send a request and return its result as the server wrote it; arguments as for `DirectClient.request`."""
         self.open()
 
         async def send(client: Client) -> _AnyResult:
