@@ -30,7 +30,7 @@ from ..shared.model_files import PROJECTOR_HINT, find_projector, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
-from .cores import bind_thread, choose_cores
+from .cores import bind_thread, choose_cores, count_threads
 from .embedder import LlamaEmbedder
 from .engine import (
     BATCH_TOKENS,
@@ -138,7 +138,7 @@ class LlamaBackend:
         if projector:
             check_gguf_file(projector, PROJECTOR_HINT)
         batch_tokens = _PICTURE_BATCH_TOKENS if projector else BATCH_TOKENS
-        self._engine: Any = load_engine(path, context_tokens, len(cores), library, batch_tokens)
+        self._engine: Any = load_engine(path, context_tokens, count_threads(cores), library, batch_tokens)
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
         self._state_pool: StatePool | None = None
         self._embedder: LlamaEmbedder | None = None

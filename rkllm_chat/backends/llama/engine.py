@@ -14,6 +14,7 @@ from ...core.errors import ModelError
 from ...prompt.chat_templates import TEMPLATES, Template, compile_template
 from ...prompt.template_renderer import start_renderer
 from ...storage.session_records import hash_text
+from .cores import count_threads
 from .library import import_llama
 
 _MAGIC = b"GGUF"
@@ -46,7 +47,7 @@ def load_engine(
     Args:
         path: The GGUF.
         context_tokens: Size of the context window; 0 for the model's own, at most 8192.
-        threads: Number of threads; 0 for the package's own choice.
+        threads: Number of threads; 0 for one on each physical core.
         library: Path of another libllama; "" for the one of the package.
         batch_tokens: Maximum number of tokens to evaluate at once.
 
@@ -75,7 +76,8 @@ def load_engine(
         )
         vocabulary_only.close()
         context = context_tokens or min(trained or _MAX_DEFAULT_CONTEXT, _MAX_DEFAULT_CONTEXT)
-        options = {"n_threads": threads, "n_threads_batch": threads} if threads else {}
+        threads = threads or count_threads()
+        options = {"n_threads": threads, "n_threads_batch": threads}
         return DraftingLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
     except (ValueError, RuntimeError, OSError, AssertionError) as error:
         hint = "Check that the file is complete and that llama.cpp supports the model; see the log file."
