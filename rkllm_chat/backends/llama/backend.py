@@ -7,6 +7,7 @@ only its new tokens. Text from users, tools and models is tokenized as plain tex
 from __future__ import annotations
 
 import codecs
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,7 @@ from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import PROJECTOR_HINT, find_projector, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
+from ..shared.stop_sequences import end_reply
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
 from .cores import bind_thread, choose_cores, count_threads
 from .embedder import LlamaEmbedder
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from .media_projector import MediaProjector
 
 _FALLBACK_TEMPERATURE = 0.6
+_MARKUP = re.compile(r"</?\w+>")
 _MIN_PREFILL_TOKENS = 16
 """Minimum number of tokens to prefill; fewer are not worth waking the cores."""
 _PICTURE_BATCH_TOKENS = 512
@@ -164,6 +167,7 @@ class LlamaBackend:
         self._tokenizer = PromptTokenizer(self._encode, template, self.projector.encode if self.projector else None)
         self._abort = install_abort_callback(self._engine, self._is_stopped)
         self._is_end_token = make_end_test(self._engine)
+        self._stop_sequences = [text for text in template.stop_sequences if not self._is_ended_by_token(text)]
         self._can_generate = has_kv_cache(self._engine)
         self._vocabulary = cache(partial(read_vocabulary, self._engine))
 
@@ -187,7 +191,7 @@ class LlamaBackend:
         def generate(emit: Emit[StreamItem]) -> None:
             self._generate(partial(self._template, prompt), prompt, generation, emit, grammar)
 
-        return self._run(generate, request)
+        return end_reply(self._run(generate, request), self._stop_sequences)
 
     def complete(self, text: str, generation: Generation) -> ModelStream:
         """Continue a text as it is, without the chat template; control tokens in it count as such.
@@ -487,6 +491,11 @@ class LlamaBackend:
         wants_bos = self.metadata.get("tokenizer.ggml.add_bos_token") == "true"
         bos = self._engine.token_bos()
         return [bos, *tokens] if wants_bos and tokens[:1] != [bos] else tokens
+
+    def _is_ended_by_token(self, stop_sequence: str) -> bool:
+        """Return whether a stop sequence is also ordinary text, as `</s>`, and the vocabulary ends replies with it."""
+        tokens = self._encode(Piece(stop_sequence, special=True))
+        return bool(_MARKUP.fullmatch(stop_sequence)) and len(tokens) == 1 and self._is_end_token(tokens[0])
 
     def _encode(self, piece: Piece) -> list[int]:
         data = piece.text.encode("utf-8", errors="replace")
