@@ -38,6 +38,8 @@ from .engine import (
     BATCH_TOKENS,
     TEMPLATE_KEY,
     check_gguf_file,
+    count_parameters,
+    describe_missing_template,
     has_kv_cache,
     install_abort_callback,
     load_engine,
@@ -104,6 +106,8 @@ class LlamaBackend:
         media_kinds: Kinds of media that the model understands, by its projector.
         projector: Its projector; None if it understands only text.
         is_running: Whether the engine is evaluating or generating.
+        load_notices: What the user should know of the file: that it has no chat template.
+        parameter_count: Number of parameters of the model.
         uses_prompt_lookup: Whether tokens are drafted by prompt lookup where that is faster.
         lookup: Prompt lookup of the last reply, with its counts; None without.
         draft_timing: Measured speed with and without drafts.
@@ -149,11 +153,12 @@ class LlamaBackend:
         self.prefill_threads: int = self._engine.n_threads_batch
         self.decode_threads: int = self._engine.n_threads
         self.name = path.name
-        self.template = name_template(self._engine)
-        self.family = find_family(read_model_names(path, self._engine), self._engine.metadata.get(TEMPLATE_KEY, ""))
+        names = read_model_names(path, self._engine.metadata)
+        self.template = name_template(self._engine, names)
+        self.family = find_family(names, self._engine.metadata.get(TEMPLATE_KEY, ""))
         self.profile: str = self._engine.metadata.get("rkllm_chat.profile", "")
         self.context_tokens: int = self._engine.n_ctx()
-        template = read_chat_template(self._engine)
+        template = read_chat_template(self._engine, names)
         self._template = partial(template, thinking=thinking)
         self._thread = ThreadPoolExecutor(1, "llama", bind_thread, (cores,))
         self._report_progress: Callable[[], None] = lambda: None
@@ -169,6 +174,9 @@ class LlamaBackend:
         self._is_end_token = make_end_test(self._engine)
         self._stop_sequences = [text for text in template.stop_sequences if not self._is_ended_by_token(text)]
         self._can_generate = has_kv_cache(self._engine)
+        has_template = bool(self._engine.metadata.get(TEMPLATE_KEY)) or not self._can_generate
+        self.load_notices = () if has_template else (describe_missing_template(path.name, names),)
+        self.parameter_count = count_parameters(self._engine)
         self._vocabulary = cache(partial(read_vocabulary, self._engine))
 
     def stream(
