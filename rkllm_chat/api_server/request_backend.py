@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 
 from ..backends import Backend, ModelStream
 from ..backends.base import StoppableStream, StreamItem, TextCompleter
-from ..backends.shared.stop_sequences import Ending, StopDetector
+from ..backends.shared.stop_sequences import end_reply
 from ..calls.grammar import CallGrammar, NoCalls
 from ..config.settings import Generation
 from ..core.errors import GenerationError
@@ -89,23 +88,12 @@ class RequestBackend:
 
     async def _read(self, stream: ModelStream) -> AsyncGenerator[StreamItem, None]:
         """Yield the items of a reply up to a stop sequence, and record its cost."""
-        detector = StopDetector(self._stop_sequences) if self._stop_sequences else None
-        async with aclosing(stream):
-            async for item in stream:
+        ended = end_reply(stream, self._stop_sequences) if self._stop_sequences else stream
+        async with aclosing(ended):
+            async for item in ended:
                 if isinstance(item, Usage):
-                    if detector and (rest := detector.close()):
-                        yield rest
-                    is_stopped = bool(detector and detector.ending is Ending.STOP_SEQUENCE)
-                    self.usages.append(replace(item, hit_limit=item.hit_limit and not is_stopped))
-                    yield self.usages[-1]
-                elif isinstance(item, str) and detector:
-                    shown = detector.feed(item)
-                    if detector.ending:
-                        stream.stop()
-                    if shown:
-                        yield shown
-                else:
-                    yield item
+                    self.usages.append(item)
+                yield item
 
     async def aclose(self) -> None:
         """Do nothing: the backend belongs to the server."""

@@ -153,6 +153,28 @@ class ContextGuesser(Protocol):
 
 
 @runtime_checkable
+class LoadReporter(Protocol):
+    """A backend with something to say of the model that it has loaded.
+
+    Attributes:
+        load_notices: What the user should know.
+    """
+
+    load_notices: Sequence[Sentence]
+
+
+@runtime_checkable
+class SizedModel(Protocol):
+    """A backend that may know how large its model is.
+
+    Attributes:
+        parameter_count: Number of parameters of the model; 0 if it is unknown.
+    """
+
+    parameter_count: int
+
+
+@runtime_checkable
 class TextCompleter(Protocol):
     """A backend that also continues a text as it is, without a chat template."""
 

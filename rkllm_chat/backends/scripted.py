@@ -29,6 +29,7 @@ from ..core.messages import EMPTY_REPLY, Media, MediaKind, Message, Tool
 from ..storage.session_files import read_session
 from ..storage.session_records import LogEntry, Setup, TurnFinished
 from .base import ModelStream, StoppableStream, StreamItem
+from .shared.stop_sequences import end_reply
 
 CHARACTERS_PER_TOKEN = 4
 _PIXELS_PER_TOKEN = 28 * 28
@@ -90,13 +91,13 @@ class ScriptedBackend:
         _tools: Sequence[Tool] = (),
         _grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
-        """Play the next reply, then its Usage.
+        """Play the next reply, then its Usage; one that only repeats itself is ended, as those of engines are.
 
         Raises:
             GenerationError: The script has no more replies, or the reply ends with an error.
         """
         stop = asyncio.Event()
-        return StoppableStream(self._play_next(prompt, generation, stop), stop.set)
+        return end_reply(StoppableStream(self._play_next(prompt, generation, stop), stop.set))
 
     async def _play_next(
         self, prompt: Sequence[Message], generation: Generation, stop: asyncio.Event

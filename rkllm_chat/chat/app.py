@@ -39,7 +39,7 @@ from ..storage.media import MediaStore
 from ..storage.session_files import SessionDirectory
 from .conversation import Conversation
 from .elicitation import Elicitation, LoginPrompt, UserPromptsWithBrowser
-from .model_loading import MEASUREMENTS_FILE, load_model
+from .model_loading import MEASUREMENTS_FILE, load_model, report_load
 from .prefill import Prefiller
 from .prefill_speed import PrefillSpeed
 from .sampling import FindBackend, Sampler
@@ -259,6 +259,8 @@ class App:
                 self.backend = await load_model(settings, self.state)
                 self.used_models.append(self.settings.model)
                 self.settings = settings
+                if self.frontend:
+                    report_load(self.backend, self.words, self.frontend.notify)
             except ChatError as error:
                 self.backend = await self._reload_model(error)
                 raise
@@ -356,6 +358,7 @@ async def open_app(
         opening = servers.open(SERVER_START_WAIT_S if frontend else None) if servers else asyncio.sleep(0)
         opened_backend, _ = await asyncio.gather(loading, opening)
         backend = opened_backend
+        report_load(backend, words, events.notify)
         toolbox = FilteredToolbox(servers or EmptyToolbox())
         chat = _make_conversation(settings, words, opened_backend, toolbox, frontend)
         is_saved = bool(frontend or settings.session)

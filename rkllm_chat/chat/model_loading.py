@@ -15,9 +15,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..backends import choose_backend, open_backend
-from ..backends.base import Backend
+from ..backends.base import Backend, LoadReporter
 from ..config.settings import Settings
 from ..core.events import Loading
+from ..core.i18n import Words
+from ..core.protocols import Notify
 from ..storage.local_statistics import Measurements
 
 MEASUREMENTS_FILE = "measured.json"
@@ -61,6 +63,12 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
 
     threading.Thread(target=work, name="load", daemon=True).start()
     return loaded
+
+
+def report_load(backend: Backend, words: Words, notify: Notify) -> None:
+    """Tell the user what the backend says of the model that it has loaded."""
+    for sentence in backend.load_notices if isinstance(backend, LoadReporter) else ():
+        notify(words(sentence.key, **sentence.values), "warning")
 
 
 def name_model(settings: Settings) -> str:

@@ -236,7 +236,7 @@ def test_a_small_result_leaves_the_others_what_it_does_not_need() -> None:
 
 
 def test_in_a_long_conversation_a_result_may_take_the_space_of_older_turns() -> None:
-    chat = make_chat(["word " * 350] * 6 + [call_text("log"), "Read."], make_box(LOG))
+    chat = make_chat([" ".join(map(str, range(1000, 1350)))] * 6 + [call_text("log"), "Read."], make_box(LOG))
     for number in range(6):
         take_turn(chat, f"Say something, {number}.")
     take_turn(chat, "Read the log.")

@@ -52,6 +52,12 @@ def test_text_goes_to_standard_output_and_tool_lines_to_standard_error(
     ]
 
 
+def test_a_reply_that_only_repeats_itself_is_ended(program: Run, script: Script) -> None:
+    done = program("-p", "Act!", "--model", script("Write a story.\n" * 1000), "--no-servers", "--max-tokens", "100000")
+    assert done.stdout.startswith("Write a story.\nWrite a story.\n") and len(done.stdout) < 2000
+    assert "the model was repeating itself" in done.stderr
+
+
 def test_json_is_one_document_with_calls_and_usage(program: Run, script: Script) -> None:
     model = script("I look. " + call_text("calculate", expression="6 * 7"), "It is 42.")
     done = program("-p", "six times seven?", "--model", model, "--output-format", "json")
@@ -177,7 +183,7 @@ def test_a_signal_ends_the_turn_and_its_servers(
 def test_a_closed_pipe_ends_the_turn_without_an_error_message(
     script: Script, environment: dict[str, str], folder: Path
 ) -> None:
-    model = script("word " * 50_000)
+    model = script(" ".join(map(str, range(50_000))))
     arguments = f"-p x --model {model} --no-servers --max-tokens 100000 --output-format stream-json"
     command = ["bash", "-o", "pipefail", "-c", f"{' '.join(PROGRAM)} {arguments} | head -n 1"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=30, check=False)

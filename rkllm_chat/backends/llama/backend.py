@@ -7,6 +7,7 @@ only its new tokens. Text from users, tools and models is tokenized as plain tex
 from __future__ import annotations
 
 import codecs
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,13 +30,16 @@ from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import PROJECTOR_HINT, find_projector, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
+from ..shared.stop_sequences import end_reply
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
-from .cores import bind_thread, choose_cores
+from .cores import bind_thread, choose_cores, count_threads
 from .embedder import LlamaEmbedder
 from .engine import (
     BATCH_TOKENS,
     TEMPLATE_KEY,
     check_gguf_file,
+    count_parameters,
+    describe_missing_template,
     has_kv_cache,
     install_abort_callback,
     load_engine,
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from .media_projector import MediaProjector
 
 _FALLBACK_TEMPERATURE = 0.6
+_MARKUP = re.compile(r"</?\w+>")
 _MIN_PREFILL_TOKENS = 16
 """Minimum number of tokens to prefill; fewer are not worth waking the cores."""
 _PICTURE_BATCH_TOKENS = 512
@@ -101,6 +106,8 @@ class LlamaBackend:
         media_kinds: Kinds of media that the model understands, by its projector.
         projector: Its projector; None if it understands only text.
         is_running: Whether the engine is evaluating or generating.
+        load_notices: What the user should know of the file: that it has no chat template.
+        parameter_count: Number of parameters of the model.
         uses_prompt_lookup: Whether tokens are drafted by prompt lookup where that is faster.
         lookup: Prompt lookup of the last reply, with its counts; None without.
         draft_timing: Measured speed with and without drafts.
@@ -138,7 +145,7 @@ class LlamaBackend:
         if projector:
             check_gguf_file(projector, PROJECTOR_HINT)
         batch_tokens = _PICTURE_BATCH_TOKENS if projector else BATCH_TOKENS
-        self._engine: Any = load_engine(path, context_tokens, len(cores), library, batch_tokens)
+        self._engine: Any = load_engine(path, context_tokens, count_threads(cores), library, batch_tokens)
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
         self._state_pool: StatePool | None = None
         self._embedder: LlamaEmbedder | None = None
@@ -146,11 +153,12 @@ class LlamaBackend:
         self.prefill_threads: int = self._engine.n_threads_batch
         self.decode_threads: int = self._engine.n_threads
         self.name = path.name
-        self.template = name_template(self._engine)
-        self.family = find_family(read_model_names(path, self._engine), self._engine.metadata.get(TEMPLATE_KEY, ""))
+        names = read_model_names(path, self._engine.metadata)
+        self.template = name_template(self._engine, names)
+        self.family = find_family(names, self._engine.metadata.get(TEMPLATE_KEY, ""))
         self.profile: str = self._engine.metadata.get("rkllm_chat.profile", "")
         self.context_tokens: int = self._engine.n_ctx()
-        template = read_chat_template(self._engine)
+        template = read_chat_template(self._engine, names)
         self._template = partial(template, thinking=thinking)
         self._thread = ThreadPoolExecutor(1, "llama", bind_thread, (cores,))
         self._report_progress: Callable[[], None] = lambda: None
@@ -164,7 +172,11 @@ class LlamaBackend:
         self._tokenizer = PromptTokenizer(self._encode, template, self.projector.encode if self.projector else None)
         self._abort = install_abort_callback(self._engine, self._is_stopped)
         self._is_end_token = make_end_test(self._engine)
+        self._stop_sequences = [text for text in template.stop_sequences if not self._is_ended_by_token(text)]
         self._can_generate = has_kv_cache(self._engine)
+        has_template = bool(self._engine.metadata.get(TEMPLATE_KEY)) or not self._can_generate
+        self.load_notices = () if has_template else (describe_missing_template(path.name, names),)
+        self.parameter_count = count_parameters(self._engine)
         self._vocabulary = cache(partial(read_vocabulary, self._engine))
 
     def stream(
@@ -187,7 +199,7 @@ class LlamaBackend:
         def generate(emit: Emit[StreamItem]) -> None:
             self._generate(partial(self._template, prompt), prompt, generation, emit, grammar)
 
-        return self._run(generate, request)
+        return end_reply(self._run(generate, request), self._stop_sequences)
 
     def complete(self, text: str, generation: Generation) -> ModelStream:
         """Continue a text as it is, without the chat template; control tokens in it count as such.
@@ -487,6 +499,11 @@ class LlamaBackend:
         wants_bos = self.metadata.get("tokenizer.ggml.add_bos_token") == "true"
         bos = self._engine.token_bos()
         return [bos, *tokens] if wants_bos and tokens[:1] != [bos] else tokens
+
+    def _is_ended_by_token(self, stop_sequence: str) -> bool:
+        """Return whether a stop sequence is also ordinary text, as `</s>`, and the vocabulary ends replies with it."""
+        tokens = self._encode(Piece(stop_sequence, special=True))
+        return bool(_MARKUP.fullmatch(stop_sequence)) and len(tokens) == 1 and self._is_end_token(tokens[0])
 
     def _encode(self, piece: Piece) -> list[int]:
         data = piece.text.encode("utf-8", errors="replace")
