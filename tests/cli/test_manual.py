@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +40,9 @@ def test_every_error_has_a_documented_exit_code() -> None:
 def test_every_command_is_in_the_man_page(name: str) -> None:
     page = (ROOT / "docs/rkllm-chat.1").read_text(encoding="utf-8").replace("\\-", "-")
     assert f"\n.SS {name}" in page
+
+
+def test_the_page_of_the_settings_speaks_of_no_python() -> None:
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    assert re.findall(r"\bNone\b|\bRow of\b|\b(?:[A-Z]{5,}S)\b", page) == []
+    assert re.findall(r"\| \|$", page, flags=re.MULTILINE) == []
