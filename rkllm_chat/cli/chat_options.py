@@ -9,7 +9,6 @@ import argparse
 
 from ..core.command_line import Parser
 from ..core.version import __version__
-from .commands import format_commands
 
 PICK_SESSION = "pick"
 """Value of `--resume` without an id."""
@@ -24,8 +23,7 @@ def make_parser() -> Parser:
         prog="rkllm-chat",
         usage="rkllm-chat [OPTIONS] [COMMAND ...]",
         description=_DESCRIPTION,
-        epilog=format_commands(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="rkllm-chat --help lists the commands.",
     )
     add = parser.add_argument
     prompt = (

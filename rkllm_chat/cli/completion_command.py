@@ -16,7 +16,7 @@ from ..core.command_line import Parser, get_options, get_positionals, get_subpar
 from ..core.errors import ChatError
 from ..core.plugins import find_plugins
 from . import chat_options
-from .commands import COMMANDS
+from .commands import COMMANDS, RENAMED
 from .commands import make_parser as make_command_parser
 from .mcp_tool.shell_completion import list_cached_tools
 from .shell_completion import SHELLS, find_pending_value, is_completion, is_words_request, make_script
@@ -97,7 +97,7 @@ def _find_position(words: Sequence[str]) -> _Position:
 def _list_arguments(position: _Position) -> Iterable[str]:
     """Return the known values of the next positional argument; empty leaves it to the shell."""
     if not position.command:
-        return [*COMMANDS, "help", *find_plugins("commands")]
+        return [*(name for name in COMMANDS if name not in RENAMED), "help", *find_plugins("commands")]
     actions = get_positionals(position.parser)
     if not actions:
         return ()

@@ -1,4 +1,4 @@
-"""Review and trust MCP servers for scripts: `rkllm-chat trust NAME ...`.
+"""Review and trust MCP servers for scripts: `rkllm-chat mcp trust NAME ...`.
 
 The command asks the same questions as the chat: how a server is started and which of its tools are new or changed.
 No server is started before the user has accepted how it is started.
@@ -6,6 +6,7 @@ No server is started before the user has accepted how it is started.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
@@ -28,7 +29,11 @@ _DESCRIPTION = "Review how servers are started and how their tools have changed,
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 1 if the user declined a server or its tools. Raises ChatError."""
-    options = make_parser().parse(arguments)
+    return review_servers(make_parser().parse(arguments))
+
+
+def review_servers(options: argparse.Namespace) -> int:
+    """Ask about the named servers; returns 1 if the user declined one or its tools. Raises ChatError."""
     settings = load_settings(options.config)
     servers = [find_server(name, settings.servers, settings.skipped) for name in options.names]
     trust_store = TrustStore(str(state_folder()))
@@ -39,10 +44,15 @@ def main(arguments: Sequence[str]) -> int:
 def make_parser() -> Parser:
     """Build the argument parser of the command."""
     parser = Parser(prog="rkllm-chat trust", description=_DESCRIPTION)
-    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
-    parser.add_argument("-y", "--yes", action="store_true", help="approve what is shown without asking, for scripts")
+    add_arguments(parser)
     return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name the servers and the answer."""
+    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
+    parser.add_argument("-y", "--yes", action="store_true", help="approve what is shown without asking, for scripts")
 
 
 def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Callable[[str], bool]) -> int:

@@ -148,8 +148,8 @@ def quarantine_error(server: str, tool: str, why: Held) -> ProtocolError:
     what = "is new" if why == "new" else "has changed"
     return ProtocolError(
         f'The tool "{tool}" of server "{server}" {what} since you accepted its tools, so it was not called.',
-        f"/mcp review {server} in the chat, or rkllm-chat trust {server}, shows the change and asks you.",
+        f"/mcp review {server} in the chat, or rkllm-chat mcp trust {server}, shows the change and asks you.",
         server=server,
         tool=tool,
-        accept=f"rkllm-chat trust {server}",
+        accept=f"rkllm-chat mcp trust {server}",
     )

@@ -30,7 +30,7 @@ _MAX_LINE_LENGTH = 60
 _MAX_PROMPTS = 20
 
 
-@command("/history", usage="[NUMBER]")
+@command("/calls", usage="[NUMBER]")
 async def show_calls(app: App, argument: str) -> EventStream:
     """List the tool calls of the conversation, or show one of them in full."""
     results = [message.result for message in app.chat.history if message.result]
@@ -55,7 +55,7 @@ def _row_of(number: int, result: ToolResult, words: Words) -> tuple[str, ...]:
 def _parse_call_number(text: str, count: int) -> int:
     """Parse the number of one of `count` tool calls. Raises UsageError."""
     if not text.isdecimal() or not 1 <= int(text) <= count:
-        raise UsageError(f'There is no tool call "{text}".', f"Write a number from 1 to {count}; /history lists them.")
+        raise UsageError(f'There is no tool call "{text}".', f"Write a number from 1 to {count}; /calls lists them.")
     return int(text)
 
 
@@ -158,20 +158,23 @@ def _choose_code(answer: str, argument: str) -> str:
 
 
 async def _suggest_context(_app: App, _typed: str) -> Sequence[str]:
-    """Return the argument of /context."""
-    return ["cache"]
+    """Return the arguments of /context."""
+    return ["cache", "usage"]
 
 
-@command("/context", usage="[cache]", suggest=_suggest_context)
+@command("/context", usage="[cache | usage]", suggest=_suggest_context)
 async def show_context(app: App, argument: str) -> EventStream:
-    """Show the context usage by part, or the prefix reuse of recent prompts."""
+    """Show the context usage by part, the prefix reuse of recent prompts, or the tokens and times of this session."""
+    if argument == "usage":
+        yield _describe_usage(app.chat.usages, app.words)
+        return
     if argument == "cache":
         yield describe_cache(app.chat.usages, app.words)
         if prefilled := app.chat.prefilled_tokens:
             yield Notice(app.words("cache.ahead", tokens=format_tokens(prefilled)))
         return
     if argument:
-        raise UsageError(f'Unknown argument "{argument}".', "Write /context or /context cache.")
+        raise UsageError(f'Unknown argument "{argument}".', "Write /context, /context cache or /context usage.")
     capacity = app.backend.context_tokens
     used, parts = count_tokens(app.chat), _measure_parts(app)
     rows = [
@@ -262,22 +265,20 @@ def describe_cache(usages: Sequence[Usage], words: Words) -> Event:
     return Table(head, tuple(rows[-_MAX_PROMPTS:]))
 
 
-@command("/usage")
-async def show_usage(app: App, _argument: str) -> EventStream:
-    """Show the tokens and the times of this session."""
-    usages = app.chat.usages
+def _describe_usage(usages: Sequence[Usage], words: Words) -> Table:
+    """Return a table of the tokens and the times of this session."""
     prompt, reused, prefilled, generated = (
         sum(getattr(usage, key) for usage in usages)
         for key in ("prompt_tokens", "reused_tokens", "prefilled_tokens", "generated_tokens")
     )
     prefill_s, generate_s = (sum(getattr(usage, key) for usage in usages) for key in ("prefill_s", "generate_s"))
     rows = [
-        (app.words("usage.replies"), str(len(usages)), ""),
-        (app.words("usage.reused"), format_tokens(reused), f"{100 * reused / max(1, prompt):.0f}%"),
-        (app.words("usage.prefilled"), format_tokens(prefilled), _describe_speed(prefilled, prefill_s, app.words)),
-        (app.words("usage.generated"), format_tokens(generated), _describe_speed(generated, generate_s, app.words)),
+        (words("usage.replies"), str(len(usages)), ""),
+        (words("usage.reused"), format_tokens(reused), f"{100 * reused / max(1, prompt):.0f}%"),
+        (words("usage.prefilled"), format_tokens(prefilled), _describe_speed(prefilled, prefill_s, words)),
+        (words("usage.generated"), format_tokens(generated), _describe_speed(generated, generate_s, words)),
     ]
-    yield Table((), tuple(rows))
+    return Table((), tuple(rows))
 
 
 def _describe_speed(tokens: int, time_s: float, words: Words) -> str:

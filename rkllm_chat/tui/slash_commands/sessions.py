@@ -20,13 +20,23 @@ from ..session_picker import format_folder, format_time, make_session_picker
 from .registry import command
 
 _MAX_LISTED, _MAX_PICKED = 20, 200
+_RESUME = "resume"
 
 
-@command("/sessions", usage="[WORDS]")
+async def _suggest_ids(app: App, typed: str) -> Sequence[str]:
+    """Return the action of /sessions, and the ids of the saved sessions for it."""
+    if not typed.startswith(f"{_RESUME} "):
+        return [_RESUME]
+    return await asyncio.to_thread(app.sessions.directory.list_ids) if app.sessions.directory else ()
+
+
+@command("/sessions", usage="[WORDS | resume ID]", suggest=_suggest_ids)
 async def show_sessions(app: App, argument: str) -> AsyncGenerator[Event, None]:
-    """Pick one of the newest sessions, or list those that contain words."""
-    if not argument and isinstance(app.frontend, PickerFrontend):
-        async with aclosing(resume_session(app, "")) as events:
+    """Pick one of the newest sessions, list those that contain words, or resume one."""
+    action, _, name = argument.partition(" ")
+    is_resumed = action == _RESUME and len(name.split()) < 2
+    if is_resumed or (not argument and isinstance(app.frontend, PickerFrontend)):
+        async with aclosing(_resume_session(app, name.strip())) as events:
             async for event in events:
                 yield event
         return
@@ -59,18 +69,12 @@ async def _pick_session(app: App, directory: SessionDirectory, frontend: PickerF
     return await frontend.pick(make_session_picker(directory, summaries, app.words, sessions.rename, sessions.name))
 
 
-async def _suggest_ids(app: App, _typed: str) -> Sequence[str]:
-    """Return the ids of the saved sessions."""
-    return await asyncio.to_thread(app.sessions.directory.list_ids) if app.sessions.directory else ()
-
-
 async def _suggest_formats(_app: App, _typed: str) -> Sequence[str]:
     """Return the export formats."""
     return list(EXPORTS)
 
 
-@command("/resume", usage="[ID]", suggest=_suggest_ids)
-async def resume_session(app: App, argument: str | None) -> AsyncGenerator[Event, None]:
+async def _resume_session(app: App, argument: str | None) -> AsyncGenerator[Event, None]:
     """Continue a saved session; pick one if no id is given."""
     directory = app.sessions.directory
     try:
