@@ -300,4 +300,5 @@ class Turn:
     def _decide(self, tool: Tool) -> Decision:
         """Return what the policy and the mode of the session say about a call."""
         chat = self._chat
-        return decide_call(tool, chat.effective_policy, self._retry_state.decided_calls, chat.approval_mode)
+        decided = self._retry_state.decided_calls
+        return decide_call(tool, chat.effective_policy, decided, chat.approval_mode, chat.toolbox.tools)
