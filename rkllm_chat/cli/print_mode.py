@@ -219,7 +219,7 @@ def _explain_decline(app: App, result: ToolResult, finished: int) -> str:
 def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
     """Yield the notices about the startup and the prompt."""
     yield from list_config_notices(app.settings, app.words)
-    for server in dict.fromkeys(tool.server for tool in app.chat.find_quarantined()):
+    for server in app.servers.withholding_servers if app.servers else ():
         yield app.words("servers.held", server=server)
     if prompt.is_replaced:
         yield app.words("ask.mended")
