@@ -123,7 +123,8 @@ def test_a_skill_that_is_not_as_listed_is_not_used(spoiled: str, fault: str, tmp
     play(tmp_path, [read("fueling"), "No."], check, serve(tmp_path, spoiled))
 
 
-def test_a_skill_that_changed_is_not_listed_and_not_read_until_it_was_accepted(tmp_path: Path, own: Path) -> None:
+@pytest.mark.usefixtures("own")
+def test_a_skill_that_changed_is_not_listed_and_not_read_until_it_was_accepted(tmp_path: Path) -> None:
     async def look(app: App) -> tuple[bool, str]:
         results = await take_turn(app)
         about = backend_of(app.chat).prompts[0][0].text
