@@ -407,8 +407,8 @@ class ReplyCalls:
 
     def _decide(self, tool: Tool) -> Decision:
         """Return what the policy and the mode of the session say about a call."""
-        chat = self._chat
-        return decide_call(tool, chat.effective_policy, self._state.decided_calls, chat.approval_mode)
+        chat, decided = self._chat, self._state.decided_calls
+        return decide_call(tool, chat.effective_policy, decided, chat.approval_mode, chat.toolbox.tools)
 
     def _refuse(self, call: ToolCall, tool: Tool, status: Status, key: str, **values: object) -> ToolResult:
         """Return the result of a call that is not run, with the sentence of this key for the model."""

@@ -22,6 +22,7 @@ from mcp_types import Implementation, ServerCapabilities
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..config.settings import ServerConfig
+from ..config.tool_pins import INSTRUCTIONS, extract_text
 from ..core.errors import ChatError, ConnectError
 from ..core.skills import Skill
 from ..core.version import __version__
@@ -58,7 +59,6 @@ class ServerLifecycle(AdvertisedTools):
         handlers: Handlers of requests and notifications from the server.
         login: The server's OAuth login.
         log_level: Lowest level that the server writes to its log.
-        instructions: What the server said about its use when it was last opened.
 
     `source` replaces the transport for a server in this process (an `MCPServer`).
     """
@@ -71,7 +71,7 @@ class ServerLifecycle(AdvertisedTools):
         self.handlers = handlers or ClientHandlers()
         self.login = Login(config, None, self.handlers)
         self.log_level = config.log_level
-        self.instructions = ""
+        self._instructions = ""
         self._source = source
         self._transport: Transport | None = None
         self._client: Client | None = None
@@ -119,8 +119,13 @@ class ServerLifecycle(AdvertisedTools):
 
     @property
     def skills(self) -> list[Skill]:
-        """The skills that the server listed."""
-        return self._refresher.skills
+        """The skills that the server listed and that are not withheld."""
+        return [skill for skill in self._refresher.skills if ("skills", skill.uri) not in self.texts.withheld]
+
+    @property
+    def instructions(self) -> str:
+        """What the server said about its use when it was last opened; "" while a change of it is withheld."""
+        return "" if (INSTRUCTIONS, INSTRUCTIONS) in self.texts.withheld else self._instructions
 
     def refresh_lists(self) -> None:
         """List tools and skills again soon."""
@@ -328,7 +333,10 @@ class ServerLifecycle(AdvertisedTools):
 
     def _mark_open(self, client: Client, seconds: float) -> None:
         self._client = client
-        self.instructions = (client.instructions or "").strip()
+        self._instructions = (client.instructions or "").strip()
+        said = extract_text({"description": self._instructions}, "description")
+        if self.texts.find_withheld(INSTRUCTIONS, {INSTRUCTIONS: said}) and not self.quarantined_tools:
+            self._report(ChangeKind.QUARANTINED)
         if self._transport:
             self._transport.mark_ready()
         log_start(self.config.name, seconds, client.protocol_version, len(self.tools))
