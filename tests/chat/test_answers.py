@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -75,9 +75,9 @@ def test_a_repeated_call_is_discarded_and_the_answer_generated_from_its_result()
     assert repeated[-1].text.endswith("Answer the question from this result, or use another tool.")
     assert forced[:-1] == repeated[:-1] and forced[-1].text.endswith(f"Husum is quiet\n{ANSWER_NOW}")
     assert following[: len(forced)] == forced  # what the engine has evaluated stays valid
-    assert following[len(forced) :] == [
-        Message("assistant", "It is quiet.", reply_kind="forced"),
-        Message("user", "Thanks!"),
+    assert [(message.role, message.text) for message in following[len(forced) :]] == [
+        ("assistant", "It is quiet."),
+        ("user", "Thanks!"),
     ]
 
 
@@ -193,7 +193,7 @@ def test_whatever_a_model_writes_the_turn_ends_with_a_text_and_nothing_is_change
     assert (reason == "answered") >= bool(completed)
     assert text if completed else True
     assert sum(name == "move" for name, _ in box.called) <= 1
-    assert isinstance(cast(Event, events[-1]), TurnEnded)
+    assert isinstance(events[-1], TurnEnded)
     assert not any(isinstance(event, Text) and "[TOOL_CALL]" in event.text for event in events if completed)
 
 
