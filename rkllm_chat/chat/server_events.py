@@ -12,9 +12,9 @@ from ..core.i18n import Words
 from ..core.programs import find_installed
 from ..core.protocols import Notify
 from ..core.sanitize import escape_line_visibly
-from ..mcp_client.answer_rules import MAX_TOOLS
 from ..mcp_client.handlers import ChangeKind, ServerChange
 from ..mcp_client.process.start import IS_MACOS
+from ..mcp_client.protocol.limits import MAX_TOOLS
 
 SERVER_START_WAIT_S = 5.0
 """Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""

@@ -15,7 +15,6 @@ from ..config.tool_pins import quarantine_error
 from ..config.value_checks import LOG_LEVELS
 from ..core.errors import ConnectError, ProtocolError, TimeLimitError, UsageError, ValidationError
 from ..core.messages import Tool
-from .advertised_tools import LIST_TIMEOUT_S
 from .call_log import log_fault
 from .client_callbacks import ask_to_visit_urls
 from .error_messages import SchemaMismatchError, SessionLostError, translate_call_error
@@ -23,6 +22,7 @@ from .lifecycle import ServerLifecycle
 from .process.denials import Denial
 from .process.start import Sandbox
 from .progress import CallDeadline, OnProgress, ProgressReporter
+from .protocol.limits import LIST_TIMEOUT_S
 from .tasks import LegacyTask, ModernTask, ServerTask, TaskHandle, TaskStarted, start_task
 from .transports.framing import find_surrogate_key
 

@@ -26,7 +26,6 @@ from ..core.errors import ChatError, ConnectError
 from ..core.skills import Skill
 from ..core.version import __version__
 from .advertised_tools import AdvertisedTools, ToolListRefresher
-from .answer_rules import MAX_TOOLS
 from .auth.login import Login
 from .call_log import log_fault, log_start, log_stop
 from .client_callbacks import ClientCallbacks
@@ -35,6 +34,8 @@ from .handlers import ChangeKind, ClientHandlers, ServerChange
 from .lifecycle_state import LifecycleState, ServerState
 from .liveness import Use, is_alive, wait_until_idle, wait_until_silent
 from .progress import ProgressReporter
+from .protocol.limits import MAX_TOOLS
+from .protocol.paging import explain_cut
 from .recording_transport import RecordingTransport
 from .skills import list_skills
 from .subscriptions import Subscriptions
@@ -308,6 +309,7 @@ class ServerLifecycle(AdvertisedTools):
 
     async def _prepare(self, client: Client, recorder: RecordingTransport | None) -> None:
         """Do what must precede the first request: list the tools, restore log level and subscriptions."""
+        self._refresher.recorder = recorder
         if recorder:
             recorder.version = client.protocol_version
         await self._refresher.list(client)
@@ -325,6 +327,12 @@ class ServerLifecycle(AdvertisedTools):
             name, kind = self.config.name, ChangeKind.INCOMPLETE
             change = ServerChange(name, kind, "", left_out, recorder.list_fault, recorder.listed_tools)
             self.handlers.on_change(change)
+        if recorder.pages.is_cut and recorder.listed_tools <= MAX_TOOLS:
+            self.warn(explain_cut(self.config.name, "tools", recorder.pages.count))
+
+    def warn(self, text: str) -> None:
+        """Tell the user about a fault of the server that costs something, as if the server had logged it."""
+        self.handlers.on_log(self.config.name, "warning", text)
 
     def _mark_open(self, client: Client, seconds: float) -> None:
         self._client = client

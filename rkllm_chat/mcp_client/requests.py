@@ -21,6 +21,7 @@ from ..core.errors import ChatError, ProtocolError
 from ..core.skills import Skill
 from .advertised_tools import list_all_pages
 from .connection import Connection
+from .protocol.paging import explain_cut
 from .skills import get_skill
 
 
@@ -45,7 +46,10 @@ async def list_if_declared(connection: Connection, capability: str, method: str,
     async def send(client: Client) -> list[Any]:
         if getattr(client.server_capabilities, capability) is None:
             return []
-        return await list_all_pages(lambda cursor: getattr(client, method)(cursor=cursor), key)
+        entries, is_cut = await list_all_pages(lambda cursor: getattr(client, method)(cursor=cursor), key)
+        if is_cut:
+            connection.warn(explain_cut(connection.config.name, capability, len(entries)))
+        return entries
 
     return await connection.request(send)
 

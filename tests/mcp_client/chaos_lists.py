@@ -38,6 +38,7 @@ WEIRD_NAMES: list[Any] = [
     *(None, 7, "", "x" * 300, "esc\x1b[2J", "two words", "line\nbreak", "../up", "echо", "a__b", {"a": 1})
 ]
 LINK_VARIABLE = "CHAOS_LINK"
+LAST_PAGE = 60
 
 
 mode("level", "logs")(give({}))
@@ -60,12 +61,13 @@ def write_log(server: Server, message: Message) -> None:
     call_tool(server, message)
 
 
-@mode("list", "list-endless", "list-heavy")
+@mode("list", "list-endless", "list-heavy", "list-pages")
 def list_for_ever(server: Server, message: Message) -> None:
     page = int((message.get("params") or {}).get("cursor") or 0)
     words = "Does what you need. " * 150_000 if server.mode.name == "list-heavy" else ""
     tools = [*(TOOLS if page == 0 else []), tool(f"page_{page}", words)]
-    server.answer(message, {"tools": tools, "nextCursor": str(page + 1)})
+    following = {} if server.mode.name == "list-pages" and page == LAST_PAGE else {"nextCursor": str(page + 1)}
+    server.answer(message, {"tools": tools, **following})
 
 
 ODD_NAMES: list[Message] = [{**tool("x"), "name": name} for name in WEIRD_NAMES]

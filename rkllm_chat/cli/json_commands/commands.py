@@ -65,7 +65,7 @@ def call_tool(options: Options, invocation: Invocation) -> Any:
 def _check_call(opened: ServerSession, invocation: Invocation, name: str, arguments: dict[str, Any]) -> None:
     """Check the tool's name and arguments against the server's tool list, which costs one more request.
 
-    A server that does not support tools/list is not checked.
+    A server that does not support tools/list, or lists more tools than are read, is not checked.
 
     Raises:
         ProtocolError: The server's list is unusable, or the tool in it is.
@@ -86,6 +86,8 @@ def _check_call(opened: ServerSession, invocation: Invocation, name: str, argume
     server = opened.server.name
     if name not in tools:
         opened.check_quarantine(name)
+        if opened.is_list_cut:
+            return
         from difflib import get_close_matches
 
         matches = get_close_matches(name, list(tools), n=3, cutoff=0.4)

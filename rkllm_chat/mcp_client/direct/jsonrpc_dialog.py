@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ProtocolError
 from ...core.redact import truncate_at_word
 from ...core.version import __version__
-from ..answer_rules import explain_wrong_id, is_same_id
+from ..answer_rules import UNREADABLE_REQUEST_CODES, explain_wrong_id, is_same_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +21,6 @@ STATELESS_VERSION = "2026-07-28"
 _SUPPORTED_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", _NEWEST_VERSION)
 _CLIENT_INFO = {"name": "rkllm_chat", "version": __version__}
 _METHOD_NOT_FOUND = -32601
-_UNREADABLE_REQUEST_CODES = (-32700, -32600)
-"""Codes with which a server reports a request whose id it could not read (JSON-RPC 2.0, 5.1)."""
 MAX_MESSAGE_CHARS = 300
 _FIRST_ID = 100
 """Number of the first request: some servers send a response with id 1 before any request."""
@@ -131,7 +129,7 @@ class JsonRpcDialog:
         elif (
             response_id is None
             and isinstance(error := value.get("error"), dict)
-            and error.get("code") in _UNREADABLE_REQUEST_CODES
+            and error.get("code") in UNREADABLE_REQUEST_CODES
         ):
             self.doubtful_response = value
         elif self.version and response_id not in range(self._first, self._last_id):

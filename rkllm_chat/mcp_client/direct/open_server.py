@@ -19,8 +19,10 @@ from ...config.oauth import OAuth
 from ...config.project_trust import TrustStore
 from ...config.servers import ServerConfig
 from ...config.tool_pins import ToolPins, extract_pinned_fields, quarantine_error
-from ...core.errors import ProtocolError, UsageError
+from ...core.errors import ProtocolError, TimeLimitError, UsageError
 from ..answer_rules import TOOL_FAULTS, explain_list_fault, find_tool_fault
+from ..protocol.limits import LIST_TIMEOUT_S
+from ..protocol.paging import ListPages, explain_cut
 from ..transports.framing import MAX_RESULT_BYTES
 
 if TYPE_CHECKING:
@@ -52,10 +54,6 @@ if TYPE_CHECKING:
         def close(self, is_patient: bool = True) -> None: ...
 
 
-LIST_TIMEOUT_S = 10.0
-"""Deadline for a page of a list, and for all pages together."""
-MAX_ENTRIES = 10_000
-_MAX_PAGES = 500
 _ENVELOPE_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
@@ -119,6 +117,7 @@ class ServerSession:
         server: The server's configuration.
         session: The session in use.
         left_out: Tools that cannot be used, with the reason, after a listing.
+        is_list_cut: Whether a list was longer than what is read of it.
     """
 
     def __init__(self, server: ServerConfig, session: DirectSession, max_bytes: int = MAX_RESULT_BYTES) -> None:
@@ -127,6 +126,8 @@ class ServerSession:
         self._max_bytes = max_bytes
         self._pins = ToolPins(TrustStore(find_state_folder()), server)
         self.left_out: dict[str, str] = {}
+        self.is_list_cut = False
+        self._cut_notices: list[str] = []
         self._known: dict[str, dict[str, Any]] = {}
         self._quarantine: dict[str, Held] | None = None
 
@@ -166,9 +167,9 @@ class ServerSession:
         return list(tools.values())
 
     @property
-    def tool_notices(self) -> list[str]:
-        """What the user should know about the tools that were listed: which ones cannot be used."""
-        return [
+    def list_notices(self) -> list[str]:
+        """What the user should know about the lists that were read: where one was cut, and which tools are unusable."""
+        return self._cut_notices + [
             f'The tool "{name}" of server "{self.server.name}" cannot be used: {reason}.'
             for name, reason in self.left_out.items()
         ]
@@ -244,30 +245,29 @@ class ServerSession:
         return self._request("prompts/get", {"name": name, "arguments": arguments}, "prompt", limit_s)
 
     def _list(self, method: str, key: str) -> list[dict[str, Any]]:
-        """Return the entries of all pages, up to a repeated cursor; empty without the capability.
+        """Return the entries of all pages, see `ListPages`; empty without the capability. A cut list is noted.
 
         Raises:
-            ProtocolError: The list exceeds a limit; a part of it must not pass for the whole.
+            ProtocolError: A page is unusable.
+            TimeLimitError: All pages together take too long.
         """
         if not self._run(lambda session: session.has_capability(method.partition("/")[0])):
             return []
-        entries: list[Any] = []
-        cursors: set[str] = set()
-        page: dict[str, Any] = {"nextCursor": ""}
-        limit_s = min(LIST_TIMEOUT_S, self.server.timeout_s)
+        entries: list[dict[str, Any]] = []
+        pages, limit_s = ListPages(), min(LIST_TIMEOUT_S, self.server.timeout_s)
         end = time.monotonic() + limit_s
-        while isinstance(cursor := page.get("nextCursor"), str) and cursor not in cursors:
-            cursors.add(cursor)
-            page = self._request(method, {"cursor": cursor} if cursor else {}, "list", limit_s)
+        while (cursor := pages.cursor) is not None:
+            if (left_s := end - time.monotonic()) <= 0:
+                text = f'Server "{self.server.name}" did not list what it has within {limit_s:g} s.'
+                raise TimeLimitError(text, server=self.server.name, phase="list", limit_s=limit_s)
+            page = self._request(method, {"cursor": cursor} if cursor else {}, "list", left_s if cursor else limit_s)
             if fault := explain_list_fault(page, key):
                 text = f'Server "{self.server.name}" sent an unusable list: {fault}.'
                 raise ProtocolError(text, server=self.server.name, phase="list", expected="list")
-            entries += [entry for entry in page[key] if isinstance(entry, dict)]
-            if len(entries) > MAX_ENTRIES or len(cursors) > _MAX_PAGES or time.monotonic() > end:
-                text = (
-                    f'Server "{self.server.name}" lists more than {MAX_ENTRIES} {key}, or takes too long to list them.'
-                )
-                raise ProtocolError(text, server=self.server.name, phase="list")
+            entries += pages.add([entry for entry in page[key] if isinstance(entry, dict)], page.get("nextCursor"))
+        if pages.is_cut:
+            self.is_list_cut = True
+            self._cut_notices.append(explain_cut(self.server.name, key, pages.count))
         return entries
 
     def _request(self, method: str, params: dict[str, Any], phase: str, limit_s: float | None) -> dict[str, Any]:

@@ -28,10 +28,10 @@ from ...core.errors import ChatError, ProtocolError
 from ..auth.login import Login
 from ..connection import Connection
 from ..progress import CallDeadline
+from ..protocol.limits import STDERR_TAIL_BYTES
 from ..recording_transport import RecordingTransport
 from ..transports.framing import MAX_RESULT_BYTES
 
-_STDERR_TAIL_BYTES = 4096
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _T = TypeVar("_T")
@@ -91,7 +91,7 @@ class SdkSession:
     @property
     def stderr_tail(self) -> str:
         """The end of the server's log, if it is a process."""
-        log = self._log_file.read_bytes()[-_STDERR_TAIL_BYTES:] if self._log_file.exists() else b""
+        log = self._log_file.read_bytes()[-STDERR_TAIL_BYTES:] if self._log_file.exists() else b""
         return log.decode("utf-8", errors="replace").strip()
 
     @property

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ConnectError, ProtocolError
 from ...core.programs import describe_exit
 from ...core.redact import truncate_at_word, truncate_start
+from ..protocol.limits import STDERR_TAIL_BYTES
 from ..transports.framing import (
     MAX_DISCARDED_BYTES,
     MAX_RESULT_BYTES,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from .posix_process import PosixProcess
 
 _READ_SIZE = 1 << 16
-_STDERR_TAIL_BYTES = 4096
 _SHOWN_LINES = 3
 _MAX_UNWRITTEN_BYTES = 1 << 20
 _EXIT_S = 0.1
@@ -145,7 +145,7 @@ class StdioChannel:
 
     def _read_errors(self) -> bool:
         data = self._read(self._program.stderr)
-        self._stderr_tail = truncate_start(self._stderr_tail + data, _STDERR_TAIL_BYTES)
+        self._stderr_tail = truncate_start(self._stderr_tail + data, STDERR_TAIL_BYTES)
         return bool(data)
 
     def _read(self, pipe: int) -> bytes:
