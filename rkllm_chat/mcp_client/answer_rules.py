@@ -23,6 +23,7 @@ from typing import Any
 from ..core.retry_after import parse_retry_after
 from .protocol.limits import DEFAULT_RESUME_S, MAX_RESUME_FAILURES, MAX_RETRY_WAIT_S, MIN_RESUME_S
 
+METHOD_NOT_FOUND = -32601
 _MAX_RETRY_DIGITS = 10
 UNREADABLE_REQUEST_CODES = (-32700, -32600)
 """Codes with which a server reports a request whose id it could not read (JSON-RPC 2.0, 5.1)."""
@@ -40,6 +41,11 @@ def explain_wrong_id(response_id: object, request_id: object) -> str:
     return f"the response has the id {repr(response_id)[:60]}, not {request_id!r}"
 
 
+NEEDS = {
+    "elicitation/create": "It asks for a form, and a one-shot command has no terminal here to show it; use the chat.",
+    "sampling/createMessage": "It asks a language model, which a one-shot command does not have; use the chat or -p.",
+}
+"""Requests of servers that a one-shot command cannot answer, and what a user can do."""
 TOOL_FAULTS = {
     "deep": "its schema is nested too deeply",
     "schema": "its input schema is not an object",

@@ -43,11 +43,16 @@ class Connection(ServerLifecycle):
         return self._transport.find_denial(text, arguments, is_error) if self._transport else None
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress, expected: Tool | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        on_progress: OnProgress,
+        expected: Tool | None = None,
+        limit_s: float | None = None,
     ) -> CallToolResult:
         """Call a tool and return its result. Raises ChatError.
 
-        The deadline is that of the tool or the server, counted from the last progress notification. If the server dies
+        The deadline is counted from the last progress notification. If the server dies
         during the call, an idempotent or read-only tool is called again; any other may already have had its effect and
         is not. A call that becomes a task is awaited like any other, and its task is cancelled with it.
 
@@ -56,10 +61,11 @@ class Connection(ServerLifecycle):
             arguments: Its arguments.
             on_progress: Called with progress, total and message.
             expected: The tool as the caller saw it; the call is refused if the server has changed it since.
+            limit_s: The deadline; by default that of the tool or of the server.
         """
         if (key := find_surrogate_key(arguments)) is not None:
             raise self._key_error(name, key)
-        deadline = CallDeadline(self.config.get_timeout_s(name), self.login.deadlines)
+        deadline = CallDeadline(limit_s or self.config.get_timeout_s(name), self.login.deadlines)
         with self._usage.track(), closing(ProgressReporter(on_progress, deadline, self._reporters)) as reporter:
             outcome = await self._start_call(name, arguments, expected, deadline, reporter)
             return await self._wait_for_task(outcome, deadline) if isinstance(outcome, ServerTask) else outcome

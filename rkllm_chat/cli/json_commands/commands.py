@@ -45,10 +45,11 @@ def call_tool(options: Options, invocation: Invocation) -> Any:
         ChatError: The arguments are invalid, or the server cannot be used.
     """
     from .json_input import read_arguments, select_part
+    from .terminal_forms import find_form_terminal
 
     server, name = _find_server_and_name(options, invocation, "tool", options.tool)
     arguments = read_arguments(options.args, "--args")
-    opened = invocation.open(server)
+    opened = invocation.open(server, find_form_terminal(server.name))
     if not options.no_check:
         _check_call(opened, invocation, name, arguments)
     invocation.phase = "call"
@@ -133,7 +134,7 @@ def make_tool_error(opened: ServerSession, name: str, result: dict[str, Any]) ->
     content, structured = result.get("content"), result.get("structuredContent")
     return ToolError(
         f'The tool "{name}" failed: {text}',
-        opened.session.explain_denial(text),
+        opened.explain_failure(text),
         server=opened.server.name,
         tool=name,
         content=content,

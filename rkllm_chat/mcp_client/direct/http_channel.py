@@ -300,11 +300,12 @@ class HttpChannel:
         try:
             for data in self._events(response, parser):
                 for value in self._values(data):
-                    for reply in dialog.receive(value):
+                    replies = dialog.receive(value)
+                    self._extend(deadline.find_end(dialog.progress_count))
+                    for reply in replies:
                         self._send_reply(reply)
                 if dialog.response is not None:
                     return
-                self._extend(deadline.find_end(dialog.progress_count))
         except TimeoutError:
             raise
         except (OSError, HTTPException):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...config.files import find_state_folder
@@ -20,7 +21,7 @@ from ...config.project_trust import TrustStore
 from ...config.servers import ServerConfig
 from ...config.tool_pins import ToolPins, extract_pinned_fields, quarantine_error
 from ...core.errors import ProtocolError, TimeLimitError, UsageError
-from ..answer_rules import TOOL_FAULTS, explain_list_fault, find_tool_fault
+from ..answer_rules import METHOD_NOT_FOUND, NEEDS, TOOL_FAULTS, explain_list_fault, find_tool_fault
 from ..protocol.limits import LIST_TIMEOUT_S
 from ..protocol.paging import ListPages, explain_cut
 from ..transports.framing import MAX_RESULT_BYTES
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ...config.tool_pins import Held
+    from .jsonrpc_dialog import AskForm
 
     _T = TypeVar("_T")
 
     class DirectSession(Protocol):
-        """A session with a server: `client.Client` or `sdk_session.Once`."""
+        """A session with a server: `client.DirectClient` or `sdk_session.SdkSession`."""
 
         phase_seconds: dict[str, float]
 
@@ -47,6 +49,10 @@ if TYPE_CHECKING:
         def version(self) -> str: ...
         @property
         def stderr_tail(self) -> str: ...
+        @property
+        def needs(self) -> str: ...
+        @property
+        def may_require_tasks(self) -> bool: ...
         def explain_denial(self, text: str) -> str: ...
         def open(self) -> None: ...
         def has_capability(self, what: str) -> bool: ...
@@ -58,7 +64,12 @@ _ENVELOPE_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
-def open_server(server: ServerConfig, keep_s: float | None = None, max_bytes: int = MAX_RESULT_BYTES) -> ServerSession:
+def open_server(
+    server: ServerConfig,
+    keep_s: float | None = None,
+    max_bytes: int = MAX_RESULT_BYTES,
+    ask_form: AskForm | None = None,
+) -> ServerSession:
     """Start or connect a server; the first request is sent at once, its response read when needed.
 
     Args:
@@ -66,9 +77,12 @@ def open_server(server: ServerConfig, keep_s: float | None = None, max_bytes: in
         keep_s: Keep a server process for this many seconds after it was used; the next call of this user with the same
             configuration uses it. 0 stops it; None does not keep it.
         max_bytes: Limit of a message.
+        ask_form: Answers the server's forms; None if there is nobody to ask. A server that is kept asks nobody: it has
+            one session for all its calls.
     """
-    session = _select_session(server, max_bytes) if keep_s is None else _connect_kept(server, keep_s, max_bytes)
-    return ServerSession(server, session, max_bytes)
+    if keep_s is not None:
+        return ServerSession(server, _connect_kept(server, keep_s, max_bytes), max_bytes)
+    return ServerSession(server, _select_session(server, max_bytes, ask_form), max_bytes, ask_form)
 
 
 def _connect_kept(server: ServerConfig, keep_s: float, max_bytes: int) -> DirectSession:
@@ -81,7 +95,7 @@ def _connect_kept(server: ServerConfig, keep_s: float, max_bytes: int) -> Direct
     return DirectClient(server, channel, channel.no_sandbox)
 
 
-def _select_session(server: ServerConfig, max_bytes: int) -> DirectSession:
+def _select_session(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:
     """Return a session: the small client for a command and plain HTTP, the SDK for the rest."""
     if server.command and server.transport in ("", "stdio"):
         from .posix_process import start_program
@@ -90,24 +104,24 @@ def _select_session(server: ServerConfig, max_bytes: int) -> DirectSession:
         from .client import DirectClient
         from .stdio_channel import StdioChannel
 
-        return DirectClient(server, StdioChannel(server.name, program, max_bytes), program.no_sandbox)
+        return DirectClient(server, StdioChannel(server.name, program, max_bytes), program.no_sandbox, ask_form)
     from .client import DirectClient, UnsupportedByDirectClient
 
     if server.url.startswith(("http:", "https:")) and server.transport in ("", "http") and server.oauth == OAuth():
         from .http_channel import HttpChannel
 
         try:
-            return DirectClient(server, HttpChannel(server, max_bytes))
+            return DirectClient(server, HttpChannel(server, max_bytes), ask_form=ask_form)
         except UnsupportedByDirectClient:
             pass
-    return _open_with_sdk(server, max_bytes)
+    return _open_with_sdk(server, max_bytes, ask_form)
 
 
-def _open_with_sdk(server: ServerConfig, max_bytes: int) -> DirectSession:
+def _open_with_sdk(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:
     """Return a session through the SDK."""
     from .sdk_session import SdkSession
 
-    return SdkSession(server, max_bytes)
+    return SdkSession(server, max_bytes, ask_form)
 
 
 class ServerSession:
@@ -120,8 +134,14 @@ class ServerSession:
         is_list_cut: Whether a list was longer than what is read of it.
     """
 
-    def __init__(self, server: ServerConfig, session: DirectSession, max_bytes: int = MAX_RESULT_BYTES) -> None:
-        self.server = server
+    def __init__(
+        self,
+        server: ServerConfig,
+        session: DirectSession,
+        max_bytes: int = MAX_RESULT_BYTES,
+        ask_form: AskForm | None = None,
+    ) -> None:
+        self.server, self._ask_form = server, ask_form
         self.session = session
         self._max_bytes = max_bytes
         self._pins = ToolPins(TrustStore(find_state_folder()), server)
@@ -138,9 +158,13 @@ class ServerSession:
         try:
             return do(self.session)
         except UnsupportedByDirectClient:
-            self.session.close()
-            self.session = _open_with_sdk(self.server, self._max_bytes)
+            self._hand_over()
         return do(self.session)
+
+    def _hand_over(self) -> None:
+        """Go on with the SDK's client."""
+        self.session.close()
+        self.session = _open_with_sdk(self.server, self._max_bytes, self._ask_form)
 
     def open(self) -> None:
         """Wait until the server answers."""
@@ -193,6 +217,8 @@ class ServerSession:
     def call_tool(self, name: str, arguments: dict[str, Any], limit_s: float | None = None) -> dict[str, Any]:
         """Call a tool and return its result as the server wrote it.
 
+        A tool that must be called as a task (MCP 2025-11-25) is called through the SDK.
+
         Args:
             name: The tool's name.
             arguments: Its arguments.
@@ -200,9 +226,36 @@ class ServerSession:
         """
         self.check_quarantine(name)
         limit_s = limit_s or self.server.get_timeout_s(name)
-        result = self._request("tools/call", {"name": name, "arguments": arguments}, "call", limit_s)
+        params = {"name": name, "arguments": arguments}
+        if self._requires_task(name):
+            self._hand_over()
+        try:
+            result = self._request("tools/call", params, "call", limit_s)
+        except ProtocolError as error:  # such a tool that was not listed is refused, too
+            if self._known or error.details.get("code") != METHOD_NOT_FOUND or not self._lists_as_task(name):
+                raise
+            self._hand_over()
+            result = self._request("tools/call", params, "call", limit_s)
         self._check_output(name, result)
         return result
+
+    def _requires_task(self, name: str) -> bool:
+        execution = self._known.get(name, {}).get("execution")
+        is_required = isinstance(execution, dict) and execution.get("taskSupport") == "required"
+        return is_required and self.session.may_require_tasks
+
+    def _lists_as_task(self, name: str) -> bool:
+        """List the tools, and tell whether this one must be called as a task."""
+        with suppress(ProtocolError):
+            self.list_all_tools()
+        return self._requires_task(name)
+
+    def explain_failure(self, text: str) -> str:
+        """Return what a user can do about a call that failed with this text, else "".
+
+        The server may have asked for what there is not, or its sandbox may have denied it something.
+        """
+        return NEEDS.get(self.session.needs, "") or self.session.explain_denial(text)
 
     def _check_output(self, name: str, result: dict[str, Any]) -> None:
         """Check a result against the output schema of its tool, if the tools were listed. Raises ProtocolError."""
