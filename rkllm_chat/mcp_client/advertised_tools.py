@@ -109,7 +109,9 @@ class ToolListRefresher:
         self._listed_at = time.monotonic()
         listing = await list_tools(client, self._tools.config, fresh)
         if self.recorder:  # it has seen more: a conversation uses only some of very many tools
-            listing = replace(listing, descriptions=self.recorder.descriptions)
+            schemas = self.recorder.output_schemas
+            tools = [replace(tool, output_schema=schemas.get(tool.name)) for tool in listing.tools]
+            listing = replace(listing, tools=tools, descriptions=self.recorder.descriptions)
         self.latency_s = time.monotonic() - self._listed_at
         if self._tools.update(listing):
             self._on_change(ChangeKind.QUARANTINED)

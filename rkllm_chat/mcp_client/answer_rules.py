@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..core.errors import ProtocolError
 from ..core.retry_after import parse_retry_after
 from .protocol.limits import DEFAULT_RESUME_S, MAX_RESUME_FAILURES, MAX_RETRY_WAIT_S, MIN_RESUME_S
 
@@ -62,6 +63,12 @@ def find_tool_fault(entry: dict[str, Any]) -> str:
     if TOO_DEEP in entry.values():
         return "malformed"
     return "" if isinstance(schema, dict) else "schema"
+
+
+def make_output_error(server: str, reason: str, **details: Any) -> ProtocolError:
+    """Return the error of a result that does not match the output schema of its tool."""
+    text = f'Server "{server}" returned a result that does not match the output schema of the tool: {reason}.'
+    return ProtocolError(text, server=server, **details)
 
 
 def explain_list_fault(result: object, key: str) -> str:

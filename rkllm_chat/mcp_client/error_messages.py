@@ -43,10 +43,6 @@ class SessionLostError(ConnectError):
     """The server has forgotten the session and did not process the request."""
 
 
-class SchemaMismatchError(Exception):
-    """A result violates the output schema of its tool, or that schema is invalid."""
-
-
 def translate_call_error(name: str, error: BaseException, limit_s: float, transport: Transport | None) -> ChatError:
     """Return the error of a failed request to an open server.
 
@@ -71,9 +67,6 @@ def translate_call_error(name: str, error: BaseException, limit_s: float, transp
     if isinstance(leaf, MCPError):
         text = f'Server "{name}" answered with error {leaf.code}{describe_problem(transport)}: {summary}'
         return ProtocolError(text, _status_hint(transport), server=name, code=leaf.code)
-    if isinstance(leaf, SchemaMismatchError):
-        text = f'Server "{name}" returned a result that does not match the output schema of the tool: {summary}'
-        return ProtocolError(text, server=name)
     return ProtocolError(f'Server "{name}" violated the protocol: {summary}', server=name)
 
 

@@ -14,6 +14,7 @@ import math
 import time
 import warnings
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ from .lifecycle_state import LifecycleState, ServerState
 from .liveness import Use, is_alive, wait_until_idle, wait_until_silent
 from .progress import ProgressReporter
 from .protocol.limits import MAX_TOOLS
-from .protocol.paging import explain_cut
+from .protocol.output_check import find_output_fault
 from .recording_transport import RecordingTransport
 from .skills import list_skills
 from .subscriptions import Subscriptions
@@ -323,16 +324,18 @@ class ServerLifecycle(AdvertisedTools):
         """Report tools that cannot be used, and a list that is unusable or too long."""
         left_out = {name: why for name, why in recorder.left_out.items() if self.config.offers(name)}
         self.hidden = {**self.hidden, **left_out}
-        if left_out or recorder.list_fault or recorder.listed_tools > MAX_TOOLS:
+        is_crowd = recorder.listed_tools > MAX_TOOLS
+        cut = ("tools", recorder.pages.count) if recorder.pages.is_cut and not is_crowd else None
+        faults = {tool.name: find_output_fault(tool.output_schema) for tool in self.tools}
+        faults = {name: fault for name, fault in faults.items() if fault}
+        if left_out or recorder.list_fault or is_crowd or cut or faults:
             name, kind = self.config.name, ChangeKind.INCOMPLETE
             change = ServerChange(name, kind, "", left_out, recorder.list_fault, recorder.listed_tools)
-            self.handlers.on_change(change)
-        if recorder.pages.is_cut and recorder.listed_tools <= MAX_TOOLS:
-            self.warn(explain_cut(self.config.name, "tools", recorder.pages.count))
+            self.handlers.on_change(replace(change, cut=cut, output_faults=faults))
 
-    def warn(self, text: str) -> None:
-        """Tell the user about a fault of the server that costs something, as if the server had logged it."""
-        self.handlers.on_log(self.config.name, "warning", text)
+    def report_cut(self, what: str, count: int) -> None:
+        """Report a list of resources or prompts that is longer than what is read of it."""
+        self.handlers.on_change(ServerChange(self.config.name, ChangeKind.INCOMPLETE, cut=(what, count)))
 
     def _mark_open(self, client: Client, seconds: float) -> None:
         self._client = client

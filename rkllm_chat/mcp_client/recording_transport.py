@@ -41,6 +41,8 @@ class RecordingTransport:
         listed_tools: Number of tools in the last list.
         pages: The pages of the last list of tools.
         descriptions: What each tool of it declares about itself, used or not, by name.
+        output_schemas: Output schema of each tool of it that has one. The SDK does not get them: it would discard the
+            results of a tool whose schema has a fault (mcp 2.3.0), and `output_check` checks them for every client.
         list_fault: Why the last list of tools is unusable, "" if it is usable.
         results: If set to a dictionary, receives the last raw result of each method.
     """
@@ -56,6 +58,7 @@ class RecordingTransport:
         self.listed_tools, self.list_fault = 0, ""
         self.pages = ListPages()
         self.descriptions: dict[str, Told] = {}
+        self.output_schemas: dict[str, Any] = {}
 
     async def __aenter__(self) -> tuple[RecordingReadStream, RecordingWriteStream]:
         read, write = await self.transport.__aenter__()
@@ -76,7 +79,7 @@ class RecordingTransport:
             self.sent_methods.add(inner.method)
             if inner.method == "tools/list" and not (inner.params or {}).get("cursor"):
                 self.left_out, self.listed_tools, self.list_fault = {}, 0, ""
-                self.pages, self.descriptions = ListPages(), {}
+                self.pages, self.descriptions, self.output_schemas = ListPages(), {}, {}
 
     def repair_response(self, message: Any) -> Any:
         """Return the message with its result repaired, or an error response if it is unusable.
@@ -115,6 +118,8 @@ class RecordingTransport:
             name = entry.get("name")
             if isinstance(name, str) and name not in self.descriptions and not find_tool_fault(entry):
                 self.descriptions[name] = extract_pinned_fields(entry)
+                if entry.get("outputSchema") is not None:
+                    self.output_schemas[name] = entry["outputSchema"]
         if self.pages.cursor is None:
             repaired.pop("nextCursor", None)
 

@@ -19,7 +19,6 @@ from mcp_types.version import (
 )
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ..calls.schema.resolve import remove_patterns
 from ..config.tool_pins import truncate_description
 from .answer_rules import find_tool_fault
 from .protocol.limits import MAX_ENTRIES, MAX_TOOLS
@@ -142,13 +141,8 @@ def _fits(entries: list[Any], page: dict[str, Any], method: str, version: str) -
 
 
 def restrict_entry(entry: dict[str, Any]) -> dict[str, Any]:
-    """Truncate the description of an entry and remove regular expressions from its output schema.
-
-    The SDK validates results against that schema, and a malicious expression takes exponential time.
-    """
-    restricted = dict(entry)
-    if schema := entry.get("outputSchema"):
-        restricted["outputSchema"] = remove_patterns(schema)
+    """Truncate the description of an entry and remove its output schema, which `protocol.output_check` uses instead."""
+    restricted = {key: value for key, value in entry.items() if key != "outputSchema"}
     if description := entry.get("description"):
         restricted["description"] = truncate_description(description)
     return restricted

@@ -21,7 +21,6 @@ from ..core.errors import ChatError, ProtocolError
 from ..core.skills import Skill
 from .advertised_tools import list_all_pages
 from .connection import Connection
-from .protocol.paging import explain_cut
 from .skills import get_skill
 
 
@@ -48,7 +47,7 @@ async def list_if_declared(connection: Connection, capability: str, method: str,
             return []
         entries, is_cut = await list_all_pages(lambda cursor: getattr(client, method)(cursor=cursor), key)
         if is_cut:
-            connection.warn(explain_cut(connection.config.name, capability, len(entries)))
+            connection.report_cut(capability, len(entries))
         return entries
 
     return await connection.request(send)

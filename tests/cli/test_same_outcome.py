@@ -31,6 +31,7 @@ PROCESSES = {
     "unknown-id": "act is done",
     "structured-right": "seven",
     "structured-mismatch": "!does not match the output schema",
+    "dangling-output": "act is done",
     "structured-missing": "!did not return structured content",
     "result-bad-image": "known",
     "bad-base64": "known",
@@ -118,6 +119,22 @@ def test_tools_that_cannot_be_used_are_named_and_the_others_work(shell: Shell, p
     assert all(f"'{name}' of server 'chaos'" in notices and reason in notices for name, reason in reasons.items())
 
 
+def test_a_fault_of_an_output_schema_is_said_and_costs_no_result(shell: Shell, program: Run, script: Script) -> None:
+    shell.add_chaos("dangling-output")
+    listing = [*PROGRAM, "list-tools", "--server", "chaos"]
+    document = json.loads(run_forked(listing, env=shell.environment, cwd=shell.folder, timeout=30).stdout)
+    fault = 'it refers to "#/$defs/none", which it does not contain'
+    notice = f'The output schema of the tool "act" of server "chaos" is not checked in full: {fault}.'
+    assert document["notices"] == [notice]
+    arguments = ("--model", script(call_text("act"), "Done."), "--allow", "act", "--output-format", "json")
+    turn = json.loads(program("-p", "act", *arguments).stdout)["result"]
+    assert [(call["status"], call["text"]) for call in turn["calls"]] == [("completed", "act is done")]
+    assert turn["notices"] == [
+        f"[MCP: The output schema of the tool 'act' of server 'chaos' is not checked in full: {fault}]"
+    ]
+    assert shell.result("call-tool", "chaos.act")["structuredContent"] == {"value": "seven", "count": 7}
+
+
 @pytest.mark.slow
 def test_more_than_a_thousand_tools_are_said(shell: Shell, program: Run, script: Script) -> None:
     shell.add_chaos("huge-crowd")
@@ -152,7 +169,10 @@ def test_a_list_that_is_cut_is_said_and_its_other_tools_can_be_called(
     turn = json.loads(program("-p", "act", *arguments).stdout)
     crowd = "[MCP: Server 'chaos' lists 50003 tools; only the first 1000 are used]"
     assert turn["result"]["notices"] == [
-        {"list-crowd": crowd, "list-endless": f"[MCP: Server 'chaos', warning: {cut}]"}[mode]
+        {
+            "list-crowd": crowd,
+            "list-endless": f"[MCP: Server 'chaos' lists more tools than are read; only the first {read} are used]",
+        }[mode]
     ]
     assert shell.result("call-tool", "chaos.t49999")["content"][0]["text"] == "t49999 is done"
 

@@ -91,6 +91,9 @@ def takes(schema: Message) -> Message:
     return {"type": "object", "properties": {"text": schema}}
 
 
+DANGLING = {"type": "object", "properties": {"value": {"$ref": "#/$defs/none"}, "count": {"type": "number"}}}
+
+
 def get_link() -> Message:
     return {"$ref": os.environ.get(LINK_VARIABLE, "")}
 
@@ -120,9 +123,13 @@ OFFERS: dict[str, Callable[[], list[Message]]] = {
         *TOOLS[:2],
         {**TOOLS[2], "outputSchema": {"type": "object", "properties": {"value": {"allOf": [PATTERN, get_link()]}}}},
     ],
+    "dangling-output": lambda: [*TOOLS[:2], {**TOOLS[2], "outputSchema": DANGLING}],
 }
 for name, tools in OFFERS.items():
     mode("start", name)(offer(tools))
+mode("call", "dangling-output")(
+    give({"content": [{"type": "text", "text": "act is done"}], "structuredContent": {"value": "seven", "count": 7}})
+)
 mode("call", "hostile-output")(give({"content": [], "structuredContent": {"value": SLOW_TEXT}}))
 mode("start", "rug-pull-on-restart")(in_lives(1, 1, stay_silent, offer(lambda: WITH_CHANGED)))
 mode("call", "rug-pull-on-restart")(crash_once)

@@ -21,8 +21,9 @@ from ...config.project_trust import TrustStore
 from ...config.servers import ServerConfig
 from ...config.tool_pins import ToolPins, extract_pinned_fields, quarantine_error
 from ...core.errors import ProtocolError, TimeLimitError, UsageError
-from ..answer_rules import METHOD_NOT_FOUND, NEEDS, TOOL_FAULTS, explain_list_fault, find_tool_fault
+from ..answer_rules import METHOD_NOT_FOUND, NEEDS, TOOL_FAULTS, explain_list_fault, find_tool_fault, make_output_error
 from ..protocol.limits import LIST_TIMEOUT_S
+from ..protocol.output_check import describe_output_fault, explain_output_mismatch, find_output_fault
 from ..protocol.paging import ListPages, explain_cut
 from ..transports.framing import MAX_RESULT_BYTES
 
@@ -147,7 +148,7 @@ class ServerSession:
         self._pins = ToolPins(TrustStore(find_state_folder()), server)
         self.left_out: dict[str, str] = {}
         self.is_list_cut = False
-        self._cut_notices: list[str] = []
+        self._notices: list[str] = []
         self._known: dict[str, dict[str, Any]] = {}
         self._quarantine: dict[str, Held] | None = None
 
@@ -187,13 +188,15 @@ class ServerSession:
                 self.left_out[name] = TOOL_FAULTS[fault]
             else:
                 tools.setdefault(name, tool)
+        faults = {name: find_output_fault(tool.get("outputSchema")) for name, tool in tools.items()}
+        self._notices += [describe_output_fault(self.server.name, name, why) for name, why in faults.items() if why]
         self._known = tools
         return list(tools.values())
 
     @property
     def list_notices(self) -> list[str]:
-        """What the user should know about the lists that were read: where one was cut, and which tools are unusable."""
-        return self._cut_notices + [
+        """What the user should know about the lists that were read: where one was cut, and the faults of tools."""
+        return self._notices + [
             f'The tool "{name}" of server "{self.server.name}" cannot be used: {reason}.'
             for name, reason in self.left_out.items()
         ]
@@ -259,23 +262,12 @@ class ServerSession:
 
     def _check_output(self, name: str, result: dict[str, Any]) -> None:
         """Check a result against the output schema of its tool, if the tools were listed. Raises ProtocolError."""
-        schema = self._known.get(name, {}).get("outputSchema")
-        if not isinstance(schema, dict) or result.get("isError"):
+        if result.get("isError"):
             return
-        from ...calls.schema.resolve import remove_patterns
-        from ...calls.schema.validate import iter_errors
-
-        if (structured := result.get("structuredContent")) is None:
-            reason = f"Tool {name} has an output schema but did not return structured content"
-        else:
-            harmless = remove_patterns(schema)  # a pattern may take exponential time
-            violation = next(iter_errors(structured, harmless, harmless), None)
-            if violation is None:
-                return
-            place = ".".join(map(str, violation.path))
-            reason = f'"{place}" {violation.message}' if place else violation.message
-        text = f'Server "{self.server.name}" returned a result that does not match the output schema of the tool'
-        raise ProtocolError(f"{text}: {reason}.", server=self.server.name, structuredContent=structured)
+        structured = result.get("structuredContent")
+        schema = self._known.get(name, {}).get("outputSchema")
+        if reason := explain_output_mismatch(name, schema, "structuredContent" in result, structured):
+            raise make_output_error(self.server.name, reason, structuredContent=structured)
 
     def list_resources(self) -> list[dict[str, Any]]:
         """Return the server's resources; empty without the capability."""
@@ -320,7 +312,7 @@ class ServerSession:
             entries += pages.add([entry for entry in page[key] if isinstance(entry, dict)], page.get("nextCursor"))
         if pages.is_cut:
             self.is_list_cut = True
-            self._cut_notices.append(explain_cut(self.server.name, key, pages.count))
+            self._notices.append(explain_cut(self.server.name, key, pages.count))
         return entries
 
     def _request(self, method: str, params: dict[str, Any], phase: str, limit_s: float | None) -> dict[str, Any]:
