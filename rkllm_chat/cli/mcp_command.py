@@ -40,7 +40,9 @@ from ..core.errors import ChatError, ConfigError, UsageError
 from ..core.sanitize import sanitize_json, sanitize_line
 from ..mcp_client.acceptance import accept, check_start, review_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
+from ..mcp_client.process.launch import wants_sandbox
 from .json_commands.commands import describe_server
+from .network_need import find_network_library
 
 _ACTIONS = {
     "list": "start the servers and list their state, tools, protocol and latency; this is the default",
@@ -146,6 +148,22 @@ def make_parser() -> Parser:
     return parser
 
 
+def _choose_network(entry: Mapping[str, Any], options: argparse.Namespace) -> bool:
+    """Return whether the sandbox of a new server gets the network: as the option says, else as its package needs it.
+
+    At a terminal the user decides; the package only proposes the answer.
+    """
+    if "command" not in entry or entry.get("network") is not None or options.network == "no":
+        return False
+    if options.network == "yes" or not wants_sandbox(ServerConfig("", entry["command"], tuple(entry.get("args", ())))):
+        return bool(options.network == "yes")
+    library = find_network_library([entry["command"], *entry.get("args", ())])
+    if not library or not sys.stdin or not sys.stdin.isatty():
+        return bool(library)
+    print(sanitize_line(f"Its package uses {library}. May it use the network?"), end=" [Y/n] ", flush=True)
+    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+
+
 def _describe_add(parser: Parser) -> None:
     """Add the arguments of `mcp add`, whose words `split_server_command` has ordered."""
     add = parser.add_argument
@@ -157,6 +175,11 @@ def _describe_add(parser: Parser) -> None:
         "-H", "--header", metavar="NAME: VALUE", action="append", default=[], help="HTTP header for the URL; repeatable"
     )
     add("-t", "--transport", choices=("stdio", "http", "sse", "websocket"), help="default: by the URL or command")
+    add(
+        "--network",
+        choices=("yes", "no"),
+        help="of a command's sandbox; default: if its package depends on a web client",
+    )
     add("-s", "--scope", choices=(*_SCOPES, "local"), default="project", help=f"{_SCOPE_HELP}; local is project")
 
 
@@ -191,7 +214,12 @@ def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
     """Add a server to the file in use and accept it."""
     path = find_target("project" if options.scope == "local" else options.scope, options.config)
     settings = load_settings(options.config) if path.exists() or not options.config else Settings()
-    add_to_file(make_entry(options, command), path, settings)
+    entry = make_entry(options, command)
+    if needs_network := _choose_network(entry, options):
+        entry["network"] = True
+    add_to_file(entry, path, settings)
+    if needs_network:
+        print(sanitize_line(f"Its sandbox has the network: network = true in {path}."))
     print(sanitize_line(f'Server "{options.name}" was added to {path}. rkllm-chat mcp test {options.name} tries it.'))
     return 0
 

@@ -15,6 +15,7 @@ from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
 from .answer_rules import hint_for_status
+from .process.network_variables import find_network_hint
 
 if TYPE_CHECKING:
     from .transports.base import Transport
@@ -124,6 +125,9 @@ def _status_hint(transport: Transport | None) -> str:
 
 def _make_ended_error(text: str, name: str, transport: Transport | None) -> ConnectError:
     """Return the error of a server that ended, with what its sandbox denied it or else what it could not reach."""
+    stderr = transport.stderr_tail.decode("utf-8", errors="replace") if transport else ""
+    if hint := find_network_hint(stderr):
+        return ConnectError(text, hint, server=name)
     if denial := transport.find_fatal_denial() if transport else None:
         return ConnectError(text, denial.text, server=name, denied_folder=denial.folder)
     return ConnectError(text, transport.sandbox.hint if transport and transport.sandbox else "", server=name)

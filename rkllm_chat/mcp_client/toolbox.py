@@ -255,6 +255,8 @@ class Toolbox:
         if denial and (denial.folder or denial.is_network) and len(self._denials) < _MAX_DENIALS:
             self._denials.append((tool.server, denial.folder))
         if not result.is_error:
+            if denial and denial.is_network:
+                text, user_text = f"{text}\n{denial.text}", f"{user_text}\n{denial.text}" if user_text else ""
             return finish("completed", text, result.structured_content, user_text, media)
         explained = " ".join(filter(None, (text, denial.text if denial else "")))
         return finish("failed", explained, result.structured_content, user_text, media)

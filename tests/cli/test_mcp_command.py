@@ -292,3 +292,33 @@ def test_a_server_keeps_its_name_in_every_script(name: str, program: Run, server
     assert (call["server"], call["status"]) == (name, "completed")
     assert json.loads(program("call-tool", f"{name}.act").stdout)["ok"]
     program("mcp", "remove", name)
+
+
+def test_a_program_whose_package_uses_the_web_is_added_with_the_network(program: Run, folder: Path) -> None:
+    packages = folder / "lib/python3.12/site-packages"
+    for name, needs in {"surf": "httpx>=0.27", "count": "numpy"}.items():
+        script, about = folder / "bin" / name, packages / f"{name}-1.dist-info"
+        for path, text in {
+            script: "#!/bin/sh\n",
+            about / "entry_points.txt": f"[console_scripts]\n{name} = {name}:main\n",
+            about / "METADATA": f"Name: {name}\nRequires-Dist: {needs}\nRequires-Dist: httpx; extra == 'web'\n",
+            folder / "node/package.json": '{"dependencies": {"axios": "1"}}',
+            folder / "node/dist/index.js": "",
+        }.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        script.chmod(0o755)
+    added = {
+        "surf": ["./bin/surf"],
+        "no": ["--network", "no", "./bin/surf"],
+        "count": ["./bin/count"],
+        "yes": ["--network", "yes", "./bin/count"],
+        "node": [sys.executable, "node/dist/index.js"],
+    }
+    for name, words in added.items():
+        program("mcp", "add", name, *words)
+    servers = read_toml((folder / "mcp_config.toml").read_text(encoding="utf-8"), "", {}).servers
+    networks = {server.name: server.network for server in servers}
+    assert {name: networks[name] for name in added} == {
+        "surf": True, "no": None, "count": None, "yes": True, "node": True
+    }  # fmt: skip

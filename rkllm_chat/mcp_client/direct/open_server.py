@@ -132,6 +132,7 @@ class ServerSession:
         server: The server's configuration.
         session: The session in use.
         left_out: Tools that cannot be used, with the reason, after a listing.
+        call_notices: What the user should know about the calls: what the sandbox has denied although they succeeded.
         is_list_cut: Whether a list was longer than what is read of it.
     """
 
@@ -149,6 +150,7 @@ class ServerSession:
         self.left_out: dict[str, str] = {}
         self.is_list_cut = False
         self._notices: list[str] = []
+        self.call_notices: list[str] = []
         self._known: dict[str, dict[str, Any]] = {}
         self._quarantine: dict[str, Held] | None = None
 
@@ -240,6 +242,8 @@ class ServerSession:
             self._hand_over()
             result = self._request("tools/call", params, "call", limit_s)
         self._check_output(name, result)
+        if not result.get("isError") and (denial := self.session.explain_denial("")):
+            self.call_notices.append(denial)
         return result
 
     def _requires_task(self, name: str) -> bool:

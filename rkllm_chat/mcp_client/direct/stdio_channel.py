@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ConnectError, ProtocolError
 from ...core.programs import describe_exit
 from ...core.redact import truncate_at_word, truncate_start
+from ..process.network_variables import find_network_hint
 from ..protocol.limits import STDERR_TAIL_BYTES
 from ..transports.framing import (
     MAX_DISCARDED_BYTES,
@@ -231,7 +232,8 @@ class StdioChannel:
         how = describe_exit(code) if code is not None else "closed its standard output"
         when = "before it answered" if phase == "start" else "before the response was complete"
         text = f'Server "{self._name}" ended {when} (it {how}).{self._quote_stderr()}'
-        hint = self._program.sandbox_hint() or "Run its command in a shell to see more."
+        hint = find_network_hint(self.stderr_tail()) or self._program.sandbox_hint()
+        hint = hint or "Run its command in a shell to see more."
         raise ConnectError(text, hint, exit_code=code, **self._details(phase))
 
     def _get_exit_code(self) -> int | None:

@@ -74,9 +74,12 @@ class StdioTransport(Transport):
         """Return what the sandbox denied the server in a call with this result; None if it was not that."""
         if self.sandbox is None or not self._is_started or self._stopped.is_set():
             return None
-        if not is_error:
-            return find_unopened(self.sandbox, text, arguments)
-        return find_denial(self.sandbox, self._process.list_enclosed(), text, arguments)
+        if is_error:
+            return find_denial(self.sandbox, self._process.list_enclosed(), text, arguments)
+        # many tools report a failed connection as a result that found nothing
+        return find_unopened(self.sandbox, text, arguments) or find_denial(
+            self.sandbox, self._process.list_enclosed(), ""
+        )
 
     def find_fatal_denial(self) -> Denial | None:
         """Return what the sandbox denied the server so that it ended; None if it was not that."""
