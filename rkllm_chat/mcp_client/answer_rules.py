@@ -129,7 +129,7 @@ class EventParser:
         self.last_id = self._id = b""
         self.retry_ms: int | None = None
         self._rest = bytearray()
-        self._lines: list[bytes] = []
+        self._lines: list[str] = []
         self._name = self._others = b""
         self._ends_with_cr = False
         self._line_bytes = 0
@@ -140,7 +140,7 @@ class EventParser:
         self._rest, self._lines, self._name, self._others, self._id = bytearray(), [], b"", b"", self.last_id
         self._ends_with_cr, self._line_bytes, self.pending_bytes = False, 0, 0
 
-    def feed(self, piece: bytes) -> Iterator[tuple[str, bytes, bytes]]:
+    def feed(self, piece: bytes) -> Iterator[tuple[str, str, bytes]]:
         """Yield each event that is complete: its name, its data, and its other lines (id, retry).
 
         The data of an event that only has an id is empty: servers open a stream with one (MCP 2025-11-25, transports).
@@ -151,29 +151,37 @@ class EventParser:
         *whole, rest = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for line in whole:
             self._rest += line
-            complete, self._rest = bytes(self._rest), bytearray()
+            complete, self._rest = self._rest, bytearray()
             yield from self._take(complete)
         self._rest += rest
         self.pending_bytes = len(self._rest) + self._line_bytes
 
-    def _take(self, line: bytes) -> Iterable[tuple[str, bytes, bytes]]:
-        field, _, value = line.partition(b":")
+    def _take(self, line: bytearray) -> Iterable[tuple[str, str, bytes]]:
+        """Process a line, which is as large as a result at most: it is decoded at once, and its bytes are freed."""
+        if not line:
+            return self._end_event()
+        end = line.find(b":")
+        field, start = bytes(line[: end if end >= 0 else None]), end + 1 if end >= 0 else len(line)
+        start += line[start : start + 1] == b" "
         if field == b"data":
-            self._lines.append(value.removeprefix(b" "))
             self._line_bytes += len(line)
+            del line[:start]
+            self._lines.append(line.decode("utf-8", errors="replace"))
+            line.clear()
         elif field == b"event":
-            self._name = value.removeprefix(b" ")
+            self._name = bytes(line[start:])
         elif field in (b"id", b"retry"):
-            self._others += line + b"\n"
-            self._note(field, value.removeprefix(b" "))
-        elif not line:
-            self.last_id = self._id
-            name = self._name.decode("utf-8", errors="replace") or "message"
-            event = (name, b"\n".join(self._lines), self._others)
-            is_event, self._lines, self._name, self._others = bool(self._lines or self._others), [], b"", b""
-            self._line_bytes = 0
-            return [event] if is_event else []
+            self._others += bytes(line) + b"\n"
+            self._note(field, bytes(line[start:]))
         return []
+
+    def _end_event(self) -> Iterable[tuple[str, str, bytes]]:
+        self.last_id = self._id
+        name = self._name.decode("utf-8", errors="replace") or "message"
+        event = (name, "\n".join(self._lines), self._others)
+        is_event, self._lines, self._name, self._others = bool(self._lines or self._others), [], b"", b""
+        self._line_bytes = 0
+        return [event] if is_event else []
 
     def _note(self, field: bytes, value: bytes) -> None:
         if field == b"id" and b"\0" not in value:

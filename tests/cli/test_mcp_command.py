@@ -294,7 +294,10 @@ def test_a_server_keeps_its_name_in_every_script(name: str, program: Run, server
     program("mcp", "remove", name)
 
 
-def test_a_program_whose_package_uses_the_web_is_added_with_the_network(program: Run, folder: Path) -> None:
+def test_a_program_whose_package_uses_the_web_is_added_with_the_network(
+    program: Run, folder: Path, environment: dict[str, str]
+) -> None:
+    environment["RKLLM_CHAT_SANDBOX"] = "auto"
     packages = folder / "lib/python3.12/site-packages"
     for name, needs in {"surf": "httpx>=0.27", "count": "numpy"}.items():
         script, about = folder / "bin" / name, packages / f"{name}-1.dist-info"

@@ -163,8 +163,14 @@ class HttpChannel:
         elif response.headers.get_content_type() == "text/event-stream":
             self._read_stream(response, dialog, deadline)
         else:
-            for value in self._values(self._read(response)):
-                dialog.receive(value)
+            self._receive_body(self._read(response), dialog)
+
+    def _receive_body(self, body: bytearray, dialog: JsonRpcDialog) -> None:
+        """Pass on the messages of a body, which is freed before they are parsed: it is as large as a result at most."""
+        text = body.decode("utf-8", errors="replace")
+        body.clear()
+        for value in self._values(text):
+            dialog.receive(value)
 
     def _headers(self, message: dict[str, Any]) -> dict[str, str]:
         headers = {
@@ -231,7 +237,7 @@ class HttpChannel:
 
         return ssl.create_default_context().wrap_socket(connection, server_hostname=self._host)
 
-    def _read(self, response: HTTPResponse) -> bytes:
+    def _read(self, response: HTTPResponse) -> bytearray:
         body = bytearray()
         for piece in self._pieces(response):
             body += piece
@@ -240,7 +246,7 @@ class HttpChannel:
         if response.length:
             raise OSError("it closed the connection before the response was complete")
         response.close()
-        return bytes(body)
+        return body
 
     def _pieces(self, response: HTTPResponse) -> Iterator[bytes]:
         """Yield a body in pieces of at most 64 KB, decoded although no encoding was requested, as the SDK does."""
@@ -339,16 +345,16 @@ class HttpChannel:
         """Use another deadline, also for the connection that is being read."""
         self._end = self._socket.end = end
 
-    def _events(self, response: HTTPResponse, parser: EventParser) -> Iterator[bytes]:
+    def _events(self, response: HTTPResponse, parser: EventParser) -> Iterator[str]:
         """Yield the data of the messages in a stream of events."""
         for piece in self._pieces(response):
             yield from (data for name, data, _ in parser.feed(piece) if name == "message" and data)
             if parser.pending_bytes > self._max_bytes:
                 raise self._unusable_error(f"result too large, limit {self._max_bytes // MB} MB")
 
-    def _values(self, data: bytes) -> list[Any]:
+    def _values(self, text: str) -> list[Any]:
         try:
-            return parse_values(data.decode("utf-8", errors="replace").strip())
+            return parse_values(text.strip())
         except ValueError as error:
             raise self._unusable_error(str(error)) from None
 
@@ -362,8 +368,7 @@ class HttpChannel:
         status, how = response.status, f"HTTP {response.status} {response.reason}".strip()
         body = self._read(response)
         with contextlib.suppress(ProtocolError):
-            for value in self._values(body):
-                dialog.receive(value)
+            self._receive_body(body, dialog)
         details = {**self._details(phase), "status": status}
         if status == 401 and not self._has_answered and not self._has_token and has_logins():
             raise UnsupportedByDirectClient  # a stored login may be for this server

@@ -178,21 +178,26 @@ class StdioChannel:
             else:
                 self._poll.unregister(pipe)
 
-    def _receive_line(self, line: bytes) -> None:
-        """Process a line of output: a message, part of a multi-line message, or other text."""
+    def _receive_line(self, line: bytearray) -> None:
+        """Process a line of output: a message, part of a multi-line message, or other text.
+
+        A message may be as large as the limit of a result, so that at most two copies of it exist at a time.
+        """
         if self._partial and not begins_message(line):
-            self._continue_partial(self._partial, line.rstrip())
+            self._continue_partial(self._partial, bytes(line.rstrip()))
             return
         if self._partial:
             self._drop_partial()
-        if not (text := line.strip().removeprefix(b"\xef\xbb\xbf")):
+        text = line.decode("utf-8", errors="replace")
+        line.clear()
+        if not (text := text.strip().removeprefix("\ufeff")):
             return
         try:
-            self._values += parse_values(text.decode("utf-8", errors="replace"))
+            self._values += parse_values(text)
         except IncompleteJsonError:
-            self._partial = PartialJson(text, self._max_bytes)
+            self._partial = PartialJson(text.encode(), self._max_bytes)
         except ValueError as error:
-            self._suspect(text, str(error))
+            self._suspect(text.encode(), str(error))
 
     def _continue_partial(self, partial: PartialJson, line: bytes) -> None:
         try:

@@ -57,7 +57,7 @@ class StdioTransport(Transport):
 
     async def _open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lines = LineSplitter(self._tracker.receive_line, self._tracker.reject_line, self.max_bytes)
+        self._lines = LineSplitter(self._receive_line, self._tracker.reject_line, self.max_bytes)
         try:
             start = await asyncio.wait_for(asyncio.to_thread(plan_start, self.server, self.roots), _PLAN_S)
             self.sandbox = start.sandbox
@@ -92,6 +92,9 @@ class StdioTransport(Transport):
         super().mark_ready()
         if self._read_check and not self._stopped.is_set():
             self._schedule_read_check()
+
+    def _receive_line(self, line: bytearray) -> None:
+        self._tracker.receive_line(bytes(line))
 
     def _read_output(self) -> int:
         data = self._read(self._process.stdout, self._stop_soon)
