@@ -25,6 +25,8 @@ from ..core.retry_after import parse_retry_after
 from .protocol.limits import DEFAULT_RESUME_S, MAX_RESUME_FAILURES, MAX_RETRY_WAIT_S, MIN_RESUME_S
 
 METHOD_NOT_FOUND = -32601
+SERVER_INFO_META = "io.modelcontextprotocol/serverInfo"
+"""Member of `_meta` that says who answered (MCP 2026-07-28); it is no part of the result."""
 _MAX_RETRY_DIGITS = 10
 UNREADABLE_REQUEST_CODES = (-32700, -32600)
 """Codes with which a server reports a request whose id it could not read (JSON-RPC 2.0, 5.1)."""

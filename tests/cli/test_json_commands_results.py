@@ -245,8 +245,13 @@ for line in sys.stdin:
     results = {
         "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {}},
         "tools/list": {"tools": [{"name": "big", "inputSchema": {"type": "object"}}]},
-        "tools/call": {"content": [{"type": "text", "text": "x" * (MB << 20)}]},
     }
+    if message["method"] == "tools/call":  # in pieces: the memory of this process counts as that of the command
+        sys.stdout.write('{"jsonrpc": "2.0", "id": %d, "result": {"content": [' % message["id"])
+        sys.stdout.write('{"type": "text", "text": "')
+        for _ in range(MB):
+            sys.stdout.write("x" * (1 << 20))
+        print('"}]}}', flush=True)
     if message["method"] in results:
         answer = {"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}
         print(json.dumps(answer), flush=True)

@@ -21,8 +21,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ENDED_OTHERWISE = {
     "The limit of the call that is around it, or the read timeout of the SDK's session.": """
         Connection._send_call Connection._wait_for_task LegacyTask._poll LegacyTask._wait_for_poll
-        LegacyTask._get_result LegacyTask.wait MCPClient.execute_tool MCPClient.list_resources MCPClient.list_tools
-        MCPClient.read_resource SdkSession.request.send ServerLifecycle.send_log_level
+        LegacyTask._get_result LegacyTask.wait MCPClient.complete MCPClient.execute_tool MCPClient.get_prompt
+        MCPClient.list_prompts MCPClient.list_resources MCPClient.list_tools MCPClient.read_resource SdkSession.request.send ServerLifecycle.send_log_level
         ServerLifecycle.subscribe ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call
         Toolbox.find_skills list_skills.fetch
         Toolbox.execute_tool _subscribe
@@ -31,6 +31,7 @@ ENDED_OTHERWISE = {
         send_task_request start_task subscribe unsubscribe""",
     "The limit of a start (connect_s) or of a close, which cancels it.": """
         CheckedConnection.handshake HttpTransport._open HttpTransport._try MCPClient.__aenter__ MCPClient.close
+        MCPClient.add_server MCPClient.remove_server
         ServerLifecycle._get_client
         ToolListRefresher.list
         ServerLifecycle._own_client ServerLifecycle._prepare ServerLifecycle._run_owner ServerLifecycle.open

@@ -21,7 +21,15 @@ from ...config.project_trust import TrustStore
 from ...config.servers import ServerConfig
 from ...config.tool_pins import ToolPins, extract_pinned_fields, quarantine_error
 from ...core.errors import ProtocolError, TimeLimitError, UsageError
-from ..answer_rules import METHOD_NOT_FOUND, NEEDS, TOOL_FAULTS, explain_list_fault, find_tool_fault, make_output_error
+from ..answer_rules import (
+    METHOD_NOT_FOUND,
+    NEEDS,
+    SERVER_INFO_META,
+    TOOL_FAULTS,
+    explain_list_fault,
+    find_tool_fault,
+    make_output_error,
+)
 from ..protocol.limits import LIST_TIMEOUT_S
 from ..protocol.output_check import describe_output_fault, explain_output_mismatch, find_output_fault
 from ..protocol.paging import ListPages, explain_cut
@@ -62,7 +70,6 @@ if TYPE_CHECKING:
 
 
 _ENVELOPE_MEMBERS = ("resultType", "ttlMs", "cacheScope")
-_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
 def open_server(
@@ -337,6 +344,8 @@ class ServerSession:
 def _strip_envelope(result: dict[str, Any]) -> dict[str, Any]:
     """Remove the result's own metadata (MCP 2026-07-28): type, caching, and the server's name."""
     meta = result.get("_meta")
-    retained = {key: value for key, value in meta.items() if key != _SERVER_INFO} if isinstance(meta, dict) else meta
+    retained = (
+        {key: value for key, value in meta.items() if key != SERVER_INFO_META} if isinstance(meta, dict) else meta
+    )
     stripped = {key: value for key, value in result.items() if key not in _ENVELOPE_MEMBERS and key != "_meta"}
     return {**stripped, "_meta": retained} if retained else stripped
