@@ -35,11 +35,12 @@ def make_page() -> str:
     lines = [
         "# All settings",
         "",
-        "Made from the program's own classes. [Configuration](configuration.md) shows an example.",
+        "[Configuration](configuration.md) shows an example; `/set` in the chat changes most of them. What is left out",
+        "has its default.",
         "Editors that know JSON Schema (for TOML: Taplo, Even Better TOML) complete and check `mcp_config.toml` by",
         "`rkllm_chat/config/mcp_config.schema.json`, which is installed with the program: a first line",
         "`#:schema /PATH/rkllm_chat/config/mcp_config.schema.json` names it. It does not check what depends on the",
-        "machine or on several keys. None in a text below means that the key is left out.",
+        "machine or on several keys.",
         "`mcp_servers.schema.json` beside it is for JSON files with `mcpServers`, such as `.mcp.json`: a member",
         '`"$schema"` names it. Keys of other programs are valid there, as they are for the program.',
     ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..chat.server_approval import ServerApproval
+from ..config.policy import find_ambiguous
 from ..config.secrets import add_server_secrets, add_settings_secrets
 from ..config.settings import Settings
 from ..core.messages import Tool, ToolResult
@@ -76,6 +77,10 @@ async def open_servers(settings: Settings, state: Path) -> AsyncIterator[Toolbox
         await box.open()
         for name, error in {**approval.find_refusals(settings.servers), **box.failures}.items():
             log.warning("server '%s' is not used: %s", name, secrets.redact_error(error))
+        for name in box.withholding_servers:
+            log.warning("server '%s' has changed: run rkllm-chat trust %s to see what is withheld", name, name)
+        for pattern, names in find_ambiguous(settings.policy.allow, box.tools).items():
+            log.warning("allow pattern '%s' may mean several servers and is not applied: %s", pattern, ", ".join(names))
         yield box
     finally:
         await box.aclose()

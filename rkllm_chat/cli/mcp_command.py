@@ -43,6 +43,8 @@ from ..mcp_client.direct.open_server import ServerSession, open_server
 from ..mcp_client.process.launch import wants_sandbox
 from .json_commands.commands import describe_server
 from .network_need import find_network_library
+from .trust_command import add_arguments as add_trust_arguments
+from .trust_command import review_servers
 
 _ACTIONS = {
     "list": "start the servers and list their state, tools, protocol and latency; this is the default",
@@ -53,6 +55,7 @@ _ACTIONS = {
     "enable": "enable a server in its file",
     "disable": "disable a server in its file",
     "test": "start a server, list its tools, measure it and end it",
+    "trust": "review how servers are started and how their tools have changed, and approve them",
     "import": f"add the servers of another program: {', '.join(SOURCES)}, or of a file",
     "client-metadata": "print a document that identifies this client at authorization servers",
 }
@@ -102,8 +105,9 @@ def main(arguments: Sequence[str]) -> int:
     options.config = options.config or ""
     if options.action in _ADD_ACTIONS:
         return _add(options, command)
-    if without_settings := {"import": _import, "client-metadata": _print_client_metadata}.get(options.action):
-        return without_settings(options)
+    without_settings = {"import": _import, "client-metadata": _print_client_metadata, "trust": review_servers}
+    if options.action in without_settings:
+        return without_settings[options.action](options)
     settings = load_settings(options.config)
     if options.action == "list":
         return _list(settings, options)
@@ -136,6 +140,7 @@ def make_parser() -> Parser:
     parsers["list"].add_argument("--no-start", action="store_true", help="start no server")
     for name in _ADD_ACTIONS:
         _describe_add(parsers[name])
+    add_trust_arguments(parsers["trust"])
     add = parsers["import"].add_argument
     add("program", metavar="PROGRAM|FILE", help=f"{', '.join(SOURCES)}, or a file")
     add("--scope", choices=_SCOPES, default="user", help=_SCOPE_HELP)
@@ -356,7 +361,7 @@ def _list(settings: Settings, options: argparse.Namespace) -> int:
         probes = _probe_all(settings.servers, trust_store)
     for entry in settings.skipped:
         probes.append(Probe(entry.original_name or "-", "skipped", entry.location, error=entry.reason, code=3))
-    _print_probes(probes, options.json)
+    _print_probes(probes, options.json, settings.servers)
     return 1 if any(probe.state in ("failed", "skipped") for probe in probes) else 0
 
 
@@ -415,9 +420,12 @@ def _name_of(server: ServerConfig) -> str:
     return f"{server.name} ({server.original_name})" if server.original_name else server.name
 
 
-def _print_probes(probes: Sequence[Probe], is_json: bool) -> None:
+def _print_probes(probes: Sequence[Probe], is_json: bool, servers: Sequence[ServerConfig] = ()) -> None:
+    """Print what servers answered; as JSON, with the description of each of `servers`."""
     if is_json:
-        result = [{key: value for key, value in asdict(probe).items() if key != "code"} for probe in probes]
+        described = {_name_of(one): make_redactor(one).redact_named(describe_server(one)) for one in servers}
+        answers = [{key: value for key, value in asdict(probe).items() if key != "code"} for probe in probes]
+        result = [{**described.get(answer["name"], {}), **answer} for answer in answers]
         print(sanitize_json(json.dumps({"ok": True, "result": result}, ensure_ascii=False)))
         return
     rows = [(sanitize_line(probe.name), probe.state, _measure(probe), sanitize_line(probe.source)) for probe in probes]

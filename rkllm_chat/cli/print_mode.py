@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from contextlib import aclosing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from ..chat.answer import Answer
@@ -30,14 +31,17 @@ from ..chat.attachments import (
 from ..chat.json_answer import correct_answer, request_json
 from ..chat.media_output import save_results
 from ..chat.server_approval import list_config_notices
+from ..config.policy import Policy, decide_call, exact_pattern, find_ambiguous
 from ..config.settings import Settings
 from ..core.errors import AuthError, ChatError, TimeLimitError
 from ..core.events import (
+    CallDescribed,
     CallFound,
     CallUnreadable,
     Event,
     Notice,
     Reading,
+    ReplyDiscarded,
     Text,
     Thought,
     ToolFinished,
@@ -46,7 +50,7 @@ from ..core.events import (
     TurnEnded,
     Usage,
 )
-from ..core.messages import Attachment, ToolResult, to_table
+from ..core.messages import Attachment, Tool, ToolResult, to_table
 from ..core.redact import Redactor
 from ..core.sanitize import sanitize_for_terminal, sanitize_json
 from ..tui.event_lines import EventPrinter
@@ -57,6 +61,8 @@ _TYPE_NAMES: dict[type, str] = {
     Thought: "thought",
     CallFound: "call_found",
     CallUnreadable: "call_garbled",
+    CallDescribed: "call_described",
+    ReplyDiscarded: "reply_discarded",
     ToolStarted: "tool_started",
     ToolProgress: "tool_progress",
     ToolFinished: "tool_finished",
@@ -180,6 +186,7 @@ async def _stream_events(app: App, prompt: Prompt, output: Output, limits: Limit
     started_at = time.monotonic()
     turn = send_attached(app, text if schema is None else request_json(app.chat, text, schema), attached)
     turn = turn if schema is None else correct_answer(app.chat, turn, schema)
+    finished = 0
     async with aclosing(save_results(turn, output.folder, app.words)) as events:
         async for event in events:
             if isinstance(event, Reading) and limits.max_cost_s is not None:
@@ -187,14 +194,36 @@ async def _stream_events(app: App, prompt: Prompt, output: Output, limits: Limit
             while app.notices:
                 yield Notice(app.notices.pop(0))
             yield event
+            finished += isinstance(event, ToolFinished)
             if isinstance(event, ToolFinished) and event.result.status == "declined":
-                yield Notice(app.words("ask.declined", tool=event.result.tool))
+                yield Notice(_explain_decline(app, event.result, finished))
+
+
+def _explain_decline(app: App, result: ToolResult, finished: int) -> str:
+    """Return what permits a call that was declined.
+
+    Args:
+        app: The program.
+        result: The result of the call.
+        finished: Number of calls of the turn that have ended, this one included.
+    """
+    words, policy = app.words, app.chat.effective_policy
+    tool = Tool(result.tool, server=result.server)
+    if (tool.server, tool.name) in {(held.server, held.name) for held in app.chat.find_quarantined()}:
+        return words("ask.held", tool=tool.full_name, server=tool.server)
+    decision = decide_call(tool, policy, finished - 1)
+    if decision == "spent":
+        return words("ask.spent", tool=tool.full_name, calls=policy.max_calls)
+    rules = [pattern for pattern in policy.deny if decide_call(tool, Policy(deny=(pattern,))) == "refuse"]
+    if rules:
+        return words("ask.denied", tool=tool.full_name, rule=rules[0])
+    return words("ask.declined", pattern=quote(exact_pattern(tool)))
 
 
 def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
     """Yield the notices about the startup and the prompt."""
     yield from list_config_notices(app.settings, app.words)
-    for server in dict.fromkeys(tool.server for tool in app.chat.find_quarantined()):
+    for server in app.servers.withholding_servers if app.servers else ():
         yield app.words("servers.held", server=server)
     if prompt.is_replaced:
         yield app.words("ask.mended")
@@ -202,6 +231,8 @@ def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
         yield app.words("ask.silent", seconds=f"{FIRST_BYTE_S:g}")
     for server, error in app.failures.items():
         yield app.words("repl.failed", server=server, error=error)
+    for pattern, names in find_ambiguous(app.chat.effective_policy.allow, app.chat.toolbox.tools).items():
+        yield app.words("ask.ambiguous", pattern=pattern, names=", ".join(names))
     for part in prompt.parts:
         for name in find_missing_files(part.text) if part.is_typed else ():
             yield app.words("attach.missing", name=name)
@@ -256,8 +287,13 @@ async def _show_json(_app: App, events: AsyncIterator[Event], answer: Answer, ou
 
 
 def _describe(answer: Answer) -> dict[str, Any]:
-    """Return the text and the calls as JSON."""
-    return {"text": answer.text, "calls": [_describe_call(result) for result in answer.results]}
+    """Return the text, who wrote it, and the calls as JSON."""
+    return {
+        "text": answer.text,
+        "answered_by": answer.end.answered_by,
+        "calls": [_describe_call(result) for result in answer.results],
+        "suggested_calls": [{"tool": call.name, "arguments": call.arguments} for call in answer.suggested],
+    }
 
 
 def _describe_call(result: ToolResult) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Review and trust MCP servers for scripts: `rkllm-chat trust NAME ...`.
+"""Review and trust MCP servers for scripts: `rkllm-chat mcp trust NAME ...`.
 
 The command asks the same questions as the chat: how a server is started and which of its tools are new or changed.
 No server is started before the user has accepted how it is started.
@@ -6,9 +6,12 @@ No server is started before the user has accepted how it is started.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ..chat.server_approval import describe_server
 from ..config.files import TRUST_VARIABLE
@@ -16,24 +19,40 @@ from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, needs_acceptance
 from ..config.secrets import make_redactor
 from ..config.servers import ServerConfig, find_server
-from ..config.tool_pins import ToolPins, diff_accepted_text, extract_pinned_fields
+from ..config.tool_pins import (
+    INSTRUCTIONS,
+    RESOURCE_FIELDS,
+    TextPins,
+    ToolPins,
+    diff_accepted_text,
+    extract_pinned_fields,
+    extract_prompt_fields,
+    extract_text,
+)
 from ..core import i18n
 from ..core.command_line import Parser
-from ..core.errors import ChatError, ConfigError, UsageError
+from ..core.errors import ChatError, ConfigError, ProtocolError, UsageError
 from ..core.sanitize import escape_visibly, sanitize_for_terminal
 from ..mcp_client.acceptance import accept, check_start, is_accepted, review_start
-from ..mcp_client.direct.open_server import open_server
+from ..mcp_client.direct.open_server import ServerSession, open_server
+
+if TYPE_CHECKING:
+    from ..config.tool_pins import Told
 
 _ACCEPTED, _DECLINED = 0, 1
 _DESCRIPTION = "Review how servers are started and how their tools have changed, and approve them."
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 1 if the user declined a server or its tools. Raises ChatError.
+    """Run the command; returns 1 if the user declined a server or its tools. Raises ChatError."""
+    return review_servers(make_parser().parse(arguments))
+
+
+def review_servers(options: argparse.Namespace) -> int:
+    """Ask about the named servers; returns 1 if the user declined one or its tools. Raises ChatError.
 
     Of several servers, one that fails is reported, and the others are reviewed.
     """
-    options = make_parser().parse(arguments)
     settings = load_settings(options.config)
     servers = [find_server(name, settings.servers, settings.skipped) for name in options.names]
     trust_store = TrustStore(str(state_folder()))
@@ -54,10 +73,15 @@ def main(arguments: Sequence[str]) -> int:
 def make_parser() -> Parser:
     """Build the argument parser of the command."""
     parser = Parser(prog="rkllm-chat trust", description=_DESCRIPTION)
-    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
-    parser.add_argument("-y", "--yes", action="store_true", help="approve what is shown without asking, for scripts")
+    add_arguments(parser)
     return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name the servers and the answer."""
+    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
+    parser.add_argument("-y", "--yes", action="store_true", help="approve what is shown without asking, for scripts")
 
 
 def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Callable[[str], bool]) -> int:
@@ -82,19 +106,59 @@ def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Calla
     server = check_start(trust_store, server)  # what a link leads to may have changed while the user was reading
     with open_server(server) as session:
         tools = {str(tool["name"]): extract_pinned_fields(tool) for tool in session.list_all_tools()}
+        texts = _list_texts(session)
         if reason := session.session.no_sandbox:
             _print_lines([translate("sandbox.why", server=server.name, reason=reason)])
-    pins = ToolPins(trust_store, server)
-    if unapproved := pins.pin_on_first_use(tools):
-        for name, status in unapproved.items():
-            reason = translate(f"hidden.{status}")
-            _print_lines([translate("servers.hidden", server=server.name, tool=name, reason=reason)])
-            _print_lines(escape_visibly(line) for line in diff_accepted_text(pins.accepted_text(name), tools[name]))
-        if not confirm(translate("review.accept", server=server.name)):
-            return _DECLINED
-        pins.pin_tools(tools)
+    if not _review_descriptions(server, trust_store, tools, texts, confirm):
+        return _DECLINED
     _print_lines([translate("review.accepted", server=server.name)])
     return _ACCEPTED
+
+
+def _review_descriptions(
+    server: ServerConfig,
+    trust_store: TrustStore,
+    tools: Mapping[str, Told],
+    texts: Mapping[str, Mapping[str, Told]],
+    confirm: Callable[[str], bool],
+) -> bool:
+    """Show what is new or has changed in what a server says, and ask; return whether all of it is accepted."""
+    translate = i18n.load()
+    pins, text_pins = ToolPins(trust_store, server), TextPins(trust_store, server)
+    unapproved = pins.pin_on_first_use(tools)
+    for name, status in unapproved.items():
+        reason = translate(f"hidden.{status}")
+        _print_lines([translate("servers.hidden", server=server.name, tool=name, reason=reason)])
+        _print_lines(escape_visibly(line) for line in diff_accepted_text(pins.accepted_text(name), tools[name]))
+    for section, told in texts.items():
+        for name, status in text_pins.find_withheld(section, told).items():
+            reason = translate(f"hidden.{status}")
+            _print_lines([translate(f"review.{section}", server=server.name, name=name, reason=reason)])
+            _print_lines(escape_visibly(line) for line in text_pins.diff_accepted((section, name)))
+    if unapproved or text_pins.withheld:
+        if not confirm(translate("review.accept", server=server.name)):
+            return False
+        pins.pin_tools(tools)
+        text_pins.accept()
+    return True
+
+
+def _list_texts(session: ServerSession) -> dict[str, dict[str, Told]]:
+    """Return the texts of a server by section and name, of the sections that it has; skills only the chat lists."""
+    said = session.session.instructions.strip()
+    texts: dict[str, dict[str, Told]] = {}
+    if said:
+        texts[INSTRUCTIONS] = {INSTRUCTIONS: extract_text({"description": said}, "description")}
+    with suppress(ProtocolError):  # a server may have such a capability and no list
+        texts["prompts"] = {
+            str(entry.get("name")): extract_prompt_fields(entry) for entry in session.list_all_prompts()
+        }
+    with suppress(ProtocolError):
+        listed = [*session.list_resources(), *session.list_templates()]
+        texts["resources"] = {
+            str(entry.get("uri") or entry.get("uriTemplate")): extract_text(entry, *RESOURCE_FIELDS) for entry in listed
+        }
+    return texts
 
 
 def _print_lines(lines: Iterable[str]) -> None:

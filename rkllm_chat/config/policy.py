@@ -1,20 +1,21 @@
 """Approval policy of tool calls: run, ask, refuse, or refuse because the limit per turn is spent.
 
 Precedence: deny patterns, the limit of calls per turn, the session's read-only mode, allow patterns, the configured
-mode, the session's mode. A server's claim that a tool is read-only counts only if the user trusts the server and the
-tool's name does not suggest deletion; it never allows more than the mode does.
+mode, the session's mode. A right belongs to a tool of a server, never to a name that a server chose: `server__tool`
+matches the tool of that server alone, and a name without a server is allowed only while one server offers it. A
+server's claim that a tool is read-only counts only if the user trusts the server and the tool's name does not suggest
+deletion; it never allows more than the mode does.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from ..calls.tool_names import NAME_SEPARATORS
-from ..core.messages import Tool
+from ..core.messages import SEPARATOR, Tool
 
 Decision = Literal["run", "ask", "refuse", "spent"]
 Mode = Literal["ask", "read-only", "all", "none"]
@@ -27,6 +28,10 @@ DELETION_WORDS = re.compile(
     r"delete|remove|drop|erase|destroy|overwrite|truncate|wipe|(?<!^s)(?<![^a-z]s)kill", re.IGNORECASE
 )
 """Words in a tool name that suggest loss of data, whatever the server's annotations say; a skill is not one."""
+OWN_TOOLS = frozenset(("list_resources", "read_resource", "read_skill", "more", "describe_tool"))
+"""Names of the program's own tools: as a bare name each means that tool, also while a server offers one of its name."""
+_SEPARATOR = re.compile(r"__|[./:_]")
+"""Ends the server's name in a pattern. No server's name contains one, so the first is the end of the name."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,12 @@ class Policy:
     """Approval settings.
 
     Attributes:
-        approve: "ask" asks unless a trusted server marks the tool as read-only; "read-only" believes this claim of
-            every server; "all" runs everything; "none" refuses everything.
-        allow: Shell-style patterns of tools that run without asking: `board__*`, `get_time`.
-        deny: Shell-style patterns of tools that are refused.
-        max_calls: Maximum number of calls per turn.
+        approve: Which tools run without a question: with "ask" those that a trusted server calls read-only, with
+            "read-only" those that any server calls so, with "all" every tool; "none" refuses all.
+        allow: Tools that run without a question, by name or pattern: `board__*`, `get_time`. A pattern without a server
+            applies only while all tools that it matches belong to one server.
+        deny: Tools that never run, by name or pattern; a pattern without a server applies to every server.
+        max_calls: How many tools may run for one question.
     """
 
     approve: Mode = "ask"
@@ -47,7 +53,13 @@ class Policy:
     max_calls: int = 100
 
 
-def decide_call(tool: Tool, policy: Policy, called: int = 0, mode: SessionMode | None = None) -> Decision:
+def decide_call(
+    tool: Tool,
+    policy: Policy,
+    called: int = 0,
+    mode: SessionMode | None = None,
+    tools: Iterable[Tool] | None = None,
+) -> Decision:
     """Decide whether a call of the tool runs.
 
     Args:
@@ -55,15 +67,17 @@ def decide_call(tool: Tool, policy: Policy, called: int = 0, mode: SessionMode |
         policy: Approval settings.
         called: Number of calls made in this turn so far.
         mode: Mode of the session; None follows the policy. "auto" runs only what the policy would ask about.
+        tools: All tools that can be called, which decide what a pattern without a server allows; without them, it
+            allows only tools of the program itself.
     """
-    if matches_patterns(tool, policy.deny):
+    if any(_matches_pair(tool, pattern) or fnmatchcase(tool.name, pattern) for pattern in policy.deny):
         return "refuse"
     if called >= policy.max_calls:
         return "spent"
     is_reader = tool.read_only and not DELETION_WORDS.search(tool.name)
     if mode == "read-only" and not is_reader:
         return "refuse"
-    if matches_patterns(tool, policy.allow) or (policy.approve == "all" and mode in (None, "auto")):
+    if is_allowed(tool, policy.allow, tools) or (policy.approve == "all" and mode in (None, "auto")):
         return "run"
     if policy.approve == "none":
         return "refuse"
@@ -83,10 +97,66 @@ def is_stricter(one: Mode, other: Mode) -> bool:
     return _STRICTNESS.index(one) > _STRICTNESS.index(other)
 
 
-def matches_patterns(tool: Tool, patterns: Iterable[str]) -> bool:
-    """Return whether a pattern matches the tool's name, bare or with its server in any accepted spelling."""
-    names = [tool.name, *(f"{tool.server}{separator}{tool.name}" for separator in NAME_SEPARATORS)]
-    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+def is_allowed(tool: Tool, patterns: Iterable[str], tools: Iterable[Tool] | None = None) -> bool:
+    """Return whether a pattern allows the tool: one that names its server, or one that means no other server's tools.
+
+    Args:
+        tool: The tool.
+        patterns: Patterns of `allow`.
+        tools: All tools that can be called; None if they are unknown.
+    """
+    known = None if tools is None else tuple(tools)
+    return any(
+        _matches_pair(tool, pattern) or (_matches_name(tool, pattern) and _means_one_server(pattern, tool, known))
+        for pattern in patterns
+    )
+
+
+def find_matching(pattern: str, tools: Iterable[Tool]) -> list[Tool]:
+    """Return the tools that a pattern matches, by server and name or by name alone."""
+    return [tool for tool in tools if _matches_pair(tool, pattern) or _matches_name(tool, pattern)]
+
+
+def find_ambiguous(patterns: Iterable[str], tools: Iterable[Tool]) -> dict[str, list[str]]:
+    """Return the patterns that allow nothing because they have no server and match tools of several.
+
+    Each comes with the full names of what it may mean.
+    """
+    known = tuple(tools)
+    matching = {pattern: find_matching(pattern, known) for pattern in patterns}
+    return {
+        pattern: [tool.full_name for tool in found]
+        for pattern, found in matching.items()
+        if found and not any(is_allowed(tool, (pattern,), known) for tool in found)
+    }
+
+
+def _matches_pair(tool: Tool, pattern: str) -> bool:
+    """Return whether a pattern names the tool with its server; `*` names every tool.
+
+    Only before `__` may the server have wildcards: `*_file` means names.
+    """
+    if pattern == "*":
+        return True
+    separator = _SEPARATOR.search(pattern)
+    if not separator or not tool.server or not fnmatchcase(tool.name, pattern[separator.end() :]):
+        return False
+    server = pattern[: separator.start()]
+    return fnmatchcase(tool.server, server) if separator[0] == SEPARATOR else tool.server == server
+
+
+def _matches_name(tool: Tool, pattern: str) -> bool:
+    """Return whether a pattern without a server matches the tool's name; one with `__` has a server."""
+    return SEPARATOR not in pattern and fnmatchcase(tool.name, pattern)
+
+
+def _means_one_server(pattern: str, tool: Tool, tools: Sequence[Tool] | None) -> bool:
+    """Return whether no other server has a tool that a pattern without a server matches."""
+    if not tool.server:
+        return True
+    if tools is None or pattern in OWN_TOOLS:
+        return False
+    return all(one.server in ("", tool.server) for one in find_matching(pattern, tools))
 
 
 def exact_pattern(tool: Tool) -> str:

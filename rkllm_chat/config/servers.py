@@ -53,31 +53,35 @@ class ServerConfig:
 
     Attributes:
         name: Name of the server.
-        command: Program to start; exclusive with `url`.
+        command: Program to start. A server has either this or `url`.
         args: Arguments of the program.
         env: Environment variables of the program.
-        cwd: Working directory of the program.
-        url: URL of the server.
-        headers: HTTP headers.
-        allow_insecure: Send headers to another machine without TLS.
-        oauth: OAuth settings.
-        transport: Name of the transport; "" selects it by the URL.
-        timeout_s: Timeout of one call, counted from its last sign of progress.
-        tool_timeouts: Timeouts of single tools in seconds, in place of `timeout_s`.
-        connect_s: Timeout of the start; in a file it is longer by default for npx, uvx and other package runners.
-        ping_s: Interval of health checks while the server is unused; 0 disables them.
-        idle_s: Idle time after which the server is closed until it is needed again; 0 keeps it open.
-        log_level: Minimum level of log messages that the server sends.
-        enabled: The server is used.
-        trust: "trusted" honours the server's tool annotations; "ask" does not; "off" disables the server.
-        sandbox: "auto" uses a sandbox where available, except for servers that ship with the program.
-        write: Paths writable in the sandbox; None derives them from `args` and `env`.
-        network: Network access in the sandbox; None grants it only to package runners.
-        roots: Folders that the server learns of as MCP roots, relative to the file; None selects those of its
-            arguments, else the start folder. In a file, false means none.
-        instructions: What the server says about its use is part of the prompt.
-        tools_allow: Names or shell-style patterns of the tools to use; empty means all.
-        tools_deny: Names or shell-style patterns of the tools to leave out.
+        cwd: Folder in which the program is started.
+        url: URL of a server that runs already.
+        headers: HTTP headers that are sent to the server, such as one with a token.
+        allow_insecure: Send headers to another machine also without encryption (http instead of https).
+        oauth: How to log in to the server.
+        transport: "stdio", "http", "sse" or "websocket". Left out: by the URL or the command.
+        timeout_s: Give up a call after this many seconds without an answer or a sign of progress.
+        tool_timeouts: Seconds for single tools, in place of `timeout_s`: `{ search = 300 }`.
+        connect_s: Give up when the server has not started after this many seconds; by default longer for npx, uvx and
+            other programs that download the server first.
+        ping_s: Ask an unused server every so many seconds whether it is alive; 0 for never.
+        idle_s: End a server that was not used for this many seconds until it is needed again; 0 for never.
+        log_level: Which log messages the server is asked for: these and more serious ones.
+        enabled: Whether the server is used.
+        trust: "trusted" runs tools without asking that the server calls read-only; "ask" asks about each; "off" does
+            not use the server.
+        sandbox: Whether the program runs in a sandbox. "auto" does so where bubblewrap is installed, except for servers
+            that ship with this program.
+        write: Files and folders that the program may change in the sandbox. Left out: those that `args` and `env` name.
+        network: Whether the program may use the network in the sandbox. Left out: only npx, uvx and other programs that
+            download the server.
+        roots: Folders that the server is told to work in, relative to the file; false for none. Left out: those of its
+            arguments, else the folder in which the chat was started.
+        instructions: Whether what the server says about its use becomes part of the prompt.
+        tools_allow: Names of the tools to use, or patterns such as "get_*"; empty for all.
+        tools_deny: Names of the tools to leave out, or patterns.
         source: File that defines the server.
         origin: Whose file that is. A project's server needs the user's acceptance, and its variables are not expanded
             before (`expand_server`).

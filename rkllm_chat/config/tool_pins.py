@@ -1,7 +1,8 @@
-"""Pin the tool descriptions of a server: tools that change later are quarantined until the user accepts them.
+"""Pin what a server says about itself: what changes later is withheld until the user accepts it.
 
-A pin covers everything that a model reads about a tool and that affects approval: name, title, description, schemas and
-annotations. The first contact pins the current tools (trust on first use).
+A pin of a tool covers everything that a model reads about it and that affects approval: name, title, description,
+schemas and annotations. Instructions, prompts, resources and skills have pins too, as their texts reach the prompt. The
+first contact pins what the server says now (trust on first use).
 """
 
 from __future__ import annotations
@@ -18,17 +19,28 @@ if TYPE_CHECKING:
     Told = dict[str, Any]
     """Pinned fields of a tool, with the keys of a tools/list entry."""
     Held = Literal["changed", "new"]
+    TextKey = tuple[str, str]
+    """A section and the name of a text in it."""
 
 _ANNOTATION_KEYS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "title")
 _MAX_TEXT_LENGTH = 64 * 1024
+_MAX_SECTION_LENGTH = 1024 * 1024
+"""Limit of the stored texts of a section: a record that is too large to be read would count as no record."""
 _MAX_DESCRIPTION_LENGTH = 10_000
+INSTRUCTIONS = "instructions"
+"""The section of a server's instructions, and the name of the only text in it."""
+TEXT_SECTIONS = (INSTRUCTIONS, "prompts", "resources", "skills")
+RESOURCE_FIELDS = ("name", "title", "description")
+"""What is pinned of a resource and of a resource template, with the protocol's member names."""
+_ARGUMENT_FIELDS = ("name", "title", "description", "required")
+_SECTIONS = ("tools", *TEXT_SECTIONS)
 
 
 class ToolPins:
-    """Pinned tools of one server. Pins of tools that disappear are retained, since they may return."""
+    """Pinned tools of one server, or texts of another section. Pins of what disappears are retained: it may return."""
 
-    def __init__(self, trust_store: TrustStore, server: ServerConfig) -> None:
-        self._trust_store, self._server = trust_store, server
+    def __init__(self, trust_store: TrustStore, server: ServerConfig, section: str = "tools") -> None:
+        self._trust_store, self._server, self._section = trust_store, server, section
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Return the server's record and its pins.
@@ -37,7 +49,9 @@ class ToolPins:
         """
         record = self._trust_store.read_record(self._server) if self._trust_store.has_records() else {}
         is_same_start = record.get("pinned") == hash_value(describe_start(self._server))
-        pins = record.get("tools") if is_same_start else None
+        if not is_same_start:
+            record = {key: value for key, value in record.items() if key not in _SECTIONS}
+        pins = record.get(self._section)
         return record, pins if isinstance(pins, dict) else None
 
     def has_pins(self) -> bool:
@@ -76,13 +90,55 @@ class ToolPins:
         """Pin the tools as they are now."""
         record, pins = self._read()
         pins = {**(pins or {}), **{name: _make_pin(fields) for name, fields in tools.items()}}
+        pins = _limit_texts({name: pin for name, pin in pins.items() if isinstance(pin, dict)})
         start = hash_value(describe_start(self._server))
-        self._trust_store.write_record(self._server, {**record, "pinned": start, "tools": pins})
+        self._trust_store.write_record(self._server, {**record, "pinned": start, self._section: pins})
 
     def accepted_text(self, name: str) -> str:
         """Return the accepted description of a tool; "" if it is new."""
         pin = (self._read()[1] or {}).get(name)
         return str(pin.get("text", "")) if isinstance(pin, dict) else ""
+
+
+class TextPins:
+    """What one server says besides its tools, and what of it is withheld.
+
+    Attributes:
+        withheld: Why each withheld text is: it is new, or it has changed.
+        current: The texts as the server sent them last.
+    """
+
+    def __init__(self, trust_store: TrustStore, server: ServerConfig) -> None:
+        self._pins = {section: ToolPins(trust_store, server, section) for section in TEXT_SECTIONS}
+        self.withheld: dict[TextKey, Held] = {}
+        self.current: dict[TextKey, Told] = {}
+
+    def find_withheld(self, section: str, texts: Mapping[str, Told]) -> Mapping[str, Held]:
+        """Adopt the texts of a section and return which of them are withheld; pin them at the first contact.
+
+        A text without content is compared with nothing: there is nothing to withhold.
+        """
+        held = self._pins[section].pin_on_first_use(texts)
+        held = {name: why for name, why in held.items() if texts[name]}
+        for known in (self.current, self.withheld):
+            for key in [key for key in known if key[0] == section]:
+                del known[key]
+        self.current.update({(section, name): fields for name, fields in texts.items()})
+        self.withheld.update({(section, name): why for name, why in held.items()})
+        return held
+
+    def diff_accepted(self, key: TextKey) -> list[str]:
+        """Return the diff between the accepted text and the current one."""
+        section, name = key
+        return diff_accepted_text(self._pins[section].accepted_text(name), self.current[key])
+
+    def accept(self) -> None:
+        """Pin all texts as they are now."""
+        for section, pins in self._pins.items():
+            texts = {name: fields for (of, name), fields in self.current.items() if of == section}
+            if texts:
+                pins.pin_tools(texts)
+        self.withheld.clear()
 
 
 def _compare(pins: Mapping[str, Any], tools: Mapping[str, Told]) -> dict[str, Held]:
@@ -94,6 +150,15 @@ def _compare(pins: Mapping[str, Any], tools: Mapping[str, Told]) -> dict[str, He
         elif not isinstance(pin, dict) or pin.get("hash") != hash_value(fields):
             quarantined[name] = "changed"
     return quarantined
+
+
+def _limit_texts(pins: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the pins without the texts that exceed the limit of a section; their hashes stay."""
+    limited, length = {}, 0
+    for name, pin in pins.items():
+        length += len(str(pin.get("text", "")))
+        limited[name] = pin if length <= _MAX_SECTION_LENGTH else {**pin, "text": ""}
+    return limited
 
 
 def _make_pin(fields: Told) -> dict[str, str]:
@@ -119,6 +184,30 @@ def extract_pinned_fields(entry: Mapping[str, Any]) -> Told:
     return {key: value for key, value in pinned.items() if value not in (None, {}, "")}
 
 
+def extract_text(entry: Any, *keys: str) -> Told:
+    """Return the pinned fields of an entry other than a tool's: those of `keys` that have a value, as JSON values.
+
+    Args:
+        entry: A JSON object, or an object with attributes of these names.
+        keys: The fields; `name` is pinned as `label`.
+    """
+    read = entry.get if isinstance(entry, Mapping) else lambda key: getattr(entry, key, None)
+    fields = {"label" if key == "name" else key: read(key) for key in keys}
+    return {key: value for key, value in fields.items() if value not in (None, {}, [], "")}
+
+
+def extract_prompt_fields(entry: Mapping[str, Any]) -> Told:
+    """Extract the pinned fields from a prompts/list entry."""
+    fields = extract_text(entry, "name", "title", "description")
+    listed = entry.get("arguments")
+    arguments = [
+        {key: argument[key] for key in _ARGUMENT_FIELDS if argument.get(key) is not None}
+        for argument in (listed if isinstance(listed, list) else ())
+        if isinstance(argument, Mapping)
+    ]
+    return {**fields, "arguments": arguments} if arguments else fields
+
+
 def truncate_description(text: str) -> str:
     """Truncate a description to the length that a model receives; idempotent."""
     return f"{text[:_MAX_DESCRIPTION_LENGTH]}…" if len(text) > _MAX_DESCRIPTION_LENGTH else text
@@ -127,9 +216,9 @@ def truncate_description(text: str) -> str:
 def _render(fields: Told) -> str:
     """Render pinned fields as lines for people and for diffs."""
     lines = []
-    for key in ("title", "description"):
+    for key in ("label", "title", "description"):
         lines += [f"{key}: {line}" for line in str(fields.get(key, "")).splitlines()]
-    for key in ("inputSchema", "outputSchema", "annotations"):
+    for key in ("inputSchema", "outputSchema", "annotations", "arguments", "frontmatter", "files"):
         if key in fields:
             lines += [f"{key}:", *json.dumps(fields[key], ensure_ascii=False, indent=1, sort_keys=True).splitlines()]
     return "\n".join(lines)
@@ -143,13 +232,14 @@ def diff_accepted_text(before: str, fields: Told) -> list[str]:
     return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
 
 
-def quarantine_error(server: str, tool: str, why: Held) -> ProtocolError:
-    """Build the error for a call to a quarantined tool."""
-    what = "is new" if why == "new" else "has changed"
+def quarantine_error(server: str, tool: str, why: Held, what: str = "tool") -> ProtocolError:
+    """Build the error for a call to a quarantined tool, or the use of something else that is withheld."""
+    how = "is new" if why == "new" else "has changed"
+    used = "called" if what == "tool" else "used"
     return ProtocolError(
-        f'The tool "{tool}" of server "{server}" {what} since you accepted its tools, so it was not called.',
-        f"/mcp review {server} in the chat, or rkllm-chat trust {server}, shows the change and asks you.",
+        f'The {what} "{tool}" of server "{server}" {how} since you accepted its {what}s, so it was not {used}.',
+        f"/mcp review {server} in the chat, or rkllm-chat mcp trust {server}, shows the change and asks you.",
         server=server,
         tool=tool,
-        accept=f"rkllm-chat trust {server}",
+        accept=f"rkllm-chat mcp trust {server}",
     )

@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..config.project_trust import TrustStore
 from ..config.settings import ServerConfig
-from ..config.tool_pins import ToolPins, extract_pinned_fields
+from ..config.tool_pins import TextPins, ToolPins, extract_pinned_fields, extract_text
 from ..core.messages import Tool
 from ..core.skills import Skill
 from .error_messages import summarize_error
@@ -45,6 +45,7 @@ class AdvertisedTools:
         quarantine_reasons: Reason per quarantined tool: new or changed.
         hidden: Tools that cannot be called, with the reason, a key of the language table "hidden".
         pins: The descriptions that the user has accepted.
+        texts: What else the server says, and what of it is withheld.
         last_listing: The last list of the server.
     """
 
@@ -55,6 +56,7 @@ class AdvertisedTools:
         self.quarantine_reasons: Mapping[str, Held] = {}
         self.hidden: Mapping[str, str] = {}
         self.pins = ToolPins(TrustStore(None), config)
+        self.texts = TextPins(TrustStore(None), config)
         self.last_listing = ToolListing([])
         self._task_only: frozenset[str] = frozenset()
 
@@ -69,8 +71,9 @@ class AdvertisedTools:
         return bool(self.quarantined_tools) and self.quarantined_tools != before
 
     def accept_tools(self) -> None:
-        """Accept all tools as they describe themselves now."""
+        """Accept all tools as they describe themselves now, and all other texts."""
         self.pins.pin_tools(self.last_listing.descriptions)
+        self.texts.accept()
         self.update(self.last_listing)
 
 
@@ -83,7 +86,7 @@ class ToolListRefresher:
         list_skills: Lists the server's skills.
 
     Attributes:
-        skills: The skills that the server listed.
+        skills: The skills that the server listed, those that are withheld included.
         has_resources: Whether the server had a resource or a resource template when it was last listed.
         latency_s: Time of the last list of tools.
         recorder: Records what the server lists; None for one in this process.
@@ -113,11 +116,17 @@ class ToolListRefresher:
             tools = [replace(tool, output_schema=schemas.get(tool.name)) for tool in listing.tools]
             listing = replace(listing, tools=tools, descriptions=self.recorder.descriptions)
         self.latency_s = time.monotonic() - self._listed_at
-        if self._tools.update(listing):
-            self._on_change(ChangeKind.QUARANTINED)
+        is_withheld = self._tools.update(listing)
         self.has_resources = await has_resources(client)
         if self._list_skills:
             self.skills = await self._list_skills(client, self._tools.config.name)
+            before = dict(self._tools.texts.withheld)
+            held = self._tools.texts.find_withheld(
+                "skills", {skill.uri: _describe_skill(skill) for skill in self.skills}
+            )
+            is_withheld = is_withheld or any(("skills", uri) not in before for uri in held)
+        if is_withheld:
+            self._on_change(ChangeKind.QUARANTINED)
 
     def schedule(self, client: Client) -> None:
         """List the tools again soon; further changes until then are covered by the same listing."""
@@ -189,6 +198,12 @@ def describe_tool(entry: Any) -> Told:
     hints = entry.annotations.model_dump(by_alias=True) if entry.annotations else None
     words = {"name": entry.name, "title": entry.title, "description": entry.description, "annotations": hints}
     return extract_pinned_fields({**words, "inputSchema": entry.input_schema, "outputSchema": entry.output_schema})
+
+
+def _describe_skill(skill: Skill) -> Told:
+    """Return what a skill's entry declares: what the prompt lists of it, and which files it consists of."""
+    fields = extract_text(skill, "name", "description", "frontmatter")
+    return {**fields, "files": {uri: file.digest for uri, file in skill.files.items()}}
 
 
 async def has_resources(client: Client) -> bool:

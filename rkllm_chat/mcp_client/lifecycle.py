@@ -1,7 +1,7 @@
 """Start, watch, stop and restart one MCP server.
 
-An SDK client must be left by the task that entered it, otherwise it hangs for ever (mcp 2.3.0, measured). Therefore one
-owner task enters the client, waits, and leaves it, and all requests go through that client. Every wait has a limit
+An SDK client must be left by the task that entered it, otherwise it raises RuntimeError or hangs (mcp 2.3.0). Therefore
+one owner task enters the client, waits, and leaves it, and all requests go through that client. Every wait has a limit
 because the SDK has none. `lifecycle_state` decides what may happen next; this module does it.
 """
 
@@ -23,6 +23,7 @@ from mcp_types import Implementation, ServerCapabilities
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..config.settings import ServerConfig
+from ..config.tool_pins import INSTRUCTIONS, extract_text
 from ..core.errors import ChatError, ConnectError
 from ..core.skills import Skill
 from ..core.version import __version__
@@ -60,7 +61,6 @@ class ServerLifecycle(AdvertisedTools):
         handlers: Handlers of requests and notifications from the server.
         login: The server's OAuth login.
         log_level: Lowest level that the server writes to its log.
-        instructions: What the server said about its use when it was last opened.
 
     `source` replaces the transport for a server in this process (an `MCPServer`).
     """
@@ -73,7 +73,7 @@ class ServerLifecycle(AdvertisedTools):
         self.handlers = handlers or ClientHandlers()
         self.login = Login(config, None, self.handlers)
         self.log_level = config.log_level
-        self.instructions = ""
+        self._instructions = ""
         self._source = source
         self._transport: Transport | None = None
         self._client: Client | None = None
@@ -121,8 +121,13 @@ class ServerLifecycle(AdvertisedTools):
 
     @property
     def skills(self) -> list[Skill]:
-        """The skills that the server listed."""
-        return self._refresher.skills
+        """The skills that the server listed and that are not withheld."""
+        return [skill for skill in self._refresher.skills if ("skills", skill.uri) not in self.texts.withheld]
+
+    @property
+    def instructions(self) -> str:
+        """What the server said about its use when it was last opened; "" while a change of it is withheld."""
+        return "" if (INSTRUCTIONS, INSTRUCTIONS) in self.texts.withheld else self._instructions
 
     def refresh_lists(self) -> None:
         """List tools and skills again soon."""
@@ -339,7 +344,10 @@ class ServerLifecycle(AdvertisedTools):
 
     def _mark_open(self, client: Client, seconds: float) -> None:
         self._client = client
-        self.instructions = (client.instructions or "").strip()
+        self._instructions = (client.instructions or "").strip()
+        said = extract_text({"description": self._instructions}, "description")
+        if self.texts.find_withheld(INSTRUCTIONS, {INSTRUCTIONS: said}) and not self.quarantined_tools:
+            self._report(ChangeKind.QUARANTINED)
         if self._transport:
             self._transport.mark_ready()
         log_start(self.config.name, seconds, client.protocol_version, len(self.tools))

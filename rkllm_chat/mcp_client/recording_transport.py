@@ -149,7 +149,7 @@ class RecordingReadStream(RecordingStream):
     """Messages from the server."""
 
     async def receive(self) -> Any:
-        """Return the next message, repaired; set `ended` at the end of the stream."""
+        """Return the next message, repaired; set `has_ended` at the end of the stream."""
         try:
             message = await self._inner.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
 
 from mcp_types import Resource, ResourceTemplate
 
 from ..core.messages import Tool
 from .content import is_for_model, sort_by_priority
+
+_WITHHELD = "(its description is new or has changed, and the user has not reviewed it yet)"
 
 
 @lru_cache
@@ -22,11 +24,25 @@ def resource_tools(trusted: bool) -> tuple[Tool, Tool]:
 
 
 def describe_resources(
-    resources: Sequence[tuple[str, Resource]], templates: Sequence[tuple[str, ResourceTemplate]]
+    resources: Sequence[tuple[str, Resource]],
+    templates: Sequence[tuple[str, ResourceTemplate]],
+    withheld: Container[tuple[str, str]] = (),
 ) -> str:
-    """Return one line per resource and template for a model, the most important first: its URI and title."""
+    """Return one line per resource and template for a model, the most important first: its URI and title.
+
+    Args:
+        resources: The resources, each with its server.
+        templates: The templates, each with its server.
+        withheld: Pairs of server and URI whose description the user has not accepted yet; only their URIs are listed.
+    """
+    hidden = {id(one) for server, one in resources if (server, str(one.uri)) in withheld}
+    hidden |= {id(one) for server, one in templates if (server, one.uri_template) in withheld}
+
+    def describe(uri: str, one: Resource | ResourceTemplate) -> str:
+        return f"{uri}: {_WITHHELD if id(one) in hidden else one.title or one.description or one.name}"
+
     listed = sort_by_priority(one for _, one in resources if is_for_model(one))
     listed_templates = sort_by_priority(one for _, one in templates if is_for_model(one))
-    lines = [f"{one.uri}: {one.title or one.description or one.name}" for one in listed]
-    lines += [f"{one.uri_template}: {one.title or one.description or one.name}" for one in listed_templates]
+    lines = [describe(str(one.uri), one) for one in listed]
+    lines += [describe(one.uri_template, one) for one in listed_templates]
     return "\n".join(lines) or "There are no resources."

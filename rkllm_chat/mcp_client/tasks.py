@@ -106,7 +106,7 @@ class TaskStarted(Exception):  # noqa: N818 - not an error
 
 
 class TasksExtension(ClientExtension):
-    """The client extension that allows servers of 2026-07-28 to create tasks; such a call raises Begun."""
+    """The client extension that allows servers of 2026-07-28 to create tasks; such a call raises TaskStarted."""
 
     identifier = "io.modelcontextprotocol/tasks"
 
@@ -233,7 +233,7 @@ class LegacyTask(ServerTask):
     _result: asyncio.Task[CallToolResult] | None = None
 
     async def wait(self) -> CallToolResult:
-        """Poll until the task ends; see `Task.wait`."""
+        """Poll until the task ends; see `ServerTask.wait`."""
         try:
             return await super().wait()
         finally:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_types import (
     CallToolResult,
@@ -32,7 +33,14 @@ from typing_extensions import Self
 
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.servers import ServerConfig, Trust
-from ..config.tool_pins import ToolPins
+from ..config.tool_pins import (
+    RESOURCE_FIELDS,
+    TextPins,
+    ToolPins,
+    extract_prompt_fields,
+    extract_text,
+    quarantine_error,
+)
 from ..core.errors import ChatError, ProtocolError, ServerNotFoundError, ToolNotFoundError
 from ..core.messages import Attachment, Media, Status, Tool, ToolResult
 from ..core.skills import Skill
@@ -65,6 +73,9 @@ from .skills import check_file, resolve_file
 from .stored_content import store_content
 from .transports.base import run_uninterrupted
 from .uri_templates import find_open_variable
+
+if TYPE_CHECKING:
+    from ..config.tool_pins import Told
 
 Item = TypeVar("Item")
 _MAX_DENIALS = 3
@@ -170,6 +181,15 @@ class Toolbox:
     def quarantined_tools(self) -> Sequence[Tool]:
         """The quarantined tools: new or changed ones that cannot be called until the user accepts them."""
         return [tool for connection in self.connections.values() for tool in connection.quarantined_tools]
+
+    @property
+    def withholding_servers(self) -> list[str]:
+        """The servers of which a tool or a text is withheld until the user accepts it."""
+        return [
+            name
+            for name, one in self.connections.items()
+            if one.quarantined_tools or any(section != "resources" for section, _ in one.texts.withheld)
+        ]
 
     @property
     def failures(self) -> dict[str, ChatError]:
@@ -293,8 +313,8 @@ class Toolbox:
         return await self._query_each(server, list_templates)
 
     async def list_prompts(self, server: str | None = None) -> list[tuple[str, Prompt]]:
-        """Return (server, prompt) pairs of one server, or of all that are open or idle."""
-        return await self._query_each(server, list_prompts)
+        """Return (server, prompt) pairs of one server, or of all that are open or idle, without what is withheld."""
+        return await self._query_each(server, _list_accepted_prompts)
 
     async def read_resource(self, uri: str, server: str | None = None) -> ReadResourceResult:
         """Read a resource; without a server, from the first that has it. Raises ChatError."""
@@ -319,7 +339,8 @@ class Toolbox:
 
     async def find_skills(self, uri: str) -> list[Skill]:
         """Return the skills of a URI, one for each server that has it, whether it lists it or not. Raises ChatError."""
-        found = await asyncio.gather(*(find_skill(connection, uri) for connection in self._select(None)))
+        asked = [one for one in self._select(None) if ("skills", uri) not in one.texts.withheld]
+        found = await asyncio.gather(*(find_skill(connection, uri) for connection in asked))
         return [skill for skill in found if skill]
 
     async def read_skill(self, skill: Skill, path: str = "") -> str:
@@ -339,8 +360,18 @@ class Toolbox:
             raise
 
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
-        """Return a prompt of a server, filled with arguments. Raises ChatError."""
-        return await get_prompt(self._get_connection(server), name, dict(arguments or {}))
+        """Return a prompt of a server, filled with arguments.
+
+        Raises:
+            ProtocolError: The prompt is new, or has changed, and the user has not accepted it.
+            ChatError: The server fails.
+        """
+        connection = self._get_connection(server)
+        with suppress(ChatError):  # a server may have prompts and no list of them
+            await _list_accepted_prompts(connection)
+        if why := connection.texts.withheld.get(("prompts", name)):
+            raise quarantine_error(server, name, why, "prompt")
+        return await get_prompt(connection, name, dict(arguments or {}))
 
     async def complete(
         self,
@@ -392,12 +423,29 @@ class Toolbox:
         if name == "read_resource":
             result = await self.read_resource(str(arguments["uri"]))
             return resource_to_text(result), await store_content(self.media_store, read_binary_contents(result), name)
-        return describe_resources(await self.list_resources(), await self.list_templates()), []
+        resources, templates = await self.list_resources(), await self.list_templates()
+        return describe_resources(resources, templates, self._find_withheld_resources(resources, templates)), []
+
+    def _find_withheld_resources(
+        self, resources: Sequence[tuple[str, Resource]], templates: Sequence[tuple[str, ResourceTemplate]]
+    ) -> set[tuple[str, str]]:
+        """Return the (server, URI) pairs of resources and templates whose descriptions are withheld."""
+        texts: dict[str, dict[str, Told]] = {}
+        for server, one in resources:
+            texts.setdefault(server, {})[str(one.uri)] = extract_text(one, *RESOURCE_FIELDS)
+        for server, template in templates:
+            texts.setdefault(server, {})[template.uri_template] = extract_text(template, *RESOURCE_FIELDS)
+        return {
+            (server, uri)
+            for server, told in texts.items()
+            for uri in self._get_connection(server).texts.find_withheld("resources", told)
+        }
 
     def _connect(self, config: ServerConfig) -> Connection:
         connection = Connection(config, self.log_path(config.name), self._handlers)
         connection.login = Login(config, self._login_folder, self._handlers)
         connection.pins = ToolPins(self._trust_store, config)
+        connection.texts = TextPins(self._trust_store, config)
         return connection
 
     async def _query_each(
@@ -422,3 +470,13 @@ class Toolbox:
             hint = f"The configured servers are {', '.join(names)}." if names else "No server is configured."
             raise ServerNotFoundError(f'There is no server "{server}".', hint, available=names)
         return self.connections[server]
+
+
+async def _list_accepted_prompts(connection: Connection) -> list[Prompt]:
+    """Return the prompts of a server that are not withheld. Raises ChatError."""
+    prompts = await list_prompts(connection)
+    texts = {
+        prompt.name: extract_prompt_fields(prompt.model_dump(by_alias=True, exclude_none=True)) for prompt in prompts
+    }
+    held = connection.texts.find_withheld("prompts", texts)
+    return [prompt for prompt in prompts if prompt.name not in held]

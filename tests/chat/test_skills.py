@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -120,6 +121,29 @@ def test_a_skill_that_is_not_as_listed_is_not_used(spoiled: str, fault: str, tmp
         assert (status, fault in text, BODY in text) == ("failed", True, False)
 
     play(tmp_path, [read("fueling"), "No."], check, serve(tmp_path, spoiled))
+
+
+@pytest.mark.usefixtures("own")
+def test_a_skill_that_changed_is_not_listed_and_not_read_until_it_was_accepted(tmp_path: Path) -> None:
+    async def look(app: App) -> tuple[bool, str]:
+        results = await take_turn(app)
+        about = backend_of(app.chat).prompts[0][0].text
+        return "How boats get" in about, results[0][0]
+
+    async def accept(app: App) -> tuple[bool, str]:
+        assert app.servers and app.servers.withholding_servers == ["docs"]
+        app.servers.connections["docs"].accept_tools()
+        return await look(app)
+
+    def run(check: Callable[[App], Any]) -> Any:
+        return play(tmp_path, [read("fueling"), "So."], check, serve(tmp_path))
+
+    write_skill(tmp_path / "served", "acme/fueling", "How boats get fuel")
+    assert run(look) == (True, "completed")
+    rmtree(tmp_path / "served")
+    write_skill(tmp_path / "served", "acme/fueling", "How boats get sunk")
+    assert run(look) == (False, "failed")
+    assert run(accept) == (True, "completed")
 
 
 def test_a_server_that_does_not_declare_skills_is_not_asked(tmp_path: Path, own: Path) -> None:

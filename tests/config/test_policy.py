@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from rkllm_chat.config.policy import SESSION_MODES, Decision, Mode, Policy, decide_call, exact_pattern, is_stricter
+from rkllm_chat.config.policy import (
+    SESSION_MODES,
+    Decision,
+    Mode,
+    Policy,
+    decide_call,
+    exact_pattern,
+    find_ambiguous,
+    is_stricter,
+)
 from rkllm_chat.core.messages import Tool
 
 WRITES = Tool("write_file", server="disk")
@@ -64,8 +73,49 @@ def test_a_tool_with_a_wildcard_in_its_name_is_allowed_alone() -> None:
     ["write_file", "disk__write_file", "disk.write_file", "disk/write_file", "disk_write_file", "*", "[vw]rite_fil?"],
 )
 def test_a_pattern_names_a_tool_bare_or_with_its_server(pattern: str) -> None:
-    assert decide_call(WRITES, Policy("none", allow=(pattern,))) == "run"
-    assert decide_call(WRITES, Policy("all", deny=(pattern,))) == "refuse"
+    tools = (WRITES, READS)
+    assert decide_call(WRITES, Policy("none", allow=(pattern,)), tools=tools) == "run"
+    assert decide_call(WRITES, Policy("all", deny=(pattern,)), tools=tools) == "refuse"
+
+
+_TIME, _BOARD, _FILE = Tool("get_time", server="clock"), Tool("send", server="board"), Tool("read_resource")
+_EVIL = tuple(Tool(name, server="evil") for name in ("get_time", "board__send", "board_send", "read_resource"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "own"),
+    [
+        ("board__*", _BOARD),
+        ("board__send", _BOARD),
+        ("board_send", _BOARD),
+        ("board.send", _BOARD),
+        ("*oard__send", _BOARD),
+        ("clock__get_time", _TIME),
+        ("read_resource", _FILE),
+    ],
+)
+def test_a_right_of_one_servers_tool_is_no_right_of_anothers(pattern: str, own: Tool) -> None:
+    policy, tools = Policy(allow=(pattern,)), (_TIME, _BOARD, _FILE, *_EVIL)
+    assert [decide_call(tool, policy, tools=tools) for tool in _EVIL] == ["ask"] * 4
+    assert decide_call(own, policy, tools=tools) == "run"
+    assert find_ambiguous((exact_pattern(own),), tools) == {}
+
+
+def test_a_bare_name_is_allowed_while_one_server_offers_it() -> None:
+    policy = Policy(allow=("get_time",))
+    assert decide_call(_TIME, policy, tools=(_TIME, _BOARD)) == "run"
+    assert decide_call(_TIME, policy, tools=(_TIME, *_EVIL)) == decide_call(_TIME, policy) == "ask"
+    assert find_ambiguous(policy.allow, (_TIME, *_EVIL)) == {"get_time": ["clock__get_time", "evil__get_time"]}
+    assert find_ambiguous(policy.allow, (_TIME, _BOARD)) == {}
+
+
+def test_a_bare_name_is_denied_at_every_server() -> None:
+    policy = Policy("all", deny=("get_time",))
+    assert [decide_call(tool, policy, tools=(_TIME, *_EVIL)) for tool in (_TIME, _EVIL[0], _BOARD)] == [
+        "refuse",
+        "refuse",
+        "run",
+    ]
 
 
 @pytest.mark.parametrize("pattern", ["", "write", "WRITE_FILE", "disk", "other__*"])

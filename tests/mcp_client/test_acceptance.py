@@ -76,7 +76,7 @@ class Clone:
         (self.home / ".mcp.json").chmod(0o600)
 
     def review(self, answer: str) -> list[str]:
-        """Answer `rkllm-chat trust tide`; return what it shows."""
+        """Answer `rkllm-chat mcp trust tide`; return what it shows."""
         screen = self.open_screen("trust", "tide", size=(1000, 60))
         screen.wait_for_end_of_line(START)
         shown = screen.lines()

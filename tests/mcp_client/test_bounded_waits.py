@@ -22,7 +22,8 @@ ENDED_OTHERWISE = {
     "The limit of the call that is around it, or the read timeout of the SDK's session.": """
         Connection._send_call Connection._wait_for_task LegacyTask._poll LegacyTask._wait_for_poll
         LegacyTask._get_result LegacyTask.wait MCPClient.complete MCPClient.execute_tool MCPClient.get_prompt
-        MCPClient.list_prompts MCPClient.list_resources MCPClient.list_tools MCPClient.read_resource SdkSession.request.send ServerLifecycle.send_log_level
+        MCPClient.list_prompts MCPClient.list_resources MCPClient.list_tools MCPClient.read_resource
+        SdkSession.request.send ServerLifecycle.send_log_level
         ServerLifecycle.subscribe ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call
         Toolbox.find_skills list_skills.fetch
         Toolbox.execute_tool _subscribe

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SEPARATORS = (".", "/", "__")
 """Separators between the name of a server and the name of its tool, in order of precedence."""
+_MAX_LISTED_TOOLS = 20
 _NOT_FOUND_CODES = (-32601, -32602)
 
 
@@ -89,26 +90,28 @@ def _check_call(
         if error.details.get("expected") == "list":
             raise
         return
-    server = opened.server.name
     if name not in tools:
         opened.check_quarantine(name)
         if opened.is_list_cut:
             return
-        from difflib import get_close_matches
-
-        matches = get_close_matches(name, list(tools), n=3, cutoff=0.4)
-        hint = (
-            f"Did you mean {' or '.join(matches)}?" if matches else f"It has these tools: {', '.join(tools) or 'none'}."
-        )
-        raise ToolNotFoundError(
-            f'Server "{server}" has no tool "{name}".', hint, server=server, available=list(tools), closest=matches
-        )
+        raise make_unknown_tool_error(name, list(tools), opened.server.name)
     schema = tools[name].get("inputSchema")
     with limit_schema_time():
         convert_texts(texts, arguments, schema)
         violations = list(iter_errors(arguments, schema, schema))
         if violations:
             raise _mismatch_error(name, violations, arguments, schema)
+
+
+def make_unknown_tool_error(name: str, names: list[str], server: str, prefix: str = "") -> ToolNotFoundError:
+    """Build the error of a tool that a server does not have; `prefix` stands before the names that it suggests."""
+    from difflib import get_close_matches
+
+    matches = [prefix + match for match in get_close_matches(name, names, n=3)]
+    known = f"It has these tools: {', '.join(names[:_MAX_LISTED_TOOLS]) or 'none'}."
+    hint = f"Did you mean {' or '.join(matches)}?" if matches else known
+    text = f'Server "{server}" has no tool "{name}".'
+    return ToolNotFoundError(text, hint, server=server, available=names, closest=matches)
 
 
 def _mismatch_error(name: str, violations: list[Violation], arguments: dict[str, Any], schema: Any) -> ValidationError:

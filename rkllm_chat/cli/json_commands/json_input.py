@@ -34,7 +34,12 @@ def read_arguments(written: str | None, option: str) -> dict[str, Any]:
     elif written.startswith("@"):
         source = written[1:]
         written = decode_utf8(read_file(source), source)
-    value = _parse(written, source)
+    return parse_arguments(written, source)
+
+
+def parse_arguments(text: str, source: str) -> dict[str, Any]:
+    """Parse a JSON object; `source` names it in errors. Raises UsageError."""
+    value = _parse(text, source)
     if not isinstance(value, dict):
         got = _describe_type(value)
         raise UsageError(f"{source} is {got}, not a JSON object.", 'Write {"name": value}.', expected="object", got=got)
@@ -127,7 +132,7 @@ def _explain(error: json.JSONDecodeError, text: str, source: str) -> UsageError:
         f"{source} is not valid JSON: {error.msg} at {position}, near {excerpt!r}."
         if excerpt
         else f"{source} is empty.",
-        'Quote it for the shell: --args \'{"name": "value"}\'.',
+        'Quote it for the shell: \'{"name": "value"}\'.',
         line=error.lineno,
         column=error.colno,
         near=excerpt,

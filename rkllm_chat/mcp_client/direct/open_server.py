@@ -11,7 +11,7 @@ so print and flush before.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -19,7 +19,7 @@ from ...config.files import find_state_folder
 from ...config.oauth import OAuth
 from ...config.project_trust import TrustStore
 from ...config.servers import ServerConfig
-from ...config.tool_pins import ToolPins, extract_pinned_fields, quarantine_error
+from ...config.tool_pins import ToolPins, extract_pinned_fields, extract_prompt_fields, quarantine_error
 from ...core.errors import ProtocolError, TimeLimitError, UsageError
 from ..answer_rules import (
     METHOD_NOT_FOUND,
@@ -133,7 +133,7 @@ def _open_with_sdk(server: ServerConfig, max_bytes: int, ask_form: AskForm | Non
 
 
 class ServerSession:
-    """An open server. Every method raises ChatErrors: ConnectError, TimeLimitError, ProtocolError, AuthError.
+    """An open server. Every method raises a ChatError: ConnectError, TimeLimitError, ProtocolError, AuthError.
 
     Attributes:
         server: The server's configuration.
@@ -154,6 +154,7 @@ class ServerSession:
         self.session = session
         self._max_bytes = max_bytes
         self._pins = ToolPins(TrustStore(find_state_folder()), server)
+        self._prompt_pins = ToolPins(TrustStore(find_state_folder()), server, "prompts")
         self.left_out: dict[str, str] = {}
         self.is_list_cut = False
         self._notices: list[str] = []
@@ -293,11 +294,23 @@ class ServerSession:
         return self._request("resources/read", {"uri": uri}, "read", limit_s)
 
     def list_prompts(self) -> list[dict[str, Any]]:
+        """Return the server's prompts without those that are withheld; empty without the capability."""
+        prompts = self.list_all_prompts()
+        held = self._find_withheld_prompts(prompts)
+        return [prompt for prompt in prompts if prompt.get("name") not in held]
+
+    def list_all_prompts(self) -> list[dict[str, Any]]:
         """Return the server's prompts; empty without the capability."""
         return self._list("prompts/list", "prompts")
 
+    def _find_withheld_prompts(self, prompts: list[dict[str, Any]]) -> Mapping[str, Held]:
+        told = {str(prompt.get("name")): extract_prompt_fields(prompt) for prompt in prompts}
+        return self._prompt_pins.find_changes(told)
+
     def get_prompt(self, name: str, arguments: dict[str, str], limit_s: float | None = None) -> dict[str, Any]:
         """Return a prompt filled with arguments; `limit_s` as for `call_tool`."""
+        if self._prompt_pins.has_pins() and (why := self._find_withheld_prompts(self.list_all_prompts()).get(name)):
+            raise quarantine_error(self.server.name, name, why, "prompt")
         return self._request("prompts/get", {"name": name, "arguments": arguments}, "prompt", limit_s)
 
     def _list(self, method: str, key: str) -> list[dict[str, Any]]:

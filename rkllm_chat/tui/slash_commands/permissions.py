@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...calls.tool_names import shown_names, similar_names
 from ...chat.app import App
-from ...config.policy import SESSION_MODES, SessionMode, describe_mode, matches_patterns
+from ...config.policy import SESSION_MODES, SessionMode, describe_mode, find_ambiguous, find_matching
 from ...core.errors import UsageError
 from ...core.events import Notice, Table
 from ...core.messages import SEPARATOR
@@ -52,9 +52,12 @@ def _list_rules(app: App) -> Iterator[tuple[str, ...]]:
     yield words("permissions.mode"), policy.approve, words("permissions.configured")
     yield words("permissions.session_mode"), _name_mode(app), words("permissions.until_exit")
     for kind, patterns in (("allow", policy.allow), ("deny", policy.deny)):
+        ambiguous = find_ambiguous(patterns, app.toolbox.toolbox.tools) if kind == "allow" else {}
         for pattern in patterns:
-            scope = "permissions.stored" if pattern in stored[kind] else "permissions.configured"
-            yield words(f"permissions.{kind}"), pattern, words(scope)
+            scope = words("permissions.stored" if pattern in stored[kind] else "permissions.configured")
+            if pattern in ambiguous:
+                scope += "; " + words("permissions.ambiguous", names=", ".join(ambiguous[pattern]))
+            yield words(f"permissions.{kind}"), pattern, scope
     for pattern in app.chat.session_allowed:
         yield words("permissions.allow"), pattern, words("permissions.until_exit")
 
@@ -86,10 +89,12 @@ async def accept_patterns(app: App, action: str, patterns: Sequence[str]) -> boo
     """Check the patterns that are to replace those of `action`; ask about each new one that allows several tools.
 
     Raises:
-        UsageError: A pattern names a tool that no server has.
+        UsageError: A pattern names a tool that no server has, or allows a name that several servers offer.
     """
     for pattern in set(patterns) - set(getattr(app.settings.policy, action)):
         _check_pattern(app, pattern)
+        if action == "allow":
+            _check_server(app, pattern)
         if action == "allow" and _WILDCARDS & set(pattern) and not await _confirm(app, pattern):
             return False
     return True
@@ -97,7 +102,8 @@ async def accept_patterns(app: App, action: str, patterns: Sequence[str]) -> boo
 
 async def _confirm(app: App, pattern: str) -> bool:
     """Ask the user to confirm a pattern that allows several tools, including future ones."""
-    tools = [tool for tool in app.toolbox.toolbox.tools if matches_patterns(tool, (pattern,))]
+    _check_server(app, pattern)
+    tools = find_matching(pattern, app.toolbox.toolbox.tools)
     question = app.words("permissions.confirm", pattern=pattern, count=len(tools), word=_CONFIRMATION)
     return app.frontend is not None and await app.frontend.ask_line(question, "") == _CONFIRMATION
 
@@ -110,6 +116,8 @@ def change_rule(app: App, action: str, pattern: str) -> None:
         raise UsageError(what, "For example: /permissions allow board__*")
     if action != "forget":
         _check_pattern(app, pattern)
+    if action == "allow":
+        _check_server(app, pattern)
     allow, deny, session = (
         tuple(one for one in rules if one != pattern) for rules in (policy.allow, policy.deny, app.chat.session_allowed)
     )
@@ -125,10 +133,17 @@ def change_rule(app: App, action: str, pattern: str) -> None:
     app.server_approval.trust_store.change_rule(action, pattern)
 
 
+def _check_server(app: App, pattern: str) -> None:
+    """Raise UsageError for a pattern to allow that has no server, where several servers have such tools."""
+    for names in find_ambiguous((pattern,), app.toolbox.toolbox.tools).values():
+        text = f'"{pattern}" may mean a tool of several servers, so it allows none: {", ".join(names)}.'
+        raise UsageError(text, f"Name the server too, for example {names[0]}.", candidates=names)
+
+
 def _check_pattern(app: App, pattern: str) -> None:
     """Raise UsageError for the name of a tool that no server has; a server that is not open may have it."""
     tools = app.toolbox.toolbox.tools
-    if _WILDCARDS & set(pattern) or any(matches_patterns(tool, (pattern,)) for tool in tools):
+    if _WILDCARDS & set(pattern) or find_matching(pattern, tools):
         return
     server, separator, _ = pattern.partition(SEPARATOR)
     is_open = any(tool.server == server for tool in tools)

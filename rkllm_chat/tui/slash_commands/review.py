@@ -1,4 +1,4 @@
-"""The command /mcp review [NAME]: approve changed tools of a server."""
+"""The command /mcp review [NAME]: approve changed tools and texts of a server."""
 
 from __future__ import annotations
 
@@ -17,29 +17,33 @@ if TYPE_CHECKING:
 
 
 async def review_tools(app: App, name: str) -> EventStream:
-    """Show the changed tools of all servers, or of the named one, and ask whether to accept them.
+    """Show the changed tools and texts of all servers, or of the named one, and ask whether to accept them.
 
-    If the server changes its tools again while the user decides, nothing is accepted.
+    If the server changes them again while the user decides, nothing is accepted.
     """
     words = app.words
     connections = app.servers.connections.values() if app.servers else ()
     pending = [
         connection
         for connection in connections
-        if connection.quarantined_tools and name in ("", connection.config.name)
+        if (connection.quarantined_tools or connection.texts.withheld) and name in ("", connection.config.name)
     ]
     if not pending:
         yield Notice(words("review.nothing"))
     for connection in pending:
         server = connection.config.name
-        listing = connection.last_listing
+        listing, texts = connection.last_listing, dict(connection.texts.current)
         for tool in connection.quarantined_tools:
             reason = words(f"hidden.{connection.hidden[tool.name]}")
             yield Notice(words("servers.hidden", server=server, tool=tool.name, reason=reason))
             yield Page("\n".join(_describe_change(connection, tool.name)))
+        for key, why in connection.texts.withheld.items():
+            section, text = key
+            yield Notice(words(f"review.{section}", server=server, name=text, reason=words(f"hidden.{why}")))
+            yield Page("\n".join(map(escape_visibly, connection.texts.diff_accepted(key))))
         if app.frontend is None or not await app.frontend.confirm(words("review.accept", server=server)):
             continue
-        if connection.last_listing.descriptions != listing.descriptions:
+        if (connection.last_listing.descriptions, connection.texts.current) != (listing.descriptions, texts):
             yield Notice(words("review.again", server=server))
             continue
         _forget_rules(app, [exact_pattern(tool) for tool in connection.quarantined_tools])
