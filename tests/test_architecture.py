@@ -51,7 +51,7 @@ MODULES = {
 }
 ONE_SHOT_PACKAGES = {  # of which `call-tool` may import modules
     *("calls", "calls.schema", "cli", "cli.json_commands", "config", "core"),
-    *("mcp_client", "mcp_client.direct", "mcp_client.process", "mcp_client.transports"),
+    *("mcp_client", "mcp_client.direct", "mcp_client.process", "mcp_client.protocol", "mcp_client.transports"),
 }
 ONE_SHOT_MODULES = (  # of the standard library that `call-tool` may import, with all that these import
     *(

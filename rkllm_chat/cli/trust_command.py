@@ -7,6 +7,7 @@ No server is started before the user has accepted how it is started.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from ..chat.server_approval import describe_server
 from ..config.files import TRUST_VARIABLE
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, needs_acceptance
+from ..config.secrets import make_redactor
 from ..config.servers import ServerConfig, find_server
 from ..config.tool_pins import (
     INSTRUCTIONS,
@@ -29,7 +31,7 @@ from ..config.tool_pins import (
 )
 from ..core import i18n
 from ..core.command_line import Parser
-from ..core.errors import ConfigError, ProtocolError, UsageError
+from ..core.errors import ChatError, ConfigError, ProtocolError, UsageError
 from ..core.sanitize import escape_visibly, sanitize_for_terminal
 from ..mcp_client.acceptance import accept, check_start, is_accepted, review_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
@@ -47,12 +49,25 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def review_servers(options: argparse.Namespace) -> int:
-    """Ask about the named servers; returns 1 if the user declined one or its tools. Raises ChatError."""
+    """Ask about the named servers; returns 1 if the user declined one or its tools. Raises ChatError.
+
+    Of several servers, one that fails is reported, and the others are reviewed.
+    """
     settings = load_settings(options.config)
     servers = [find_server(name, settings.servers, settings.skipped) for name in options.names]
     trust_store = TrustStore(str(state_folder()))
     confirm = _approve if options.yes else _confirm
-    return max(_review_server(server, trust_store, confirm) for server in servers)
+    if len(servers) == 1:
+        return _review_server(servers[0], trust_store, confirm)
+    codes = []
+    for server in servers:
+        try:
+            codes.append(_review_server(server, trust_store, confirm))
+        except ChatError as error:  # the others are reviewed all the same
+            redacted = make_redactor(server, server, os.environ).redact_error(error)
+            print(sanitize_for_terminal(str(redacted)), file=sys.stderr)
+            codes.append(error.exit_code)
+    return max(codes)
 
 
 def make_parser() -> Parser:

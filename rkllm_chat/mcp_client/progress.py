@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import anyio
 
-from .answer_rules import MAX_EXTENSIONS
+from .protocol.limits import MAX_EXTENSIONS
 from .timing import PausableDeadlines
 
 _REPORT_INTERVAL_S = 0.25

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Options = Any
 """One attribute for each option: its text or number, or None; for a switch, whether it is set.
 
-The JSON commands add `command`, and `target`, the positional argument or "".
+The JSON commands add `command`, `target`, the positional argument or "", and `pairs`, the arguments of a tool that are
+written as KEY=VALUE or KEY:=JSON.
 """
 
 _SELECTIONS = ("structured", "text", "content", "raw")
@@ -68,7 +69,7 @@ _MIN_SECONDS = {"--timeout": 0.001, "--keep-alive": 0}
 _COMMANDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "list-tools": ("", "List a server's tools.", _CONNECTION_OPTIONS),
     "call-tool": (
-        "[SERVER.TOOL]",
+        "[SERVER.TOOL] [KEY=VALUE|KEY:=JSON ...]",
         "Call a tool.",
         (*_CONNECTION_OPTIONS, "--tool", "--args", "--select", "--output-dir", "--max-result", "--no-check"),
     ),
@@ -90,22 +91,35 @@ def parse(arguments: Sequence[str]) -> Options:
     command, words = arguments[0], list(arguments[1:])
     known = (*_COMMANDS[command][2], "--help")
     options = make_default_options(OPTIONS)
-    options.command, options.target = command, ""
-    only_positional = False
+    options.command, options.target, options.pairs = command, "", []
+    only_positional, positionals = False, list[str]()
     while words:
         word = words.pop(0)
         if not only_positional and word == "--":
             only_positional = True
         elif not only_positional and word.startswith("-") and word != "-":
             take_option(word, words, known, options, f"{command}: ")
-        elif options.target or not _COMMANDS[command][0]:
-            raise UsageError(f'{command}: "{word}" is an unexpected argument.', format_usage(command), got=word)
         else:
-            options.target = word
+            positionals.append(word)
+    _take_positionals(positionals, options)
     if options.help:
         options.help = make_parser(command).format_help().rstrip()
     check_combination(options, f"{command}: ")
     return options
+
+
+def _take_positionals(words: list[str], options: Options) -> None:
+    """Store the target and the pairs; without a target, `--tool` names the tool. Raises UsageError."""
+    command, takes_pairs = options.command, "KEY=VALUE" in _COMMANDS[options.command][0]
+    if words and not (takes_pairs and options.tool is not None and "=" in words[0]):
+        options.target = words.pop(0)
+    for word in words:
+        if not takes_pairs or "=" not in word:
+            raise UsageError(f'{command}: "{word}" is an unexpected argument.', format_usage(command), got=word)
+    if options.target and not _COMMANDS[command][0]:
+        target = options.target
+        raise UsageError(f'{command}: "{target}" is an unexpected argument.', format_usage(command), got=target)
+    options.pairs = words
 
 
 def make_default_options(names: Iterable[str]) -> Options:
@@ -227,8 +241,8 @@ def make_parser(command: str) -> ArgumentParser:
 
     target, about, known = _COMMANDS[command]
     parser = ArgumentParser(prog=f"rkllm-chat {command}", description=f"{about} Prints one JSON document.")
-    if target:
-        parser.add_argument("target", metavar=target.strip("[]"), nargs="?")
+    for number, metavar in enumerate(target.replace("] [", "]|[").split("|[") if target else ()):
+        parser.add_argument(f"target{number}", metavar=metavar.strip("[]"), nargs="?")
     for name in OPTIONS:
         placeholder, help_text = OPTIONS[name]
         if name in known:

@@ -66,6 +66,7 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: T
             check_arguments(arguments, schema)
     invocation.phase = "call"
     result = opened.call_tool(name, arguments)
+    invocation.error_lines += opened.call_notices
     if result.get("isError"):
         raise make_tool_error(opened, name, result)
     return format_result(invocation.secrets.redact_named(result), name, options)
