@@ -307,8 +307,7 @@ def test_the_program_writes_the_events_of_a_turn_that_was_given_up(program: Run,
 
 
 def test_the_answer_in_json_is_what_the_model_wrote(program: Run, script: Script) -> None:
-    done = program(
-        "-p", "x", "--model", script(BROKEN, BROKEN, BROKEN), "--output-format", "json", "--no-servers", code=1
-    )
+    model = script(BROKEN, BROKEN, BROKEN)
+    done = program("-p", "x", "--model", model, "--output-format", "json", "--no-servers", code=1)
     result = json.loads(done.stdout)["result"]
     assert (result["text"], result["reason"], result["notices"]) == (BROKEN, "steps", [GAVE_UP.text])
