@@ -118,9 +118,11 @@ def block_reader(call_opener: str, read_call: BodyReader, closer: str, may_be_js
 
 def read_named_tag(reader: Reader, context: ReadContext, tags: TagSyntax) -> Parsing[ParsedCalls]:
     """Read a call whose tag has an attribute that names the tool, after `<tool_call` or `<function`."""
+    if tags.is_common and (reader.is_mid_line or reader.is_in_markup):
+        return None
     attributes = yield from _read_attributes(reader, tags)
     name = (attributes or {}).get(tags.call_name, "").strip()
-    if attributes is None or not name:
+    if attributes is None or not name or (tags.is_common and len(attributes) > 1):
         return None
     if "/" in attributes:
         return [CallFound(ToolCall(name, {}))]
