@@ -168,13 +168,16 @@ class Toolbox:
             return tools
         return [*tools, *resource_tools(all(connection.config.trust == "trusted" for connection in sources))]
 
-    @property
-    def instructions(self) -> dict[str, str]:
-        """What the servers say about their use, by server name; without those whose entry switches it off."""
+    def select_instructions(self, by_default: bool = True) -> dict[str, str]:
+        """Return what the servers say about their use and what the prompt is to have of it, by server name.
+
+        Args:
+            by_default: Include those of servers whose entry does not decide it.
+        """
         return {
             name: one.instructions
             for name, one in self.connections.items()
-            if one.is_ready and one.instructions and one.config.instructions
+            if one.is_ready and one.instructions and (by_default if (own := one.config.instructions) is None else own)
         }
 
     @property

@@ -11,6 +11,7 @@ from ...chat.app import App
 from ...chat.compaction import compact, find_older_messages, restore_compacted, write_transcript
 from ...chat.context import count_tokens
 from ...chat.cost_estimate import estimate_cost
+from ...chat.instructions_budget import count_instructions, render_prompt_instructions
 from ...chat.tool_selection import count_text_in_prompt, select_catalogue
 from ...chat.turn import Turn
 from ...core.errors import UsageError
@@ -240,8 +241,12 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
 
     plain = count(Catalogue())
     parts = [(words("context.system"), plain)]
+    if tokens := count_instructions(chat):
+        parts.append((words("context.instructions"), tokens))
     if not catalogue.is_full:
-        return [*parts, (words("context.catalogue"), count(catalogue) - plain)]
+        instructions = render_prompt_instructions(chat, chat.find_instructions())
+        listed = replace(catalogue, sections=tuple(one for one in catalogue.sections if one not in instructions))
+        return [*parts, (words("context.catalogue"), count(listed) - plain)]
     tools = app.toolbox.tools
     for server in dict.fromkeys(tool.server for tool in tools):
         own = [tool for tool in tools if tool.server == server]
