@@ -9,6 +9,7 @@ down, the next is tried; a reply that has begun is never requested again.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -106,6 +107,12 @@ class OpenaiBackend:
     async def prefill(self, _prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
         """Return 0 without a request: a service may charge for it, and others wait there."""
         return 0
+
+    def render_request(self, prompt: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
+        """Return the rendered prompt, or the body of the request as JSON, without sampling parameters."""
+        service = next(service for service in self.services if service.info)
+        body = self._make_request(service, prompt, tools).body
+        return str(body["prompt"]) if "prompt" in body else json.dumps(body, ensure_ascii=False, indent=2)
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of the prompt in tokens: measured for its beginning, estimated for the rest."""

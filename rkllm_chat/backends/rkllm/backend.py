@@ -360,6 +360,10 @@ class RkllmBackend:
             raise GenerationError("The NPU runtime returned no hidden states.", "Try another release of it.")
         return TextEmbedding(summary.last_state, summary.state_tokens)
 
+    def render_request(self, prompt: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
+        """Return the rendered prompt with its control tokens, or what the runtime's own template is given, as JSON."""
+        return self._planner.render(self._limit_pictures(prompt), tools)
+
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of the prompt in tokens.
 
