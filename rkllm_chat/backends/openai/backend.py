@@ -48,6 +48,7 @@ class _Task:
     generation: Generation
     tools: Sequence[Tool]
     stop: asyncio.Event
+    forbids_calls: bool
 
 
 class OpenaiBackend:
@@ -90,11 +91,12 @@ class OpenaiBackend:
         prompt: Sequence[Message],
         generation: Generation,
         tools: Sequence[Tool] = (),
-        _grammar: CallGrammar | NoCalls | None = None,
+        grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Generate a reply: yield text chunks, then its Usage.
 
-        Also yields Readings during prefill, and a Sentence before a wait. Closing the stream closes the request.
+        Also yields Readings during prefill, and a Sentence before a wait. Closing the stream closes the request. Of
+        grammars, only the prohibition of calls reaches a service: one that knows it and is sent tools.
 
         Raises:
             GenerationError: The services failed.
@@ -102,7 +104,9 @@ class OpenaiBackend:
         """
         self._tools = tools or self._tools
         stop = asyncio.Event()
-        return StoppableStream(self._retry(_Task(prompt, generation, tools, stop)), stop.set)
+        return StoppableStream(
+            self._retry(_Task(prompt, generation, tools, stop, isinstance(grammar, NoCalls))), stop.set
+        )
 
     async def prefill(self, _prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
         """Return 0 without a request: a service may charge for it, and others wait there."""
@@ -141,10 +145,12 @@ class OpenaiBackend:
 
         return sorted(self.services, key=rank) if len(self.services) > 1 else list(self.services)
 
-    def _make_request(self, service: Service, prompt: Sequence[Message], tools: Sequence[Tool]) -> ServiceRequest:
+    def _make_request(
+        self, service: Service, prompt: Sequence[Message], tools: Sequence[Tool], forbids_calls: bool = False
+    ) -> ServiceRequest:
         assert service.info
         if self.native_tools:
-            return make_native_request(prompt, tools, service.info.kind, self._thinking)
+            return make_native_request(prompt, tools, service.info.kind, self._thinking, forbids_calls)
         if service.info.template and not any(message.media for message in prompt):
             return make_completion_request(prompt, service.info.template, service.info.bos, self._thinking)
         return make_chat_request(prompt, service.info.kind, self._thinking)
@@ -186,7 +192,7 @@ class OpenaiBackend:
         with service.track_request():
             if not service.info:
                 await _probe_again(service)
-            request = self._make_request(service, task.prompt, task.tools)
+            request = self._make_request(service, task.prompt, task.tools, task.forbids_calls)
             is_assumed = self.is_context_assumed
             exchange = Exchange(
                 service, request, task.generation, self.context_tokens, task.stop, is_assumed=is_assumed
