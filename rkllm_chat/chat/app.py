@@ -177,8 +177,9 @@ class App:
         self.chat.settings = settings
 
     def __post_init__(self) -> None:
+        notify = self.frontend.notify if self.frontend else _collect_texts(self.notices)
         self.sandbox_access = SandboxAccess(
-            self.server_approval, self.frontend, self.words, lambda: self.servers, lambda: self.settings.servers
+            self.server_approval, self.frontend, notify, self.words, lambda: self.servers, lambda: self.settings.servers
         )
 
     async def apply_servers(self, servers: tuple[ServerConfig, ...]) -> list[str]:
