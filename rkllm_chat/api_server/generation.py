@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from ..backends import Backend
@@ -17,6 +18,7 @@ from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, build_call_grammar, build_reply_grammar, require_call
 from ..chat.context import make_call_toolbox
 from ..chat.conversation import Conversation, select_call_format
+from ..chat.instructions_budget import may_have_instructions
 from ..chat.json_answer import find_problem, remove_fence, request_json
 from ..chat.tool_calls import PreparedCall, resolve_call
 from ..chat.turn import Turn
@@ -136,7 +138,7 @@ class ReplyGenerator:
         words = i18n.load(settings.language)
         self._chat = Conversation(self._backend, toolbox, settings, words)
         self._chat.find_quarantined = toolbox.find_quarantined
-        self._chat.find_instructions = toolbox.find_instructions
+        self._chat.find_instructions = partial(toolbox.select_instructions, may_have_instructions(backend))
         self._chat.is_served = True
         if not self._has_tools:
             self._chat.ask_to_continue = stop_at_limit

@@ -70,6 +70,8 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
         prompt, settings = _expand_prompt_file(read_prompt(options.prompt)), _load_settings(options)
         if prompt is None and options.image:
             raise UsageError("--image needs -p.", "In the chat, /attach FILE attaches a picture.")
+        if prompt is None and options.print_prompt:
+            raise UsageError("--print-prompt needs -p.", "In the chat, /context prompt shows it.")
         prompt = prompt and replace(prompt, images=tuple(options.image))
         schema = read_schema(options.json_schema)
         if prompt is not None and settings.session == PICK_SESSION:
@@ -101,7 +103,14 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
         )
     from . import print_mode
 
-    output = print_mode.Output(options.output_format, options.quiet, options.no_stream, schema, options.output_dir)
+    output = print_mode.Output(
+        options.output_format,
+        options.quiet,
+        options.no_stream,
+        schema,
+        options.output_dir,
+        options.print_prompt,
+    )
     limits = print_mode.Limits(options.timeout, options.max_cost_s)
     return run_interface(print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, limits))
 

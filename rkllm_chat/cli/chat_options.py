@@ -36,6 +36,7 @@ def make_parser() -> Parser:
     add("--output-format", choices=_OUTPUT_FORMATS, default="text", help="output format of -p (default: text)")
     add("-q", "--quiet", action="store_true", help="with -p: print the answer and errors alone")
     add("--no-stream", action="store_true", help="with -p: print the answer when it is complete")
+    add("--print-prompt", action="store_true", help="with -p: print the prompt as it would be sent, and send nothing")
     schema = "with -p: the answer is a JSON value that matches this JSON Schema, a file or the JSON itself"
     add("--json-schema", metavar="FILE|JSON", help=schema)
     add("--timeout", metavar="SECONDS", type=parse_seconds, help="with -p: end after this time, with exit code 7")
