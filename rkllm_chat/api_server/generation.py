@@ -19,6 +19,7 @@ from ..chat.context import make_call_toolbox
 from ..chat.conversation import Conversation, select_call_format
 from ..chat.json_answer import find_problem, remove_fence, request_json
 from ..chat.tool_calls import PreparedCall, resolve_call
+from ..chat.tool_selection import select_tools
 from ..chat.turn import Turn
 from ..config.settings import Settings
 from ..core import i18n
@@ -87,7 +88,7 @@ class ReplyGenerator:
         histories: ReplyHistories,
         servers: Toolbox | None = None,
     ) -> None:
-        """Prepare a reply.
+        """Prepare a reply; blocks while grammars and the list of tools are built.
 
         Args:
             backend: The loaded backend, held exclusively.
@@ -100,7 +101,7 @@ class ReplyGenerator:
             GenerationError: The conversation is far longer than the context.
             ApiError: A tool result answers no call, or the model does not understand a picture.
         """
-        check_length(sum(len(message.text) for message in request.messages) + len(request.system), backend)
+        check_length(request.count_characters(), backend)
         check_media(request.messages, backend.media_kinds)
         call_format = select_call_format(backend, settings)
         self._request, self._histories = request, histories
@@ -131,6 +132,7 @@ class ReplyGenerator:
         self._text: list[str] = []
         self._calls: list[ClientCall] = []
         self._trimmer = _BlankTrimmer()
+        select_tools(self._chat)  # what takes seconds with hundreds of tools; the turn finds it done
 
     def _choose_grammar(self, settings: Settings, call_format: str) -> CallGrammar | None:
         """Return the grammar that replaces the one of calls, if the request requires a call or a JSON value."""
