@@ -263,7 +263,7 @@ def test_null_is_read_as_a_field_that_is_missing(start_api: StartApi, script: Ca
     ]
     fields = ("model", "tools", "tool_choice", "parallel_tool_calls", "response_format", "stop", "temperature", "seed")
     body = {"messages": messages, **dict.fromkeys((*fields, "n", "stream", "stream_options", "max_tokens", "logprobs"))}
-    reply = httpx.post(f"{served.url}/chat/completions", json=body, timeout=30)
+    reply = httpx.post(f"{served.url}/chat/completions", json=body, headers=served.headers, timeout=30)
     assert reply.json()["choices"][0]["message"]["content"] == "yes", reply.text
 
 

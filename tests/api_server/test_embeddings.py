@@ -185,7 +185,9 @@ def test_a_client_that_leaves_ends_its_embeddings(
     short: Any = {"path": "/v1/embeddings", "body": {"input": "short"}}
     loaded_models = served.url.removesuffix("/v1") + "/api/ps"
     with post(served, "/v1/embeddings", {"input": [TEXTS[2]] * number}):
-        assert any(httpx.get(loaded_models).json()["models"] for _ in range(1000))  # for this request
+        assert any(
+            httpx.get(loaded_models, headers=served.headers).json()["models"] for _ in range(1000)
+        )  # for this request
         assert [status_of(served, **short) for _ in range(refused)] == [429] * refused
     assert 200 in (status_of(served, **short) for _ in range(300))
     assert served.end()[1] == ""
