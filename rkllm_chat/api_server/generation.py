@@ -114,6 +114,7 @@ class ReplyGenerator:
         self._is_constrained = grammar is not None
         self._backend = RequestBackend(backend, request.stop_sequences, grammar)
         known, history = self._histories.find(request.messages)
+        self._known_tokens = self._histories.count_tokens(request.messages)
         history = (*history, *build_history(request.messages, call_format)[known:])
         last_reply = max((i for i, message in enumerate(history) if message.role == "assistant"), default=-1)
         self._new = history[last_reply + 1 :]
@@ -173,7 +174,7 @@ class ReplyGenerator:
             self._text = [text]
             yield Text(text)
         self._remember()
-        yield ReplyEnded(self._find_reason(), add_usages(self._backend.usages))
+        yield ReplyEnded(self._find_reason(), add_usages(self._hide_foreign_reuse()))
 
     async def _run_turn(self, messages: Sequence[Message]) -> AsyncGenerator[Text | Thought | ReplyCall, None]:
         """Run one turn up to a call of the client's tools."""
@@ -227,13 +228,25 @@ class ReplyGenerator:
             return "length"
         return "tool_calls" if self._calls else "stop"
 
+    def _hide_foreign_reuse(self) -> list[Usage]:
+        """Return the cost of the replies, with no more reuse for the first than what this conversation had evaluated.
+
+        The cache is shared by all clients: how much of a new text it has would say what others wrote, token by token.
+        """
+        usages = list(self._backend.usages)
+        if usages:
+            usages[0] = replace(usages[0], reused_tokens=min(usages[0].reused_tokens, self._known_tokens))
+        return usages
+
     def _remember(self) -> None:
         """Remember the history up to the last reply of the model, as the continuation of what the client sees."""
         history = list(self._chat.history)
         while history and history[-1].role == "tool":
             history.pop()
         reply = ClientMessage("assistant", "".join(self._text), tuple(self._calls))
-        self._histories.remember([*self._request.messages, reply], history)
+        last = self._backend.usages[-1] if self._backend.usages else Usage()
+        tokens = last.prompt_tokens + last.generated_tokens
+        self._histories.remember([*self._request.messages, reply], history, tokens)
 
 
 def check_length(length: int, backend: Backend) -> None:
