@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from ..config.files import find_origin
 from ..config.foreign_files import SOURCES, find_files, read_foreign_servers
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, is_enabled
-from ..config.secrets import make_redactor
+from ..config.secrets import is_literal_secret, make_redactor
 from ..config.servers import (
     BOARD_SERVER,
     RUNNER_CONNECT_S,
@@ -225,8 +226,23 @@ def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
     add_to_file(entry, path, settings)
     if needs_network:
         print(sanitize_line(f"Its sandbox has the network: network = true in {path}."))
+    if options.scope in (_SCOPES[0], "local") and path.resolve().is_relative_to(Path.cwd()):
+        _report_secrets(entry, path)
     print(sanitize_line(f'Server "{options.name}" was added to {path}. rkllm-chat mcp test {options.name} tries it.'))
     return 0
+
+
+def _report_secrets(entry: Mapping[str, Any], path: Path) -> None:
+    """Say which secrets a file of the folder has now, and where they would be better kept."""
+    tables = {table: entry.get(table) or {} for table in ("env", "headers")}
+    for table, values in tables.items():
+        for name, value in values.items():
+            if is_literal_secret(name, str(value), table):
+                variable = re.sub(r"\W", "_", name).upper()
+                given = f"--env {name}='${{{variable}}}'" if table == "env" else f"--header '{name}: ${{{variable}}}'"
+                text = f"The value of {name} is in {path} now, which a commit of the folder would contain."
+                hint = f"Add it with {given} to read it from your environment, or with --scope user to your own file."
+                print(sanitize_line(f"{text} {hint}"), file=sys.stderr)
 
 
 def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> dict[str, Any]:

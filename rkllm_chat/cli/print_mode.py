@@ -142,7 +142,7 @@ async def run_prompt(
                 return await _print_prompt(app, prompt, output)
             app.notices += [app.words("repl.exposed", path=path, entry=key) for path, key in exposed]
             _raise_login_error(app)
-            return await show(app, _collect(answer, events, output.folder), answer, output)
+            return await show(app, _collect(answer, events, output.folder, app.secrets), answer, output)
 
     try:
         return await asyncio.wait_for(run(), limits.timeout_s)
@@ -161,9 +161,19 @@ async def run_prompt(
     return print_error(redactor.redact_error(error), output.format)
 
 
-async def _collect(answer: Answer, events: AsyncIterator[Event], folder: str) -> AsyncIterator[Event]:
-    """Pass events on, and add them to the answer; media that are not saved have no path, as they are removed soon."""
+async def _collect(
+    answer: Answer, events: AsyncIterator[Event], folder: str, secrets: Redactor
+) -> AsyncIterator[Event]:
+    """Pass events on, and add them to the answer; media that are not saved have no path, as they are removed soon.
+
+    Results are redacted as those of `call-tool`: what is secret by its name, and in a failed one all secrets.
+    """
     async for event in events:
+        if isinstance(event, ToolFinished):
+            result = event.result
+            redact = secrets.redact_named if result.status == "completed" else secrets.redact_all
+            texts = {key: redact(getattr(result, key)) for key in ("text", "user_text", "structured")}
+            event = replace(event, result=replace(result, **texts))
         if isinstance(event, ToolFinished) and event.result.media and not folder:
             media = tuple(replace(one, path="") for one in event.result.media)
             event = replace(event, result=replace(event.result, media=media))
