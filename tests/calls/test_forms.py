@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rkllm_chat.chat.replay import open_replay
 
 from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.scripted import ScriptedBackend

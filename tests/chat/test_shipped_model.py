@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rkllm_chat.chat.prefix_changes import find_cache_miss
 
 from altered import with_text
 from rkllm_chat.backends.llama.backend import LlamaBackend
