@@ -101,7 +101,7 @@ def main(arguments: Sequence[str]) -> int:
     from ..config.loader import load_settings
     from ..config.servers import make_slug
     from ..core.sanitize import sanitize_for_terminal
-    from .mcp_command import add_to_file
+    from .server_entries import add_to_file
 
     options = make_parser().parse(arguments)
     folder = expand_home(options.dest).resolve()
