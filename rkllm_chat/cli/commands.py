@@ -37,7 +37,7 @@ COMMANDS: dict[str, Command] = {
     "mcp": Command("list, add, test, trust, import and remove MCP servers", "cli.mcp_command", "servers"),
     "serve": Command(f"run a server: openai, {', '.join(BUNDLED)}", "cli.serve_command", "servers"),
     "new-server": Command("create an MCP server project with a test", "cli.new_project", "servers"),
-    "sessions": Command("list, search, show, export, rename and delete saved sessions", "cli.sessions_command", "more"),
+    "sessions": Command("list, search, export, rename and delete saved sessions", "cli.sessions_command", "more"),
     "json": Command("call-tool, list-tools, init ... for scripts: see json --help", "cli.json_command", "more"),
     "plugins": Command("list the installed plugins", "cli.plugins_command", "more"),
     "completion": Command("print the completion script of bash, zsh or fish", "cli.completion_command", "more"),
