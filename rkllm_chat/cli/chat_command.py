@@ -154,11 +154,10 @@ def _load_settings(options: argparse.Namespace) -> Settings:
     """
     from ..chat.setting_choices import check_choices
     from ..config.loader import load_settings, state_folder
+    from ..config.named_settings import parse_setting, replace_setting
     from ..config.project_trust import TrustStore
-    from ..config.trust_rules import Origin
 
-    settings = load_settings(options.config)
-    overrides = {
+    given = {
         "model": options.model,
         "backend": options.backend,
         "language": options.language,
@@ -168,18 +167,20 @@ def _load_settings(options: argparse.Namespace) -> Settings:
         "max_steps": options.max_steps,
         "context_tokens": options.context,
         "theme": options.theme,
+        "temperature": options.temperature,
+        "max_tokens": options.max_tokens,
+        "seed": options.seed,
     }
-    settings = replace(settings, **{key: value for key, value in overrides.items() if value is not None})
-    generation_overrides = {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed}
-    generation = replace(settings.generation, **{key: v for key, v in generation_overrides.items() if v is not None})
+    settings = load_settings(options.config)
+    written = {key: value for key, value in given.items() if value is not None}
+    for key, value in [*written.items(), *(parse_setting(pair, "--set") for pair in options.set)]:
+        settings = replace_setting(settings, key, value)
     policy = settings.policy
     saved_rules = TrustStore(str(state_folder())).read_rules()
     allow = tuple(dict.fromkeys((*policy.allow, *saved_rules["allow"], *(options.allow or ()))))
     deny = tuple(dict.fromkeys((*policy.deny, *saved_rules["deny"], *(options.deny or ()))))
-    given = {key: value for key, value in {**overrides, **generation_overrides}.items() if value is not None}
-    origins = {key if key in overrides else f"generation.{key}": Origin.COMMAND_LINE for key in given}
     policy = replace(policy, allow=allow, deny=deny)
-    settings = replace(settings, generation=generation, policy=policy, origins={**settings.origins, **origins})
+    settings = replace(settings, policy=policy)
     check_choices(settings)
     return _choose_servers(replace(settings, session=_choose_session(options)), options)
 
