@@ -32,6 +32,7 @@ class PromptProfile:
             the prompt. If they need more, tools are listed in short there, and each user message is accompanied by the
             signatures of the most likely tools.
         few_tools: With each user message, describe only tools that its words match.
+        answers_flat: Where calls are impossible, ask first in a prompt of the question and the results alone.
         writes_unmarked: The family writes calls without a marker, also behind prose.
         sampling: Names of sampling parameters -> values, where the settings have none.
         sentences: Sentences that replace those of the catalogue, in which `tools_end`, a line behind the list of tools,
@@ -45,6 +46,7 @@ class PromptProfile:
     tool_list: Literal["calls", "signatures"] = "signatures"
     tools_fraction: float = 0.25
     few_tools: bool = False
+    answers_flat: bool = False
     writes_unmarked: bool = False
     sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
     sentences: Sentences = field(default_factory=dict[str, Mapping[str, str]])
@@ -76,6 +78,7 @@ PROFILES: dict[str, PromptProfile] = {
             ("qwen2.5",),
             call_format="hermes",
             language="en",
+            answers_flat=True,
             writes_unmarked=True,
             sentences={
                 "en": {

@@ -345,6 +345,8 @@ class LlamaBackend:
         tokens = self._stable_prefix(request.prompt)
         if len(tokens) >= self.context_tokens or request.is_stopped:
             return
+        if self._state_pool:
+            self._state_pool.switch_to(tokens)
         unsaved_prefix = self._load_prefix(request.prompt, tokens)
         cached = self._count_cached(tokens)
         if len(tokens) - cached < _MIN_PREFILL_TOKENS:
