@@ -45,7 +45,8 @@ from .literals import Markers, char_pattern, compile_markers
 THINK_TAGS = {"<think>": "</think>"}
 _FENCES = ("```", "~~~")
 _QUOTED_LINE = "> "
-_END_ONLY = ("</s>", "<eos>")
+_END_ONLY = ("</s>", "<eos>", "</assistant>", "</response>", "<sep>", "<SPECIAL_12>", "<end_of_sentence>")
+"""Control tokens that may stand in ordinary text, too; they are dropped only at the end of a reply."""
 _LINE_END = char_pattern("\n")
 _MAX_RUN_LENGTH = 32
 """Maximum length of a code fence, and of the blanks before it."""
@@ -58,6 +59,12 @@ _ROLE_LABEL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _MAX_LINE_LENGTH = 256
+_NEAR = r"[\[\]［］【】<>*_`\\(){}|/ -]"
+_NEAR_MARKER = re.compile(
+    rf"(?:^|\n){_NEAR}*[\[［【<*(]{_NEAR}*(?:functions?|tools?){_NEAR}*(?:calls?)?{_NEAR}*\s*$", re.I
+)
+_NEAR_END = re.compile(rf"\s*(?:{_NEAR}*(?:end)?{_NEAR}*(?:functions?|tools?){_NEAR}*(?:calls?)?{_NEAR}*)?\s*", re.I)
+"""What looks like the markers of a call, but is written differently."""
 
 _UNMARKED_BEGINNINGS = (*_FENCES, "{", "[")
 _SHOWN_CALL = re.compile(rf"""\{{\s*["'](?:{"|".join(NAME_KEYS)})["']\s*:""")
@@ -192,13 +199,26 @@ class Scanner:
         if mark in lexicon.thoughts:
             yield from self._read_thought((lexicon.thoughts[mark],))
         elif mark in lexicon.openers:
-            is_call = not self._is_quoted() and (yield from self._try(mark, lexicon.openers[mark]))
+            opener = yield from self._read_repeated(mark)
+            is_call = not self._is_quoted() and (yield from self._try(opener, lexicon.openers[mark]))
             if not is_call and mark not in lexicon.controls:
-                self._emit(Text, mark)
+                self._emit(Text, opener)
         elif mark in lexicon.controls:
             yield from self._drop(mark)
         elif mark and not (yield from self._read_last_call(mark)):
             yield from self._read_quote(mark)
+
+    def _read_repeated(self, mark: str) -> Parsing[str]:
+        """Consume further copies of an opener, which mean no more than one; return what was read of it."""
+        opener, reader = mark, self._reader
+        tail = ">" if mark.startswith("<") and not mark.endswith(">") else ""
+        while (yield from reader.skip(tail)):
+            space = yield from reader.skip_space()
+            if not (yield from reader.skip(mark)):
+                reader.unread(tail + space)
+                break
+            opener += tail + space + mark
+        return opener
 
     def _is_quoted(self) -> bool:
         """Tell whether a marker here is quoted: directly behind a quotation mark, or as the line of a transcript."""
@@ -237,7 +257,7 @@ class Scanner:
         if not self._calls and reader.text.startswith(lexicon.ordered_openers, reader.at):
             return False
         self._emit(Text, (yield from reader.skip_space()))
-        closer = yield from reader.peek_literal(lexicon.closers if self._calls else ())
+        closer = yield from reader.peek_literal(lexicon.closers if self._calls else self._redundant_thought_ends)
         if closer:
             reader.take(len(closer))
             self._keep()
@@ -252,6 +272,11 @@ class Scanner:
         if (yield from reader.peek_literal(_FENCES)):
             return (yield from self._try("", self._read_to_end))
         return False
+
+    @property
+    def _redundant_thought_ends(self) -> tuple[str, ...]:
+        """What may end a thought at the start of the reply, although none began; some models write it."""
+        return () if self._has_text or self._thoughts else tuple(self._lexicon.thoughts.values())
 
     def _try(self, opener: str, read: BodyReader) -> Parsing[bool]:
         """Try to read a call after its opener. False if it is no call; its text is then put back to be read as text."""
@@ -469,7 +494,7 @@ class Scanner:
         self._emit(Text, end)
 
     def _drop(self, control: str) -> Parsing[None]:
-        """Drop a control token; `</s>` only at the end of a reply, because it also closes struck-out text in HTML."""
+        """Drop a control token; one that ordinary text may contain only at the end of the reply."""
         if control not in _END_ONLY:
             return
         space = yield from self._reader.skip_space()
@@ -503,6 +528,10 @@ class Scanner:
         found: list[CallDescribed] = []
         for match in itertools.islice(_SHOWN_CALL.finditer(text), _MAX_SHOWN_CALLS):
             described = self._read_described(text[match.start() :])
+            if described and _is_nearly_marked(text, match.start(), match.start() + len(described.raw)):
+                detail = "The call does not stand between the markers of the format."
+                self._events.append(CallUnreadable("bad_json", detail, described.raw))
+                return
             if described and described not in found:
                 found.append(described)
         self._events += found[:_MAX_DESCRIBED]
@@ -525,6 +554,13 @@ class Scanner:
         inner = Scanner(formats, self._context.is_known, parameters_of=self._context.parameters_of)
         events = inner.feed(thought) + inner.close()
         return [event for event in events if not isinstance(event, Text) or event.text.strip()]
+
+
+def _is_nearly_marked(text: str, start: int, end: int) -> bool:
+    """Tell whether a call that ends the text stands behind something like a marker, on a line of its own."""
+    if not _NEAR_END.fullmatch(text, end) or text.count("```", 0, start) % 2:
+        return False
+    return bool(_NEAR_MARKER.search(text, max(0, start - _MAX_LINE_LENGTH), start))
 
 
 class _Lexicon:

@@ -467,7 +467,9 @@ def resolve_call(call: ToolCall, tools: Sequence[Tool], words: Words) -> Prepare
     except ValidationError as error:
         code = error.details["code"]
         return CallError(code, error.message, fingerprint, tool, shown_name(tool, tools), call.arguments)
-    return PreparedCall(0, tool, ToolCall(call.name, checked.arguments, (*call.repairs, *checked.coercions)))
+    remarks = [words("prompt.misspelled", name=name, near=near) for name, near in checked.misspelled.items()]
+    valid = ToolCall(call.name, checked.arguments, (*call.repairs, *checked.coercions))
+    return PreparedCall(0, tool, valid, remark="\n".join(remarks))
 
 
 def make_unexecuted_result(call: ToolCall, tool: Tool | None, status: Status, text: str) -> ToolResult:

@@ -126,6 +126,54 @@ def test_what_a_reply_shows_is_described_at_its_end_at_most_three_times() -> Non
     assert described[0].raw == CALL.replace("Paris", "Oslo")
 
 
+FILE = (
+    "<tool_call>\n<function=write_file>\n<parameter=path>\na.txt\n</parameter>\n<parameter=content>\nhi\n{}</function>\n"
+    "</tool_call>"
+)
+WRITTEN: Found = ("write_file", {"path": "a.txt", "content": "hi"})
+TIME = "\n<tool_call>\n<function=get_time>\n<parameter=place>\nParis\n</parameter>\n</function>\n</tool_call>"
+
+
+def test_a_missing_end_tag_of_a_value_costs_no_call_where_one_meaning_is_left() -> None:
+    whole, damaged = FILE.format("</parameter>\n"), FILE.format("")
+    for reply in (whole, damaged):
+        assert read(reply, "qwen3.5") == [WRITTEN]
+        assert read(f"{reply}{TIME}\nDone.", "qwen3.5", is_complete=False) == [WRITTEN, PARIS]
+    assert read(damaged, "qwen3.5", is_complete=False) == [("truncated",)]
+    assert read(f"{damaged} is how it ends.", "qwen3.5") == [("truncated",)]
+
+
+def shown(reply: str) -> str:
+    scanner = make_scanner("hermes", ("hermes",), TOOLS)
+    events = [*scanner.feed(reply), *scanner.close(True)]
+    return "".join(event.text for event in events if isinstance(event, Text)).strip()
+
+
+@pytest.mark.parametrize("end", ["</assistant>", "</response>", "<sep>", "<SPECIAL_12>", "<end_of_sentence>", "</s>"])
+def test_tokens_that_models_leave_at_the_edges_of_a_reply_are_not_shown(end: str) -> None:
+    assert shown(f"</think>\n\nIt is noon.{end}\n") == "It is noon."
+    assert shown(f"Write {end} or </think> there.") == f"Write {end} or </think> there."
+    assert read(f"<tool_call>\n<tool_call>\n{CALL}\n</tool_call>{end}") == [PARIS]
+    assert shown(f"<tool_call>\n<tool_call>\n{CALL}\n</tool_call>{end}") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("**[TOOL_CALL]**\n", "\n**[END_TOOL_CALL]**"),
+        ("[TOOL CALL]\n", ""),
+        ("[tool_call]\n", "\n[/tool_call]"),
+        ("【TOOL_CALL】", "【END_TOOL_CALL】"),
+        ("\\[TOOL_CALL\\]\n", "\n\\[END_TOOL_CALL\\]"),
+        ("<tools>\n", "\n</tools>"),
+    ],
+)
+def test_a_call_behind_something_like_a_marker_is_told_back(before: str, behind: str) -> None:
+    assert read(f"One moment.\n{before}{CALL}{behind}") == [("bad_json",)]
+    assert read(f"One moment.\n{before}{OTHER}{behind}") == []
+    assert read(f"It writes:\n```\n{before}{CALL}{behind}\n```\nand waits.") == [("described", "get_time")]
+
+
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_ordinary_answer_contains_no_call_and_is_shown_whole(name: str) -> None:
     answer = ANSWERS[name]
