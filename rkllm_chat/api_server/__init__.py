@@ -20,7 +20,7 @@ __all__ = ["LOOPBACK", "NAME", "Limits", "add_options", "read_options"]
 NAME = "openai"
 """Name of the server on the command line."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Addresses to listen on that only this machine reaches, so that no token is required."""
+"""Addresses to listen on that only this machine reaches, so that a token may be turned off."""
 _MAX_WAITING, _MAX_REPLY_S, _IDLE_S, _STATES_MB = 64, 600.0, 600.0, 256
 _MB = 1024 * 1024
 
@@ -57,8 +57,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--token-env",
         metavar="VAR",
         default="",
-        help="environment variable with the token that requests must send (default: none on loopback, else one that is "
-        "made and stored)",
+        help="environment variable with the token that requests must send (default: one that is made and stored)",
+    )
+    add("--no-token", action="store_true", help="require no token; any user of this machine can then use the server")
+    add(
+        "--yes-without-token",
+        action="store_true",
+        help="let --mcp and --no-token stand together: any user of this machine can then call the tools",
     )
     add("--allow-host", metavar="NAME", action="append", help="further host name of this server; may be repeated")
     add(
@@ -102,8 +107,9 @@ def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
 
     Raises:
         ConfigError: The configuration is invalid.
-        UsageError: An option is out of its range, or the backend is unknown.
+        UsageError: An option is out of its range, options contradict each other, or the backend is unknown.
     """
+    _check_token_options(options)
     least = {"max_waiting": 0, "idle_s": 0, "states_mb": 0, "max_reply_s": 0.001}
     for name, number in least.items():
         if not getattr(options, name) >= number:
@@ -118,3 +124,18 @@ def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
         options.mcp,
     )
     return read_settings(options), limits
+
+
+def _check_token_options(options: argparse.Namespace) -> None:
+    """Raise UsageError if no token is to be required where one must be."""
+    if not options.no_token:
+        return
+    if options.token_env:
+        raise UsageError("--token-env and --no-token exclude each other.")
+    if options.host not in LOOPBACK:
+        raise UsageError("With --host other machines can reach the server, so it requires a token.")
+    if options.mcp and not options.yes_without_token:
+        raise UsageError(
+            "With --mcp and --no-token every user of this machine could call the tools of your MCP servers.",
+            "Leave out --no-token, or add --yes-without-token.",
+        )

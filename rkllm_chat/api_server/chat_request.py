@@ -95,6 +95,11 @@ class ChatRequest:
     stop_sequences: tuple[str, ...] = ()
     generation: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    def count_characters(self) -> int:
+        """Return the length of all texts of the conversation, calls included."""
+        calls = (json.dumps(dict(call.arguments)) for message in self.messages for call in message.calls)
+        return len(self.system) + sum(len(message.text) for message in self.messages) + sum(map(len, calls))
+
 
 def split_system(messages: Iterable[ClientMessage]) -> tuple[str, tuple[ClientMessage, ...]]:
     """Return the system text, and the other messages with neighbours of one author merged.

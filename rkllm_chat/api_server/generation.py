@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from ..backends import Backend
@@ -17,8 +18,10 @@ from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, build_call_grammar, build_reply_grammar, require_call
 from ..chat.context import make_call_toolbox
 from ..chat.conversation import Conversation, select_call_format
+from ..chat.instructions_budget import may_have_instructions
 from ..chat.json_answer import find_problem, remove_fence, request_json
 from ..chat.tool_calls import PreparedCall, resolve_call
+from ..chat.tool_selection import select_tools
 from ..chat.turn import Turn
 from ..config.settings import Settings
 from ..core import i18n
@@ -98,7 +101,7 @@ class ReplyGenerator:
         histories: ReplyHistories,
         servers: Toolbox | None = None,
     ) -> None:
-        """Prepare a reply.
+        """Prepare a reply; blocks while grammars and the list of tools are built.
 
         Args:
             backend: The loaded backend, held exclusively.
@@ -111,7 +114,7 @@ class ReplyGenerator:
             GenerationError: The conversation is far longer than the context.
             ApiError: A tool result answers no call, or the model does not understand a picture.
         """
-        check_length(sum(len(message.text) for message in request.messages) + len(request.system), backend)
+        check_length(request.count_characters(), backend)
         check_media(request.messages, backend.media_kinds)
         call_format = select_call_format(backend, settings)
         self._request, self._histories = request, histories
@@ -124,6 +127,7 @@ class ReplyGenerator:
         self._is_constrained = grammar is not None
         self._backend = RequestBackend(backend, request.stop_sequences, grammar)
         known, history = self._histories.find(request.messages)
+        self._known_tokens = self._histories.count_tokens(request.messages)
         history = (*history, *build_history(request.messages, call_format)[known:])
         last_reply = max((i for i, message in enumerate(history) if message.role == "assistant"), default=-1)
         self._new = history[last_reply + 1 :]
@@ -136,7 +140,7 @@ class ReplyGenerator:
         words = i18n.load(settings.language)
         self._chat = Conversation(self._backend, toolbox, settings, words)
         self._chat.find_quarantined = toolbox.find_quarantined
-        self._chat.find_instructions = toolbox.find_instructions
+        self._chat.find_instructions = partial(toolbox.select_instructions, may_have_instructions(backend))
         self._chat.is_served = True
         if not self._has_tools:
             self._chat.ask_to_continue = stop_at_limit
@@ -144,6 +148,7 @@ class ReplyGenerator:
         self._text: list[str] = []
         self._calls: list[ClientCall] = []
         self._trimmer = _BlankTrimmer()
+        select_tools(self._chat)  # what takes seconds with hundreds of tools; the turn finds it done
 
     def _choose_grammar(self, settings: Settings, call_format: str) -> CallGrammar | None:
         """Return the grammar that replaces the one of calls, if the request requires a call or a JSON value."""
@@ -184,7 +189,7 @@ class ReplyGenerator:
             self._text = [text]
             yield Text(text)
         self._remember()
-        yield ReplyEnded(self._find_reason(), add_usages(self._backend.usages))
+        yield ReplyEnded(self._find_reason(), add_usages(self._hide_foreign_reuse()))
 
     async def _run_turn(self, messages: Sequence[Message]) -> AsyncGenerator[Text | Thought | ReplyCall, None]:
         """Run one turn up to a call of the client's tools, which is passed on once its reply has ended."""
@@ -244,13 +249,25 @@ class ReplyGenerator:
             return "length"
         return "tool_calls" if self._calls else "stop"
 
+    def _hide_foreign_reuse(self) -> list[Usage]:
+        """Return the cost of the replies, with no more reuse for the first than what this conversation had evaluated.
+
+        The cache is shared by all clients: how much of a new text it has would say what others wrote, token by token.
+        """
+        usages = list(self._backend.usages)
+        if usages:
+            usages[0] = replace(usages[0], reused_tokens=min(usages[0].reused_tokens, self._known_tokens))
+        return usages
+
     def _remember(self) -> None:
         """Remember the history up to the last reply of the model, as the continuation of what the client sees."""
         history = list(self._chat.history)
         while history and history[-1].role == "tool":
             history.pop()
         reply = ClientMessage("assistant", "".join(self._text), tuple(self._calls))
-        self._histories.remember([*self._request.messages, reply], history)
+        last = self._backend.usages[-1] if self._backend.usages else Usage()
+        tokens = last.prompt_tokens + last.generated_tokens
+        self._histories.remember([*self._request.messages, reply], history, tokens)
 
 
 def check_length(length: int, backend: Backend) -> None:

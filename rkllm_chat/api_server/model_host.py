@@ -56,6 +56,12 @@ class ModelHost:
         return self._loading is not None and self._loading.done() and not self._loading.exception()
 
     @property
+    def context_tokens(self) -> int:
+        """Size of the context window; 0 while the model is not loaded and the settings do not say it."""
+        loaded = self._loading.result() if self._loading and self.is_loaded else None
+        return loaded.context_tokens if loaded else self.settings.context_tokens
+
+    @property
     def media_kinds(self) -> frozenset[MediaKind]:
         """The kinds of media that the model understands; none while it is not loaded."""
         return self._loading.result().media_kinds if self._loading and self.is_loaded else frozenset()

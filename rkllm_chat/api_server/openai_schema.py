@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ..core.messages import Tool
 from ..core.strict_json import parse_strict_json
+from .body_limits import check_arguments, check_bytes, check_values
 from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMedia, ClientMessage, split_system
 from .client_media import read_base64, read_data_url
 from .errors import ApiError
@@ -180,20 +181,30 @@ class ChatCompletionBody(SamplingParameters):
 Body = TypeVar("Body", bound=BaseModel)
 
 
-def read_body(data: bytes, kind: type[Body]) -> Body:
-    """Parse and validate the body of a request.
+def read_body(data: bytearray, kind: type[Body], max_characters: int) -> Body:
+    """Parse and validate the body of a request, once its size is checked.
+
+    Args:
+        data: The body; it is emptied, since it may be large.
+        kind: What it must be.
+        max_characters: Limit of the texts in a field.
 
     Raises:
-        ApiError: It is not JSON or not of that kind; the message names the first wrong field.
+        ApiError: It is too large, not JSON or not of that kind; the message names the first wrong field.
     """
+    check_bytes(data)
     try:
-        value = parse_strict_json(data.decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
+        data.clear()
+        value = parse_strict_json(text)
+        del text
     except UnicodeDecodeError:
         raise ApiError(400, "The body is not UTF-8.") from None
     except ValueError as error:
         raise ApiError(400, f"The body is not JSON: {error}.") from None
     if not isinstance(value, dict):
         raise ApiError(400, "The body is not a JSON object.")
+    check_values(value, max_characters)
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -254,6 +265,7 @@ def _read_call(call: _Call, index: int) -> ClientCall:
 
 def read_arguments(text: str, param: str) -> dict[str, Any]:
     """Return the arguments of a call in the history. Raises ApiError."""
+    check_arguments(text, param)
     try:
         arguments = parse_strict_json(text or "{}")
     except ValueError as error:

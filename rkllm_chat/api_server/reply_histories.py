@@ -22,25 +22,41 @@ class ReplyHistories:
 
     def __init__(self) -> None:
         self._histories: OrderedDict[bytes, tuple[Message, ...]] = OrderedDict()
+        self._tokens: dict[bytes, int] = {}
         self._characters = 0
 
     def find(self, messages: Sequence[ClientMessage]) -> tuple[int, tuple[Message, ...]]:
         """Return how many messages, up to a reply, are known, and their history; 0 and () if none are."""
+        index = self._find_last(messages)
+        return (index + 1, self._histories[_digest(messages)[index]]) if index >= 0 else (0, ())
+
+    def count_tokens(self, messages: Sequence[ClientMessage]) -> int:
+        """Return how many tokens the known beginning of a conversation had; 0 if none of it is known.
+
+        Who sends it knows what it says. What else the cache has may be of another client.
+        """
+        index = self._find_last(messages)
+        return self._tokens[_digest(messages)[index]] if index >= 0 else 0
+
+    def _find_last(self, messages: Sequence[ClientMessage]) -> int:
+        """Return the index of the last reply up to which a conversation is known; -1 if there is none."""
         digests = _digest(messages)
         for index in reversed(range(len(messages))):
             if messages[index].role == "assistant" and digests[index] in self._histories:
                 self._histories.move_to_end(digests[index])
-                return index + 1, self._histories[digests[index]]
-        return 0, ()
+                return index
+        return -1
 
-    def remember(self, messages: Sequence[ClientMessage], history: Sequence[Message]) -> None:
-        """Remember the history of a conversation that ends with a reply."""
+    def remember(self, messages: Sequence[ClientMessage], history: Sequence[Message], tokens: int) -> None:
+        """Remember the history of a conversation that ends with a reply, and how many tokens it has."""
         digest = _digest(messages)[-1]
+        self._tokens[digest] = tokens
         self._characters -= _count_characters(self._histories.pop(digest, ()))
         self._histories[digest] = tuple(history)
         self._characters += _count_characters(history)
         while len(self._histories) > _MAX_CONVERSATIONS or self._characters > _MAX_CHARACTERS:
-            _, oldest = self._histories.popitem(last=False)
+            forgotten, oldest = self._histories.popitem(last=False)
+            del self._tokens[forgotten]
             self._characters -= _count_characters(oldest)
 
 

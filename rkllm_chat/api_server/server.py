@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -24,6 +24,8 @@ from ..mcp_client.toolbox import Toolbox
 from ..mcp_servers.http import Guard, list_allowed_hosts, serve_app
 from ..storage.media import MediaStore
 from . import Limits
+from .body_limits import MAX_BODY_BYTES, find_max_characters
+from .body_reader import BodyReader
 from .chat_request import ChatRequest
 from .client_media import MAX_STORED_BYTES, store_media
 from .embeddings import EmbeddingBody, OllamaEmbedBody, TextsBody, embed_texts
@@ -42,13 +44,12 @@ from .ollama_api import (
     describe_model_details,
 )
 from .openai_api import ChatCompletion
-from .openai_schema import ChatCompletionBody, dump_json, read_body
+from .openai_schema import Body, ChatCompletionBody, dump_json
 from .reply_histories import ReplyHistories
 from .reply_response import Produce, ReplyResponse, ReplySink, ReplyWriter, write_stream
 from .responses_api import ResponseBody, ResponseWriter
 from .text_completions import TextCompletion, TextCompletionBody, complete_text
 
-_MAX_BODY_BYTES = 24 * 1024 * 1024
 _SUFFIXES = (".gguf", ".rkllm")
 _LATEST = ":latest"
 _REFUSALS = {401: "authentication_error", 403: "permission_error"}
@@ -63,6 +64,7 @@ class ApiServer:
     def __init__(self, settings: Settings, limits: Limits) -> None:
         self._settings, self._limits = settings, limits
         self._host = ModelHost(settings, state_folder(), limits.max_waiting, limits.idle_s, limits.states_bytes)
+        self._bodies = BodyReader()
         self._histories = ReplyHistories()
         self._media = MediaStore(MAX_STORED_BYTES)
         self._media_lock = asyncio.Lock()
@@ -124,32 +126,32 @@ class ApiServer:
 
     async def complete_chat(self, request: Request) -> Response:
         """Answer POST /v1/chat/completions."""
-        body = read_body(await _receive_body(request), ChatCompletionBody)
+        body = await self._read(request, ChatCompletionBody)
         self._check_model(body.model)
         writer = ChatCompletion(self._host.name, body.includes_usage)
-        return await self._reply(body.read_request(), writer, bool(body.stream), _render_error)
+        return await self._reply(body.read_request, writer, bool(body.stream), _render_error)
 
     async def complete_text(self, request: Request) -> Response:
         """Answer POST /v1/completions."""
-        body = read_body(await _receive_body(request), TextCompletionBody)
+        body = await self._read(request, TextCompletionBody)
         self._check_model(body.model)
         generate = partial(complete_text, settings=self._settings, body=body)
         return self._respond_with(generate, TextCompletion(self._host.name), bool(body.stream), _render_error)
 
     async def create_response(self, request: Request) -> Response:
         """Answer POST /v1/responses."""
-        body = read_body(await _receive_body(request), ResponseBody)
+        body = await self._read(request, ResponseBody)
         self._check_model(body.model)
         writer = ResponseWriter(self._host.name, body)
-        return await self._reply(body.read_request(), writer, bool(body.stream), _render_error)
+        return await self._reply(body.read_request, writer, bool(body.stream), _render_error)
 
     async def create_embeddings(self, request: Request) -> Response:
         """Answer POST /v1/embeddings."""
-        return self._embed(read_body(await _receive_body(request), EmbeddingBody), _render_error)
+        return self._embed(await self._read(request, EmbeddingBody), _render_error)
 
     async def embed_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/embed."""
-        return self._embed(read_body(await _receive_body(request), OllamaEmbedBody), _render_ollama_error)
+        return self._embed(await self._read(request, OllamaEmbedBody), _render_ollama_error)
 
     def _embed(self, body: TextsBody, render: RenderError) -> Response:
         """Return a response with the embeddings of the texts of a request."""
@@ -165,12 +167,12 @@ class ApiServer:
 
     async def chat_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/chat."""
-        body = read_body(await _receive_body(request), OllamaChatBody)
+        body = await self._read(request, OllamaChatBody)
         return await self._reply_as_ollama(body, OllamaChat(body.model or self._host.name), not body.messages)
 
     async def generate_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/generate."""
-        body = read_body(await _receive_body(request), OllamaGenerateBody)
+        body = await self._read(request, OllamaGenerateBody)
         return await self._reply_as_ollama(body, OllamaGenerate(body.model or self._host.name), not body.prompt)
 
     async def _reply_as_ollama(
@@ -179,7 +181,7 @@ class ApiServer:
         """Return the response to a request; one without a message only loads the model."""
         self._check_model(body.model)
         if not is_empty:
-            return await self._reply(body.read_request(), writer, body.is_streamed, _render_ollama_error)
+            return await self._reply(body.read_request, writer, body.is_streamed, _render_ollama_error)
 
         async def load(sink: ReplySink) -> None:
             async with self._host.acquire():
@@ -198,7 +200,7 @@ class ApiServer:
 
     async def show_ollama_model(self, request: Request) -> Response:
         """Answer POST /api/show."""
-        body = read_body(await _receive_body(request), OllamaShowBody)
+        body = await self._read(request, OllamaShowBody)
         self._check_model(body.model or body.name)
         return _respond(describe_model_details(self._settings, self._host.name, self._host.media_kinds))
 
@@ -210,16 +212,28 @@ class ApiServer:
         """Answer GET /api/version."""
         return _respond({"version": __version__})
 
+    async def _read(self, request: Request, kind: type[Body]) -> Body:
+        """Receive, parse and validate the body of a request. Raises ApiError."""
+        is_conversation = not issubclass(kind, TextsBody)  # each text of an embedding has the window to itself
+        most = find_max_characters(self._host.context_tokens) if is_conversation else MAX_BODY_BYTES
+        return await self._bodies.read(request, kind, most)
+
     async def _reply(
-        self, request: ChatRequest, writer: ReplyWriter, is_streamed: bool, render: RenderError
+        self, read_request: Callable[[], ChatRequest], writer: ReplyWriter, is_streamed: bool, render: RenderError
     ) -> Response:
         """Return the response to a chat request. Raises ApiError for a picture that cannot be read."""
+        request = await self._bodies.run(read_request)
         if any(message.sent_media for message in request.messages):
             async with self._media_lock:  # decoding takes memory
                 request = await asyncio.to_thread(store_media, request, self._media)
 
-        def generate(backend: Backend) -> AsyncGenerator[ReplyEvent, None]:
-            return ReplyGenerator(backend, self._settings, request, self._histories, self._servers).stream()
+        async def generate(backend: Backend) -> AsyncGenerator[ReplyEvent, None]:
+            generator = await asyncio.to_thread(
+                ReplyGenerator, backend, self._settings, request, self._histories, self._servers
+            )
+            async with aclosing(generator.stream()) as events:
+                async for event in events:
+                    yield event
 
         return self._respond_with(generate, writer, is_streamed, render)
 
@@ -254,19 +268,6 @@ class ApiServer:
 def _simplify_name(name: str) -> str:
     name = name.removesuffix(_LATEST)
     return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
-
-
-async def _receive_body(request: Request) -> bytes:
-    """Return the body of a request. Raises ApiError if it is too large."""
-    data = bytearray()
-    try:
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > _MAX_BODY_BYTES:
-                raise ApiError(413, f"The body is larger than {_MAX_BODY_BYTES} bytes.", code="body_too_large")
-    except ClientDisconnect:
-        raise ApiError(400, "The body is not complete.") from None
-    return bytes(data)
 
 
 def _respond(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

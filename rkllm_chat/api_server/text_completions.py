@@ -51,7 +51,9 @@ async def complete_text(
         async for item in items:
             if isinstance(item, str):
                 yield Text(item)
-    yield ReplyEnded("length" if requested.has_reached_limit else "stop", add_usages(requested.usages))
+    # the cache is shared by all clients: what it has of a text would say what others wrote
+    usages = [replace(usage, reused_tokens=0) for usage in requested.usages]
+    yield ReplyEnded("length" if requested.has_reached_limit else "stop", add_usages(usages))
 
 
 class TextCompletion:

@@ -52,6 +52,13 @@ _MAX_RUN_LENGTH = 32
 _MAX_THOUGHT_LENGTH = 65536
 """How much of a thought is searched for a misplaced call, in characters."""
 
+_OPENING_QUOTES = ('"', "'", "“", "‘", "「", "『", "«")
+_ROLE_LABEL = re.compile(
+    r"^\W*(user|human|assistant|ai|model|bot|system|ユーザー|アシスタント|用户|助手)\W*[:：]",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MAX_LINE_LENGTH = 256
+
 _UNMARKED_BEGINNINGS = (*_FENCES, "{", "[")
 _SHOWN_CALL = re.compile(rf"""\{{\s*["'](?:{"|".join(NAME_KEYS)})["']\s*:""")
 _MAX_DESCRIBED, _MAX_SHOWN_CALLS = 3, 16
@@ -185,12 +192,34 @@ class Scanner:
         if mark in lexicon.thoughts:
             yield from self._read_thought((lexicon.thoughts[mark],))
         elif mark in lexicon.openers:
-            if not (yield from self._try(mark, lexicon.openers[mark])) and mark not in lexicon.controls:
+            is_call = not self._is_quoted() and (yield from self._try(mark, lexicon.openers[mark]))
+            if not is_call and mark not in lexicon.controls:
                 self._emit(Text, mark)
         elif mark in lexicon.controls:
             yield from self._drop(mark)
         elif mark and not (yield from self._read_last_call(mark)):
             yield from self._read_quote(mark)
+
+    def _is_quoted(self) -> bool:
+        """Tell whether a marker here is quoted: directly behind a quotation mark, or as the line of a transcript."""
+        if self._is_fresh or self._indent is not None:
+            return False
+        line = self._last_line()
+        if line.endswith(_OPENING_QUOTES):
+            return True
+        if not _ROLE_LABEL.fullmatch(line):
+            return False
+        before = "".join(self._texts)[-_MAX_THOUGHT_LENGTH:]
+        return len({match[1].casefold() for match in _ROLE_LABEL.finditer(before)}) > 1
+
+    def _last_line(self) -> str:
+        """Return the last line of the text so far that is not blank, or its end."""
+        line = ""
+        for text in reversed(self._texts):
+            line = text + line
+            if len(line) > _MAX_LINE_LENGTH or "\n" in line.rstrip():
+                break
+        return line.rstrip().rpartition("\n")[2]
 
     def _read_last_call(self, mark: str) -> Parsing[bool]:
         """Read calls without a marker that begin with `mark` on a line of their own behind prose and end the reply."""
@@ -229,6 +258,7 @@ class Scanner:
         reader = self._reader
         reader.start_recording()
         reader.is_mid_line = not self._is_fresh and self._indent is None
+        reader.is_in_markup = not self._is_fresh and self._last_line().endswith(">")
         parsed: ParsedCalls = None
         is_too_long = False
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,11 +45,10 @@ def main(arguments: Sequence[str]) -> int:
 def _serve_api(options: argparse.Namespace) -> int:
     """Run the API of the model over HTTP."""
     from ..mcp_servers import http
+    from ..mcp_servers.server_log import start_server_log
 
-    _start_log()
+    start_server_log()
     settings, limits = api_server.read_options(options)
-    is_local = options.host in api_server.LOOPBACK
-    options.no_token = is_local and not options.token_env
     token, access = _find_token(options)
     with http.open_listener(options.host, options.port) as listener:
         from ..api_server.server import serve_api
@@ -64,10 +62,12 @@ def _serve_api(options: argparse.Namespace) -> int:
 
 def _serve_mcp(options: argparse.Namespace) -> int:
     """Run a bundled MCP server on standard input and output, or over HTTP."""
+    from ..mcp_servers.server_log import start_server_log
+
+    start_server_log()
     if options.http is None:
         mcp_servers.build_server(options).run("stdio")
         return 0
-    _start_log()
     from ..mcp_servers import http
 
     token, access = _find_token(options)
@@ -77,11 +77,6 @@ def _serve_mcp(options: argparse.Namespace) -> int:
         print(f"rkllm-chat: {access}", file=sys.stderr)
         print(f"rkllm-chat: {options.name} listens at {url}", file=sys.stderr, flush=True)
         return run_interface(http.serve(server, listener, options.host, token))
-
-
-def _start_log() -> None:
-    """Write warnings to standard error."""
-    logging.basicConfig(level=logging.WARNING, format="rkllm-chat: %(message)s")
 
 
 def _find_token(options: argparse.Namespace) -> tuple[str, str]:

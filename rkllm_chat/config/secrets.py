@@ -47,7 +47,10 @@ def add_settings_secrets(redactor: Redactor, settings: Settings, environment: Ma
 def add_server_secrets(redactor: Redactor, server: ServerConfig) -> None:
     """Add the values of a server's env, headers, URL and OAuth settings."""
     redactor.add_named(server.env.items())
-    headers = [value for name, value in server.headers.items() if name.lower() not in _PLAIN_HEADERS]
+    redactor.add_beside(server.env.items())
+    sent = [(name, value) for name, value in server.headers.items() if name.lower() not in _PLAIN_HEADERS]
+    redactor.add_beside(sent)
+    headers = [value for _, value in sent]
     redactor.add(*headers, *(value.rpartition(" ")[2] for value in headers))  # the token of "Bearer TOKEN"
     redactor.add(server.oauth.client_secret, server.oauth.assertion)
     if "?" in server.url or "@" in server.url:
@@ -72,14 +75,16 @@ def find_literal_secrets(servers: Iterable[ServerConfig]) -> list[str]:
     for server in servers:
         for table, values in (("env", server.env), ("headers", server.headers), ("oauth", vars(server.oauth))):
             places += [
-                f"{server.place}.{table}.{name}" for name, value in values.items() if _is_literal(name, value, table)
+                f"{server.place}.{table}.{name}"
+                for name, value in values.items()
+                if is_literal_secret(name, value, table)
             ]
         others = {"url": server.url, "args": " ".join(server.args)}
         places += [f"{server.place}.{name}" for name, value in others.items() if contains_key(value)]
     return places
 
 
-def _is_literal(name: str, value: str, table: str) -> bool:
+def is_literal_secret(name: str, value: str, table: str) -> bool:
     """Return whether a value of table `table` is a secret itself."""
     if "${" in value:
         return False

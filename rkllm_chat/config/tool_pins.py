@@ -191,8 +191,8 @@ def extract_text(entry: Any, *keys: str) -> Told:
         entry: A JSON object, or an object with attributes of these names.
         keys: The fields; `name` is pinned as `label`.
     """
-    read = entry.get if isinstance(entry, Mapping) else lambda key: getattr(entry, key, None)
-    fields = {"label" if key == "name" else key: read(key) for key in keys}
+    values = entry if isinstance(entry, Mapping) else {key: getattr(entry, key, None) for key in keys}
+    fields = {"label" if key == "name" else key: values.get(key) for key in keys}
     return {key: value for key, value in fields.items() if value not in (None, {}, [], "")}
 
 

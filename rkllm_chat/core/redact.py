@@ -7,6 +7,8 @@ Configuration values are secret by this rule:
   of letters alone is redacted only as a whole word.
 - Any other value of `env`, of `${VAR}` or of a URL query from eight characters on, unless it is a path, a number or
   letters alone: "1", "true", "en" and "production" are too common to redact.
+- Whatever else `env` and `headers` have, a PIN of four digits for example, beside its name (`PIN_CODE=4711`,
+  `"PIN_CODE": "4711"`), and as a whole text if the name suggests a secret.
 
 Text that matches a row of SHAPES is secret wherever it comes from. One-shot commands import this module before their
 server starts, so it imports next to nothing and compiles its expressions on first use.
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 REDACTED = "[redacted]"
 MIN_NAMED_LENGTH, _MIN_LENGTH = 6, 8
 _SECRET_WORDS = "token|key|secret|pass|pwd|auth|assertion|cred|cookie|session|private|dsn|bearer|signature"
+_SECRET_WORDS += "|(?<![a-z])(?:pin|otp)(?![a-z])"
 SECRET_NAME = re.compile(_SECRET_WORDS, re.IGNORECASE)
 _PASSWORD_NAME = re.compile(r"(?:passw(?:or)?d|secret|token|api[_-]?key|private[_-]?key|authorization)$", re.IGNORECASE)
 _AUTH_SCHEMES = ("bearer", "basic", "digest", "negotiate")
@@ -74,6 +77,7 @@ class Redactor:
         self._named: set[str] = set()
         self._suspected: set[str] = set()
         self._sorted: tuple[list[str], list[str]] | None = None
+        self._beside: dict[tuple[str, str], re.Pattern[str]] = {}
 
     def add_variables(self, variables: Mapping[str, str]) -> None:
         """Add the values of environment variables that a configuration references."""
@@ -99,6 +103,38 @@ class Redactor:
                 self._suspected.add(value)
                 self._sorted = None
 
+    def add_beside(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Add values that are redacted where they stand beside their names, however short and common they are.
+
+        Args:
+            pairs: Names and values.
+        """
+        for name, value in pairs:
+            if value.strip():
+                end = r"(?!\w)" if value[-1].isalnum() else ""
+                pattern = (
+                    rf"(?i:(?<![\w-]){re.escape(name)}[\"']?[ \t]*[:=][ \t]*[\"']?)(?P<secret>{re.escape(value)}){end}"
+                )
+                self._beside[name, value] = re.compile(pattern)
+
+    def _hide_beside(self, text: str) -> str:
+        """Redact values that stand beside their names, and a text that is nothing but one with a telling name."""
+        if not self._beside:
+            return text
+        lowercase, stripped = text.lower(), text.strip()
+        for (name, value), pattern in self._beside.items():
+            if stripped == value and SECRET_NAME.search(name):
+                return REDACTED
+            if value in text and name.lower() in lowercase:
+                text = pattern.sub(partial(_redact_match, lambda _: True), text)
+        return text
+
+    def _is_beside(self, name: str, text: str) -> bool:
+        """Return whether an object member is secret: a password, or a value of the configuration with its name."""
+        return _is_password(name, text) or any(
+            (name.lower(), text) == (known.lower(), value) for known, value in self._beside
+        )
+
     @property
     def _values(self) -> tuple[list[str], list[str]]:
         """Secrets by name, and all secrets; longest first, so that no remainder of a longer one stays visible."""
@@ -110,21 +146,30 @@ class Redactor:
     def redact_named(self, value: Value) -> Value:
         """Redact only what is secret by its name; for the user's own data, such as a result."""
         named = self._values[0]
-        return _map_strings(value, lambda text: _replace(text, named)) if named else value
+        if not named and not self._beside:
+            return value
+        redacted: Value = _map_strings(value, lambda text: self._hide_beside(_replace(text, named)))
+        return redacted
 
     def redact_all(self, value: Value) -> Value:
         """Redact every secret of the configuration and everything that looks like a key."""
         known = self._values[1]
-        redacted: Value = _map_strings(value, lambda text: redact_keys(_replace(text, known)), _is_password)
+        redacted: Value = _map_strings(
+            value, lambda text: redact_keys(self._hide_beside(_replace(text, known))), self._is_beside
+        )
         return redacted
 
     def redact_member(self, name: str, text: str) -> str:
         """Apply `redact_all` to the value of object member `name`."""
-        return REDACTED if _is_password(name, text) else redact_keys(_replace(text, self._values[1]))
+        if self._is_beside(name, text):
+            return REDACTED
+        return redact_keys(self._hide_beside(_replace(text, self._values[1])))
 
-    def redact_known_member(self, _name: str, text: str) -> str:
-        """Redact every secret of the configuration in the value of an object member, whatever its name."""
-        return _replace(text, self._values[1])
+    def redact_known_member(self, name: str, text: str) -> str:
+        """Redact every secret of the configuration in the value of an object member."""
+        if (name, text) in self._beside:
+            return REDACTED
+        return self._hide_beside(_replace(text, self._values[1]))
 
     def redact_error(self, error: ChatError) -> ChatError:
         """Return the error itself if it contains no secret, else a copy with its secrets redacted."""

@@ -42,6 +42,9 @@ _ALL_ESCAPED = f"{UNSAFE.pattern}|{ZERO_WIDTH.pattern}"
 _INVISIBLE = f"[{_BIDI}]|{_STRAY_ZERO_WIDTH}"
 _UNSAFE_IN_JSON = f"[\x7f-\x9f{_BIDI}\u2028\u2029]|{_STRAY_ZERO_WIDTH}"
 _NEWLINE = re.compile("\r\n?|[\u2028\u2029]")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_BLANK_SYMBOLS = "\u2800\U0001d159"  # BRAILLE PATTERN BLANK, MUSICAL SYMBOL NULL NOTEHEAD
+_DISTINCT_SCRIPTS = ("CJK UNIFIED", "CJK COMPATIBILITY", "HIRAGANA", "KATAKANA", "HANGUL", "IDEOGRAPHIC", "BOPOMOFO")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -78,10 +81,33 @@ def sanitize_for_terminal(text: str, before: str = "") -> str:
 def escape_visibly(text: str) -> str:
     r"""Escape like `sanitize_for_terminal`, and also every zero-width character; for text that the user approves.
 
+    What has no shape that anyone knows is escaped too: blank symbols, private use and unassigned characters.
+
     >>> escape_visibly("rm\u200d x")
     'rm\\u200d x'
     """
-    return _compile(_ALL_ESCAPED).sub(_escape, _NEWLINE.sub("\n", text))
+    escaped = _compile(_ALL_ESCAPED).sub(_escape, _NEWLINE.sub("\n", text))
+    return escaped if escaped.isascii() else _NOT_ASCII.sub(_escape_shapeless, escaped)
+
+
+def _escape_shapeless(match: re.Match[str]) -> str:
+    letter = match[0]
+    is_shown = (letter.isprintable() or unicodedata.category(letter) == "Zs") and letter not in _BLANK_SYMBOLS
+    return letter if is_shown else _escape(match)
+
+
+def find_lookalikes(name: str) -> list[str]:
+    """Return the letters of a name that may pass for others, with their Unicode names.
+
+    Names of tools and servers are ASCII as a rule. Other letters are listed, except those of Chinese, Japanese and
+    Korean, which look like no Latin ones.
+    """
+    letters = dict.fromkeys(letter for letter in name if not letter.isascii() and letter.isalnum())
+    return [
+        f"{letter} ({unicodedata.name(letter, hex(ord(letter)))})"
+        for letter in letters
+        if not unicodedata.name(letter, "").startswith(_DISTINCT_SCRIPTS)
+    ]
 
 
 def sanitize_line(text: str) -> str:

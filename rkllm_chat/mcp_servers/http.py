@@ -22,15 +22,14 @@ from pathlib import Path
 
 import uvicorn
 from mcp.server.mcpserver import MCPServer
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..core.errors import StartError, UsageError
 from ..core.private_files import make_folder, open_private
-from ..core.sanitize import sanitize_line
-from ..mcp_client.timing import RateLimit
+from ..core.sanitize import shorten_line
 from .http_limits import SessionLimit, TimedProtocol
 
 _LOOPBACK = "127.0.0.1"
@@ -38,11 +37,11 @@ ENDPOINT_PATH = "/mcp"
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 _MAX_SESSIONS = 100
 _STOP_S = 0.7
-_MAX_LOGS_PER_SECOND = 10
 _UVICORN_LOGGER = "uvicorn.error"
-_SDK_GUARD_LOGGER = "mcp.server.transport_security"
 TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
 
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+_HTTP_PORT, _JSON, _MAX_LOGGED_NAME = 80, "application/json", 100
 _MIN_TOKEN_CHARS, _MAX_TOKEN_CHARS = 20, 200
 
 log = logging.getLogger(__name__)
@@ -118,7 +117,6 @@ def _bracket(host: str) -> str:
 
 async def serve(server: MCPServer, listener: socket.socket, host: str, token: str) -> int:
     """Serve until cancelled, then stop within a second; open streams are cut off."""
-    logging.getLogger(_SDK_GUARD_LOGGER).setLevel(logging.ERROR)  # Guard logs the same with the client's address
     app = server.streamable_http_app(
         streamable_http_path=ENDPOINT_PATH,
         max_request_body_size=_MAX_BODY_BYTES,
@@ -150,8 +148,6 @@ async def serve_app(app: ASGIApp, listener: socket.socket, lifetime: AbstractAsy
         timeout_graceful_shutdown=0,
     )
     http_server = HttpServer(config)
-    log_rate = RateLimit(_MAX_LOGS_PER_SECOND, 1.0)  # a client that sends no HTTP must not fill the log
-    logging.getLogger(_UVICORN_LOGGER).addFilter(lambda _: log_rate.try_acquire())
     serving = asyncio.create_task(run_server(http_server, lifetime, listener))
     try:
         await asyncio.shield(serving)
@@ -190,6 +186,12 @@ def end_process() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def _split_authority(text: str) -> tuple[str, int] | None:
+    """Return the name, in lower case, and the port of a Host header or an origin; None if it is malformed."""
+    match = _AUTHORITY.fullmatch(text)
+    return (match[1].lower(), int(match[2] or _HTTP_PORT)) if match else None
+
+
 def list_allowed_hosts(host: str) -> list[str]:
     """Return the host names that requests may use, besides the address of the connection."""
     names = [_LOOPBACK, "localhost", "[::1]"]
@@ -202,7 +204,8 @@ def list_allowed_hosts(host: str) -> list[str]:
 class Guard:
     """ASGI middleware that authorizes requests.
 
-    Answers 421 for a foreign Host, 403 for a foreign Origin and 401 for a missing or wrong token.
+    Answers 421 for a foreign Host, 403 for a foreign Origin, 401 for a missing or wrong token, and 415 for a body that
+    is not declared as JSON: what else a web page may send to another site without asking it first.
     """
 
     def __init__(
@@ -221,36 +224,51 @@ class Guard:
             render_refusal: Writes a refusal as the application writes its errors.
         """
         self.app = app
-        self.names = names
+        self.names = frozenset(name.lower() for name in names)
         self.token = token
         self._render_refusal = render_refusal
-        self._log_rate = RateLimit(_MAX_LOGS_PER_SECOND, 1.0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an ASGI request."""
         request = Request(scope)
-        refusal = await self.check_names(request) or self.check_token(request)
+        refusal = self.check_names(request) or self.check_token(request) or self.check_type(request)
         if refusal:
             self._log_refusal(request, refusal.status_code)
         await (self._render_refusal(refusal) if refusal else self.app)(scope, receive, send)
 
     def _log_refusal(self, request: Request, status: int) -> None:
-        """Log a refused request in one line, at most 10 a second."""
-        if self._log_rate.try_acquire():
-            client = request.client.host if request.client else "unknown"
-            names = {name: request.headers.get(name, "") for name in ("host", "origin")}
-            shown = ", ".join(f"{name} {sanitize_line(value)[:100]}" for name, value in names.items() if value)
-            log.warning("refused %s from %s with HTTP %d (%s)", request.method, client, status, shown)
+        """Log a refused request in one line."""
+        client = request.client.host if request.client else "unknown"
+        names = {name: request.headers.get(name, "") for name in ("host", "origin")}
+        shown = ", ".join(f"{name} {shorten_line(value, _MAX_LOGGED_NAME)}" for name, value in names.items() if value)
+        log.warning("refused %s from %s with HTTP %d (%s)", request.method, client, status, shown)
 
-    async def check_names(self, request: Request) -> Response | None:
-        """Return an error response if Host or Origin is not allowed."""
-        address, _ = request.scope["server"]
-        names = [*self.names, _bracket(address)]
-        settings = TransportSecuritySettings(
-            allowed_hosts=[host for name in names for host in (name, f"{name}:*")],
-            allowed_origins=[f"http://{host}" for name in names for host in (name, f"{name}:*")],
-        )
-        return await TransportSecurityMiddleware(settings).validate_request(request)
+    def check_names(self, request: Request) -> Response | None:
+        """Return an error response if Host or Origin is not allowed.
+
+        Host must be one of our names with any port, since a tunnel may have another. Origin, which only browsers send,
+        must be one of our names with our port or that of Host.
+        """
+        address, port = request.scope["server"]
+        names = {*self.names, _bracket(address)}
+        hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
+        host = _split_authority(hosts[0]) if len(hosts) == 1 else None
+        if host is None or host[0] not in names:
+            return PlainTextResponse("Invalid Host header", 421)
+        if not origins:
+            return None
+        scheme, separator, authority = origins[0].partition("://")
+        origin = _split_authority(authority) if len(origins) == 1 and f"{scheme}{separator}" == "http://" else None
+        if origin is None or origin[0] not in names or origin[1] not in (port, host[1]):
+            return PlainTextResponse("Invalid Origin header", 403)
+        return None
+
+    def check_type(self, request: Request) -> Response | None:
+        """Return an error response if a body is not declared as JSON."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if request.method != "POST" or kind == _JSON:
+            return None
+        return PlainTextResponse(f"Send the body with the header Content-Type: {_JSON}.", 415)
 
     def check_token(self, request: Request) -> Response | None:
         """Return an error response if the bearer token is missing or wrong."""

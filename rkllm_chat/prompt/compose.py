@@ -6,6 +6,7 @@ the same across turns and the engine's KV cache stays valid. Text that helps wit
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, zip_longest
@@ -83,9 +84,9 @@ def compose_flat_prompt(
     """
     shown = [show_media(message, media_kinds) for message in turn if message.role == "user"]
     results = [message for message in turn if message.result]
-    if results:
-        shown.append(_tool_turn(results, words, FORMATS["json"], words.code, media_kinds, True))
-    return [Message("system", system or words("prompt.system")), join_messages(shown)]
+    shown += [render_result_message(message, words, media_kinds, with_arguments=True) for message in results]
+    asking = Message("user", _request_answer(results, words))
+    return [Message("system", system or words("prompt.system")), join_messages([*shown, asking], "\n\n")]
 
 
 def _system_text(catalogue: Catalogue, words: Words, system: str, call_format: Format) -> str:
@@ -96,6 +97,8 @@ def _system_text(catalogue: Catalogue, words: Words, system: str, call_format: F
     parts += catalogue.sections
     if catalogue.lines:
         parts.append(f"{words('prompt.call')}\n{call_format.example}")
+        if rule := words("prompt.rule"):
+            parts.append(rule)
     return "\n\n".join(parts)
 
 
@@ -199,18 +202,20 @@ def _request_answer(messages: Iterable[Message], words: Words) -> str:
     return words("prompt.answer_now" if has_result else "prompt.wrap_up")
 
 
-def join_messages(messages: Sequence[Message]) -> Message:
-    """Join messages of the user line by line, with their media."""
+def join_messages(messages: Sequence[Message], separator: str = "\n") -> Message:
+    """Join messages of the user, with their media."""
     media, start = list[Media](), 0
     for message in messages:
         media += _shift(message.media, start)
-        start += len(message.text) + 1
-    return Message("user", "\n".join(message.text for message in messages), media=tuple(media))
+        start += len(message.text) + len(separator)
+    return Message("user", separator.join(message.text for message in messages), media=tuple(media))
 
 
-def render_result_message(message: Message, words: Words, media_kinds: frozenset[MediaKind] = NO_MEDIA) -> Message:
+def render_result_message(
+    message: Message, words: Words, media_kinds: frozenset[MediaKind] = NO_MEDIA, with_arguments: bool = False
+) -> Message:
     """Return a result as `render_result`, with its media that the model understands."""
-    return _show_result_media(Message("user", render_result(message, words)), message, media_kinds)
+    return _show_result_media(Message("user", render_result(message, words, with_arguments)), message, media_kinds)
 
 
 def _show_result_media(rendered: Message, message: Message, kinds: frozenset[MediaKind]) -> Message:
@@ -233,14 +238,23 @@ def _show_result_media(rendered: Message, message: Message, kinds: frozenset[Med
     return replace(rendered, text=text, media=tuple(placed))
 
 
-def render_result(message: Message, words: Words) -> str:
-    """Return a result below a heading with its tool, or our own feedback unchanged."""
+def render_result(message: Message, words: Words, with_arguments: bool = False) -> str:
+    """Return a result below a heading with its tool, or our own feedback unchanged.
+
+    Args:
+        message: Message of the history.
+        words: Model-facing sentences.
+        with_arguments: Name the arguments of the call too, where the call itself is not in the prompt.
+    """
     if message.result is None:
         return message.text
     if is_tool_description(message):
         return message.text
     key = "prompt.result" if message.result.status == "completed" else "prompt.failed"
-    heading = words(key, tool=neutralize_line(message.result.tool))
+    called = message.result.tool
+    if with_arguments and message.result.arguments:
+        called += f" {json.dumps(message.result.arguments, ensure_ascii=False, default=str)}"
+    heading = words(key, tool=neutralize_line(called))
     return (
         f"{heading}\n{_neutralize_result(message).text}"
         if _is_correction(message)

@@ -34,7 +34,8 @@ class PromptProfile:
         few_tools: With each user message, describe only tools that its words match.
         writes_unmarked: The family writes calls without a marker, also behind prose.
         sampling: Names of sampling parameters -> values, where the settings have none.
-        sentences: Sentences that replace those of the catalogue.
+        sentences: Sentences that replace those of the catalogue, in which `tools_end`, a line behind the list of tools,
+            and `rule`, a paragraph behind the form of a call, are empty.
     """
 
     name: str
@@ -68,6 +69,27 @@ PROFILES: dict[str, PromptProfile] = {
             tool_list="calls",
             tools_fraction=0.0,
             few_tools=True,
+        ),
+        # trained on its own sentences about tools; it writes bare JSON or a fence where a marker is asked for
+        PromptProfile(
+            "qwen2.5",
+            ("qwen2.5",),
+            call_format="hermes",
+            language="en",
+            writes_unmarked=True,
+            sentences={
+                "en": {
+                    "tools": "# Tools\n\nYou may call one or more functions to assist with the user query:\n<tools>",
+                    "tools_end": "</tools>",
+                    "call": (
+                        "For each function call, return a json object with function name and arguments within"
+                        " <tool_call></tool_call> XML tags:"
+                    ),
+                    "rule": "What a tool can find out, ask the tool. For everything else, answer in words.",
+                    "answer": "Call a tool for the rest of the question, or answer from this result.",
+                    "answer_now": "Answer the question from this result in one sentence.",
+                }
+            },
         ),
         DEFAULT,
     )

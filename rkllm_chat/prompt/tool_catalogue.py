@@ -54,7 +54,7 @@ class Catalogue:
     def render(self, words: Words) -> str:
         """Return the list with its introduction and, without signatures, how to request them."""
         if self.is_full:
-            return "\n".join([words("prompt.tools"), *self.lines])
+            return "\n".join(filter(None, [words("prompt.tools"), *self.lines, words("prompt.tools_end")]))
         asking = f"{words('prompt.describe')} {self.describe_call}"
         return "\n".join([words("prompt.catalogue"), *self.lines, asking])
 

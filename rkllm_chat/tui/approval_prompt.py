@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +17,7 @@ from ..config.policy import DELETION_WORDS
 from ..core.i18n import Words
 from ..core.messages import Tool
 from ..core.protocols import Continuation
-from ..core.sanitize import escape_line_visibly, escape_visibly
+from ..core.sanitize import escape_line_visibly, escape_visibly, find_lookalikes, truncate
 from ..core.working_folder import find_working_folder
 from .file_changes import FileChange, find_change
 
@@ -25,6 +26,8 @@ CONSENT_KEYS: Mapping[str, str] = {**EDITED_KEYS, "u": "session", "a": "always"}
 CONTINUE_KEYS: Mapping[str, str] = {"c": "continue", "m": "more", "w": "answer", "s": "stop"}
 MORE_ROUNDS_FACTOR = 4
 _MAX_PATH_LENGTH = 4096
+_MAX_BLANK_LINES, _MAX_SHORT_LINES, _MAX_SUMMARY_LENGTH = 2, 10, 60
+_BLANKS = re.compile(r"[^\S\n]{24,}")
 PATH_PATTERN = re.compile(r"~?/|~$|\.\.(?:/|$)|[^\s:]*/\.\.(?:/|$)")
 
 
@@ -38,7 +41,9 @@ class CallLine(NamedTuple):
 def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path | None = None) -> list[CallLine]:
     """Return the lines that describe a call: server, tool, all arguments and warnings.
 
-    A text that is to be written to a file that exists is shown as the change of that file.
+    A text that is to be written to a file that exists is shown as the change of that file. The lines of a text stand
+    behind a gutter, so that none can be mistaken for an argument, and blank ones are folded. What is longer than a few
+    lines is summarized at the end, beside the question.
 
     Args:
         tool: The tool to run.
@@ -50,13 +55,21 @@ def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder
     server = escape_line_visibly(tool.server)
     change = None if tool.read_only else find_change(tool.name, arguments, folder)
     lines = [CallLine(words("question.call", tool=escape_line_visibly(tool.name), server=server))]
+    summaries: list[CallLine] = []
     for name, value in arguments.items():
+        shown = escape_line_visibly(name)
         if change and name == change.argument:
             lines += _describe_change(change, words)
+            summaries += _summarize(shown, change.lines, words)
+        elif isinstance(value, str) and "\n" in escape_visibly(value):
+            text = escape_visibly(value).splitlines()
+            lines.append(CallLine(f"  {words('question.lines', argument=shown, count=len(text))}"))
+            lines += (CallLine(f"    {line}") for line in _fold_blank_lines([f"| {line}" for line in text], words))
+            summaries += _summarize(shown, text, words)
         else:
-            lines += map(CallLine, indent_lines(f"{escape_line_visibly(name)} = {format_value(value)}"))
+            lines.append(CallLine(f"  {shown} = {_fold_blanks(format_value(value), words)}"))
     warnings = _find_warnings(tool, arguments, words, folder)
-    return lines + [CallLine(f"  {line}", "warning") for line in warnings]
+    return lines + [CallLine(f"  {line}", "warning") for line in warnings] + summaries
 
 
 def _describe_change(change: FileChange, words: Words) -> list[CallLine]:
@@ -65,13 +78,48 @@ def _describe_change(change: FileChange, words: Words) -> list[CallLine]:
     path = escape_line_visibly(str(change.path or ""))
     head = words("question.change", path=path, **values) if path else words("question.edits", **values)
     kinds: Mapping[str, Literal["added", "removed"]] = {"+": "added", "-": "removed"}
-    shown = [escape_visibly(line).replace("\n", "\\n") for line in change.lines]  # a CR is no end of a line
+    # a CR is no end of a line
+    shown = _fold_blank_lines([escape_visibly(line).replace("\n", "\\n") for line in change.lines], words)
     return [CallLine(f"  {head}"), *(CallLine(f"    {line}", kinds.get(line[:1], "plain")) for line in shown)]
 
 
+def _fold_blank_lines(lines: Sequence[str], words: Words) -> list[str]:
+    """Return lines with a mark in front of each, in which a run of blank ones with one mark is a line that counts them.
+
+    It begins with `~`, which is the mark of no line.
+    """
+    folded: list[str] = []
+    for mark, run in groupby(lines, key=lambda line: "" if line[1:].strip() else line[:1]):
+        blank = list(run)
+        if mark and len(blank) > _MAX_BLANK_LINES:
+            folded.append(f"~ {words('question.blank_lines', mark=mark, count=len(blank))}")
+        else:
+            folded += (_fold_blanks(line, words) for line in blank)
+    return folded
+
+
+def _fold_blanks(line: str, words: Words) -> str:
+    """Return a line in which a long run of blanks is its length: it could push the rest off the screen."""
+    return _BLANKS.sub(lambda run: f" {words('question.blanks', count=len(run[0]))} ", line)
+
+
+def _summarize(name: str, lines: Sequence[str], words: Words) -> list[CallLine]:
+    """Return a line that says how long a text is, with its first and last line; none for a short one."""
+    if len(lines) <= _MAX_SHORT_LINES:
+        return []
+    said = [truncate(escape_line_visibly(line), _MAX_SUMMARY_LENGTH) for line in lines if line.strip()] or [""]
+    text = words("question.summary", argument=name, count=len(lines), first=said[0], last=said[-1])
+    return [CallLine(f"  {text}", "warning")]
+
+
 def _find_warnings(tool: Tool, arguments: Mapping[str, Any], words: Words, folder: Path) -> list[str]:
-    """Return warnings about a call: it is not read-only, it deletes, or it has a path outside `folder`."""
+    """Return warnings: the call is not read-only, it deletes, has a path outside `folder`, or a name that deceives."""
     warnings = [] if tool.read_only else [words("question.not_read_only")]
+    warnings += [
+        words("question.lookalike", name=escape_line_visibly(name), letters=", ".join(letters))
+        for name in (tool.server, tool.name)
+        if (letters := find_lookalikes(name))
+    ]
     if DELETION_WORDS.search(tool.name):
         warnings.append(words("question.deletes"))
     outside = dict.fromkeys(text for text in _texts_in(arguments) if is_outside(text, folder))
@@ -105,15 +153,8 @@ def is_outside(text: str, folder: Path) -> bool:
 
 
 def format_value(value: Any) -> str:
-    """Return the value as JSON; a string with several lines as indented lines."""
-    if isinstance(value, str) and "\n" in value:
-        return "\n" + "\n".join(indent_lines(escape_visibly(value)))
+    """Return the value as JSON, hidden characters escaped."""
     return escape_visibly(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def indent_lines(text: str) -> list[str]:
-    """Return the lines of the text with two leading spaces."""
-    return [f"  {line}" for line in text.splitlines()]
 
 
 def describe_limit(rounds: int, words: Words) -> str:

@@ -53,4 +53,6 @@ def connect() -> Iterator[Connect]:
 def connect_ollama() -> Iterator[ConnectOllama]:
     """Opens a client of the `ollama` package for a server."""
     with ExitStack() as stack:
-        yield lambda served: stack.enter_context(ollama.Client(host=served.url.removesuffix("/v1"), timeout=30))
+        yield lambda served: stack.enter_context(
+            ollama.Client(host=served.url.removesuffix("/v1"), timeout=30, headers=served.headers)
+        )

@@ -49,7 +49,7 @@ def test_the_model_answers_whole_and_streamed(shared_api: Served, connect: Conne
     usage = chunks[-1].usage
     assert usage and usage.prompt_tokens_details
     assert usage.completion_tokens == whole.usage.completion_tokens
-    assert usage.prompt_tokens_details.cached_tokens == usage.prompt_tokens - 1  # the last one is evaluated again
+    assert usage.prompt_tokens_details.cached_tokens == 0, "what the cache has of a new conversation is not told"
     cut = client.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_completion_tokens=2)
     assert cut.choices[0].finish_reason == "length"
     assert cut.usage and cut.usage.completion_tokens == 2
@@ -263,7 +263,7 @@ def test_null_is_read_as_a_field_that_is_missing(start_api: StartApi, script: Ca
     ]
     fields = ("model", "tools", "tool_choice", "parallel_tool_calls", "response_format", "stop", "temperature", "seed")
     body = {"messages": messages, **dict.fromkeys((*fields, "n", "stream", "stream_options", "max_tokens", "logprobs"))}
-    reply = httpx.post(f"{served.url}/chat/completions", json=body, timeout=30)
+    reply = httpx.post(f"{served.url}/chat/completions", json=body, headers=served.headers, timeout=30)
     assert reply.json()["choices"][0]["message"]["content"] == "yes", reply.text
 
 
@@ -294,6 +294,23 @@ def test_two_clients_that_alternate_prefill_their_new_tokens_only(
             reused.append((reply.usage.prompt_tokens_details.cached_tokens or 0) >= totals[index] - 1)
             totals[index] = reply.usage.total_tokens
     assert all(reused[2:]) is bool(states_mb), reused
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_the_number_of_cached_tokens_says_nothing_about_other_clients(shared_api: Served, connect: Connect) -> None:
+    client = connect(shared_api)
+
+    def count_cached(messages: list[Any]) -> tuple[int | None, str | None]:
+        reply = client.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=4)
+        assert reply.usage and reply.usage.prompt_tokens_details
+        return reply.usage.prompt_tokens_details.cached_tokens, reply.choices[0].message.content
+
+    _, answer = count_cached(secret := [{"role": "user", "content": "The word in my diary is SWORDFISH, keep it."}])
+    guesses = ("The word in my diary is SW", "The word in my diary is XX")
+    assert [count_cached([{"role": "user", "content": guess}])[0] for guess in guesses] == [0, 0]
+    own = [*secret, {"role": "assistant", "content": answer}, {"role": "user", "content": "Thanks."}]
+    assert count_cached(own)[0], "the control: who continues a conversation is told"
 
 
 @pytest.mark.model

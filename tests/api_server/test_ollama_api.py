@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import ollama
 import pytest
@@ -104,7 +104,9 @@ def test_a_prompt_without_history_is_answered(
         with pytest.raises(ollama.ResponseError) as caught:
             client.generate("replies.json", "x", **wrong)
         assert caught.value.status_code == 400
-    with urlopen(served.url.removesuffix("v1"), timeout=5) as response:  # how programs look for a server
+    with urlopen(
+        Request(served.url.removesuffix("v1"), headers=served.headers), timeout=5
+    ) as response:  # how programs look for a server
         assert "rkllm-chat" in response.read().decode()
 
 

@@ -87,7 +87,7 @@ def test_a_response_takes_pictures(eyes: Served, connect: Connect) -> None:
 
 def test_ollama_takes_pictures_and_reports_vision(eyes: Served) -> None:
     message = {"role": "user", "content": "What is it?"}
-    with ollama.Client(host=eyes.url.removesuffix("/v1")) as client:
+    with ollama.Client(host=eyes.url.removesuffix("/v1"), headers=eyes.headers) as client:
         seeing = client.chat(SCRIPT, messages=[{**message, "images": [PICTURE]}])
         blind = client.chat(SCRIPT, messages=[message])
         generated = client.generate(SCRIPT, "What is it?", images=[PICTURE])

@@ -101,7 +101,18 @@ class Server:
 
 
 def ours(model: Path, home: Path, *options: str) -> Any:
-    command = [sys.executable, "-m", "rkllm_chat", "serve", "openai", "--model", str(model), "--context", str(CONTEXT)]
+    command = [
+        sys.executable,
+        "-m",
+        "rkllm_chat",
+        "serve",
+        "openai",
+        "--no-token",
+        "--model",
+        str(model),
+        "--context",
+        str(CONTEXT),
+    ]
     return serving([*command, "--port", "0", *options], "listens at", HOME=str(home))
 
 

@@ -86,7 +86,7 @@ def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_
     assert read_answer(take_turn(chat, "Is Husum quiet?")) == ("Quiet.", "answered", "forced")
     flat = backend_of(chat).prompts[-1]
     assert [message.role for message in flat] == ["system", "user"] and "look" not in flat[0].text
-    assert flat[1].text == f"Is Husum quiet?\nResult of look:\nHusum is quiet\n{ANSWER_NOW}"
+    assert flat[1].text == f'Is Husum quiet?\n\nResult of look {{"place": "Husum"}}:\nHusum is quiet\n\n{ANSWER_NOW}'
     chat, box = open_harbour([LOOK] * 4)
     text = "The model wrote no answer. Result of look:\nHusum is quiet"
     assert read_answer(take_turn(chat, "Is Husum quiet?")) == (text, "answered", "result")

@@ -70,7 +70,7 @@ def test_an_answer_of_a_service_is_corrected(
 ) -> None:
     """The service is this program's own API server: the replies cross the `openai` backend."""
     model = script("Aurora!", f"Here: {VALID}", VALID)
-    with serve("openai", "--model", model, port_option="--port", env=environment, cwd=folder) as served:
+    with serve("openai", "--no-token", "--model", model, port_option="--port", env=environment, cwd=folder) as served:
         options = ("--model", f"{served.url}#replies.json", "--json-schema", json.dumps(SHIP), *NO_SERVERS)
         done = program("-p", "Which?", *options)
     assert done.stdout == f"{VALID}\n"

@@ -7,7 +7,7 @@ import json
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpcore2
 import httpx2
@@ -117,6 +117,32 @@ def test_a_login_that_the_server_makes_impossible_is_an_error_with_its_reason(
     assert cause in error.message
     assert ("limit 4 MB" in error.message) == ("endless" in options)
     assert bool(person.asked) == ("denies" in options or cause == "/token")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "cause"),
+    [
+        ({"code_challenge_methods_supported": ["plain"]}, "offers no PKCE with S256"),
+        ({"authorization_endpoint": "http://auth.example/authorize"}, "is not an https address: http://auth.example"),
+        ({"authorization_endpoint": "file:///etc/passwd"}, "is not an https address: file:///etc/passwd"),
+        ({"authorization_endpoint": "javascript:alert(1)"}, "is not an https address: javascript:"),
+        ({"authorization_endpoint": "a:$(touch x)"}, "is not an https address: a:$(touch x)"),
+    ],
+)
+def test_metadata_with_which_a_login_is_not_safe_are_an_error(
+    metadata: dict[str, Any], cause: str, gate: Gate, tmp_path: Path
+) -> None:
+    gate.endpoints.update(metadata)
+    error = refusal(make_server(gate), tmp_path, person := Person("paste"))
+    assert cause in error.message and error.exit_code == 4
+    assert person.urls == [] and person.agreed_to == []
+
+
+@pytest.mark.parametrize("methods", [["S256"], ["plain", "S256"]])
+def test_metadata_with_s256_are_accepted(methods: list[str], gate: Gate, tmp_path: Path) -> None:
+    endpoints = cast("dict[str, Any]", gate.endpoints)
+    endpoints.update(code_challenge_methods_supported=methods)
+    assert sit(make_server(gate), tmp_path, act, Person("paste")) == "fine"
 
 
 def test_nothing_is_posted_before_the_user_agrees_to_log_in(gate: Gate, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ NAMES = (
 
 @pytest.fixture
 def api(environment: dict[str, str], folder: Path) -> Iterator[Served]:
-    with serve("openai", port_option="--port", env=environment, cwd=folder) as served:
+    with serve("openai", "--no-token", port_option="--port", env=environment, cwd=folder) as served:
         yield served
 
 

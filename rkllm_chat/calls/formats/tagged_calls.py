@@ -118,9 +118,11 @@ def block_reader(call_opener: str, read_call: BodyReader, closer: str, may_be_js
 
 def read_named_tag(reader: Reader, context: ReadContext, tags: TagSyntax) -> Parsing[ParsedCalls]:
     """Read a call whose tag has an attribute that names the tool, after `<tool_call` or `<function`."""
+    if tags.is_common and (reader.is_mid_line or reader.is_in_markup):
+        return None
     attributes = yield from _read_attributes(reader, tags)
     name = (attributes or {}).get(tags.call_name, "").strip()
-    if attributes is None or not name:
+    if attributes is None or not name or (tags.is_common and len(attributes) > 1):
         return None
     if "/" in attributes:
         return [CallFound(ToolCall(name, {}))]
@@ -243,7 +245,7 @@ def _read_until(
         call_closer: Closing tag of a call.
     """
     depth = 0
-    first: tuple[int, str, str] | None = None  # size, text and end tag where the value may have ended
+    first: tuple[int, int, str] | None = None  # size, number of parts and end tag where the value may have ended
     marks = (*ends, call_opener, call_closer)
     try:
         while True:
@@ -255,21 +257,21 @@ def _read_until(
             elif mark == call_closer:
                 depth = max(0, depth - 1)
             elif mark and (first is None or not depth):
-                size, text = reader.size, "".join(parts[:-1])
+                size, count = reader.size, len(parts) - 1
                 parts.append((yield from reader.skip_space()))
                 tag = yield from reader.peek_literal(following)
                 if not tag or (mark != ends[0] and (yield from _is_followed_by_end(reader, tag, ends))):
                     continue
                 if not depth:
-                    return text, mark
-                first = size, text, mark
+                    return "".join(parts[:count]), mark
+                first = size, count, mark
     except (EndOfTextError, TooLongError):
         if first is None:
             raise
-    size, text, mark = first
+    size, count, mark = first
     reader.rewind(size)
     yield from reader.skip_space()
-    return text, mark
+    return "".join(parts[:count]), mark
 
 
 def _is_followed_by_end(reader: Reader, tag: str, ends: tuple[str, ...]) -> Parsing[bool]:

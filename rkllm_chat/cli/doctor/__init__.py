@@ -152,13 +152,16 @@ def _probe_tools(board: Board) -> list[Finding]:
     """Try what the model can do with tools; an error of it is a finding."""
     from .tool_probes import probe_tools
 
-    def report(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     try:
-        return asyncio.run(probe_tools(board.settings, state_folder(), report))
+        return asyncio.run(probe_tools(board.settings, state_folder(), _report_progress))
     except ChatError as error:
         return [Finding("tools", "wrong", error.message, error.hint)]
+
+
+def _report_progress(line: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(f"{sanitize_line(line)}\n")
+    sys.stderr.flush()
 
 
 def _find_files(config_option: str, environment: Mapping[str, str]) -> tuple[str, ...]:

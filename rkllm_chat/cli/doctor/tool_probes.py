@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...backends.base import Backend
+from ...calls.model_families import AUTO
 from ...chat.answer import Answer
 from ...chat.conversation import Conversation, find_profile
 from ...chat.model_loading import load_model, remember_profile
@@ -23,7 +24,7 @@ from ...config.settings import Settings
 from ...core import i18n
 from ...core.messages import Tool, ToolResult
 from ...core.protocols import ProgressCallback
-from ...prompt.profiles import DEFAULT
+from ...prompt.profiles import DEFAULT, select_profile
 from .board import Finding
 
 _MAX_TOKENS, _MAX_STEPS = 96, 4
@@ -88,9 +89,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe("What time is it in Lisbon and in Quito?", (("get_time", "Lisbon"), ("get_time", "Quito"))),
     Probe("What do QRT and LMN cost?", (("get_stock_price", "QRT"), ("get_stock_price", "LMN"))),
-    Probe(
-        "Read the note door, then tell me the weather in Bergen.", (("read_note", "door"), ("get_weather", "Bergen"))
-    ),
+    Probe("Read the note door, then tell me the weather in Rome.", (("read_note", "door"), ("get_weather", "Rome"))),
 )
 
 
@@ -160,7 +159,8 @@ async def probe_tools(settings: Settings, state: Path, report: Callable[[str], N
     )
     backend = await load_model(settings, state)
     try:
-        names = dict.fromkeys((find_profile(backend, settings).name, DEFAULT.name))
+        own = select_profile(AUTO, "", backend.family)
+        names = dict.fromkeys((own.name, find_profile(backend, settings).name, DEFAULT.name))
         tried: list[Ability] = []
         for name in names:
             tried.append(await _try_profile(backend, replace(settings, prompt_profile=name), report))
@@ -170,8 +170,7 @@ async def probe_tools(settings: Settings, state: Path, report: Callable[[str], N
     remember_profile(settings, state, best.profile)
     lines = [Finding(f"profile {ability.profile}", "ok", ability.describe()) for ability in tried]
     advice = "" if best.score > 1 / 2 else "This model is weak with tools: a larger one of its family does better."
-    state_of_best = "ok" if best.score > 1 / 2 else "warn"
-    return [*lines, Finding("prompt profile", state_of_best, f"{best.profile} is used for this model", advice)]
+    return [*lines, Finding("prompt profile", "warn" if advice else "ok", f"{best.profile} from now on", advice)]
 
 
 async def _try_profile(backend: Backend, settings: Settings, report: Callable[[str], None]) -> Ability:

@@ -43,7 +43,14 @@ from ..transports.http_body import DecodedBody, UnreadableBodyError, copy_respon
 from ..transports.tls import get_tls_context
 from .credentials import CredentialFile, StoredLogin
 from .loopback_redirect import LoopbackReceiver, Redirect, parse_redirect
-from .providers import Provider, make_machine_provider, make_user_provider, store_discovery
+from .providers import (
+    Provider,
+    check_metadata,
+    is_discovery,
+    make_machine_provider,
+    make_user_provider,
+    store_discovery,
+)
 
 _FETCH_S = 20.0
 _MAX_REASON_CHARS = 300
@@ -234,7 +241,10 @@ class Login:
                 while outgoing is not request:
                     if loopback and outgoing.method != "GET" and not self.has_agreed:
                         await self._ask_to_agree(outgoing)
-                    outgoing = await flow.asend(await self._fetch(outgoing))
+                    received = await self._fetch(outgoing)
+                    if loopback and is_discovery(outgoing):
+                        check_metadata(received, self._server.url)
+                    outgoing = await flow.asend(received)
         self.error, self._file.damaged_path = None, ""
         self._store(stored, provider)
 

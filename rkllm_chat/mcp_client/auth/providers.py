@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -27,10 +28,13 @@ from pydantic import AnyUrl
 from ...config.oauth import OAuth
 from ...config.settings import ServerConfig
 from ...core.errors import ConfigError, UsageError
+from ...core.sanitize import sanitize_line
 from .credentials import StoredLogin
 from .loopback_redirect import LOOPBACK_URI
 
 _CLIENT_NAME = "rkllm_chat"
+_METADATA_NAMES = ("oauth-authorization-server", "openid-configuration")
+_MAX_SHOWN_LENGTH = 100
 _BASIC: Literal["client_secret_basic"] = "client_secret_basic"
 _POST: Literal["client_secret_post"] = "client_secret_post"
 
@@ -137,6 +141,42 @@ def make_machine_provider(server: ServerConfig, stored: StoredLogin, is_step_up:
     provider.apply_config = partial(_apply_config, oauth, is_step_up)
     restore_discovery(provider.context, stored)
     return provider
+
+
+def is_discovery(request: httpx2.Request) -> bool:
+    """Return whether a request asks for the metadata of an authorization server (RFC 8414, OpenID Connect)."""
+    return request.method == "GET" and any(f"/.well-known/{name}" in request.url.path for name in _METADATA_NAMES)
+
+
+def check_metadata(response: httpx2.Response, server_url: str) -> None:
+    """Refuse metadata with which a login would not be safe; the SDK would ignore them and guess an address.
+
+    Args:
+        response: The answer to a request for metadata.
+        server_url: URL of the MCP server; its own host may be without TLS if it is.
+
+    Raises:
+        OAuthFlowError: The user's browser would be sent to an address that is not https, or the server's PKCE is not
+            S256 (MCP 2025-11-25, Authorization, Authorization Code Protection).
+    """
+    try:
+        metadata = json.loads(response.content) if response.status_code == 200 else None
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(metadata, dict):
+        return
+    endpoint, server = str(metadata.get("authorization_endpoint", "")), urlsplit(server_url)
+    try:
+        parts = urlsplit(endpoint)
+        is_own = (parts.scheme, parts.hostname) == ("http", server.hostname) and server.scheme == "http"
+    except ValueError:
+        parts, is_own = urlsplit(""), False
+    if endpoint and parts.scheme != "https" and not is_own:
+        shown = sanitize_line(endpoint)[:_MAX_SHOWN_LENGTH]
+        raise OAuthFlowError(f"its authorization endpoint is not an https address: {shown}")
+    methods = metadata.get("code_challenge_methods_supported")
+    if isinstance(methods, list) and methods and "S256" not in methods:
+        raise OAuthFlowError("its authorization server offers no PKCE with S256, without which a code can be stolen")
 
 
 def make_client_document(url: str, redirect_uris: Sequence[str]) -> dict[str, Any]:
