@@ -65,6 +65,7 @@ def make_parser() -> Parser:
         type=parse_temperature,
         help="sampling temperature; 0 is greedy (default: that of the model, else 0.6)",
     )
+    add("--context", metavar="N", type=parse_positive, help="context size in tokens (default: that of the model)")
     setting = "set a setting, such as seed=7, theme=none, backend=llama; repeatable; /set in the chat lists them"
     add("--set", metavar="KEY=VALUE", action="append", default=[], help=setting)
     log = "write a log of starts, stops, errors, and sizes and times of calls, as JSON lines (default: no log)"
@@ -80,8 +81,7 @@ def _add_renamed(add: Callable[..., object]) -> None:
     """Add the options that `--set` replaces; they are not shown, and go in version 0.3."""
     for name in ("--backend", "--tool-format"):
         add(name, metavar="NAME", help=argparse.SUPPRESS)
-    for name in ("--max-steps", "--context"):
-        add(name, metavar="N", type=parse_positive, help=argparse.SUPPRESS)
+    add("--max-steps", metavar="N", type=parse_positive, help=argparse.SUPPRESS)
     add("--seed", metavar="N", type=parse_integer, help=argparse.SUPPRESS)
     add("--theme", choices=_THEMES, help=argparse.SUPPRESS)
     add("--no-color", action="store_true", help=argparse.SUPPRESS)
