@@ -19,7 +19,7 @@ from command_pages import make_page as make_commands_page
 from settings_pages import make_json_schema, make_page, make_schema
 
 from rkllm_chat.cli import chat_options
-from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES, make_parser
+from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES, RENAMED, make_parser
 from rkllm_chat.core.command_line import get_positionals, get_subparsers
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -45,7 +45,7 @@ def make_manual() -> str:
         ".SH COMMANDS",
     ]
     for name in COMMANDS:
-        if name != "chat":  # its options are those above
+        if name not in ("chat", *RENAMED):  # its options are those above
             lines += describe_command(name, make_parser(name))
     lines.append(".SH EXIT STATUS")
     for code, meaning in EXIT_CODES.items():

@@ -35,11 +35,12 @@ def make_page() -> str:
     lines = [
         "# All settings",
         "",
-        "Made from the program's own classes. [Configuration](configuration.md) shows an example.",
+        "[Configuration](configuration.md) shows an example; `/set` in the chat changes most of them. What is left out",
+        "has its default.",
         "Editors that know JSON Schema (for TOML: Taplo, Even Better TOML) complete and check `mcp_config.toml` by",
         "`rkllm_chat/config/mcp_config.schema.json`, which is installed with the program: a first line",
         "`#:schema /PATH/rkllm_chat/config/mcp_config.schema.json` names it. It does not check what depends on the",
-        "machine or on several keys. None in a text below means that the key is left out.",
+        "machine or on several keys.",
         "`mcp_servers.schema.json` beside it is for JSON files with `mcpServers`, such as `.mcp.json`: a member",
         '`"$schema"` names it. Keys of other programs are valid there, as they are for the program.',
     ]
@@ -112,7 +113,7 @@ def make_json_schema() -> str:
     """Return the JSON Schema of JSON files with `mcpServers`: our keys as they are, others as programs write them."""
     server = make_object(ServerConfig, tuple(key for key in SERVER_KEYS if key != "name"))
     server["additionalProperties"] = True
-    server["anyOf"] = [{"required": [key]} for key in ("command", "url", "serverUrl", "httpUrl")]
+    server["anyOf"] = [{"required": [key]} for key in ("command", "url", "serverUrl", "httpUrl", "baseUrl")]
     keys = server["properties"]
     keys["command"]["type"] = ["string", "array", "object"]  # opencode, Zed
     keys["trust"] = {"anyOf": [keys["trust"], {"type": "boolean"}]}  # Gemini CLI
@@ -121,15 +122,23 @@ def make_json_schema() -> str:
     keys["args"]["items"] = scalar
     for key in ("env", "headers"):
         keys[key]["additionalProperties"] = {"type": [*scalar["type"], "null"]}
+    keys["headers"] = {"anyOf": [keys["headers"], {"type": "array", "items": {"type": "string"}}]}  # mcphost
     for key in ("sandbox", "network"):  # of other programs, where it is a table
         keys[key] = {"anyOf": [keys[key], {"type": "object"}]}
     keys["transport"] = {"type": "string", "description": keys["transport"]["description"]}
-    keys["oauth"] = {"type": "object", "description": keys["oauth"].get("description", "")}
+    keys["oauth"] = {"type": ["object", "boolean"], "description": keys["oauth"].get("description", "")}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "MCP servers of rkllm_chat and other programs",
         "type": "object",
-        "properties": {"mcpServers": {"type": "object", "additionalProperties": server}},
+        "properties": {
+            "mcpServers": {
+                "type": ["object", "array", "null"],
+                "additionalProperties": {"$ref": "#/$defs/server"},
+                "items": {"$ref": "#/$defs/server"},
+            }
+        },
+        "$defs": {"server": server},
         "required": ["mcpServers"],
     }
     return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
         MCPException,
         MCPTimeoutError,
         MCPToolError,
+        ServerHealth,
         SyncMCPClient,
+        ToolContent,
     )
     from .prompt.library import render_prompt
 
@@ -32,9 +34,11 @@ __all__ = [
     "MCPToolError",
     "Reply",
     "ServerConfig",
+    "ServerHealth",
     "SyncChat",
     "SyncMCPClient",
     "ToolCallScanner",
+    "ToolContent",
     "__version__",
     "load_backend",
     "render_prompt",

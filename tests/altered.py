@@ -18,6 +18,11 @@ def with_template(gguf: bytes, template: str) -> bytes:
     return gguf[: start + 8] + padded + gguf[start + 8 + size :]
 
 
+def without_template(gguf: bytes) -> bytes:
+    """Return the file without a chat template: its key is renamed."""
+    return gguf.replace(b"tokenizer.chat_template", b"tokenizer.chat_tempered")
+
+
 def with_control(gguf: bytes, token: int) -> bytes:
     """Return the file with a token changed to a control token (GGUF: an array, 9, of 32-bit integers, 5)."""
     key = b"tokenizer.ggml.token_type" + struct.pack("<II", 9, 5)

@@ -22,6 +22,7 @@ from cpu_time import begin_test
 from fork_server import run as run_forked
 from fuzzing import load_profile
 from real import REAL_SERVERS
+from real_models import REAL_MODELS
 from shell import Shell
 from stage import GREEDY, PROGRAM, Screen
 
@@ -59,10 +60,16 @@ NEEDS: dict[str, tuple[str, Callable[[], object]]] = {
         f"MCP servers of others: .ci/real_servers DIR, then {REAL_SERVERS}=DIR",
         lambda: os.environ.get(REAL_SERVERS),
     ),
+    "real_model": (
+        f"models of others: .ci/real_models DIR, then {REAL_MODELS}=DIR",
+        lambda: os.environ.get(REAL_MODELS),
+    ),
 }
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.verbose == 0:
+        config.option.verbose = -1  # as with -q; in addopts it would add to a -q of the command line, to no result line
     os.environ["LC_ALL"] = "C.UTF-8"  # tests expect English in every locale
     os.environ[SANDBOX] = "off"  # tests read the files that servers write; sandboxes have tests of their own
     # llama.cpp takes a thread per core, and they wait by spinning: beside other tests that costs ten times the CPU

@@ -32,6 +32,7 @@ from rkllm_chat.core import i18n
 from rkllm_chat.core.events import Event, Text, Thought
 from rkllm_chat.core.messages import Message, Tool, ToolResult
 from rkllm_chat.core.protocols import ApprovalCallback, ProgressCallback, decline_all
+from rkllm_chat.prompt.profiles import PROFILES
 
 AnyEvent = TypeVar("AnyEvent")
 GREEDY = Generation(temperature=0, max_tokens=200)
@@ -80,6 +81,13 @@ def make_chat(
     """Make a conversation with scripted replies and plain tools."""
     backend = ScriptedBackend(replies, settings.pop("context", 4096))
     return Conversation(backend, box or Box({}), Settings(**settings), i18n.load(), approve)
+
+
+def add_profile(**changes: Any) -> str:
+    """Add a row to PROFILES, the default with these changes, and return its name."""
+    profile = replace(PROFILES["default"], name=f"test {changes}", **changes)
+    PROFILES[profile.name] = profile
+    return profile.name
 
 
 def take_turn(chat: Conversation, line: str) -> list[Event]:

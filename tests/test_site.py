@@ -56,7 +56,7 @@ def test_every_page_fits_a_phone_and_loads_nothing_from_elsewhere(page: Page, ad
 
 
 def test_the_search_finds_a_setting_and_a_page(page: Page, address: str) -> None:
-    page.open(f"{address}index.html?q=few_tools")
+    page.open(f"{address}index.html?q=prompt_profile")
     found = "[...document.querySelectorAll('.md-search-result__link')].map(link => link.href)"
     end = time.monotonic() + LIMIT_S
     while not (links := page.look(found)) and time.monotonic() < end:

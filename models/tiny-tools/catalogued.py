@@ -30,7 +30,7 @@ there the right tool is always among them."""
 
 
 def draw_level(tools: Sequence[Tool], random: Random) -> Level:
-    """How a list stands in the system text: mostly by its servers alone, as with `tools_share = 0`; else in full, or,
+    """How a list stands in the system text: mostly by its servers alone, without signatures; else in full, or,
     the longer it is the more often, as a richer catalogue."""
     if random.random() < SERVERS_SHARE:
         return "servers"

@@ -111,8 +111,6 @@ def main() -> None:
         generation=Generation(temperature=0.0, max_tokens=MOST_TOKENS),
         policy=Policy(approve="all"),
     )
-    if options.tools_share is not None:
-        base = replace(base, tools_share=options.tools_share, written=frozenset({"tools_share"}))
     counts = {name: options.count if name != "real" else 10**6 for name in options.category or SAMPLES}
     samples = {name: draw_samples(name, count) for name, count in counts.items()}
     asyncio.run(evaluate_all(options, [replace(base, constrained=switch) for switch in switches], samples, kept))
@@ -124,7 +122,6 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=100, help="samples of each category; 500 for a claim")
     parser.add_argument("--category", choices=SAMPLES, action="append")
     parser.add_argument("--constrained", choices=("on", "off", "both"), default="off", help="calls held to a grammar")
-    parser.add_argument("--tools-share", type=float, help="as in a configuration; else what the model asks for")
     parser.add_argument("--out", type=Path, help="keeps each outcome as a JSON line, and goes on from there")
     return parser.parse_args()
 

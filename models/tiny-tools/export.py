@@ -74,9 +74,7 @@ def add_description(writer: gguf.GGUFWriter, tokens: int) -> None:
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
     writer.add_float32("general.sampling.temp", 0.0)  # it has one right thing to say
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
-    writer.add_string("rkllm_chat.prompt_language", "en")  # of the words around calls and results
-    writer.add_float32("rkllm_chat.tools_share", 0.0)  # the tools that may help stand beside the question,
-    writer.add_bool("rkllm_chat.few_tools", True)  # as few as its words speak for
+    writer.add_string("rkllm_chat.profile", "tiny-tools")  # the row of PROFILES with the text that it was trained on
     writer.add_string("tiny_tools.prompt_sha256", PROMPT_SHA256)
     writer.add_uint64("tiny_tools.training_tokens", tokens)
 

@@ -74,7 +74,7 @@ class ChatRequest:
     """A request for the next reply of a conversation.
 
     Attributes:
-        messages: The conversation, as `merge_messages` returns it.
+        messages: The conversation, as `split_system` returns it.
         system: System text; "" for that of the server.
         tools: Tools that the client runs; their `server` is `CLIENT`.
         tool_choice: Whether the reply may, must not or must call a tool.

@@ -24,8 +24,19 @@ from ..chat.turn import Turn
 from ..config.settings import Settings
 from ..core import i18n
 from ..core.errors import GenerationError
-from ..core.events import CallFound, CallsDetected, CallUnreadable, Event, Text, Thought, TurnEnded, Usage
+from ..core.events import (
+    CallFound,
+    CallsDetected,
+    CallUnreadable,
+    Event,
+    ReplyDiscarded,
+    Text,
+    Thought,
+    TurnEnded,
+    Usage,
+)
 from ..core.messages import Message, Tool, ToolCall
+from ..core.protocols import stop_at_limit
 from ..mcp_client.toolbox import Toolbox
 from ..prompt.budget import MAX_TOKEN_LENGTH
 from .chat_request import ChatRequest, ClientCall, ClientMessage, build_history
@@ -128,7 +139,9 @@ class ReplyGenerator:
         self._chat = Conversation(self._backend, toolbox, settings, words)
         self._chat.find_quarantined = toolbox.find_quarantined
         self._chat.find_instructions = toolbox.find_instructions
-        self._chat.choose_trim = lambda *_: None  # a client decides itself what a conversation loses
+        self._chat.is_served = True
+        if not self._has_tools:
+            self._chat.ask_to_continue = stop_at_limit
         self._chat.restore(history[: last_reply + 1])
         self._text: list[str] = []
         self._calls: list[ClientCall] = []
@@ -177,7 +190,8 @@ class ReplyGenerator:
         yield ReplyEnded(self._find_reason(), add_usages(self._hide_foreign_reuse()))
 
     async def _run_turn(self, messages: Sequence[Message]) -> AsyncGenerator[Text | Thought | ReplyCall, None]:
-        """Run one turn up to a call of the client's tools."""
+        """Run one turn up to a call of the client's tools, which is passed on once its reply has ended."""
+        held: list[ReplyCall] = []
         try:
             async with aclosing(Turn(self._chat).run(messages)) as events:
                 async for item in events:
@@ -190,9 +204,14 @@ class ReplyGenerator:
                     elif isinstance(event, Thought):
                         yield event
                     elif isinstance(event, CallFound) and (call := self._accept(event.call)):
-                        yield ReplyCall(call)
+                        held.append(ReplyCall(call))
+                    elif isinstance(event, ReplyDiscarded):
+                        held.clear()
+                        self._calls.clear()
                     elif isinstance(event, TurnEnded) or (isinstance(event, CallsDetected) and self._calls):
                         break
+                for reply_call in held:
+                    yield reply_call
         except LimitReachedError:
             return
 

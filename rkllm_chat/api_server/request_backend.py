@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 
 from ..backends import Backend, ModelStream
 from ..backends.base import StoppableStream, StreamItem, TextCompleter
-from ..backends.shared.stop_sequences import Ending, StopDetector
-from ..calls.grammar import CallGrammar
+from ..backends.shared.stop_sequences import end_reply
+from ..calls.grammar import CallGrammar, NoCalls
 from ..config.settings import Generation
 from ..core.errors import GenerationError
 from ..core.events import Usage
@@ -37,8 +36,7 @@ class RequestBackend:
             grammar: Replaces the grammar of calls; None to keep that.
         """
         self.name, self.template, self.family = backend.name, backend.template, backend.family
-        self.prompt_language, self.tools_share = backend.prompt_language, backend.tools_share
-        self.few_tools, self.context_tokens = backend.few_tools, backend.context_tokens
+        self.profile, self.context_tokens = backend.profile, backend.context_tokens
         self.native_tools, self.supports_grammar = backend.native_tools, backend.supports_grammar
         self.media_kinds = backend.media_kinds
         self.count_tokens, self.count_cached_tokens = backend.count_tokens, backend.count_cached_tokens
@@ -57,7 +55,7 @@ class RequestBackend:
         prompt: Sequence[Message],
         generation: Generation,
         tools: Sequence[Tool] = (),
-        grammar: CallGrammar | None = None,
+        grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Generate a reply, as `Backend.stream`.
 
@@ -67,7 +65,8 @@ class RequestBackend:
         """
         if self.has_reached_limit:
             raise LimitReachedError("The token limit of the request is reached.")
-        self._stream = self._backend.stream(prompt, generation, tools, self._grammar or grammar)
+        has_own = self._grammar and (self._grammar.is_whole_reply or not isinstance(grammar, NoCalls))
+        self._stream = self._backend.stream(prompt, generation, tools, self._grammar if has_own else grammar)
         return StoppableStream(self._read(self._stream), self._stream.stop)
 
     def complete(self, text: str, generation: Generation) -> ModelStream:
@@ -89,23 +88,12 @@ class RequestBackend:
 
     async def _read(self, stream: ModelStream) -> AsyncGenerator[StreamItem, None]:
         """Yield the items of a reply up to a stop sequence, and record its cost."""
-        detector = StopDetector(self._stop_sequences) if self._stop_sequences else None
-        async with aclosing(stream):
-            async for item in stream:
+        ended = end_reply(stream, self._stop_sequences) if self._stop_sequences else stream
+        async with aclosing(ended):
+            async for item in ended:
                 if isinstance(item, Usage):
-                    if detector and (rest := detector.close()):
-                        yield rest
-                    is_stopped = bool(detector and detector.ending is Ending.STOP_SEQUENCE)
-                    self.usages.append(replace(item, hit_limit=item.hit_limit and not is_stopped))
-                    yield self.usages[-1]
-                elif isinstance(item, str) and detector:
-                    shown = detector.feed(item)
-                    if detector.ending:
-                        stream.stop()
-                    if shown:
-                        yield shown
-                else:
-                    yield item
+                    self.usages.append(item)
+                yield item
 
     async def aclose(self) -> None:
         """Do nothing: the backend belongs to the server."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from ..calls.grammar import CallGrammar
+from ..calls.grammar import CallGrammar, NoCalls
 from ..calls.model_families import Family
 from ..config.settings import Generation, Thinking
 from ..core.events import Reading, Sentence, Usage, WritingCall
@@ -58,9 +58,7 @@ class Backend(Protocol):
         name: Name of the model.
         template: Name of the chat template: equal names render a conversation identically.
         family: Model family, determined by the names and the template.
-        prompt_language: The only language of model-facing text that the model was trained on; "" if any will do.
-        tools_share: Value of the setting from the model file; None if it has none.
-        few_tools: Value of the setting from the model file; None if it has none.
+        profile: The row of PROFILES that the model file names; "" if it names none.
         context_tokens: Size of the context window: prompt and reply together.
         native_tools: The engine has its own tool support and receives tools beside the prompt.
         supports_grammar: The engine can constrain tool calls with a grammar.
@@ -70,9 +68,7 @@ class Backend(Protocol):
     name: str
     template: str
     family: Family
-    prompt_language: str
-    tools_share: float | None
-    few_tools: bool | None
+    profile: str
     context_tokens: int
     native_tools: bool
     supports_grammar: bool
@@ -83,7 +79,7 @@ class Backend(Protocol):
         prompt: Sequence[Message],
         generation: Generation,
         tools: Sequence[Tool] = (),
-        grammar: CallGrammar | None = None,
+        grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Generate a reply: yield text chunks, then one Usage; also a Sentence or Reading while something takes long.
 
@@ -154,6 +150,28 @@ class ContextGuesser(Protocol):
     """
 
     is_context_assumed: bool
+
+
+@runtime_checkable
+class LoadReporter(Protocol):
+    """A backend with something to say of the model that it has loaded.
+
+    Attributes:
+        load_notices: What the user should know.
+    """
+
+    load_notices: Sequence[Sentence]
+
+
+@runtime_checkable
+class SizedModel(Protocol):
+    """A backend that may know how large its model is.
+
+    Attributes:
+        parameter_count: Number of parameters of the model; 0 if it is unknown.
+    """
+
+    parameter_count: int
 
 
 @runtime_checkable

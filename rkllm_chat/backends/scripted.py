@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..calls.formats import FORMATS
-from ..calls.grammar import CallGrammar
+from ..calls.grammar import CallGrammar, NoCalls
 from ..calls.model_families import UNKNOWN, Family, find_family
 from ..config.settings import Generation, Settings
 from ..core.errors import GenerationError, ModelError
@@ -29,6 +29,7 @@ from ..core.messages import EMPTY_REPLY, Media, MediaKind, Message, Tool
 from ..storage.session_files import read_session
 from ..storage.session_records import LogEntry, Setup, TurnFinished
 from .base import ModelStream, StoppableStream, StreamItem
+from .shared.stop_sequences import end_reply
 
 CHARACTERS_PER_TOKEN = 4
 _PIXELS_PER_TOKEN = 28 * 28
@@ -69,9 +70,7 @@ class ScriptedBackend:
     name = "scripted"
     template = ""
     native_tools = False
-    prompt_language = ""
-    tools_share: float | None = None
-    few_tools: bool | None = None
+    profile = ""
     supports_grammar = False
 
     def __init__(
@@ -90,15 +89,15 @@ class ScriptedBackend:
         prompt: Sequence[Message],
         generation: Generation,
         _tools: Sequence[Tool] = (),
-        _grammar: CallGrammar | None = None,
+        _grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
-        """Play the next reply, then its Usage.
+        """Play the next reply, then its Usage; one that only repeats itself is ended, as those of engines are.
 
         Raises:
             GenerationError: The script has no more replies, or the reply ends with an error.
         """
         stop = asyncio.Event()
-        return StoppableStream(self._play_next(prompt, generation, stop), stop.set)
+        return end_reply(StoppableStream(self._play_next(prompt, generation, stop), stop.set))
 
     async def _play_next(
         self, prompt: Sequence[Message], generation: Generation, stop: asyncio.Event

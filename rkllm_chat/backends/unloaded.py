@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 
-from ..calls.grammar import CallGrammar
+from ..calls.grammar import CallGrammar, NoCalls
 from ..config.settings import Generation
 from ..core.errors import GenerationError
 from ..core.messages import Message, Tool
@@ -19,8 +19,7 @@ class UnloadedBackend:
     def __init__(self, closed: Backend) -> None:
         """Take the place of an engine, which may be closed at once."""
         self.name, self.template, self.family = closed.name, closed.template, closed.family
-        self.prompt_language, self.context_tokens = closed.prompt_language, closed.context_tokens
-        self.tools_share, self.few_tools = closed.tools_share, closed.few_tools
+        self.profile, self.context_tokens = closed.profile, closed.context_tokens
         self.media_kinds = closed.media_kinds
 
     def stream(
@@ -28,7 +27,7 @@ class UnloadedBackend:
         _prompt: Sequence[Message],
         _generation: Generation,
         _tools: Sequence[Tool] = (),
-        _grammar: CallGrammar | None = None,
+        _grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Return a stream that fails with GenerationError."""
         return StoppableStream(_fail(), lambda: None)

@@ -26,6 +26,16 @@ _MAX_WAITING = 1024
 _SPACE = re.compile(r"\s*")
 
 
+def run(parsing: Parsing[T]) -> T:
+    """Return the result of a parser whose text is complete."""
+    try:
+        while True:
+            next(parsing)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
 class EndOfTextError(Exception):
     """The text ended although the parser needs more."""
 
@@ -44,6 +54,7 @@ class Reader:
         text: The buffered text.
         at: Position in `text` up to which it is consumed.
         ended: Whether no more text will come.
+        is_complete: Whether the text ended where its author wanted it to, and was not cut off.
         is_committed: Whether the parser is certain of what it reads; see `commit`.
         max_length: Limit of a recording after `commit`, in characters.
         max_head_length: Limit of a recording before `commit`, in characters.
@@ -54,7 +65,7 @@ class Reader:
     def __init__(self, max_length: int = MAX_CALL_LENGTH, max_head_length: int = _MAX_HEAD_LENGTH) -> None:
         self.text = ""
         self.at = 0
-        self.ended = False
+        self.ended = self.is_complete = False
         self.is_committed = self.is_mid_line = False
         self.max_length = max_length
         self.max_head_length = max_head_length
@@ -82,10 +93,10 @@ class Reader:
         self._waiting.clear()
         return True
 
-    def end(self) -> None:
-        """Mark the text as complete."""
+    def end(self, is_complete: bool = False) -> None:
+        """Mark the end of the text."""
         self.feed("")
-        self.ended = True
+        self.ended, self.is_complete = True, is_complete
 
     def start_recording(self) -> None:
         """Start a recording: consumed text is stored until `stop_recording`."""

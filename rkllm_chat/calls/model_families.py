@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ..core.errors import ValidationError
 from ..core.i18n import Words
 from ..core.messages import Tool
+from .arguments import validate_arguments
 from .formats import FORMATS, Format, select_formats
 from .scanner import Scanner
 from .schema.resolve import READING_STEPS, BudgetedSchema, BudgetExceededError, Node
-from .tool_names import find_tools
+from .tool_names import find_tools, shown_names
 
 AUTO = "auto"
 
@@ -243,7 +245,11 @@ def resolve_formats(format_name: str, accepts: Iterable[str]) -> tuple[Format, .
 
 
 def make_scanner(
-    format_name: str, accepts: Sequence[str], tools: Sequence[Tool] = (), words: Words | None = None
+    format_name: str,
+    accepts: Sequence[str],
+    tools: Sequence[Tool] = (),
+    words: Words | None = None,
+    writes_unmarked: bool = False,
 ) -> Scanner:
     """Create a scanner for the replies of a model.
 
@@ -252,6 +258,7 @@ def make_scanner(
         accepts: The formats of its family.
         tools: The tools it is offered.
         words: The catalogue of its prompts, whose result headings the scanner recognizes as invented results.
+        writes_unmarked: Whether the family writes calls without a marker, also behind prose.
     """
 
     def headings(name: str) -> tuple[str, ...]:
@@ -272,4 +279,15 @@ def make_scanner(
         headings=headings,
         parameters_of=parameters_of,
         thought_ending=[FORMATS[row] for row in rows if FORMATS[row].call_ends_thought],
+        writes_unmarked=writes_unmarked,
+        offered={name: _needs_arguments(tool) for name, tool in shown_names(tools).items()},
     )
+
+
+def _needs_arguments(tool: Tool) -> bool:
+    """Tell whether a call without arguments is not valid."""
+    try:
+        validate_arguments({}, tool.schema)
+    except ValidationError:
+        return True
+    return False

@@ -13,11 +13,14 @@ waits for, and chunks without it are only buffered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import itertools
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 
-from ..core.events import CallFound, CallUnreadable, Text, Thought
+from ..core.events import CallDescribed, CallFound, CallUnreadable, Text, Thought
 from .formats import (
     CONTROL_TOKENS,
     TURN_OPENERS,
@@ -27,9 +30,16 @@ from .formats import (
     ReadContext,
     select_formats,
 )
-from .formats.common import FENCE, NO_END, add_repairs, unreadable_call
-from .formats.unmarked import read_bare_json, read_bare_python
-from .incremental_reader import CharPattern, EndOfTextError, Parsing, Reader, TooLongError
+from .formats.common import FENCE, NAME_KEYS, NO_END, add_repairs, unreadable_call
+from .formats.unmarked import (
+    may_be_unknown_tool,
+    read_bare_json,
+    read_bare_python,
+    read_name_alone,
+    read_shown_json,
+    read_unmarked_json,
+)
+from .incremental_reader import CharPattern, EndOfTextError, Parsing, Reader, TooLongError, run
 from .literals import Markers, char_pattern, compile_markers
 
 THINK_TAGS = {"<think>": "</think>"}
@@ -42,6 +52,11 @@ _MAX_RUN_LENGTH = 32
 _MAX_THOUGHT_LENGTH = 65536
 """How much of a thought is searched for a misplaced call, in characters."""
 
+_UNMARKED_BEGINNINGS = (*_FENCES, "{", "[")
+_SHOWN_CALL = re.compile(rf"""\{{\s*["'](?:{"|".join(NAME_KEYS)})["']\s*:""")
+_MAX_DESCRIBED, _MAX_SHOWN_CALLS = 3, 16
+"""How many described calls are reported, and how many are looked at."""
+
 _TOKEN_PREFIXES = ("<|", "<｜", "✿")
 """Prefixes of special tokens, which no prose contains: such a token begins a result anywhere in a line."""
 
@@ -53,7 +68,7 @@ class InventedResult:
     text: str
 
 
-ScannerEvent = Text | Thought | CallFound | CallUnreadable | InventedResult
+ScannerEvent = Text | Thought | CallFound | CallUnreadable | CallDescribed | InventedResult
 
 
 def _knows_none(_name: str) -> bool:
@@ -80,6 +95,8 @@ class Scanner:
         headings: Callable[[str], tuple[str, ...]] = _names_none,
         parameters_of: Callable[[str], Collection[str]] = _names_none,
         thought_ending: Iterable[Format] = (),
+        writes_unmarked: bool = False,
+        offered: Mapping[str, bool] | None = None,
     ) -> None:
         """Create a scanner for one reply.
 
@@ -91,18 +108,26 @@ class Scanner:
             parameters_of: Maps the name of a tool to the names of its parameters. A call is unreadable if the end tag
                 of an argument may be missing before another parameter.
             thought_ending: The formats in which a call is meant that ends a thought which is never closed.
+            writes_unmarked: Whether a call without a marker may follow prose, if it ends the reply.
+            offered: Maps the names of the offered tools to whether they need arguments. With it, a reply that only
+                names one, or that only calls a tool that there is not, is reported.
         """
         self._formats = tuple(formats)
         self._thought_ending = tuple(thought_ending)
         self._headings = headings
-        self._lexicon = _lexicon_of(self._formats)
-        self._context = ReadContext(is_known, parameters_of, self._lexicon.ordered_openers, self._lexicon.turn_ends)
+        self._writes_unmarked = writes_unmarked
+        self._offered = offered or {}
+        self._lexicon = _lexicon_of(self._formats, writes_unmarked)
+        self._context = ReadContext(
+            *(is_known, parameters_of, self._lexicon.ordered_openers, self._lexicon.turn_ends, self._lexicon.closers)
+        )
         self._markers = self._lexicon.markers
         self._results: tuple[str, ...] = ()  # openers of a result; empty before the first call
         self._beginning: frozenset[str] = frozenset()  # the markers that begin with one of these
         self._reader = Reader()
         self._events: list[ScannerEvent] = []
         self._thoughts: list[str] = []
+        self._texts: list[str] = []
         self._is_in_thought = False
         self._calls = 0
         self._is_fresh = True  # only white space since the reply began or a call ended
@@ -119,14 +144,18 @@ class Scanner:
         flow = self._flow
         if flow and not flow[1].search(text):
             self.retained_length = self._fed
-            if flow[0] is Thought:
-                self._thoughts.append(text)
+            (self._thoughts if flow[0] is Thought else self._texts).append(text)
             return [flow[0](text)] if text else []
         return self._advance() if self._reader.feed(text, self._edge) else []
 
-    def close(self) -> list[ScannerEvent]:
-        """End the reply and return the remaining events."""
-        self._reader.end()
+    def close(self, is_complete: bool = False) -> list[ScannerEvent]:
+        """End the reply and return the remaining events.
+
+        Args:
+            is_complete: Whether the model ended the reply itself: then one missing last brace of a call is added. False
+                if it was stopped or reached its token limit.
+        """
+        self._reader.end(is_complete)
         return self._advance()
 
     def _advance(self) -> list[ScannerEvent]:
@@ -149,6 +178,7 @@ class Scanner:
                 return (yield from self._read_invented(marker))
             yield from self._read_marked(self._match_shorter_marker(marker))
         self._find_call_in_thought()
+        self._describe_calls()
 
     def _read_marked(self, mark: str) -> Parsing[None]:
         lexicon = self._lexicon
@@ -159,8 +189,18 @@ class Scanner:
                 self._emit(Text, mark)
         elif mark in lexicon.controls:
             yield from self._drop(mark)
-        elif mark:
+        elif mark and not (yield from self._read_last_call(mark)):
             yield from self._read_quote(mark)
+
+    def _read_last_call(self, mark: str) -> Parsing[bool]:
+        """Read calls without a marker that begin with `mark` on a line of their own behind prose and end the reply."""
+        if not self._writes_unmarked or self._indent is None or mark not in _UNMARKED_BEGINNINGS:
+            return False
+        self._reader.unread(mark)
+        if (yield from self._try("", self._read_to_end)):
+            return True
+        self._reader.take(len(mark))
+        return False
 
     def _read_beginning(self) -> Parsing[bool]:
         """Read what only the start of a reply or the end of a call allows: an unmarked call, a redundant end marker."""
@@ -175,12 +215,13 @@ class Scanner:
             return True
         if (yield from reader.peek_literal(self._results)) or (yield from reader.peek_literal(lexicon.marked)):
             return False
+        if self._offered and not self._calls and (yield from self._try("", self._read_name_alone)):
+            return True
         for read in lexicon.bare:
-            if (yield from self._try("", read)):
+            if (yield from self._try("", self._read_bare_json if read is read_bare_json else read)):
                 return True
-        fence = yield from reader.peek_literal(_FENCES)
-        if fence:
-            return (yield from self._try("", partial(self._read_fenced, fence)))
+        if (yield from reader.peek_literal(_FENCES)):
+            return (yield from self._try("", self._read_to_end))
         return False
 
     def _try(self, opener: str, read: BodyReader) -> Parsing[bool]:
@@ -265,33 +306,60 @@ class Scanner:
         except EndOfTextError:
             pass
 
+    def _read_name_alone(self, reader: Reader, _context: ReadContext) -> Parsing[ParsedCalls]:
+        return (yield from read_name_alone(reader, self._offered))
+
+    def _read_bare_json(
+        self, reader: Reader, context: ReadContext, fence: tuple[str, ...] = ()
+    ) -> Parsing[ParsedCalls]:
+        return (yield from read_unmarked_json(reader, context, self._may_be_tool, fence))
+
+    def _may_be_tool(self, name: str) -> bool:
+        """Tell whether a call without a marker may have this name; if the reply is nothing else, an unknown one."""
+        may_be_unknown = bool(self._offered) and not self._has_text and may_be_unknown_tool(name)
+        return self._context.is_known(name) or may_be_unknown
+
+    def _read_to_end(self, reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        """Read calls up to the end of the reply, without a marker or in code fences that contain nothing else."""
+        calls: list[CallFound | CallUnreadable] = []
+        while True:
+            fence = yield from reader.peek_literal(_FENCES)
+            read = partial(self._read_fenced, fence) if fence else self._read_bare_json
+            parsed = yield from read(reader, context)
+            if not parsed:
+                return None
+            calls += parsed
+            yield from reader.skip_space()
+            if (yield from reader.is_at_end()) or (yield from reader.peek_literal(self._lexicon.controls)):
+                return calls
+
     def _read_fenced(self, fence: str, reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
         """Read calls in a code fence that contains nothing else: of any format, or without a marker."""
         reader.take(len(fence))
         yield from reader.read_up_to(_LINE_END)
         calls: list[CallFound | CallUnreadable] = []
         while not (yield from self._skip_to_end_of(fence, reader)):
-            parsed = yield from self._read_any(reader, context)
+            parsed = yield from self._read_any(fence, reader, context)
             if not parsed:
                 return None
             calls += parsed
         repairs = (FENCE,) if (yield from reader.skip(fence)) else (FENCE, NO_END)
         yield from reader.skip_space()
-        if not (yield from reader.is_at_end()) and not (yield from reader.peek_literal(self._lexicon.controls)):
-            return None
+        closer = yield from reader.peek_literal(context.closers)
+        reader.take(len(closer))
         return [add_repairs(call, *repairs) for call in calls] or None
 
     def _skip_to_end_of(self, fence: str, reader: Reader) -> Parsing[bool]:
         yield from reader.skip_space()
         return (yield from reader.is_next(fence)) or (yield from reader.is_at_end())
 
-    def _read_any(self, reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    def _read_any(self, fence: str, reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
         """Read a call of any format."""
         opener = yield from reader.peek_literal(self._lexicon.ordered_openers)
         if opener:
             reader.take(len(opener))
             return (yield from self._lexicon.openers[opener](reader, context))
-        for read in (read_bare_json, read_bare_python):
+        for read in (partial(self._read_bare_json, fence=(fence,)), read_bare_python):
             size = reader.size
             parsed = yield from read(reader, context)
             if parsed:
@@ -329,6 +397,7 @@ class Scanner:
         if kind is Thought:
             self._thoughts.append(text)
             return
+        self._texts.append(text)
         if "\n" in text:
             line = text.rpartition("\n")[2]
             self._indent = line if not line.strip() else None
@@ -396,6 +465,31 @@ class Scanner:
             detail = "The call is inside the thinking, where calls are never run."
             self._events.append(CallUnreadable("call_in_thinking", detail, ""))
 
+    def _describe_calls(self) -> None:
+        """Report the calls that a reply without calls shows: JSON of known tools in its text."""
+        if self._calls or not self._offered:
+            return
+        text = "".join(self._texts)[-_MAX_THOUGHT_LENGTH:]
+        found: list[CallDescribed] = []
+        for match in itertools.islice(_SHOWN_CALL.finditer(text), _MAX_SHOWN_CALLS):
+            described = self._read_described(text[match.start() :])
+            if described and described not in found:
+                found.append(described)
+        self._events += found[:_MAX_DESCRIBED]
+
+    def _read_described(self, text: str) -> CallDescribed | None:
+        """Return the call that a text begins with, if it is whole and of a known tool."""
+        reader = Reader()
+        reader.feed(text)
+        reader.end()
+        reader.start_recording()
+        parsed: ParsedCalls = None
+        with suppress(EndOfTextError, TooLongError):
+            parsed = run(read_shown_json(reader, self._context))
+        if not parsed or not isinstance(parsed[0], CallFound):
+            return None
+        return CallDescribed(parsed[0].call, reader.recorded)
+
     def _scan_thought(self, formats: Sequence[Format], thought: str) -> list[ScannerEvent]:
         """Scan a thought like a reply; white space is left out."""
         inner = Scanner(formats, self._context.is_known, parameters_of=self._context.parameters_of)
@@ -404,9 +498,9 @@ class Scanner:
 
 
 class _Lexicon:
-    """The markers of a set of formats and what each of them begins."""
+    """The markers of a set of formats and what each of them begins; with brackets, if they may begin a last call."""
 
-    def __init__(self, formats: Sequence[Format]) -> None:
+    def __init__(self, formats: Sequence[Format], with_brackets: bool) -> None:
         readers: dict[str, dict[BodyReader, None]] = {}  # a dict keeps the order, a set does not
         self.thoughts: dict[str, str] = dict(THINK_TAGS)
         for format_ in formats:
@@ -425,7 +519,7 @@ class _Lexicon:
         self.ordered_openers = tuple(sorted(self.openers, key=len, reverse=True))
         self.marked = tuple(sorted((*self.openers, *self.thoughts, *self.controls), key=len, reverse=True))
         self.turn_ends = (*_TOKEN_PREFIXES, *self.controls, *_FENCES)
-        quotes = (*_FENCES, "`", _QUOTED_LINE)
+        quotes = (*_FENCES, "`", _QUOTED_LINE, *(_UNMARKED_BEGINNINGS if with_brackets else ()))
         self.markers = Markers((*self.openers, *self.thoughts, *self.controls, *quotes), also="\n")
 
 
@@ -447,8 +541,8 @@ def _read_first(readers: Sequence[BodyReader]) -> BodyReader:
 
 
 @cache
-def _lexicon_of(formats: tuple[Format, ...]) -> _Lexicon:
-    return _Lexicon(formats)
+def _lexicon_of(formats: tuple[Format, ...], with_brackets: bool) -> _Lexicon:
+    return _Lexicon(formats, with_brackets)
 
 
 @lru_cache(64)

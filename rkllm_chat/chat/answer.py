@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..core.events import CallFound, CallUnreadable, Event, Notice, Text, ToolFinished, TurnEnded
-from ..core.messages import ToolResult
+from ..core.events import (
+    CallDescribed,
+    CallFound,
+    CallsDetected,
+    CallUnreadable,
+    Event,
+    Notice,
+    Text,
+    ToolFinished,
+    TurnEnded,
+)
+from ..core.messages import ToolCall, ToolResult
 
 
 @dataclass
@@ -15,12 +25,14 @@ class Answer:
     Attributes:
         text_parts: The text after the last call.
         results: Results of the calls.
+        suggested: Calls that the reply describes and that did not run.
         notices: Notices.
         end: The last event, once the turn has ended.
     """
 
     text_parts: list[str] = field(default_factory=list[str])
     results: list[ToolResult] = field(default_factory=list[ToolResult])
+    suggested: list[ToolCall] = field(default_factory=list[ToolCall])
     notices: list[str] = field(default_factory=list[str])
     end: TurnEnded = field(default_factory=lambda: TurnEnded("answered"))
 
@@ -36,6 +48,11 @@ class Answer:
                 self.text_parts.append(part)
             case CallFound() | CallUnreadable():
                 self.text_parts.clear()
+            case CallDescribed(call):
+                self.suggested.append(call)
+            case CallsDetected():  # the user had a suggested call run, and the model answers again
+                self.text_parts.clear()
+                self.suggested.clear()
             case ToolFinished(result):
                 self.results.append(result)
             case Notice(notice):

@@ -30,7 +30,6 @@ from ..core.protocols import (
     ProgressCallback,
     RunEdited,
     decline_all,
-    stop_at_limit,
 )
 from ..core.redact import Redactor
 from ..mcp_client.handlers import ClientHandlers
@@ -40,10 +39,9 @@ from ..storage.media import MediaStore
 from ..storage.session_files import SessionDirectory
 from .conversation import Conversation
 from .elicitation import Elicitation, LoginPrompt, UserPromptsWithBrowser
-from .model_loading import MEASUREMENTS_FILE, load_model
+from .model_loading import MEASUREMENTS_FILE, load_model, report_load
 from .prefill import Prefiller
 from .prefill_speed import PrefillSpeed
-from .replay import Replay, is_replay, open_replay
 from .sampling import FindBackend, Sampler
 from .sandbox_access import SandboxAccess
 from .server_approval import ServerApproval
@@ -134,7 +132,6 @@ class App:
         sessions: Session log.
         notices: Messages for the user if there is no front end.
         frontend: Interactive front end; None for a script.
-        replay: The session that is replayed, if any.
         attachments: Attachments for the next message.
         state: State directory.
         secrets: Known secrets to redact.
@@ -158,7 +155,6 @@ class App:
     sessions: SessionManager
     notices: list[str]
     frontend: Frontend | None = None
-    replay: Replay | None = None
     attachments: list[Attachment] = field(default_factory=list[Attachment])
     state: Path = Path()
     secrets: Redactor = field(default_factory=Redactor)
@@ -263,6 +259,8 @@ class App:
                 self.backend = await load_model(settings, self.state)
                 self.used_models.append(self.settings.model)
                 self.settings = settings
+                if self.frontend:
+                    report_load(self.backend, self.words, self.frontend.notify)
             except ChatError as error:
                 self.backend = await self._reload_model(error)
                 raise
@@ -284,7 +282,7 @@ class App:
 
     def record_prefill_speed(self, usage: Sequence[Usage]) -> None:
         """Record the prefill speed of replies, if the engine reports how much it found in its cache."""
-        if not self.replay and self.backend.count_cached_tokens([Message("user", "")]) is not None:
+        if self.backend.count_cached_tokens([Message("user", "")]) is not None:
             for entry in usage:
                 self.prefill_speed.record(entry)
 
@@ -326,8 +324,6 @@ async def open_app(
     Raises:
         ModelError: The model cannot be loaded.
     """
-    replay = open_replay(Path(settings.model)) if is_replay(settings) else None
-    settings = replay.apply_settings(settings) if replay else settings
     words, secrets = words or load(), secrets or Redactor()
     words.set_language(settings.language)
     add_settings_secrets(secrets, settings, os.environ)
@@ -362,9 +358,10 @@ async def open_app(
         opening = servers.open(SERVER_START_WAIT_S if frontend else None) if servers else asyncio.sleep(0)
         opened_backend, _ = await asyncio.gather(loading, opening)
         backend = opened_backend
-        toolbox = FilteredToolbox(replay or servers or EmptyToolbox())
-        chat = _make_conversation(settings, words, opened_backend, toolbox, frontend, replay)
-        is_saved = bool(frontend or settings.session) and not replay
+        report_load(backend, words, events.notify)
+        toolbox = FilteredToolbox(servers or EmptyToolbox())
+        chat = _make_conversation(settings, words, opened_backend, toolbox, frontend)
+        is_saved = bool(frontend or settings.session)
         app = App(
             configured=settings,
             words=words,
@@ -372,11 +369,10 @@ async def open_app(
             servers=servers,
             toolbox=toolbox,
             chat=chat,
-            prefiller=Prefiller(chat, settings.prefill_ahead and frontend is not None and not replay, events.notify),
+            prefiller=Prefiller(chat, settings.prefill_ahead and frontend is not None, events.notify),
             sessions=_make_sessions(settings, state, chat, events.notify, secrets, is_saved=is_saved),
             notices=notices,
             frontend=frontend,
-            replay=replay,
             state=state,
             secrets=secrets,
             server_approval=approval,
@@ -384,19 +380,17 @@ async def open_app(
             prefill_speed=_read_prefill_speed(opened_backend, state),
             media=media,
         )
-        if not replay:
-            chat.offer_access = app.sandbox_access.offer
-        if frontend and not replay:  # the prompt of a script must not depend on earlier sessions
+        chat.offer_access = app.sandbox_access.offer
+        if frontend:  # the prompt of a script must not depend on earlier sessions
             chat.tool_usage = ToolUsage(state / "served.json")
         app.sessions.find_starting_servers = lambda: app.starting_servers
         chat.find_quarantined = partial(_find_quarantined, app)
         chat.store_allowed = partial(_store_allowed, approval, events.notify)
         chat.find_instructions = partial(_find_instructions, app)
         events.on_tools_changed = app.prefiller.start
-        if not replay:
-            chat.skills = toolbox.skills = SkillLibrary(
-                Path(find_own_folder(), "skills"), partial(_find_connections, app), lambda: chat.prompt_words
-            )
+        chat.skills = toolbox.skills = SkillLibrary(
+            Path(find_own_folder(), "skills"), partial(_find_connections, app), lambda: chat.prompt_words
+        )
         events.find_subscriptions = partial(_find_subscriptions, app)
         async with _session(app, events.notify):
             yield app
@@ -416,14 +410,11 @@ def _make_conversation(
     backend: Backend,
     toolbox: FilteredToolbox,
     frontend: Frontend | None,
-    replay: Replay | None,
 ) -> Conversation:
-    """Create the conversation; a replay answers in place of the front end, and without either the answer is no."""
-    approver = replay or frontend
-    chat = Conversation(backend, toolbox, settings, words, approver.approve if approver else decline_all)
-    chat.ask_to_continue = approver.ask_to_continue if approver else stop_at_limit
-    chat.starts_calls_early = not replay
-    chat.choose_trim = replay.choose_trim if replay else None
+    """Create the conversation; without a front end, calls that need approval are declined."""
+    chat = Conversation(backend, toolbox, settings, words, frontend.approve if frontend else decline_all)
+    if frontend:
+        chat.ask_to_continue = frontend.ask_to_continue
     return chat
 
 

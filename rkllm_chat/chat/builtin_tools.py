@@ -46,8 +46,6 @@ BUILTIN_TOOLS = (MORE_TOOL, DESCRIBE_TOOL)
 class ToolboxWithLocalTool:
     """Another toolbox plus one built-in tool.
 
-    A replayed session already has results of the built-in tool; then its toolbox answers.
-
     Attributes:
         toolbox: The other toolbox.
         tool: The built-in tool.

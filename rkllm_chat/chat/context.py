@@ -10,8 +10,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
-from ..calls.grammar import CallGrammar, build_call_grammar
+from ..calls.grammar import CallGrammar, NoCalls, build_call_grammar, forbid_calls
 from ..calls.model_families import make_scanner
 from ..calls.scanner import Scanner
 from ..calls.tool_names import shown_names
@@ -19,25 +20,36 @@ from ..core.events import Usage
 from ..core.messages import Message, Tool
 from ..core.protocols import Toolbox
 from ..prompt.budget import ANSWER_FRACTION, FIRST_TURN_FRACTION, NEXT_QUESTION_FRACTION, find_last_turn, find_turns
-from ..prompt.compose import compose_native_prompt, compose_prompt, render_result_message
+from ..prompt.compose import compose_flat_prompt, compose_native_prompt, compose_prompt, render_result_message
 from ..prompt.result_pages import Fits
-from ..prompt.tool_listing import describe_tools
 from ..storage.session_records import ContextTrimmed
 from .builtin_tools import DESCRIBE_TOOL, MORE_TOOL, ResultPager, ToolboxWithLocalTool, answer_describe_call
 from .conversation import Conversation
-from .prefix_changes import PromptSnapshot
 from .result_budget import ResultBudget, make_result_budget
-from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures, select_tools
+from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
+
+PromptForm = Literal["chat", "answer", "flat"]
+"""What the model is to do: continue, answer without calls, or answer from the question and the results alone."""
 
 
-def build_prompt(chat: Conversation, shown: Sequence[Message] | None = None) -> list[Message]:
+def build_prompt(
+    chat: Conversation, shown: Sequence[Message] | None = None, form: PromptForm = "chat"
+) -> list[Message]:
     """Build the prompt as it would be sent now, or with `shown` as the visible history."""
     shown = chat.visible_messages if shown is None else shown
-    words, system, catalogue = chat.prompt_words, chat.settings.system, select_catalogue(chat)
-    kinds = chat.backend.media_kinds
+    words, system, kinds = chat.prompt_words, chat.settings.system, chat.backend.media_kinds
+    if form == "flat":
+        return compose_flat_prompt(shown[find_last_turn(shown) :], words, system, kinds)
+    call_format, catalogue, asks_answer = chat.call_format, select_catalogue(chat), form == "answer"
     if chat.backend.native_tools:
-        return compose_native_prompt(shown, words, system, chat.call_format, catalogue, kinds)
-    return compose_prompt(shown, (), words, system, chat.call_format, catalogue, kinds)
+        return compose_native_prompt(shown, words, system, call_format, catalogue, kinds, asks_answer)
+    return compose_prompt(shown, (), words, system, call_format, catalogue, kinds, asks_answer)
+
+
+def list_answer_forms(chat: Conversation) -> list[PromptForm]:
+    """Return how an answer without calls is asked for, the form that the cache serves first."""
+    has_results = any(message.result for message in chat.history[find_last_turn(chat.history) :])
+    return ["answer", "flat"] if has_results else ["answer"]
 
 
 def count_tokens(chat: Conversation) -> int:
@@ -48,7 +60,11 @@ def count_tokens(chat: Conversation) -> int:
 def make_reply_scanner(chat: Conversation) -> Scanner:
     """Return a parser for a reply of this model."""
     return make_scanner(
-        chat.call_format, chat.backend.family.accepted_formats, make_call_toolbox(chat).tools, chat.prompt_words
+        chat.call_format,
+        chat.backend.family.accepted_formats,
+        make_call_toolbox(chat).tools,
+        chat.prompt_words,
+        chat.profile.writes_unmarked,
     )
 
 
@@ -89,24 +105,6 @@ def native_tools_of(chat: Conversation) -> tuple[Tool, ...]:
     return tuple(shown_names(chat.toolbox.tools).values()) if select_catalogue(chat).is_full else (DESCRIBE_TOOL,)
 
 
-def describe_prompt(chat: Conversation, prompt: Sequence[Message]) -> PromptSnapshot:
-    """Return the prompt with the data it was built from. Tools passed beside it count as part of the system text."""
-    tool_texts = describe_tools(native_tools_of(chat), whole=True)
-    head, *rest = prompt
-    shown = [replace(head, text="\n".join([head.text, *tool_texts])), *rest] if tool_texts else prompt
-    selection = select_tools(chat)
-    tools = (*selection.descriptions, *selection.catalogue.sections)
-    return PromptSnapshot(
-        shown,
-        chat.visible_messages,
-        chat.backend,
-        chat.settings.system,
-        chat.prompt_words.code,
-        chat.call_format,
-        tools,
-    )
-
-
 def make_call_toolbox(chat: Conversation, fits: Fits = bool) -> Toolbox:
     """Return the toolbox for calls.
 
@@ -124,13 +122,15 @@ def make_call_toolbox(chat: Conversation, fits: Fits = bool) -> Toolbox:
     )
 
 
-def build_grammar(chat: Conversation) -> CallGrammar | None:
-    """Return the grammar of the reply or of its tool calls for an engine that supports it; None otherwise."""
-    if not chat.backend.supports_grammar:
-        return None
-    if chat.reply_grammar or not chat.settings.constrained:
+def build_grammar(chat: Conversation, form: PromptForm = "chat") -> CallGrammar | NoCalls | None:
+    """Return the grammar of the reply or of its tool calls for an engine that supports it, or that there are none."""
+    if chat.reply_grammar and chat.backend.supports_grammar:
         return chat.reply_grammar
-    return build_call_grammar(make_call_toolbox(chat).tools, chat.call_format)
+    if form != "chat":
+        return forbid_calls(chat.call_format, chat.backend.family.accepted_formats)
+    if not (chat.backend.supports_grammar and chat.settings.constrained):
+        return None
+    return build_call_grammar(make_call_toolbox(chat).tools, chat.call_format, chat.profile.writes_unmarked)
 
 
 def compute_result_budget(chat: Conversation, usage: Usage) -> ResultBudget:
@@ -150,7 +150,7 @@ def compute_result_budget(chat: Conversation, usage: Usage) -> ResultBudget:
 def compute_prompt_budget(chat: Conversation) -> int:
     """Return the token budget for the prompt: the context window minus space for the reply."""
     context_tokens = chat.backend.context_tokens
-    return context_tokens - min(chat.settings.generation.max_tokens, int(context_tokens * ANSWER_FRACTION))
+    return context_tokens - min(chat.generation.max_tokens, int(context_tokens * ANSWER_FRACTION))
 
 
 def estimate_question_tokens(chat: Conversation) -> int:

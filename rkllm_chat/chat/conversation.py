@@ -6,21 +6,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..backends.base import Backend
+from ..calls.formats import FORMATS, Format
 from ..calls.grammar import CallGrammar
 from ..calls.model_families import AUTO
 from ..config.policy import Policy, SessionMode, exact_pattern
-from ..config.settings import Settings
+from ..config.settings import Generation, Settings
 from ..core.events import Notice, Reading, Sentence, Usage
-from ..core.i18n import Words, load
+from ..core.i18n import Words
 from ..core.messages import SEPARATOR, Message, Tool
-from ..core.protocols import ApprovalCallback, Continuation, Toolbox, decline_all, stop_at_limit
+from ..core.protocols import ApprovalCallback, Continuation, Toolbox, answer_at_limit, decline_all
+from ..prompt.profiles import PromptProfile, select_profile
 from ..prompt.tool_catalogue import Catalogue
 from ..prompt.tool_ranking import ToolIndex
 from ..storage.local_statistics import ToolUsage
 from ..storage.session_records import ContextTrimmed, Keep, Record, discard_record
 from .builtin_tools import find_last_handle_number
 from .history import History
-from .prefix_changes import PromptLog
 from .skills import SkillLibrary
 
 
@@ -30,7 +31,6 @@ class ToolSelection:
 
     Attributes:
         inputs: The inputs that the selection was computed from.
-        descriptions: What the model can read of each tool, in full.
         catalogue: What the system text says of the tools.
         signatures: Full name of a tool -> the line that says how it is called.
         name_lines: Such a line -> the line that has the name alone.
@@ -38,22 +38,22 @@ class ToolSelection:
     """
 
     inputs: object = None
-    descriptions: tuple[str, ...] = ()
     catalogue: Catalogue = field(default_factory=Catalogue)
     signatures: dict[str, str] = field(default_factory=dict[str, str])
     name_lines: dict[str, str] = field(default_factory=dict[str, str])
     index: ToolIndex = field(default_factory=lambda: ToolIndex(()))
 
 
-def load_prompt_words(backend: Backend, settings: Settings, words: Words) -> Words:
-    """Return the model-facing sentences: in the language of the settings, of the model, or of the user."""
-    code = backend.prompt_language if settings.prompt_language == AUTO else settings.prompt_language
-    return load(code) if code else words
+def find_profile(backend: Backend, settings: Settings) -> PromptProfile:
+    """Return how the model is asked: as set, as its file says, or as its family is."""
+    return select_profile(settings.prompt_profile, backend.profile, backend.family)
 
 
 def select_call_format(backend: Backend, settings: Settings) -> str:
-    """Return the row of FORMATS in which calls are requested: from the settings or the model's family."""
-    return backend.family.preferred_format if settings.tool_format == AUTO else settings.tool_format
+    """Return the row of FORMATS in which calls are requested: from the settings, the profile or the model's family."""
+    if settings.tool_format != AUTO:
+        return settings.tool_format
+    return find_profile(backend, settings).call_format or backend.family.preferred_format
 
 
 def _store_nothing(_pattern: str) -> None:
@@ -105,8 +105,8 @@ class Conversation:
             that may do more now.
         skills: The skills whose names the prompt lists.
         last_handle_number: Number of the newest truncated result.
-        choose_trim: Chooses the turns to drop before a prompt would overflow; None for `context.choose_dropped_turns`.
-        prompt_log: How far each prompt extends the previous one.
+        is_served: A client of the API has the conversation: no turns are dropped, and an empty reply may be its end.
+        prefilled_tokens: Tokens that were evaluated while nothing was asked.
         starts_calls_early: Calls that need no approval may start while the reply is generated.
         tool_selection: Cached selection of tools for the prompt.
         tool_usage: Usage counts of tools.
@@ -125,7 +125,7 @@ class Conversation:
     history: list[Message] = field(default_factory=list[Message])
     first_shown: int = 0
     retained_count: int = 0
-    ask_to_continue: Callable[[int], Awaitable[Continuation]] = stop_at_limit
+    ask_to_continue: Callable[[int], Awaitable[Continuation]] = answer_at_limit
     usages: list[Usage] = field(default_factory=list[Usage])
     on_record: Keep = discard_record
     find_quarantined: Callable[[], Sequence[Tool]] = tuple
@@ -133,8 +133,8 @@ class Conversation:
     offer_access: Callable[[], Awaitable[frozenset[str]]] = _offer_nothing
     skills: SkillLibrary | None = None
     last_handle_number: int = 0
-    choose_trim: Callable[[Conversation, int], ContextTrimmed | None] | None = None
-    prompt_log: PromptLog = field(default_factory=PromptLog)
+    is_served: bool = False
+    prefilled_tokens: int = 0
     starts_calls_early: bool = True
     tool_selection: ToolSelection = field(default_factory=ToolSelection)
     tool_usage: ToolUsage = field(default_factory=ToolUsage)
@@ -169,7 +169,6 @@ class Conversation:
         self.first_shown, self.retained_count = first_shown, retained_count
         self.last_handle_number = find_last_handle_number(history)
         self.compactions.clear()
-        self.prompt_log.note_restored()
 
     def drop_turns(self, dropped: ContextTrimmed) -> None:
         """Hide older turns from the model."""
@@ -177,7 +176,6 @@ class Conversation:
         self._record(dropped)
 
     def _record(self, record: Record) -> None:
-        self.prompt_log.note_record(record)
         self.on_record(record)
         result = record.result if isinstance(record, Message) else None
         if result and result.status == "completed" and result.server:
@@ -185,8 +183,22 @@ class Conversation:
 
     @property
     def prompt_words(self) -> Words:
-        """Sentences in the language that the model reads."""
-        return load_prompt_words(self.backend, self.settings, self.words)
+        """The sentences that the model reads."""
+        return self.profile.load_words(self.words.code)
+
+    @property
+    def profile(self) -> PromptProfile:
+        """How the model is asked."""
+        return find_profile(self.backend, self.settings)
+
+    @property
+    def generation(self) -> Generation:
+        """The sampling parameters: those of the profile, unless the settings have others."""
+        settings = self.settings
+        own = {
+            name: value for name, value in self.profile.sampling.items() if f"generation.{name}" not in settings.origins
+        }
+        return replace(settings.generation, **own) if own else settings.generation
 
     @property
     def visible_messages(self) -> list[Message]:
@@ -197,6 +209,11 @@ class Conversation:
     def call_format(self) -> str:
         """The row of FORMATS in which the prompt requests calls."""
         return select_call_format(self.backend, self.settings)
+
+    @property
+    def list_format(self) -> Format | None:
+        """The format in which tools are listed; None for signatures that are no calls."""
+        return FORMATS[self.call_format] if self.profile.tool_list == "calls" else None
 
     def count_text(self, text: str) -> int:
         """Return the length of a text as a user message, in tokens."""

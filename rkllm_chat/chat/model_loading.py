@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import threading
 import time
 from collections.abc import Callable
@@ -15,13 +16,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..backends import choose_backend, open_backend
-from ..backends.base import Backend
+from ..backends.base import Backend, LoadReporter
+from ..backends.shared.model_files import resolve_model
 from ..config.settings import Settings
 from ..core.events import Loading
+from ..core.i18n import Words
+from ..core.protocols import Notify
+from ..prompt.profiles import PROFILES
 from ..storage.local_statistics import Measurements
 
 MEASUREMENTS_FILE = "measured.json"
 """Name of the file of measurements in the state directory."""
+_PROFILE = "profile"
+"""Kind of the remembered prompt profiles in it."""
+_HASHED_BYTES = 1024 * 1024
 
 
 def make_loading_event(settings: Settings, state: Path) -> Loading:
@@ -46,9 +54,10 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
         except BaseException as error:
             deliver(loaded.set_exception, error)
             return
-        Measurements(state / MEASUREMENTS_FILE).record_figure(
-            "load", name_model(settings), time.monotonic() - started_at
-        )
+        measurements = Measurements(state / MEASUREMENTS_FILE)
+        measurements.record_figure("load", name_model(settings), time.monotonic() - started_at)
+        if (remembered := measurements.read_value(_PROFILE, _identify_model(settings))) in PROFILES:
+            backend.profile = str(remembered)
         deliver(loaded.set_result, backend)
 
     def deliver(set_outcome: Callable[[Any], None], value: Any) -> None:
@@ -61,6 +70,32 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
 
     threading.Thread(target=work, name="load", daemon=True).start()
     return loaded
+
+
+def remember_profile(settings: Settings, state: Path, name: str) -> None:
+    """Remember the row of PROFILES that suits a model best."""
+    Measurements(state / MEASUREMENTS_FILE).write_value(_PROFILE, _identify_model(settings), name)
+
+
+def _identify_model(settings: Settings) -> str:
+    """Return a hash of a model file's size and both ends; of another model, its name."""
+    path = resolve_model(settings.model)
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            digest = hashlib.sha256(str(size).encode())
+            for start in (0, max(0, size - _HASHED_BYTES)):
+                file.seek(start)
+                digest.update(file.read(_HASHED_BYTES))
+        return digest.hexdigest()
+    except OSError:
+        return name_model(settings)
+
+
+def report_load(backend: Backend, words: Words, notify: Notify) -> None:
+    """Tell the user what the backend says of the model that it has loaded."""
+    for sentence in backend.load_notices if isinstance(backend, LoadReporter) else ():
+        notify(words(sentence.key, **sentence.values), "warning")
 
 
 def name_model(settings: Settings) -> str:

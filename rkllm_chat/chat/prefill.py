@@ -82,7 +82,7 @@ class Prefiller:
         except Exception:  # the turn that needs the prompt will meet the same error and report it
             _log.warning("The idle-time prefill failed.", exc_info=True)
             return
-        chat.prompt_log.prefilled_tokens += tokens
+        chat.prefilled_tokens += tokens
         _log.debug("Prefilled %d tokens while idle.", tokens)
 
 

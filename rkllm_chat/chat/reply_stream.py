@@ -6,63 +6,89 @@ text is discarded.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 
 from ..backends.base import ModelStream
-from ..calls.scanner import Scanner
-from ..core.events import CallFound, CallUnreadable, Event, Sentence, Usage
+from ..calls.scanner import InventedResult, Scanner, ScannerEvent
+from ..core.events import CallDescribed, CallFound, CallUnreadable, Event, Reading, Sentence, Text, Usage
 from ..core.messages import EMPTY_REPLY
-from .tool_calls import ModelReply
+from .event_stream import Emit
 
 
 class ReplyStream:
-    """Consumes one streamed reply.
+    """One streamed reply; what was generated is kept when reading it is cancelled.
 
-    Args:
-        scanner: Parser of the reply.
-        reply: Collects calls and usage.
-        start_calls: Called after each chunk that completes a call, so that it can start before the reply ends.
+    Attributes:
+        usage: Cost of the reply, once it has ended.
+        calls: Its calls so far.
+        described: Calls that it only describes; they do not run by themselves.
+        has_text: Whether it has words for the user.
+        is_empty: Whether nothing was generated yet.
     """
 
-    def __init__(self, scanner: Scanner, reply: ModelReply, start_calls: Callable[[], None]) -> None:
-        self._scanner, self._reply, self._start_calls = scanner, reply, start_calls
+    def __init__(self, scanner: Scanner, on_call: Callable[[CallFound | CallUnreadable], None]) -> None:
+        """Prepare to read a reply.
+
+        Args:
+            scanner: Parser of the reply.
+            on_call: Called for each call when it is complete, so that it can start before the reply ends.
+        """
+        self.usage = Usage()
+        self.calls: list[CallFound | CallUnreadable] = []
+        self.described: list[CallDescribed] = []
+        self.has_text = False
+        self.is_empty = True
+        self._scanner, self._on_call = scanner, on_call
         self._chunks: list[str] = []
+        self._has_invented_result = False
 
     @property
     def text(self) -> str:
         """The reply so far, as the model wrote it, without an invented result."""
         text = "".join(self._chunks)
-        return (
-            text[: self._scanner.retained_length].rstrip() if self._reply.has_invented_result else text
-        ) or EMPTY_REPLY
+        if self._has_invented_result:
+            text = text[: self._scanner.retained_length].rstrip()
+        return text or EMPTY_REPLY
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was generated yet."""
-        return not self._chunks
-
-    async def read_events(self, stream: ModelStream) -> AsyncGenerator[Event | Sentence, None]:
-        """Yield the events of the reply and messages of the engine; close the stream at the end."""
+    async def read(self, stream: ModelStream, emit: Emit, translate: Callable[[Sentence | Reading], Event]) -> None:
+        """Emit the events of the reply and messages of the engine; close the stream at the end."""
         async with aclosing(stream) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Usage):
-                    self._reply.usage = piece
-                elif isinstance(piece, str):
-                    self._chunks.append(piece)
-                    events = self._reply.record_events(self._scanner.feed(piece))
-                    if any(isinstance(event, CallFound | CallUnreadable) for event in events):
-                        self._start_calls()
-                    if self._reply.has_invented_result:
-                        self._reply.usage = await stop_and_read_usage(pieces)
-                    for event in events:
-                        yield event
-                    if self._reply.has_invented_result:
-                        break
+                    self.usage = piece
+                elif not isinstance(piece, str):
+                    await emit(translate(piece) if isinstance(piece, Sentence) else piece)
                 else:
-                    yield piece
-        for event in self._reply.record_events(self._scanner.close()):
-            yield event
+                    self._chunks.append(piece)
+                    self.is_empty = False
+                    events = self._record(self._scanner.feed(piece))
+                    if self._has_invented_result:
+                        self.usage = await stop_and_read_usage(pieces)
+                    for event in events:
+                        await emit(event)
+                    if self._has_invented_result:
+                        break
+        for event in self._record(self._scanner.close()):
+            await emit(event)
+
+    def _record(self, seen: list[ScannerEvent]) -> list[Event]:
+        """Record parser events and return those to show."""
+        shown: list[Event] = []
+        for event in seen:
+            match event:
+                case InventedResult():
+                    self._has_invented_result = True
+                    continue
+                case CallFound() | CallUnreadable():
+                    self.calls.append(event)
+                    self._on_call(event)
+                case CallDescribed():
+                    self.described.append(event)
+                case Text(text):
+                    self.has_text = self.has_text or bool(text.strip())
+            shown.append(event)
+        return shown
 
 
 async def stop_and_read_usage(stream: ModelStream) -> Usage:

@@ -23,7 +23,7 @@ from ..core.i18n import Words
 from ..core.messages import NOT_SHOWN, Media, MediaKind, Message, Tool, ToolCall
 from ..core.sanitize import escape_line_visibly
 from ..prompt.compose import compose_prompt, show_media
-from .conversation import load_prompt_words, select_call_format
+from .conversation import find_profile, select_call_format
 from .reply_stream import stop_and_read_usage
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Sampler:
                 raise GenerationError("The request requires a tool call and offers no tools.")
             backend = await self._find_backend()
             settings = self._find_settings()
-            words = load_prompt_words(backend, settings, self._words)
+            words = find_profile(backend, settings).load_words(self._words.code)
             call_format = select_call_format(backend, settings)
             kinds = backend.media_kinds if self._store else frozenset[MediaKind]()
             messages = await _read_messages(params.messages, self._store, kinds)

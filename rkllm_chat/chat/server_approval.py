@@ -215,9 +215,10 @@ def _list_reach(review: ReviewedStart) -> dict[str, object]:
     reach = review.reach
     if reach is None:
         return {}
+    passed = {"passes": reach.passed} if reach.passed else {}
     if reach.no_sandbox:
-        return {"sandbox": f"none: {reach.no_sandbox}"}
-    return {"read": reach.reads, "write": ["/tmp", *reach.writes], "network": reach.has_network}
+        return {"sandbox": f"none: {reach.no_sandbox}", **passed}
+    return {"read": reach.reads, "write": ["/tmp", *reach.writes], "network": reach.has_network, **passed}
 
 
 def _format_value(value: object) -> str:

@@ -12,9 +12,9 @@ from ..core.i18n import Words
 from ..core.programs import find_installed
 from ..core.protocols import Notify
 from ..core.sanitize import escape_line_visibly
-from ..mcp_client.answer_rules import MAX_TOOLS
 from ..mcp_client.handlers import ChangeKind, ServerChange
 from ..mcp_client.process.start import IS_MACOS
+from ..mcp_client.protocol.limits import MAX_TOOLS
 
 SERVER_START_WAIT_S = 5.0
 """Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""
@@ -93,12 +93,17 @@ class ServerEvents:
         asyncio.get_running_loop().call_later(_SILENCE_S, end_silence)
 
     def _announce_left_out(self, change: ServerChange) -> None:
-        """Announce the tools of a server that cannot be used."""
+        """Announce what of a server's lists cannot be used."""
         words, server = self._words, change.server
         if change.list_fault:
             self.notify(words("servers.no_list", server=server, fault=change.list_fault), "warning")
         if change.listed_tools > MAX_TOOLS:
             self.notify(words("servers.crowd", server=server, count=change.listed_tools, limit=MAX_TOOLS), "warning")
+        if change.cut:
+            what, count = change.cut
+            self.notify(words("servers.cut", server=server, what=what, count=count), "warning")
+        for tool, fault in list(change.output_faults.items())[:_MAX_ANNOUNCED]:
+            self.notify(words("servers.output_fault", server=server, tool=tool, fault=fault))
         for tool, why in list(change.left_out.items())[:_MAX_ANNOUNCED]:
             self.notify(words("servers.hidden", server=server, tool=tool, reason=words(f"hidden.{why}")))
         if (more := len(change.left_out) - _MAX_ANNOUNCED) > 0:

@@ -43,7 +43,6 @@ from ..storage.session_records import (
 from .context import build_prompt
 from .conversation import Conversation
 from .tool_calls import initial_messages
-from .tool_selection import apply_model_settings
 
 _NEWEST = "newest"
 _RECORDED_SETTINGS = (
@@ -53,8 +52,7 @@ _RECORDED_SETTINGS = (
     "constrained",
     "max_steps",
     "context_tokens",
-    "tools_share",
-    "few_tools",
+    "prompt_profile",
     "thinking",
     "generation",
     "policy",
@@ -243,7 +241,7 @@ def describe_setup(chat: Conversation) -> Setup:
     """Describe the current configuration. Server configurations are left out, since they may contain secrets."""
     settings, backend = chat.settings, chat.backend
     tools = tuple(chat.toolbox.tools)
-    values = asdict(replace(apply_model_settings(settings, backend), servers=(), language=chat.words.code))
+    values = asdict(replace(settings, servers=(), language=chat.words.code, prompt_profile=chat.profile.name))
     system = build_prompt(chat, ())
     return Setup(
         program=__version__,

@@ -10,6 +10,7 @@ from ..calls.model_families import AUTO
 from ..config.settings import Settings
 from ..core import i18n
 from ..core.errors import UsageError
+from ..prompt.profiles import PROFILES
 
 
 def list_choices() -> dict[str, Sequence[str]]:
@@ -17,7 +18,7 @@ def list_choices() -> dict[str, Sequence[str]]:
     languages = [i18n.AUTO, *i18n.list_languages()]
     return {
         "language": languages,
-        "prompt_language": languages,
+        "prompt_profile": [AUTO, *PROFILES],
         "tool_format": [AUTO, *FORMATS],
         "backend": ["auto", *BACKENDS],
     }

@@ -1,12 +1,13 @@
 """Execute the tool calls of one reply: validate, authorize, run concurrently, answer in order.
 
-Independent of models and servers. Every call gets a message for the model, whatever happens.
+Every call gets a message for the model, whatever happens. A call may start while the model is still generating if it
+would run regardless of the rest of the reply: it only reads, according to a trusted server, and needs no approval. Of a
+reply truncated at its token limit only such calls run, so nothing starts early that would not have run in the end. An
+allow pattern is no exception: a call with side effects waits for the complete reply. Once one call waits, all later
+calls of the reply do, so that a read that follows a change is executed after it.
 
-A call may start while the model is still generating if it would run regardless of the rest of the reply: it only reads,
-according to a trusted server, and needs no approval. Of a reply truncated at its token limit only such calls run, so
-nothing starts early that would not have run in the end. An allow pattern is no exception: a call with side effects
-waits for the complete reply. Once one call waits, all later calls of the reply do, so that a read that follows a change
-is executed after it.
+No call is run twice with equal arguments in one turn, unless it only reads and another call was made in between, or the
+user is asked again.
 """
 
 from __future__ import annotations
@@ -14,25 +15,23 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from ..calls.arguments import validate_arguments
 from ..calls.feedback import CallError, fingerprint_call, to_call_error, write_correction, write_error
-from ..calls.formats import Format
-from ..calls.scanner import InventedResult, ScannerEvent
+from ..calls.formats import FORMATS
 from ..calls.tool_names import find_tools, shown_name, similar_names
+from ..config.policy import Decision, decide_call
 from ..core.errors import ValidationError
 from ..core.events import (
+    CallDescribed,
     CallFound,
+    CallsDetected,
     CallUnreadable,
     Event,
-    Reason,
-    Text,
-    Thought,
     ToolFinished,
     ToolProgress,
     ToolStarted,
@@ -41,13 +40,17 @@ from ..core.events import (
 from ..core.i18n import Words
 from ..core.messages import Message, Status, Tool, ToolCall, ToolResult
 from ..core.protocols import CallPosition, Decline, RunEdited, Toolbox
+from ..prompt.budget import find_last_turn
+from .builtin_tools import BUILTIN_TOOLS, find_last_handle_number
+from .context import compute_result_budget, make_call_toolbox
+from .conversation import Conversation
+from .event_stream import Emit
+from .result_budget import ResultBudget
 
-CallVerdict = Literal["run", "refused", "spent", "declined", "stopped"]
-AuthorizeCall = Callable[[Tool, Mapping[str, Any], CallPosition], Awaitable[CallVerdict | Decline | RunEdited]]
+_Verdict = Literal["run", "refused", "spent", "declined", "stopped"]
 
 _MAX_CORRECTIONS = 2
-_MAX_RUNS = 3
-"""Per turn: maximum replies answered with corrections, and executions of one identical call."""
+"""Maximum number of replies per turn that are answered with corrections."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,11 @@ class PreparedCall:
     number: int = 0
     remark: str = ""
 
+    @property
+    def fingerprint(self) -> str:
+        """What equal calls of a tool have in common."""
+        return fingerprint_call(self.tool.full_name, self.call.arguments)
+
 
 @dataclass
 class RunningCalls:
@@ -76,13 +84,11 @@ class RunningCalls:
     Attributes:
         started: Calls in the order of their start.
         results: Result messages by index in the reply.
-        must_wait: No further call starts before the reply ends.
         stopped_after_s: Seconds that each stopped call ran, by index in the reply.
     """
 
     started: list[PreparedCall] = field(default_factory=list[PreparedCall])
     results: dict[int, Message] = field(default_factory=dict[int, Message])
-    must_wait: bool = False
     stopped_after_s: dict[int, float] = field(default_factory=dict[int, float])
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
     _happened: asyncio.Queue[Event | None] = field(default_factory=asyncio.Queue)
@@ -142,219 +148,307 @@ class RunningCalls:
 
 
 @dataclass
-class ModelReply:
-    """One reply of the model, apart from its text.
+class TurnState:
+    """What has happened in a turn that decides about its further calls.
 
     Attributes:
-        calls: Calls in order, including unreadable ones.
-        usage: Token counts and times.
-        end_reason: Why the turn ends with this reply; None if it continues.
-        running_calls: The calls that were started.
-        has_invented_result: The model began to invent a tool result; the rest is discarded.
-    """
-
-    calls: list[CallFound | CallUnreadable] = field(default_factory=list[CallFound | CallUnreadable])
-    usage: Usage = field(default_factory=Usage)
-    end_reason: Reason | None = None
-    running_calls: RunningCalls = field(default_factory=RunningCalls)
-    has_invented_result: bool = False
-
-    def record_events(self, seen: Sequence[ScannerEvent]) -> list[Text | Thought | CallFound | CallUnreadable]:
-        """Record the calls among parser events and return the events to show."""
-        self.calls += [event for event in seen if isinstance(event, CallFound | CallUnreadable)]
-        visible = [event for event in seen if not isinstance(event, InventedResult)]
-        self.has_invented_result = self.has_invented_result or len(visible) < len(seen)
-        return visible
-
-
-@dataclass
-class TurnRetryState:
-    """Retry state of one turn.
-
-    Attributes:
-        corrections: Replies answered with correction messages (at most 2).
+        corrections: Replies answered with correction messages.
         reported_errors: Fingerprints of errors already reported.
-        executions: Executions per call fingerprint (at most 3).
         decided_calls: Calls that the policy or the user decided about.
+        rounds: Fingerprints of the calls of each reply that were decided about, the current reply last.
         gave_up: Every call of the last reply was invalid and no correction is left.
-        is_repeating: An identical call exceeded its limit.
     """
 
     corrections: int = 0
     reported_errors: set[str] = field(default_factory=set[str])
-    executions: Counter[str] = field(default_factory=Counter[str])
     decided_calls: int = 0
+    rounds: list[set[str]] = field(default_factory=list[set[str]])
     gave_up: bool = False
-    is_repeating: bool = False
+
+    @classmethod
+    def resume(cls, history: Sequence[Message]) -> TurnState:
+        """Return the state of the last turn of a history, which another program may have begun."""
+        state = cls()
+        for message in history[find_last_turn(history) :]:
+            if message.role == "assistant":
+                state.rounds.append(set())
+            elif state.rounds and (result := message.result):
+                name = Tool(result.tool, server=result.server).full_name
+                state.rounds[-1].add(fingerprint_call(name, result.arguments))
+        return state
 
     def may_correct(self, call_error: CallError) -> bool:
         """Return whether a correction may be sent: the limit is not reached and this error was not reported before."""
         return self.corrections < _MAX_CORRECTIONS and call_error.fingerprint not in self.reported_errors
 
     def record_errors(self, call_errors: Sequence[CallError], calls: int) -> None:
-        """Record the errors of one reply.
-
-        Args:
-            call_errors: Errors of its calls.
-            calls: Number of its calls; the turn continues if any of them was valid.
-        """
+        """Record the errors of one reply with `calls` calls; the turn continues if any of them was valid."""
         is_corrected = any(map(self.may_correct, call_errors))
         self.corrections += is_corrected
         self.reported_errors |= {call_error.fingerprint for call_error in call_errors}
         self.gave_up = len(call_errors) == calls and not is_corrected
 
+    def is_repeat(self, fingerprints: set[str]) -> bool:
+        """Return whether a reply has calls that were all made before, with no other call made since."""
+        latest = [self._find_round(fingerprint, self.rounds[:-1]) for fingerprint in fingerprints]
+        return bool(latest) and min(latest) >= 0 and set().union(*self.rounds[min(latest) + 1 :]) <= fingerprints
 
-@dataclass(frozen=True)
-class CallPolicyContext:
-    """Context for the execution of a reply's calls.
+    def was_made(self, fingerprint: str) -> bool:
+        """Return whether a call was made before."""
+        return self._find_round(fingerprint, self.rounds) >= 0
+
+    def is_unchanged(self, fingerprint: str) -> bool:
+        """Return whether a call was made before, with no other call made in a later reply."""
+        latest = self._find_round(fingerprint, self.rounds)
+        return latest >= 0 and set().union(*self.rounds[latest + 1 :]) <= {fingerprint}
+
+    @staticmethod
+    def _find_round(fingerprint: str, rounds: Sequence[set[str]]) -> int:
+        """Return the index of the last round with a call; -1 if there is none."""
+        return max((index for index, made in enumerate(rounds) if fingerprint in made), default=-1)
+
+
+class ReplyCalls:
+    """The calls of one reply, from those that start early to their results in the history.
+
+    In order of time: `add` for each call while the reply is generated; then `run`, unless the reply `is_repeat`; in any
+    case `close`, which cancels what still runs and appends the result of each call to the history.
 
     Attributes:
-        words: Model-facing sentences.
-        call_format: Format in which calls are requested.
-        authorize: Authorizes a call; may ask the user.
-        may_start: Returns whether a tool may run without approval.
-        retry_state: Retry state of the turn.
-        was_truncated: The reply reached its token limit, so the calls it would have made next are unknown.
-        quarantined_tools: Quarantined tools, which cannot be called.
+        found: The calls.
+        is_stopped: The user ended the turn when asked about a call.
     """
 
-    words: Words
-    call_format: Format
-    authorize: AuthorizeCall
-    may_start: Callable[[Tool], bool]
-    retry_state: TurnRetryState
-    was_truncated: bool = False
-    quarantined_tools: Sequence[Tool] = ()
+    def __init__(self, chat: Conversation, state: TurnState, starts_early: bool) -> None:
+        self.found: list[CallFound | CallUnreadable] = []
+        self.is_stopped = False
+        self._chat, self._state, self._starts_early = chat, state, starts_early
+        self._running = RunningCalls()
+        self._unexecuted: dict[int, Message] = {}
+        self._accepted: set[str] = set()
+        self._budget: ResultBudget | None = None
+        state.rounds.append(set())
+
+    def add(self, found: CallFound | CallUnreadable) -> None:
+        """Add a call of an unfinished reply, and start it if it may run regardless of the rest."""
+        self.found.append(found)
+        if not self._starts_early:
+            return
+        toolbox = make_call_toolbox(self._chat)
+        run = self._prepare_early(found, toolbox.tools)
+        self._starts_early = run is not None
+        if run:
+            self._state.decided_calls += 1
+            self._state.rounds[-1].add(run.fingerprint)
+            self._running.start(replace(run, index=len(self.found) - 1, number=len(self.found)), toolbox)
+
+    def is_repeat(self) -> bool:
+        """Return whether all calls were made before in this turn, with equal arguments and none of others since."""
+        if not self.found:
+            return False
+        tools, words = make_call_toolbox(self._chat).tools, self._chat.prompt_words
+        outcomes = [resolve_call(one.call, tools, words) for one in self.found if isinstance(one, CallFound)]
+        runs = [outcome for outcome in outcomes if isinstance(outcome, PreparedCall)]
+        return len(runs) == len(self.found) and self._state.is_repeat({run.fingerprint for run in runs})
+
+    async def offer(self, described: Sequence[CallDescribed]) -> None:
+        """Ask the user whether to run a call that the reply only describes; the first one that is valid."""
+        tools, words = self._chat.toolbox.tools, self._chat.prompt_words
+        runs = (resolve_call(one.call, tools, words) for one in described)
+        run = next((run for run in runs if isinstance(run, PreparedCall)), None)
+        if run is None or self._state.was_made(run.fingerprint):
+            return
+        verdict = await self._ask(run, CallPosition(is_described=True), must_ask=True)
+        self.is_stopped = False
+        arguments = verdict.arguments if isinstance(verdict, RunEdited) else run.call.arguments
+        accepted = resolve_call(ToolCall(run.tool.full_name, arguments), tools, words)
+        if (verdict == "run" or isinstance(verdict, RunEdited)) and isinstance(accepted, PreparedCall):
+            self._accepted.add(accepted.fingerprint)
+            self.found.append(CallFound(accepted.call))
+
+    async def run(self, usage: Usage, emit: Emit) -> None:
+        """Run the calls of the finished reply and emit their events.
+
+        If the user ends the turn, no further call runs, and only finished results are reported.
+        """
+        self._budget = compute_result_budget(self._chat, usage)
+        toolbox = make_call_toolbox(self._chat, self._budget.make_page_check(len(self.found)))
+        count = sum(isinstance(one, CallFound) for one in self.found)
+        if count:
+            await emit(CallsDetected(count))
+        waiting: list[PreparedCall] = []
+        call_errors: list[CallError] = []
+        for index in range(len(self._running.started), len(self.found)):
+            number = sum(isinstance(one, CallFound) for one in self.found[: index + 1])
+            position = CallPosition(number, count)
+            outcome = await self._authorize(self.found[index], toolbox.tools, position, usage.hit_limit)
+            if isinstance(outcome, PreparedCall):
+                waiting.append(replace(outcome, index=index, number=number))
+                continue
+            if isinstance(outcome, CallError):
+                call_errors.append(outcome)
+            await self._report_unexecuted(index, outcome, number, emit)
+            if self.is_stopped:
+                await self._running.aclose()
+                runs = [run for run in self._running.started if run.index in self._running.results]
+                break
+        else:
+            self._state.record_errors(call_errors, len(self.found))
+            for run in waiting:
+                self._running.start(run, toolbox)
+            runs = self._running.started
+        for run in runs:
+            await emit(ToolStarted(run.tool.server, run.tool.name, run.call, run.number))
+        async with aclosing(self._running.stream_events()) as events:
+            async for event in events:
+                await emit(event)
+        if not self.is_stopped:
+            await self._offer_access()
+
+    async def close(self, usage: Usage) -> None:
+        """Cancel what still runs and append the result of each call to the history."""
+        try:
+            await self._running.aclose()
+        finally:
+            chat, results = self._chat, self._running.results
+            messages = [
+                results.get(index) or self._running.add_time(index, self._unexecuted.get(index, placeholder))
+                for index, placeholder in enumerate(initial_messages(self.found, chat.prompt_words))
+            ]
+            budget = self._budget or (compute_result_budget(chat, usage) if results else None)
+            truncated = budget.truncate_results(messages, chat.last_handle_number) if budget else messages
+            chat.last_handle_number = max(chat.last_handle_number, find_last_handle_number(truncated))
+            chat.history += truncated
+
+    def _prepare_early(self, found: CallFound | CallUnreadable, tools: Sequence[Tool]) -> PreparedCall | None:
+        """Return the run of a call that may start at once; None leaves the decision to `_authorize`.
+
+        Built-in tools wait: the space for their results is not known yet.
+        """
+        run = resolve_call(found.call, tools, self._chat.prompt_words) if isinstance(found, CallFound) else None
+        if not isinstance(run, PreparedCall) or not _only_reads(run.tool) or run.tool in BUILTIN_TOOLS:
+            return None
+        return None if self._state.was_made(run.fingerprint) or self._decide(run.tool) != "run" else run
+
+    async def _authorize(
+        self, found: CallFound | CallUnreadable, tools: Sequence[Tool], position: CallPosition, was_truncated: bool
+    ) -> PreparedCall | CallError | ToolResult:
+        """Validate and authorize a call; arguments that the user edited are validated again.
+
+        Returns:
+            A PreparedCall if it may run, a CallError if it is invalid, a ToolResult if it is refused.
+        """
+        words, state = self._chat.prompt_words, self._state
+        run = self._prepare(found, tools, was_truncated)
+        if not isinstance(run, PreparedCall):
+            return run
+        is_again, call = state.was_made(run.fingerprint), run.call
+        if is_again and _only_reads(run.tool) and state.is_unchanged(run.fingerprint):
+            return self._refuse(call, run.tool, "declined", "repeated")
+        verdict = await self._ask(run, position, must_ask=is_again and not _only_reads(run.tool))
+        if verdict != "stopped":
+            state.rounds[-1].add(run.fingerprint)
+        match verdict:
+            case "run":
+                return run
+            case RunEdited(edited_arguments):
+                edited = resolve_call(ToolCall(run.tool.full_name, edited_arguments, call.repairs), tools, words)
+                if isinstance(edited, CallError):
+                    return edited
+                state.rounds[-1].add(edited.fingerprint)
+                arguments = json.dumps(edited.call.arguments, ensure_ascii=False)
+                return replace(edited, remark=words("prompt.edited", arguments=arguments))
+            case Decline(reason, recorded_text):
+                text = recorded_text or words("prompt.declined_because", reason=reason)
+                return make_unexecuted_result(call, run.tool, "declined", text)
+            case _:
+                return self._refuse(call, run.tool, "stopped" if verdict == "stopped" else "declined", verdict)
+
+    def _prepare(
+        self, found: CallFound | CallUnreadable, tools: Sequence[Tool], was_truncated: bool
+    ) -> PreparedCall | CallError | ToolResult:
+        """Return the run of a call, or why there is none: it is invalid, or its tool cannot be called now."""
+        words = self._chat.prompt_words
+        if isinstance(found, CallUnreadable):
+            return to_call_error(found, tools, words)
+        call = found.call
+        if not find_tools(call.name, tools) and (quarantined := find_tools(call.name, self._chat.find_quarantined())):
+            return self._refuse(call, quarantined[0], "declined", "held", name=call.name)
+        run = resolve_call(call, tools, words)
+        if isinstance(run, CallError) or not was_truncated or _only_reads(run.tool):
+            return run
+        fingerprint, name = fingerprint_call(call.name, call.arguments), shown_name(run.tool, tools)
+        return CallError("truncated", words("prompt.cut_off"), fingerprint, run.tool, name, run.call.arguments)
+
+    async def _ask(self, run: PreparedCall, position: CallPosition, must_ask: bool) -> _Verdict | Decline | RunEdited:
+        """Decide whether a call runs: by the policy, or by the user if the policy leaves it open or `must_ask`."""
+        tool = run.tool
+        if tool in BUILTIN_TOOLS or run.fingerprint in self._accepted:  # the former only read what the chat already has
+            return "run"
+        decision = self._decide(tool)
+        self._state.decided_calls += 1
+        if decision == "refuse":
+            return "refused"
+        if decision != "ask" and not (decision == "run" and must_ask):
+            return decision
+        match await self._chat.approve(tool, run.call.arguments, position):
+            case "session":
+                self._chat.allow_in_session(tool)
+            case "always":
+                self._chat.allow_always(tool)
+            case Decline() | RunEdited() as answer:
+                return answer
+            case "stop":
+                self.is_stopped = True
+                return "stopped"
+            case "no":
+                return "declined"
+        return "run"
+
+    def _decide(self, tool: Tool) -> Decision:
+        """Return what the policy and the mode of the session say about a call."""
+        chat, decided = self._chat, self._state.decided_calls
+        return decide_call(tool, chat.effective_policy, decided, chat.approval_mode, chat.toolbox.tools)
+
+    def _refuse(self, call: ToolCall, tool: Tool, status: Status, key: str, **values: object) -> ToolResult:
+        """Return the result of a call that is not run, with the sentence of this key for the model."""
+        return make_unexecuted_result(call, tool, status, self._chat.prompt_words(f"prompt.{key}", **values))
+
+    async def _report_unexecuted(self, index: int, outcome: CallError | ToolResult, number: int, emit: Emit) -> None:
+        """Keep the message of a call that did not run, and emit its result unless it is unreadable."""
+        words, found = self._chat.prompt_words, self.found[index]
+        if isinstance(outcome, CallError):
+            call_format, may_correct = FORMATS[self._chat.call_format], self._state.may_correct(outcome)
+            text = write_correction(outcome, call_format, words) if may_correct else write_error(outcome, words)
+        else:
+            text = outcome.text
+        result = outcome if isinstance(outcome, ToolResult) else None
+        if isinstance(outcome, CallError) and isinstance(found, CallFound):
+            result = make_unexecuted_result(found.call, outcome.tool, "failed", outcome.message)
+        self._unexecuted[index] = Message("tool", text, result)
+        if result:
+            await emit(ToolFinished(result, number))
+
+    async def _offer_access(self) -> None:
+        """Offer the user what sandboxes have denied; the model learns that it may repeat the call."""
+        results = self._running.results
+        allowed = await self._chat.offer_access()
+        last = {message.result.server: index for index, message in sorted(results.items()) if message.result}
+        for index in (last[server] for server in allowed if server in last):
+            text = f"{results[index].text}\n{self._chat.prompt_words('prompt.allowed')}"
+            results[index] = replace(results[index], text=text)
+            self._state.rounds[-1] -= {run.fingerprint for run in self._running.started if run.index == index}
 
 
 def initial_messages(calls: Sequence[CallFound | CallUnreadable], words: Words) -> list[Message]:
     """Return a message per call for the case that it does not run: stopped, or why it is unreadable."""
+    text = words("prompt.stopped")
     return [
-        _stopped_message(call.call, words)
+        Message("tool", text, make_unexecuted_result(call.call, None, "stopped", text))
         if isinstance(call, CallFound)
         else Message("tool", write_error(to_call_error(call, (), words), words))
         for call in calls
     ]
-
-
-def start_early_calls(reply: ModelReply, toolbox: Toolbox, context: CallPolicyContext) -> None:
-    """Start calls of an unfinished reply that may run regardless of the rest."""
-    runs = reply.running_calls
-    while not runs.must_wait and len(runs.started) < len(reply.calls):
-        index = len(runs.started)
-        run = _authorize_early(reply.calls[index], toolbox.tools, context)
-        if run:
-            runs.start(replace(run, index=index, number=index + 1), toolbox)
-        else:
-            runs.must_wait = True
-
-
-def _authorize_early(
-    found: CallFound | CallUnreadable, tools: Sequence[Tool], context: CallPolicyContext
-) -> PreparedCall | None:
-    """Return the run of a call that may start at once; None leaves the decision to `_authorize`."""
-    run = resolve_call(found.call, tools, context.words) if isinstance(found, CallFound) else None
-    if not isinstance(run, PreparedCall) or not (run.tool.read_only and run.tool.trusted):
-        return None
-    fingerprint = fingerprint_call(run.tool.full_name, run.call.arguments)
-    if context.retry_state.executions[fingerprint] >= _MAX_RUNS or not context.may_start(run.tool):
-        return None
-    context.retry_state.decided_calls += 1
-    context.retry_state.executions[fingerprint] += 1
-    return run
-
-
-async def run_calls(
-    reply: ModelReply, toolbox: Toolbox, context: CallPolicyContext, placeholders: list[Message]
-) -> AsyncGenerator[Event, None]:
-    """Run the calls of a finished reply and yield their events.
-
-    Messages for calls that do not run replace those in `placeholders`. If the consumer stops, the owner of the reply
-    closes its runs. A "stopped" verdict ends the reply: no further call runs, and only finished results are reported.
-
-    Args:
-        reply: The reply; calls may have been started early.
-        toolbox: Tools.
-        context: Context of the execution.
-        placeholders: One message per call, from `initial_messages`; modified in place.
-    """
-    waiting: list[PreparedCall] = []
-    call_errors: list[CallError] = []
-    for index, call in enumerate(reply.calls[len(reply.running_calls.started) :], len(reply.running_calls.started)):
-        number = sum(isinstance(one, CallFound) for one in reply.calls[: index + 1])
-        count = sum(isinstance(one, CallFound) for one in reply.calls)
-        outcome = await _authorize(call, toolbox.tools, context, CallPosition(number, count))
-        if isinstance(outcome, PreparedCall):
-            waiting.append(replace(outcome, index=index, number=number))
-            continue
-        if isinstance(outcome, CallError):
-            call_errors.append(outcome)
-        result = _result_of(call, outcome)
-        placeholders[index] = Message("tool", _text_of(outcome, context), result)
-        if result:
-            yield ToolFinished(result, number)
-        if result and result.status == "stopped":
-            await reply.running_calls.aclose()
-            runs = [run for run in reply.running_calls.started if run.index in reply.running_calls.results]
-            break
-    else:
-        context.retry_state.record_errors(call_errors, len(reply.calls))
-        for run in waiting:
-            reply.running_calls.start(run, toolbox)
-        runs = reply.running_calls.started
-    for run in runs:
-        yield ToolStarted(run.tool.server, run.tool.name, run.call, run.number)
-    async with aclosing(reply.running_calls.stream_events()) as events:
-        async for event in events:
-            yield event
-
-
-async def _authorize(
-    found: CallFound | CallUnreadable, tools: Sequence[Tool], context: CallPolicyContext, position: CallPosition
-) -> PreparedCall | CallError | ToolResult:
-    """Validate and authorize a call; arguments that the user edited are validated again.
-
-    Returns:
-        A PreparedCall if it may run, a CallError if it is invalid, a ToolResult if it is refused.
-    """
-    words, retry_state = context.words, context.retry_state
-    if isinstance(found, CallUnreadable):
-        return to_call_error(found, tools, words)
-    if not find_tools(found.call.name, tools) and (
-        quarantined := find_tools(found.call.name, context.quarantined_tools)
-    ):
-        return make_unexecuted_result(
-            found.call, quarantined[0], "declined", words("prompt.held", name=found.call.name)
-        )
-    run = resolve_call(found.call, tools, words)
-    if isinstance(run, CallError):
-        return run
-    tool, call = run.tool, run.call
-    if context.was_truncated and not (tool.read_only and tool.trusted):
-        fingerprint = fingerprint_call(found.call.name, found.call.arguments)
-        return CallError(
-            "truncated", words("prompt.cut_off"), fingerprint, tool, shown_name(tool, tools), call.arguments
-        )
-    fingerprint = fingerprint_call(tool.full_name, call.arguments)
-    if retry_state.executions[fingerprint] >= _MAX_RUNS:
-        retry_state.is_repeating = True
-        return make_unexecuted_result(call, tool, "failed", words("prompt.repeated", count=_MAX_RUNS))
-    verdict = await context.authorize(tool, call.arguments, position)
-    if isinstance(verdict, RunEdited):
-        edited = resolve_call(replace(call, name=found.call.name, arguments=verdict.arguments), tools, words)
-        if isinstance(edited, CallError):
-            return edited
-        arguments = json.dumps(edited.call.arguments, ensure_ascii=False)
-        run, verdict = replace(edited, remark=words("prompt.edited", arguments=arguments)), "run"
-    if verdict == "run":
-        retry_state.executions[fingerprint] += 1
-        return run
-    if isinstance(verdict, Decline):
-        text = verdict.recorded_text or words("prompt.declined_because", reason=verdict.reason)
-        return make_unexecuted_result(call, tool, "declined", text)
-    return make_unexecuted_result(
-        call, tool, "stopped" if verdict == "stopped" else "declined", words(f"prompt.{verdict}")
-    )
 
 
 def resolve_call(call: ToolCall, tools: Sequence[Tool], words: Words) -> PreparedCall | CallError:
@@ -372,30 +466,13 @@ def resolve_call(call: ToolCall, tools: Sequence[Tool], words: Words) -> Prepare
     return PreparedCall(0, tool, ToolCall(call.name, checked.arguments, (*call.repairs, *checked.coercions)))
 
 
-def _result_of(found: CallFound | CallUnreadable, outcome: CallError | ToolResult) -> ToolResult | None:
-    """Return the result of a call that did not run; None for an unreadable one."""
-    if isinstance(outcome, ToolResult) or isinstance(found, CallUnreadable):
-        return outcome if isinstance(outcome, ToolResult) else None
-    return make_unexecuted_result(found.call, outcome.tool, "failed", outcome.message)
-
-
-def _text_of(outcome: CallError | ToolResult, context: CallPolicyContext) -> str:
-    """Return the message to the model about a call that did not run."""
-    if isinstance(outcome, ToolResult):
-        return outcome.text
-    if context.retry_state.may_correct(outcome):
-        return write_correction(outcome, context.call_format, context.words)
-    return write_error(outcome, context.words)
-
-
 def make_unexecuted_result(call: ToolCall, tool: Tool | None, status: Status, text: str) -> ToolResult:
     """Build the result of a call that did not run."""
     return ToolResult(tool.server if tool else "", tool.name if tool else call.name, call.arguments, status, text)
 
 
-def _stopped_message(call: ToolCall, words: Words) -> Message:
-    text = words("prompt.stopped")
-    return Message("tool", text, make_unexecuted_result(call, None, "stopped", text))
+def _only_reads(tool: Tool) -> bool:
+    return tool.read_only and tool.trusted
 
 
 def _describe_unknown(name: str, candidates: Sequence[Tool], tools: Sequence[Tool], words: Words) -> str:

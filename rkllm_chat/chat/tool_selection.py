@@ -10,57 +10,43 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ..backends.base import Backend
-from ..calls.formats import FORMATS
 from ..calls.tool_names import find_tools, shown_names
-from ..config.settings import Settings
 from ..core.messages import Message, Tool
 from ..prompt.budget import SIGNATURES_FRACTION
 from ..prompt.compose import is_tool_description
 from ..prompt.server_instructions import render_instructions
 from ..prompt.tool_catalogue import LEVELS, Catalogue, make_catalogue
-from ..prompt.tool_listing import describe_tools, render_tool
+from ..prompt.tool_listing import describe_schemas, render_tool
 from ..prompt.tool_ranking import ToolIndex, rank_tools, select_few_tools
 from ..prompt.untrusted_text import neutralize_line
 from .conversation import Conversation, ToolSelection
 
-_MODEL_SETTINGS = ("tools_share", "few_tools")
-"""Settings that a model file may suggest, by their attribute names in a backend."""
 MAX_NAMED_AGAIN = 3
 """Maximum number of likely tools that are named again because their signatures are already visible."""
-
-
-def apply_model_settings(settings: Settings, backend: Backend) -> Settings:
-    """Apply the settings that the model file suggests, unless a file of the user sets them."""
-    suggestions = {key: getattr(backend, key) for key in _MODEL_SETTINGS if key not in settings.origins}
-    return replace(settings, **{key: value for key, value in suggestions.items() if value is not None})
 
 
 def select_tools(chat: Conversation) -> ToolSelection:
     """Return the tool list for the current tools."""
     tools = list(chat.toolbox.tools)
-    share = apply_model_settings(chat.settings, chat.backend).tools_share
     instructions = dict(chat.find_instructions())
     skills = chat.skills.usable if chat.skills else {}
-    inputs = [chat.backend, share, chat.prompt_words.code, chat.call_format, tools, instructions, skills]
+    inputs = [chat.backend, chat.profile, chat.prompt_words, chat.call_format, tools, instructions, skills]
     if chat.tool_selection.inputs != inputs:
-        chat.tool_selection = _add_sections(chat, _make_selection(chat, tools, inputs), instructions, share)
+        chat.tool_selection = _add_sections(chat, _make_selection(chat, tools, inputs), instructions)
     return chat.tool_selection
 
 
-def _add_sections(
-    chat: Conversation, selection: ToolSelection, instructions: Mapping[str, str], share: float
-) -> ToolSelection:
+def _add_sections(chat: Conversation, selection: ToolSelection, instructions: Mapping[str, str]) -> ToolSelection:
     """Add the catalogue of skills and the instructions of servers."""
     words, context_tokens, count = chat.prompt_words, chat.backend.context_tokens, partial(count_text_in_prompt, chat)
-    skills = chat.skills.render(words, int(share * context_tokens), count) if chat.skills else ()
+    skills = chat.skills.render(words, compute_tool_budget(chat), count) if chat.skills else ()
     sections = (*render_instructions(instructions, words, context_tokens, count), *skills)
     return replace(selection, catalogue=replace(selection.catalogue, sections=sections))
 
 
 def compute_tool_budget(chat: Conversation) -> int:
     """Return how many tokens complete descriptions of tools may take at the start of the prompt."""
-    return int(apply_model_settings(chat.settings, chat.backend).tools_share * chat.backend.context_tokens)
+    return int(chat.profile.tools_fraction * chat.backend.context_tokens)
 
 
 def select_catalogue(chat: Conversation) -> Catalogue:
@@ -74,20 +60,20 @@ def _make_selection(chat: Conversation, tools: Sequence[Tool], inputs: object) -
     An engine with native tool support receives complete schemas, and these must fit the share.
     """
     limit = compute_tool_budget(chat)
-    call_format, native = FORMATS[chat.call_format], chat.backend.native_tools
-    descriptions = describe_tools(tools, whole=native)
-    if native and (tokens := count_text_in_prompt(chat, "\n".join(descriptions))) <= limit:
-        return ToolSelection(inputs, descriptions, Catalogue(tokens=tokens))
+    native = chat.backend.native_tools
+    call_format = chat.list_format
+    if native and (tokens := count_text_in_prompt(chat, "\n".join(describe_schemas(tools)))) <= limit:
+        return ToolSelection(inputs, Catalogue(tokens=tokens))
     levels = LEVELS[1:] if native else LEVELS
     catalogue = make_catalogue(
         tools, chat.prompt_words, call_format, limit, lambda text: count_text_in_prompt(chat, text), levels
     )
     if catalogue.is_full:
-        return ToolSelection(inputs, descriptions, catalogue)
+        return ToolSelection(inputs, catalogue)
     named_tools = shown_names(tools)
     lines = {name: render_tool(name, tool, call_format) for name, tool in named_tools.items()}
     signatures = {tool.full_name: lines[name] for name, tool in named_tools.items()}
-    return ToolSelection(inputs, descriptions, catalogue, signatures, make_name_lines(lines), ToolIndex(tools))
+    return ToolSelection(inputs, catalogue, signatures, make_name_lines(lines), ToolIndex(tools))
 
 
 def select_tool_signatures(chat: Conversation, question: str, free_tokens: int) -> tuple[str, ...]:
@@ -97,7 +83,7 @@ def select_tool_signatures(chat: Conversation, question: str, free_tokens: int) 
     """
     selection = select_tools(chat)
     limit = int(chat.backend.context_tokens * SIGNATURES_FRACTION)
-    order = select_few_tools if apply_model_settings(chat.settings, chat.backend).few_tools else rank_tools
+    order = select_few_tools if chat.profile.few_tools else rank_tools
     selected: list[str] = []
     for tool in order(selection.index, question, chat.tool_usage.counts):
         extended = [*selected, selection.signatures[tool.full_name]]

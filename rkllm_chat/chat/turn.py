@@ -1,51 +1,55 @@
 """One chat turn as a stream of events: prompt, reply, tool calls, results, and again until the model has answered.
 
+A turn ends with something a person can use. While calls are possible the model may call tools; once it only repeats
+calls, has used up its rounds or fails to write a call, it answers in a mode in which calls are impossible; if it still
+writes nothing, the last result is the answer.
+
 Closing the stream or cancelling its task stops engine and tools and keeps what was generated; afterwards the history is
 consistent: every call has a result.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Literal
 
-from ..calls.formats import FORMATS
-from ..config.policy import Decision, decide_call
 from ..core.errors import ChatError, ContextOverflowError, GenerationError
-from ..core.events import CallFound, CallsDetected, CallUnreadable, Event, Notice, Sentence, Text, TurnEnded, Usage
-from ..core.messages import Message, Tool
-from ..core.protocols import CallPosition, Decline, RunEdited
-from ..prompt.budget import MAX_TOKEN_LENGTH
+from ..core.events import (
+    AnsweredBy,
+    CallDescribed,
+    CallFound,
+    CallUnreadable,
+    Event,
+    Notice,
+    Reason,
+    ReplyDiscarded,
+    Text,
+    TurnEnded,
+    Usage,
+)
+from ..core.messages import Message, ReplyKind
+from ..prompt.budget import MAX_TOKEN_LENGTH, find_last_turn
 from ..storage.session_records import End, TurnFinished
-from .builtin_tools import BUILTIN_TOOLS, find_last_handle_number
 from .context import (
+    PromptForm,
     add_tool_signatures,
     build_grammar,
     build_prompt,
     choose_dropped_turns,
-    compute_result_budget,
-    describe_prompt,
     estimate_question_tokens,
-    make_call_toolbox,
+    list_answer_forms,
     make_reply_scanner,
     native_tools_of,
 )
 from .conversation import Conversation
-from .prefix_changes import PromptSent
+from .event_stream import Emit, stream_events
 from .reply_stream import ReplyStream
-from .result_budget import ResultBudget
-from .tool_calls import (
-    CallPolicyContext,
-    CallVerdict,
-    ModelReply,
-    TurnRetryState,
-    initial_messages,
-    run_calls,
-    start_early_calls,
-)
+from .tool_calls import ReplyCalls, TurnState
+
+_Outcome = Literal["continue", "answer"] | Reason
+"""How a turn continues after a round: with another one, with an answer without calls, or not."""
 
 
 class Turn:
@@ -53,7 +57,8 @@ class Turn:
 
     def __init__(self, chat: Conversation) -> None:
         self._chat = chat
-        self._retry_state = TurnRetryState()
+        self._state = TurnState()
+        self._usage: list[Usage] = []
 
     async def run(self, user_input: str | Sequence[Message]) -> AsyncGenerator[Event, None]:
         """Append what the user says, generate replies and run their calls until the model has answered.
@@ -61,7 +66,8 @@ class Turn:
         The last event is TurnEnded. Messages that cannot fit are rejected and not appended.
 
         Args:
-            user_input: A line of the user, or messages that belong to one turn.
+            user_input: A line of the user, or messages that belong to one turn. Results at the beginning continue the
+                last turn of the history.
 
         Raises:
             GenerationError: The engine failed or the messages are too long. What was generated before stays in the
@@ -72,7 +78,7 @@ class Turn:
         end: End = "stopped"
         error = ""
         try:
-            async with aclosing(self._run_rounds(messages)) as events:
+            async with aclosing(stream_events(partial(self._run, messages))) as events:
                 async for event in events:
                     end = event.reason if isinstance(event, TurnEnded) else end
                     yield event
@@ -96,209 +102,142 @@ class Turn:
                 text, "Shorten the message, or let a tool read the text.", length=length, available=context_tokens
             )
 
-    async def _run_rounds(self, messages: Sequence[Message]) -> AsyncGenerator[Event, None]:
-        self._chat.history += add_tool_signatures(self._chat, messages)
-        usage: list[Usage] = []
-        reply, rounds_left, may_call, retry_state = ModelReply(), self._chat.settings.max_steps, True, self._retry_state
-        while reply.end_reason is None:
-            reply = ModelReply()
-            async with aclosing(self._run_round(reply, may_call)) as events:
-                async for event in events:
-                    yield event
-            usage.append(reply.usage)
-            self._chat.usages.append(reply.usage)
+    async def _run(self, messages: Sequence[Message], emit: Emit) -> None:
+        chat = self._chat
+        chat.history += add_tool_signatures(chat, messages)
+        if messages and messages[0].role == "tool":
+            self._state = TurnState.resume(chat.history)
+        outcome: _Outcome = "continue"
+        answered_by: AnsweredBy = "model"
+        rounds_left = chat.settings.max_steps
+        while outcome == "continue":
+            outcome = await self._run_round(emit)
             rounds_left -= 1
-            if reply.end_reason is None and retry_state.is_repeating:
-                rounds_left, may_call = 1, False
-            elif reply.end_reason is None and not rounds_left:
-                rounds_left, may_call = await self._ask_to_continue(len(usage))
-                reply.end_reason = None if rounds_left else "steps"
-        if retry_state.gave_up:
-            for call in reply.calls:
-                if isinstance(call, CallUnreadable):
-                    yield Text(call.raw)
-            yield Notice(self._chat.words("chat.gave_up"))
-        elif reply.end_reason == "steps":
-            yield Notice(self._chat.words("chat.steps", steps=len(usage)))
-        for notice in self._trim_history(estimate_question_tokens(self._chat)):
-            yield notice
-        yield TurnEnded(reply.end_reason, tuple(usage))
+            if outcome == "continue" and not rounds_left:
+                continuation = await chat.ask_to_continue(len(self._usage))
+                if isinstance(continuation, int):
+                    rounds_left = continuation
+                else:
+                    outcome = "answer" if continuation == "answer" else "steps"
+        if outcome == "answer":
+            outcome, answered_by = await self._answer(emit)
+        elif outcome == "steps":
+            await emit(Notice(chat.words("chat.steps", steps=len(self._usage))))
+        await self._trim_history(emit, estimate_question_tokens(chat))
+        await emit(TurnEnded(outcome, tuple(self._usage), answered_by))
 
-    def _trim_history(self, next_tokens: int = 0) -> Iterator[Notice]:
-        """Drop turns if the prompt, or one longer by `estimate_question_tokens`, would overflow."""
-        choose = self._chat.choose_trim or choose_dropped_turns
-        if dropped := choose(self._chat, next_tokens):
-            self._chat.drop_turns(dropped)
-            yield Notice(self._chat.words("chat.forgot", turns=dropped.turns))
-
-    async def _run_round(self, reply: ModelReply, may_call: bool) -> AsyncGenerator[Event, None]:
-        """Generate one reply and, if permitted, run its calls."""
+    async def _run_round(self, emit: Emit) -> _Outcome:
+        """Generate one reply and run its calls."""
         chat = self._chat
-        call_format, authorize = FORMATS[chat.call_format], partial(self._authorize_call, reply)
-        context = CallPolicyContext(
-            chat.prompt_words,
-            call_format,
-            authorize,
-            self._may_start,
-            self._retry_state,
-            quarantined_tools=chat.find_quarantined(),
-        )
-        early_context = context if may_call and chat.starts_calls_early else None
-        async with aclosing(reply.running_calls):
-            async with aclosing(self._generate_reply(reply, early_context)) as events:
-                async for event in events:
-                    yield event
-            if not reply.calls:
-                reply.end_reason = "length" if reply.usage.hit_limit else "answered"
-            elif not may_call:
-                self._chat.history += initial_messages(reply.calls, self._chat.prompt_words)
-                reply.end_reason = "steps"
-            else:
-                async with aclosing(
-                    self._run_calls(reply, replace(context, was_truncated=reply.usage.hit_limit))
-                ) as events:
-                    async for event in events:
-                        yield event
-                # scripts read "steps" as "no answer", unless the token limit was the reason
-                if self._retry_state.gave_up:
-                    reply.end_reason = "length" if reply.usage.hit_limit else "steps"
+        calls = ReplyCalls(chat, self._state, chat.starts_calls_early)
+        reply = await self._generate(calls, emit)
+        if chat.history[-1].reply_kind == "discarded":
+            return "answer"
+        try:
+            if not calls.found:
+                await calls.offer(reply.described)
+            if not calls.found:
+                return "length" if reply.usage.hit_limit else "answered"
+            await calls.run(reply.usage, emit)
+        finally:
+            await calls.close(reply.usage)
+        if calls.is_stopped:
+            return "stopped"
+        return "answer" if self._state.gave_up else "continue"
 
-    async def _ask_to_continue(self, rounds: int) -> tuple[int, bool]:
-        """Return how many more rounds there are, and whether they may call tools."""
-        continuation = await self._chat.ask_to_continue(rounds)
-        if continuation == "answer":
-            self._chat.history.append(Message("tool", self._chat.prompt_words("prompt.wrap_up")))
-            return 1, False
-        return (0, False) if continuation == "stop" else (continuation, True)
-
-    async def _generate_reply(
-        self, reply: ModelReply, context: CallPolicyContext | None
-    ) -> AsyncGenerator[Event, None]:
-        """Generate and parse one reply; it is in the history when this ends, however it ends.
-
-        With `context`, its calls may start before the reply ends.
-        """
-        for notice in self._trim_history():
-            yield notice
-        reply_stream = ReplyStream(make_reply_scanner(self._chat), reply, lambda: self._start_calls(reply, context))
+    async def _generate(self, calls: ReplyCalls, emit: Emit) -> ReplyStream:
+        """Generate and parse one reply; it is in the history when this ends, however it ends."""
+        reply = ReplyStream(make_reply_scanner(self._chat), calls.add)
+        kind: ReplyKind = ""
         is_complete = False
-        prompt = build_prompt(self._chat)
-        divergence = self._chat.prompt_log.add_prompt(describe_prompt(self._chat, prompt))
-        context_tokens = self._chat.backend.context_tokens
         try:
-            try:
-                async with aclosing(self._read_reply(reply_stream, prompt)) as events:
-                    async for event in events:
-                        yield event
-            except ContextOverflowError as overflow:
-                learned_tokens = self._chat.backend.context_tokens
-                if not reply_stream.is_empty or not (overflow.prompt_tokens or learned_tokens < context_tokens):
-                    raise
-                if learned_tokens < context_tokens:
-                    key = "chat.context_learned" if overflow.context_tokens else "chat.context_halved"
-                    yield Notice(self._chat.words(key, tokens=learned_tokens))
-                for notice in self._trim_history():
-                    yield notice
-                async with aclosing(self._read_reply(reply_stream, build_prompt(self._chat))) as events:
-                    async for event in events:
-                        yield event
+            await self._send(reply, "chat", emit)
             is_complete = True
+            if calls.is_repeat():
+                kind = "discarded"
+                await emit(ReplyDiscarded())
+            elif not (reply.has_text or reply.calls or reply.usage.hit_limit) and self._must_answer:
+                kind = "discarded"
         finally:
-            self._chat.history.append(Message("assistant", reply_stream.text))
-            self._chat.prompt_log.sent.append(PromptSent(reply.usage, divergence))
-            self._chat.on_record(reply.usage)
+            self._keep(reply, kind)
             if not is_complete:
-                await self._append_results(reply, initial_messages(reply.calls, self._chat.prompt_words))
+                await calls.close(reply.usage)
+        return reply
 
-    async def _read_reply(self, reply_stream: ReplyStream, prompt: Sequence[Message]) -> AsyncGenerator[Event, None]:
-        """Send the prompt and yield the events of the reply."""
+    @property
+    def _must_answer(self) -> bool:
+        """Whether an empty reply is no end: always in a chat; for a client of the API, after calls."""
+        return not self._chat.is_served or any(self._state.rounds)
+
+    async def _send(self, reply: ReplyStream, form: PromptForm, emit: Emit) -> None:
+        """Send the prompt and read the reply; once more, with fewer turns, if the context turns out to be smaller."""
         chat = self._chat
-        stream = chat.backend.stream(prompt, chat.settings.generation, native_tools_of(chat), build_grammar(chat))
-        async with aclosing(reply_stream.read_events(stream)) as events:
-            async for event in events:
-                yield chat.translate(event) if isinstance(event, Sentence) else event
-
-    def _start_calls(self, reply: ModelReply, context: CallPolicyContext | None) -> None:
-        if context:
-            start_early_calls(reply, make_call_toolbox(self._chat), context)
-
-    async def _run_calls(self, reply: ModelReply, context: CallPolicyContext) -> AsyncGenerator[Event, None]:
-        """Run the calls of one reply; their results are in the history when this ends, however it ends."""
-        placeholders = initial_messages(reply.calls, self._chat.prompt_words)
-        budget = compute_result_budget(self._chat, reply.usage)
-        toolbox = make_call_toolbox(self._chat, budget.make_page_check(len(placeholders)))
-        running = run_calls(reply, toolbox, context, placeholders)
+        await self._trim_history(emit)
+        context_tokens = chat.backend.context_tokens
         try:
-            if call_count := sum(isinstance(call, CallFound) for call in reply.calls):
-                yield CallsDetected(call_count)
-            async with aclosing(running) as events:
-                async for event in events:
-                    yield event
-            if reply.end_reason != "stopped":
-                await self._offer_access(reply)
-        finally:
-            await self._append_results(reply, placeholders, budget)
+            await self._read(reply, form, emit)
+        except ContextOverflowError as overflow:
+            learned_tokens = chat.backend.context_tokens
+            if not reply.is_empty or not (overflow.prompt_tokens or learned_tokens < context_tokens):
+                raise
+            if learned_tokens < context_tokens:
+                key = "chat.context_learned" if overflow.context_tokens else "chat.context_halved"
+                await emit(Notice(chat.words(key, tokens=learned_tokens)))
+            await self._trim_history(emit)
+            await self._read(reply, form, emit)
 
-    async def _offer_access(self, reply: ModelReply) -> None:
-        """Offer the user what sandboxes have denied; the model learns that it may repeat the call."""
-        results = reply.running_calls.results
-        allowed = await self._chat.offer_access()
-        last = {message.result.server: index for index, message in sorted(results.items()) if message.result}
-        for index in (last[server] for server in allowed if server in last):
-            text = f"{results[index].text}\n{self._chat.prompt_words('prompt.allowed')}"
-            results[index] = replace(results[index], text=text)
-
-    async def _append_results(
-        self, reply: ModelReply, placeholders: Sequence[Message], budget: ResultBudget | None = None
-    ) -> None:
-        """Cancel what still runs and append the result of each call to the history."""
-        try:
-            await reply.running_calls.aclose()
-        finally:
-            messages = [
-                reply.running_calls.results.get(index) or reply.running_calls.add_time(index, placeholder)
-                for index, placeholder in enumerate(placeholders)
-            ]
-            if reply.running_calls.results and not budget:
-                budget = compute_result_budget(self._chat, reply.usage)
-            truncated = budget.truncate_results(messages, self._chat.last_handle_number) if budget else messages
-            self._chat.last_handle_number = max(self._chat.last_handle_number, find_last_handle_number(truncated))
-            self._chat.history += truncated
-
-    async def _authorize_call(
-        self, reply: ModelReply, tool: Tool, arguments: Mapping[str, Any], position: CallPosition
-    ) -> CallVerdict | Decline | RunEdited:
-        """Decide whether a call runs: by the policy, or by the user if the policy leaves it open."""
-        if tool in BUILTIN_TOOLS:  # these only read what the conversation already has
-            return "run"
-        decision = self._decide(tool)
-        self._retry_state.decided_calls += 1
-        if decision != "ask":
-            return "refused" if decision == "refuse" else decision
-        match await self._chat.approve(tool, arguments, position):
-            case "session":
-                self._chat.allow_in_session(tool)
-            case "always":
-                self._chat.allow_always(tool)
-            case Decline() | RunEdited() as answer:
-                return answer
-            case "stop":
-                reply.end_reason = "stopped"
-                return "stopped"
-            case "no":
-                return "declined"
-        return "run"
-
-    def _may_start(self, tool: Tool) -> bool:
-        """Return whether a call may start while the reply is generated.
-
-        Built-in tools wait: the space for their results is not known yet.
-        """
-        is_builtin = tool in BUILTIN_TOOLS
-        return not is_builtin and self._decide(tool) == "run"
-
-    def _decide(self, tool: Tool) -> Decision:
-        """Return what the policy and the mode of the session say about a call."""
+    async def _read(self, reply: ReplyStream, form: PromptForm, emit: Emit) -> None:
         chat = self._chat
-        decided = self._retry_state.decided_calls
-        return decide_call(tool, chat.effective_policy, decided, chat.approval_mode, chat.toolbox.tools)
+        prompt, tools = build_prompt(chat, form=form), () if form == "flat" else native_tools_of(chat)
+        stream = chat.backend.stream(prompt, chat.generation, tools, build_grammar(chat, form))
+        await reply.read(stream, emit, chat.translate)
+
+    def _keep(self, reply: ReplyStream, kind: ReplyKind) -> None:
+        """Append a reply to the history, and its cost to those of the turn."""
+        chat = self._chat
+        chat.history.append(Message("assistant", reply.text, reply_kind=kind))
+        chat.on_record(reply.usage)
+        chat.usages.append(reply.usage)
+        self._usage.append(reply.usage)
+
+    async def _answer(self, emit: Emit) -> tuple[Reason, AnsweredBy]:
+        """Generate an answer in a mode in which calls are impossible; without one, the last result is the answer."""
+        for form in list_answer_forms(self._chat):
+            reply = ReplyStream(make_reply_scanner(self._chat), lambda _call: None)
+            kind: ReplyKind = "forced"
+            try:
+                await self._send(reply, form, partial(_emit_unless_call, emit))
+                kind = "forced" if reply.has_text else "discarded"
+            finally:
+                self._keep(reply, kind)
+            if reply.has_text:
+                return "length" if reply.usage.hit_limit else "answered", "forced"
+        return await self._answer_with_result(emit), "result"
+
+    async def _answer_with_result(self, emit: Emit) -> Reason:
+        """Show the last completed result of the turn as its answer, or else what there is, as no answer."""
+        chat = self._chat
+        turn = chat.history[find_last_turn(chat.history) :]
+        results = [message.result for message in turn if message.result]
+        completed = [result for result in results if result.status == "completed" and result.server]
+        if shown := (completed or results)[-1:]:
+            heading = chat.words("chat.last_result" if completed else "chat.last_failure", tool=shown[0].tool)
+            await emit(Text(f"{heading}\n{shown[0].text}"))
+            chat.history.append(Message("assistant", heading, reply_kind="forced"))
+            return "answered" if completed else "steps"
+        await emit(Text(next(message.text for message in reversed(turn) if message.role == "assistant")))
+        await emit(Notice(chat.words("chat.gave_up")))
+        return "steps"
+
+    async def _trim_history(self, emit: Emit, next_tokens: int = 0) -> None:
+        """Drop turns if the prompt, or one longer by `estimate_question_tokens`, would overflow."""
+        chat = self._chat
+        if not chat.is_served and (dropped := choose_dropped_turns(chat, next_tokens)):
+            chat.drop_turns(dropped)
+            await emit(Notice(chat.words("chat.forgot", turns=dropped.turns)))
+
+
+async def _emit_unless_call(emit: Emit, event: Event) -> None:
+    """Emit an event of a reply in which calls are void."""
+    if not isinstance(event, CallFound | CallUnreadable | CallDescribed):
+        await emit(event)

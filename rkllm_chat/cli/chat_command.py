@@ -155,6 +155,7 @@ def _load_settings(options: argparse.Namespace) -> Settings:
         "language": options.language,
         "system": options.system,
         "tool_format": options.tool_format,
+        "prompt_profile": options.prompt_profile,
         "max_steps": options.max_steps,
         "context_tokens": options.context,
         "theme": options.theme,

@@ -9,7 +9,6 @@ import argparse
 
 from ..core.command_line import Parser
 from ..core.version import __version__
-from .commands import format_commands
 
 PICK_SESSION = "pick"
 """Value of `--resume` without an id."""
@@ -24,8 +23,7 @@ def make_parser() -> Parser:
         prog="rkllm-chat",
         usage="rkllm-chat [OPTIONS] [COMMAND ...]",
         description=_DESCRIPTION,
-        epilog=format_commands(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="rkllm-chat --help lists the commands.",
     )
     add = parser.add_argument
     prompt = (
@@ -51,6 +49,8 @@ def make_parser() -> Parser:
     add("--no-servers", action="store_true", help="use no servers")
     tool_format = "format of tool calls: json, xml, hermes ... (default: auto, that of the model's family)"
     add("--tool-format", metavar="NAME", help=tool_format)
+    profile = "how the model is asked: a row of docs/small-models.md (default: auto, by its file or family)"
+    add("--prompt-profile", metavar="NAME", help=profile)
     add("--system", metavar="TEXT", help="system prompt: the role of the model")
     add("--allow", metavar="PATTERN", action="append", help="run matching tools without asking; repeatable")
     add("--deny", metavar="PATTERN", action="append", help="never run matching tools; repeatable")

@@ -21,26 +21,39 @@ class Command(NamedTuple):
     Attributes:
         summary: Help line.
         module: Module of the package that has `make_parser()` and, but for the chat, `main(arguments) -> exit code`.
+        group: Where `--help` lists it; "" lists it elsewhere.
     """
 
     summary: str
     module: str
+    group: str = ""
 
 
 COMMANDS: dict[str, Command] = {
-    "chat": Command("chat with the model; this is the default", "cli.chat_options"),
-    "doctor": Command("check this machine, its model and its configuration", "cli.doctor"),
-    "models": Command("list the model files of this machine, and download models", "cli.models_command"),
-    "bench": Command("measure the speed of the model", "cli.bench"),
-    "trust": Command("review and approve servers of this folder", "cli.trust_command"),
-    "mcp": Command("list, add, test, import and remove MCP servers", "cli.mcp_command"),
-    "sessions": Command("list, search, show, export, rename and delete saved sessions", "cli.sessions_command"),
-    "serve": Command(f"run a server: openai (an API of the model) or MCP: {', '.join(BUNDLED)}", "cli.serve_command"),
-    "new-server": Command("create an MCP server project with a test", "cli.new_server_command"),
-    "plugins": Command("list the installed plugins", "cli.plugins_command"),
-    "completion": Command("print the completion script of bash, zsh or fish", "cli.completion_command"),
+    "chat": Command("the default; chat --help lists all options", "cli.chat_options", "chat"),
+    "doctor": Command("check this machine, its model and its configuration", "cli.doctor", "models"),
+    "models": Command("list the model files of this machine, and download models", "cli.models_command", "models"),
+    "bench": Command("measure the speed of the model", "cli.bench", "models"),
+    "mcp": Command("list, add, test, trust, import and remove MCP servers", "cli.mcp_command", "servers"),
+    "serve": Command(f"run a server: openai, {', '.join(BUNDLED)}", "cli.serve_command", "servers"),
+    "new-server": Command("create an MCP server project with a test", "cli.new_server_command", "servers"),
+    "sessions": Command("list, search, show, export, rename and delete saved sessions", "cli.sessions_command", "more"),
+    "json": Command("call-tool, list-tools, init ... for scripts: see json --help", "cli.json_command", "more"),
+    "plugins": Command("list the installed plugins", "cli.plugins_command", "more"),
+    "completion": Command("print the completion script of bash, zsh or fish", "cli.completion_command", "more"),
     **{name: Command(summary, _JSON_OPTIONS) for name, summary in json_commands.SUMMARIES.items()},
+    "trust": Command("review and approve servers of this folder", "cli.trust_command"),
 }
+RENAMED = {"trust": "mcp trust", "list-servers": "mcp list --json"}
+"""Commands that became parts of others -> what to write now. They are not shown, and go in version 0.3."""
+_SHOWN_OPTIONS = (
+    ("-p TEXT", "run one turn and exit; - stands for standard input"),
+    ("--model PATH|URL", "a .gguf or .rkllm file, or the URL of a service"),
+    ("--server NAME", "use only this server; --no-servers: none"),
+    ("--allow PATTERN", "run matching tools without asking; --deny PATTERN: never"),
+    ("--continue", "resume the newest session; --resume picks one"),
+)
+"""The options of the chat that `--help` shows."""
 
 EXIT_CODES = {
     0: "success",
@@ -59,14 +72,14 @@ EXIT_CODES = {
 """Exit codes of all commands but those for scripts that print one JSON document, which exit with 0 or 1."""
 
 
-def format_commands() -> str:
-    """Return the list of the subcommands for `--help`."""
-    lines = ["commands:"]
-    for name, command in COMMANDS.items():
-        if name == next(iter(json_commands.SUMMARIES)):
-            lines += ["", "commands for scripts, which print one JSON document:"]
-        lines.append(f"  {name:<16} {command.summary}")
-    return "\n".join((*lines, "", "rkllm-chat COMMAND --help describes a command."))
+def format_help() -> str:
+    """Return the text of `--help`, which fits a screen of 24 lines."""
+    lines = ["Usage: rkllm-chat [OPTIONS] [COMMAND ...]", "Chat with an on-device model that calls MCP tools.", ""]
+    for group in dict.fromkeys(command.group for command in COMMANDS.values() if command.group):
+        rows = [(name, command.summary) for name, command in COMMANDS.items() if command.group == group]
+        rows += _SHOWN_OPTIONS if group == "chat" else ()
+        lines += [f"{group}:", *(f"  {name:<17} {summary}" for name, summary in rows)]
+    return "\n".join((*lines, "rkllm-chat COMMAND --help describes a command.\n"))
 
 
 def make_parser(name: str) -> argparse.ArgumentParser:

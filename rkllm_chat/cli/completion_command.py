@@ -16,7 +16,7 @@ from ..core.command_line import Parser, get_options, get_positionals, get_subpar
 from ..core.errors import ChatError
 from ..core.plugins import find_plugins
 from . import chat_options
-from .commands import COMMANDS
+from .commands import COMMANDS, RENAMED
 from .commands import make_parser as make_command_parser
 from .mcp_tool.shell_completion import list_cached_tools
 from .shell_completion import SHELLS, find_pending_value, is_completion, is_words_request, make_script
@@ -97,7 +97,7 @@ def _find_position(words: Sequence[str]) -> _Position:
 def _list_arguments(position: _Position) -> Iterable[str]:
     """Return the known values of the next positional argument; empty leaves it to the shell."""
     if not position.command:
-        return [*COMMANDS, "help", *find_plugins("commands")]
+        return [*(name for name in COMMANDS if name not in RENAMED), "help", *find_plugins("commands")]
     actions = get_positionals(position.parser)
     if not actions:
         return ()
@@ -165,6 +165,12 @@ def _list_formats(_position: _Position) -> list[str]:
     return ["auto", *FORMATS, *find_plugins("formats")]
 
 
+def _list_profiles(_position: _Position) -> list[str]:
+    from ..prompt.profiles import PROFILES
+
+    return ["auto", *PROFILES]
+
+
 _VALUES: dict[str, Callable[[_Position], Iterable[str]]] = {
     "--server": _list_servers,
     "--tool": _list_tools,
@@ -173,6 +179,7 @@ _VALUES: dict[str, Callable[[_Position], Iterable[str]]] = {
     "--language": _list_languages,
     "--backend": _list_backends,
     "--tool-format": _list_formats,
+    "--prompt-profile": _list_profiles,
     "NAME": _list_servers,
     "SERVER.TOOL": _list_targets,
     "ID": _list_sessions,

@@ -18,7 +18,7 @@ from ..core.sanitize import sanitize_for_terminal
 from ..core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams
 from . import json_commands
 from .chat_options import make_parser
-from .commands import COMMANDS, split_command
+from .commands import COMMANDS, format_help, split_command
 from .process_end import discard_unwritable_output, flush_output, is_output_broken
 
 
@@ -60,6 +60,9 @@ def _dispatch(arguments: list[str]) -> int:
     name, rest = split_command(arguments, parser)
     if name in json_commands.SUMMARIES:
         json_commands.main([name, *rest])
+    if name == "chat" and "chat" not in arguments and not {"-h", "--help"}.isdisjoint(rest):
+        print(format_help(), end="")
+        return 0
     if name == "chat":
         options = parser.parse(rest)  # before the import: this may be --help
         from .chat_command import run_chat

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -21,7 +21,7 @@ from typing import Any
 
 from ..config.editor import add_server, find_target, remove_server, set_enabled
 from ..config.files import find_origin
-from ..config.foreign_files import SOURCES, read_foreign_servers
+from ..config.foreign_files import SOURCES, find_files, read_foreign_servers
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.secrets import is_literal_secret, make_redactor
@@ -36,26 +36,34 @@ from ..config.servers import (
 )
 from ..config.settings import Settings
 from ..config.trust_rules import Origin
-from ..core.command_line import Parser
+from ..core.command_line import Parser, get_options, get_subparsers
 from ..core.errors import ChatError, ConfigError, UsageError
 from ..core.sanitize import sanitize_json, sanitize_line
 from ..mcp_client.acceptance import accept, check_start, review_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
+from ..mcp_client.process.launch import wants_sandbox
 from .json_commands.commands import describe_server
+from .network_need import find_network_library
+from .trust_command import add_arguments as add_trust_arguments
+from .trust_command import review_servers
 
 _ACTIONS = {
     "list": "start the servers and list their state, tools, protocol and latency; this is the default",
     "get": "show the settings of a server, without secrets",
     "add": "add a server",
+    "add-json": "add a server by its entry as JSON",
     "remove": "remove a server from its file",
     "enable": "enable a server in its file",
     "disable": "disable a server in its file",
     "test": "start a server, list its tools, measure it and end it",
+    "trust": "review how servers are started and how their tools have changed, and approve them",
     "import": f"add the servers of another program: {', '.join(SOURCES)}, or of a file",
     "client-metadata": "print a document that identifies this client at authorization servers",
 }
 _DESCRIPTION = "Manage the configured MCP servers."
 _SCOPES = ("project", "user")
+_SCOPE_HELP = "the file of this folder, or your own (default: %(default)s)"
+_ADD_ACTIONS = ("add", "add-json")
 _MAX_PARALLEL = 8
 
 
@@ -88,21 +96,19 @@ class Probe:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 1 if the user declined or a server failed. Raises ChatError."""
-    words, command = list(arguments), None
-    if "--" in words:  # everything behind it belongs to the server
-        at = words.index("--")
-        words, command = words[:at], words[at + 1 :]
+    words, command = split_server_command(arguments)
     positional = [word for i, word in enumerate(words) if word[:1] != "-" and words[i - 1 : i] != ["--config"]]
     if not positional and not {"-h", "--help"}.intersection(words):
         words.append("list")
     options = make_parser().parse(words)
-    if command is not None and options.action != "add":
+    if command is not None and options.action not in _ADD_ACTIONS:
         raise UsageError(f"mcp {options.action}: -- is only valid for mcp add.")
     options.config = options.config or ""
-    if options.action == "add":
+    if options.action in _ADD_ACTIONS:
         return _add(options, command)
-    if without_settings := {"import": _import, "client-metadata": _print_client_metadata}.get(options.action):
-        return without_settings(options)
+    without_settings = {"import": _import, "client-metadata": _print_client_metadata, "trust": review_servers}
+    if options.action in without_settings:
+        return without_settings[options.action](options)
     settings = load_settings(options.config)
     if options.action == "list":
         return _list(settings, options)
@@ -133,21 +139,14 @@ def make_parser() -> Parser:
     for name in ("list", "get", "test"):
         parsers[name].add_argument("--json", action="store_true", help="print one JSON document")
     parsers["list"].add_argument("--no-start", action="store_true", help="start no server")
-    add = parsers["add"].add_argument
-    add("name", metavar="NAME", help="name of the new server")
-    add("target", metavar="URL|JSON", nargs="?", help="its URL, or its entry as JSON; a command stands behind --")
-    add("-e", "--env", metavar="KEY=VALUE", action="append", default=[], help="variable for the command; repeatable")
-    add(
-        "-H", "--header", metavar="NAME: VALUE", action="append", default=[], help="HTTP header for the URL; repeatable"
-    )
-    add("-t", "--transport", choices=("stdio", "http", "sse", "websocket"), help="default: by the URL or command")
-    scope = "the file of this folder, or your own (default: %(default)s)"
-    add("-s", "--scope", choices=_SCOPES, default="project", help=scope)
+    for name in _ADD_ACTIONS:
+        _describe_add(parsers[name])
+    add_trust_arguments(parsers["trust"])
     add = parsers["import"].add_argument
     add("program", metavar="PROGRAM|FILE", help=f"{', '.join(SOURCES)}, or a file")
-    add("--scope", choices=_SCOPES, default="user", help=scope)
+    add("--scope", choices=_SCOPES, default="user", help=_SCOPE_HELP)
     add("--dry-run", action="store_true", help="only show what would be added")
-    add("-y", "--yes", action="store_true", help="add without asking")
+    add("-y", "--yes", action="store_true", help="add without asking; of a program's files, only your own")
     add = parsers["client-metadata"].add_argument
     add("url", metavar="URL", help="where the document will be found; it becomes oauth.client_id of a server")
     uri = "an oauth.redirect_uri with a fixed port; repeatable"
@@ -155,14 +154,80 @@ def make_parser() -> Parser:
     return parser
 
 
+def _choose_network(entry: Mapping[str, Any], options: argparse.Namespace) -> bool:
+    """Return whether the sandbox of a new server gets the network: as the option says, else as its package needs it.
+
+    At a terminal the user decides; the package only proposes the answer.
+    """
+    if "command" not in entry or entry.get("network") is not None or options.network == "no":
+        return False
+    if options.network == "yes" or not wants_sandbox(ServerConfig("", entry["command"], tuple(entry.get("args", ())))):
+        return bool(options.network == "yes")
+    library = find_network_library([entry["command"], *entry.get("args", ())])
+    if not library or not sys.stdin or not sys.stdin.isatty():
+        return bool(library)
+    print(sanitize_line(f"Its package uses {library}. May it use the network?"), end=" [Y/n] ", flush=True)
+    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+
+
+def _describe_add(parser: Parser) -> None:
+    """Add the arguments of `mcp add`, whose words `split_server_command` has ordered."""
+    add = parser.add_argument
+    add("name", metavar="NAME", help="name of the new server")
+    add("target", metavar="URL|JSON|COMMAND ...", nargs="?", help="its URL, its entry as JSON, or its command")
+    add("--url", metavar="URL", help="the same as URL")
+    add("-e", "--env", metavar="KEY=VALUE", action="append", default=[], help="variable for the command; repeatable")
+    add(
+        "-H", "--header", metavar="NAME: VALUE", action="append", default=[], help="HTTP header for the URL; repeatable"
+    )
+    add("-t", "--transport", choices=("stdio", "http", "sse", "websocket"), help="default: by the URL or command")
+    add(
+        "--network",
+        choices=("yes", "no"),
+        help="of a command's sandbox; default: if its package depends on a web client",
+    )
+    add("-s", "--scope", choices=(*_SCOPES, "local"), default="project", help=f"{_SCOPE_HELP}; local is project")
+
+
+def split_server_command(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """Separate the words of a command line from the command of a server in it, which is None without one.
+
+    `mcp add` takes its words in any order, as the manuals of other programs write them: what follows the name and is
+    neither a URL nor JSON is the command, with all that stands behind it; so is everything behind --.
+    """
+    words = list(arguments)
+    at = next((place for place, word in enumerate(words) if word in (*_ADD_ACTIONS, "--")), len(words))
+    if at == len(words) or words[at] == "--":
+        return words[:at], words[at + 1 :] if at < len(words) else None
+    values = get_options(get_subparsers(make_parser())[words[at]])
+    ordered, positionals, rest = words[: at + 1], list[str](), words[at + 1 :]
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*ordered, *positionals], rest
+        if word.startswith("-"):
+            ordered.append(word)
+            if word in values and values[word].nargs != 0 and rest:
+                ordered.append(rest.pop(0))
+        elif len(positionals) == 1 and "://" not in word and not word.lstrip().startswith("{"):
+            return [*ordered, *positionals], [word, *rest]
+        else:
+            positionals.append(word)
+    return [*ordered, *positionals], None
+
+
 def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
     """Add a server to the file in use and accept it."""
-    path = find_target(options.scope, options.config)
+    path = find_target("project" if options.scope == "local" else options.scope, options.config)
     settings = load_settings(options.config) if path.exists() or not options.config else Settings()
     entry = make_entry(options, command)
+    if needs_network := _choose_network(entry, options):
+        entry["network"] = True
     add_to_file(entry, path, settings)
-    if options.scope == _SCOPES[0] and path.resolve().is_relative_to(Path.cwd()):
+    if options.scope != "user" and path.resolve().is_relative_to(Path.cwd()):
         _report_secrets(entry, path)
+    if needs_network:
+        print(sanitize_line(f"Its sandbox has the network: network = true in {path}."))
     print(sanitize_line(f'Server "{options.name}" was added to {path}. rkllm-chat mcp test {options.name} tries it.'))
     return 0
 
@@ -182,9 +247,11 @@ def _report_secrets(entry: Mapping[str, Any], path: Path) -> None:
 
 def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> dict[str, Any]:
     """Build the entry of a server from the command line. Raises UsageError."""
-    name, target = options.name, options.target
-    if (command is None) == (target is None) or command == []:
-        raise UsageError("mcp add: the server is missing.", "Write mcp add NAME -- COMMAND ..., or mcp add NAME URL.")
+    name, given = options.name, [one for one in (options.target, options.url, command) if one is not None]
+    if len(given) != 1 or command == []:
+        what = "more than one server is given" if len(given) > 1 else "the server is missing"
+        raise UsageError(f"mcp add: {what}.", "Write mcp add NAME -- COMMAND ..., or mcp add NAME URL.")
+    target = options.target or options.url
     env = dict(_split_pair(pair, "=", "--env") for pair in options.env)
     headers = dict(_split_pair(pair, ":", "--header") for pair in options.header)
     if command is not None:
@@ -310,7 +377,7 @@ def _list(settings: Settings, options: argparse.Namespace) -> int:
         probes = _probe_all(settings.servers, trust_store)
     for entry in settings.skipped:
         probes.append(Probe(entry.original_name or "-", "skipped", entry.location, error=entry.reason, code=3))
-    _print_probes(probes, options.json)
+    _print_probes(probes, options.json, settings.servers)
     return 1 if any(probe.state in ("failed", "skipped") for probe in probes) else 0
 
 
@@ -369,9 +436,12 @@ def _name_of(server: ServerConfig) -> str:
     return f"{server.name} ({server.original_name})" if server.original_name else server.name
 
 
-def _print_probes(probes: Sequence[Probe], is_json: bool) -> None:
+def _print_probes(probes: Sequence[Probe], is_json: bool, servers: Sequence[ServerConfig] = ()) -> None:
+    """Print what servers answered; as JSON, with the description of each of `servers`."""
     if is_json:
-        result = [{key: value for key, value in asdict(probe).items() if key != "code"} for probe in probes]
+        described = {_name_of(one): make_redactor(one).redact_named(describe_server(one)) for one in servers}
+        answers = [{key: value for key, value in asdict(probe).items() if key != "code"} for probe in probes]
+        result = [{**described.get(answer["name"], {}), **answer} for answer in answers]
         print(sanitize_json(json.dumps({"ok": True, "result": result}, ensure_ascii=False)))
         return
     rows = [(sanitize_line(probe.name), probe.state, _measure(probe), sanitize_line(probe.source)) for probe in probes]
@@ -397,6 +467,8 @@ def _import(options: argparse.Namespace) -> int:
     path = find_target(options.scope, options.config)
     settings = load_settings(options.config) if path.exists() or not options.config else Settings()
     servers, skipped = read_foreign_servers(options.program)
+    if options.yes and options.program in SOURCES:
+        servers = [*_leave_out_folder_servers(servers)]
     known = {name for server in settings.servers for name in (server.name, server.original_name)}
     for entry in skipped:
         print("skipped ", sanitize_line(f"{entry.original_name}: {entry.reason} [{entry.location}]"))
@@ -406,7 +478,10 @@ def _import(options: argparse.Namespace) -> int:
         for freedom in server.not_obeyed:
             print(f"         without effect here: {sanitize_line(freedom)}")
     new = [server for server in servers if server.name not in known]
-    if not new or options.dry_run:
+    if not new:
+        print(sanitize_line(f"Nothing was added: {_explain_nothing(options.program, servers, skipped)}"))
+        return 1
+    if options.dry_run:
         print("Nothing was added.")
         return 0
     if not options.yes and not _confirm(f"Add {len(new)} to {path}?"):
@@ -418,6 +493,26 @@ def _import(options: argparse.Namespace) -> int:
         settings = load_settings(options.config)
     print(sanitize_line(f"{len(new)} added to {path}."))
     return 0
+
+
+def _leave_out_folder_servers(servers: Sequence[ServerConfig]) -> Iterator[ServerConfig]:
+    """Yield the servers of the user's own files: what a folder brings along is not added unseen."""
+    for server in servers:
+        if Path(server.source).is_absolute():
+            yield server
+        else:
+            text = f"{_name_of(server)}: --yes adds nothing from a file of this folder, unless it is named"
+            print("skipped ", sanitize_line(f"{text} [{server.source}]"))
+
+
+def _explain_nothing(program: str, servers: Sequence[ServerConfig], skipped: Sequence[SkippedServer]) -> str:
+    """Return why an import has added nothing."""
+    if servers:
+        return "all of them are present."
+    if skipped:
+        return "no entry can be used; the reasons stand above."
+    files = ", ".join(str(path) for path in find_files(program))
+    return f"{files} names no server that could be added here."
 
 
 def _describe_start(server: ServerConfig) -> str:

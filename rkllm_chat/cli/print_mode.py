@@ -35,11 +35,13 @@ from ..config.policy import Policy, decide_call, exact_pattern, find_ambiguous
 from ..config.settings import Settings
 from ..core.errors import AuthError, ChatError, TimeLimitError
 from ..core.events import (
+    CallDescribed,
     CallFound,
     CallUnreadable,
     Event,
     Notice,
     Reading,
+    ReplyDiscarded,
     Text,
     Thought,
     ToolFinished,
@@ -59,6 +61,8 @@ _TYPE_NAMES: dict[type, str] = {
     Thought: "thought",
     CallFound: "call_found",
     CallUnreadable: "call_garbled",
+    CallDescribed: "call_described",
+    ReplyDiscarded: "reply_discarded",
     ToolStarted: "tool_started",
     ToolProgress: "tool_progress",
     ToolFinished: "tool_finished",
@@ -293,8 +297,13 @@ async def _show_json(_app: App, events: AsyncIterator[Event], answer: Answer, ou
 
 
 def _describe(answer: Answer) -> dict[str, Any]:
-    """Return the text and the calls as JSON."""
-    return {"text": answer.text, "calls": [_describe_call(result) for result in answer.results]}
+    """Return the text, who wrote it, and the calls as JSON."""
+    return {
+        "text": answer.text,
+        "answered_by": answer.end.answered_by,
+        "calls": [_describe_call(result) for result in answer.results],
+        "suggested_calls": [{"tool": call.name, "arguments": call.arguments} for call in answer.suggested],
+    }
 
 
 def _describe_call(result: ToolResult) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Review and trust MCP servers for scripts: `rkllm-chat trust NAME ...`.
+"""Review and trust MCP servers for scripts: `rkllm-chat mcp trust NAME ...`.
 
 The command asks the same questions as the chat: how a server is started and which of its tools are new or changed.
 No server is started before the user has accepted how it is started.
@@ -6,6 +6,8 @@ No server is started before the user has accepted how it is started.
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +17,7 @@ from ..chat.server_approval import describe_server
 from ..config.files import TRUST_VARIABLE
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, needs_acceptance
+from ..config.secrets import make_redactor
 from ..config.servers import ServerConfig, find_server
 from ..config.tool_pins import (
     INSTRUCTIONS,
@@ -28,7 +31,7 @@ from ..config.tool_pins import (
 )
 from ..core import i18n
 from ..core.command_line import Parser
-from ..core.errors import ConfigError, ProtocolError, UsageError
+from ..core.errors import ChatError, ConfigError, ProtocolError, UsageError
 from ..core.sanitize import escape_visibly, sanitize_for_terminal
 from ..mcp_client.acceptance import accept, check_start, is_accepted, review_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
@@ -42,21 +45,43 @@ _DESCRIPTION = "Review how servers are started and how their tools have changed,
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 1 if the user declined a server or its tools. Raises ChatError."""
-    options = make_parser().parse(arguments)
+    return review_servers(make_parser().parse(arguments))
+
+
+def review_servers(options: argparse.Namespace) -> int:
+    """Ask about the named servers; returns 1 if the user declined one or its tools. Raises ChatError.
+
+    Of several servers, one that fails is reported, and the others are reviewed.
+    """
     settings = load_settings(options.config)
     servers = [find_server(name, settings.servers, settings.skipped) for name in options.names]
     trust_store = TrustStore(str(state_folder()))
     confirm = _approve if options.yes else _confirm
-    return max(_review_server(server, trust_store, confirm) for server in servers)
+    if len(servers) == 1:
+        return _review_server(servers[0], trust_store, confirm)
+    codes = []
+    for server in servers:
+        try:
+            codes.append(_review_server(server, trust_store, confirm))
+        except ChatError as error:  # the others are reviewed all the same
+            redacted = make_redactor(server, server, os.environ).redact_error(error)
+            print(sanitize_for_terminal(str(redacted)), file=sys.stderr)
+            codes.append(error.exit_code)
+    return max(codes)
 
 
 def make_parser() -> Parser:
     """Build the argument parser of the command."""
     parser = Parser(prog="rkllm-chat trust", description=_DESCRIPTION)
-    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
-    parser.add_argument("-y", "--yes", action="store_true", help="approve what is shown without asking, for scripts")
+    add_arguments(parser)
     return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name the servers and the answer."""
+    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
+    parser.add_argument("-y", "--yes", action="store_true", help="approve what is shown without asking, for scripts")
 
 
 def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Callable[[str], bool]) -> int:

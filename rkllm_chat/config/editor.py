@@ -25,10 +25,18 @@ from .entry_edits import (
     set_json_member,
     set_toml_key,
 )
-from .files import JSON_SUFFIXES, find_origin, find_own_file, find_single_file, list_config_paths, read_servers
+from .files import FOREIGN_SUFFIXES, find_origin, find_own_file, find_single_file, list_config_paths, read_servers
 from .foreign_entries import ROOTS
 from .loader import read_settings
-from .servers import SkippedServer, decode_server, make_slug, read_json_servers, read_toml_servers, read_toml_tables
+from .servers import (
+    YAML_SUFFIXES,
+    SkippedServer,
+    decode_server,
+    make_slug,
+    read_json_servers,
+    read_toml_servers,
+    read_toml_tables,
+)
 from .settings import ServerConfig, Settings, read_toml
 from .source_text import blank_comments, find_member
 from .trust_rules import Origin
@@ -136,8 +144,9 @@ def add_server(entry: Mapping[str, Any], path: Path, environment: Mapping[str, s
     Raises:
         ConfigError: The entry or the file is invalid, or it already has such a server.
     """
+    _check_editable(path)
     origin = find_origin(str(path), environment)
-    is_json = path.suffix in JSON_SUFFIXES  # whose names other programs read, too
+    is_json = path.suffix in FOREIGN_SUFFIXES  # whose names other programs read, too
     table = {**entry, **({"name": make_slug(str(entry["name"]))} if is_json else {})}
     server = decode_server(table, str(path), f"server {entry['name']}", origin)
     if path.exists() and _find_place(str(entry["name"]), path, origin):
@@ -162,6 +171,7 @@ def remove_server(name: str, path: Path, environment: Mapping[str, str] = os.env
     Raises:
         ConfigError: The file has no such entry, or the entry is not in a table of its own.
     """
+    _check_editable(path)
     if not path.is_file():
         raise ConfigError(f"{path}: there is no such file.", f'Remove "{name}" by hand.', path=str(path))
     origin = find_origin(str(path), environment)
@@ -189,6 +199,7 @@ def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[st
     Raises:
         ConfigError: The file has no such entry, or it cannot be changed there.
     """
+    _check_editable(path)
     origin = find_origin(str(path), environment)
     try:
         place = _find_place(name, path, origin) if path.is_file() else ""
@@ -225,8 +236,17 @@ def _find_place(name: str, path: Path, origin: Origin) -> str | tuple[str, ...]:
     for entry in entries:
         if name in (entry.name, entry.original_name):
             roots = [root for root in ROOTS if entry.place.startswith(f"{'.'.join(root)}.")]
-            return (*roots[0], entry.original_name or entry.name) if roots else entry.place
+            if roots:
+                return (*roots[0], entry.original_name or entry.name)
+            if not entry.place.startswith("servers[") or path.suffix in FOREIGN_SUFFIXES:
+                raise ConfigError("the file is written in a way that cannot be edited here.", path=str(path))
+            return entry.place
     return ""
+
+
+def _check_editable(path: Path) -> None:
+    if path.suffix in YAML_SUFFIXES:
+        raise ConfigError(f"{path}: YAML files cannot be edited here.", "Change it by hand.", path=str(path))
 
 
 def _find_root(text: str, path: Path) -> tuple[str, ...]:
@@ -247,7 +267,7 @@ def _find_entry(text: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
 
 def _read_all(path: Path, text: str, origin: Origin) -> list[ServerConfig]:
     """Return the servers that can be used in a text that is meant for a file."""
-    if path.suffix in JSON_SUFFIXES:
+    if path.suffix in FOREIGN_SUFFIXES:
         return read_json_servers(text.removeprefix("\ufeff"), str(path), origin, [])
     return read_toml_servers(read_toml_tables(text, str(path)), str(path), origin, [])
 
@@ -273,7 +293,7 @@ def save_setting(table: str, key: str, value: Any, path: Path, environment: Mapp
         ConfigError: The file is invalid or cannot be written, or the value cannot be represented.
     """
     hint, origin = f"Set {key} in [{table}] by hand.", find_origin(str(path), environment)
-    if path.suffix == ".json":
+    if path.suffix in FOREIGN_SUFFIXES:
         raise ConfigError(f"{path}: only TOML files can be edited.", hint, path=str(path))
     text = path.read_bytes().decode() if path.exists() and read_settings(path, environment, origin) else ""
     before = read_toml(text, str(path), environment, origin, skips=True)

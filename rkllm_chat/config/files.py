@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from ..core.errors import ConfigError, ServerNotFoundError
 from .servers import (
     BOARD_SERVER,
+    YAML_SUFFIXES,
     ServerConfig,
     SkippedServer,
     find_server,
@@ -29,7 +30,8 @@ from .value_checks import MAX_FILE_BYTES, check_size
 _SHARED_FILE = ".mcp.json"
 """File that other programs write too, in a home and in a project."""
 _FOLDER_FILES = (".claude/mcp.json", _SHARED_FILE, "mcp.json", "mcp_servers.json", "mcp_config.toml")
-JSON_SUFFIXES = (".json", ".jsonc")
+FOREIGN_SUFFIXES = (".json", ".jsonc", *YAML_SUFFIXES)
+"""Suffixes of files in the forms of other programs."""
 CONFIG_VARIABLE = "RKLLM_CHAT_CONFIG"
 TRUST_VARIABLE = "RKLLM_CHAT_TRUST_PROJECT"
 """If set, project files of every directory are treated as the user's own; for dedicated build machines."""
@@ -111,7 +113,7 @@ def read_servers(path: str, origin: Origin, skipped: list[SkippedServer] | None 
     """
     text = read_text(path)
     unusable: list[SkippedServer] | None = None if skipped is None else []
-    if path.endswith(JSON_SUFFIXES):
+    if path.endswith(FOREIGN_SUFFIXES):
         servers = read_json_servers(text, path, origin, unusable)
     else:
         servers = read_toml_servers(read_toml_tables(text, path), path, origin, unusable)

@@ -1,7 +1,4 @@
-"""Find and read the configuration of other programs, to import its servers.
-
-Only files of the user are looked for: one of a folder is named by its path.
-"""
+"""Find and read the configuration of other programs, the user's and the current folder's, to import its servers."""
 
 from __future__ import annotations
 
@@ -14,31 +11,44 @@ from typing import Any
 from ..core.errors import ConfigError, UsageError
 from ..core.user_paths import expand_home
 from .foreign_entries import ForeignFile, find_entries
-from .servers import ServerConfig, SkippedServer, decode_entries, load_json, locate_skipped
-from .value_checks import parse_document
+from .servers import ServerConfig, SkippedServer, decode_entries, load_document, locate_skipped
+from .value_checks import RepeatedKeys, parse_document
 
+_CODE = (".config/Code/User", "Library/Application Support/Code/User")
 _CLINE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+_ROO = "globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
 SOURCES: dict[str, tuple[str, ...]] = {
     "claude-desktop": (
         ".config/Claude/claude_desktop_config.json",
         "Library/Application Support/Claude/claude_desktop_config.json",
     ),
     "claude-code": (".claude.json",),
-    "cursor": (".cursor/mcp.json",),
+    "cursor": (".cursor/mcp.json", "./.cursor/mcp.json"),
     "vscode": (
-        *(".config/Code/User/mcp.json", ".config/Code/User/settings.json"),
-        *("Library/Application Support/Code/User/mcp.json", "Library/Application Support/Code/User/settings.json"),
+        *(f"{folder}/{name}" for folder in _CODE for name in ("mcp.json", "settings.json")),
+        *("./.vscode/mcp.json", "./.vscode/settings.json", "./.devcontainer/devcontainer.json"),
     ),
-    "codex": (".codex/config.toml",),
-    "gemini": (".gemini/settings.json",),
+    "codex": (".codex/config.toml", "./.codex/config.toml"),
+    "gemini": (".gemini/settings.json", "./.gemini/settings.json"),
     "copilot": (".copilot/mcp-config.json",),
-    "cline": (f".config/Code/User/{_CLINE}", f"Library/Application Support/Code/User/{_CLINE}"),
+    "cline": tuple(f"{folder}/{_CLINE}" for folder in _CODE),
+    "roo": (*(f"{folder}/{_ROO}" for folder in _CODE), "./.roo/mcp.json"),
     "lm-studio": (".lmstudio/mcp.json",),
-    "opencode": (".config/opencode/opencode.json", ".config/opencode/opencode.jsonc"),
+    "opencode": (
+        *(".config/opencode/opencode.json", ".config/opencode/opencode.jsonc"),
+        *("./opencode.json", "./opencode.jsonc"),
+    ),
     "windsurf": (".codeium/windsurf/mcp_config.json",),
-    "zed": (".config/zed/settings.json",),
+    "zed": (".config/zed/settings.json", "./.zed/settings.json"),
+    "kiro": (".kiro/settings/mcp.json", "./.kiro/settings/mcp.json"),
+    "amazon-q": (".aws/amazonq/mcp.json", ".aws/amazonq/default.json", "./.amazonq/mcp.json"),
+    "qwen": (".qwen/settings.json", "./.qwen/settings.json"),
+    "crush": (".config/crush/crush.json", "./crush.json", "./.crush.json"),
+    "junie": (".junie/mcp/mcp.json", "./.junie/mcp/mcp.json"),
+    "goose": (".config/goose/config.yaml",),
+    "continue": (".continue/config.yaml", ".continue/config.json", "./.continue/config.yaml"),
 }
-"""Names of programs -> their files below the home folder."""
+"""Names of programs -> their files: below the home folder, or with ./ below the current folder."""
 _MOVED = {".config": "XDG_CONFIG_HOME", ".codex": "CODEX_HOME", ".copilot": "COPILOT_HOME"}
 """Folders below the home folder -> variables that name another one."""
 _MAX_BYTES = 32 << 20
@@ -61,16 +71,15 @@ def read_foreign_servers(
         UsageError: There is no such program or file.
         ConfigError: A file is invalid.
     """
-    paths = [_find_path(name, environment) for name in SOURCES.get(program, ())] or [expand_home(program)]
-    existing = [path for path in paths if path.is_file()]
-    if not existing:
-        hint = f"Known programs: {', '.join(SOURCES)}." if program not in SOURCES else ""
-        raise UsageError(f"There is no file {' or '.join(map(str, paths))}.", hint, got=program)
+    existing = find_files(program, environment)
     servers: dict[str, ServerConfig] = {}
     skipped: list[SkippedServer] = []
     for path in existing:
         file, text = _read_file(path)
         unusable: list[SkippedServer] = []
+        if isinstance(file.entries, RepeatedKeys):
+            text_error = f'{path}: the key "{file.entries.repeated}" occurs twice in one object.'
+            raise ConfigError(text_error, "Remove one of them.", path=str(path))
         for server in decode_entries(file, str(path), skipped=unusable):
             if server.trust == "trusted":  # that is for the user to write
                 server = replace(server, trust="ask", not_obeyed=(*server.not_obeyed, "trust: trusted"))
@@ -79,8 +88,20 @@ def read_foreign_servers(
     return [*servers.values()], skipped
 
 
+def find_files(program: str, environment: Mapping[str, str] = os.environ) -> list[Path]:
+    """Return the files of a program that exist, or the file of that path. Raises UsageError if there is none."""
+    paths = [_find_path(name, environment) for name in SOURCES.get(program, ())] or [expand_home(program)]
+    existing = [path for path in paths if path.is_file()]
+    if not existing:
+        hint = f"Known programs: {', '.join(SOURCES)}." if program not in SOURCES else ""
+        raise UsageError(f"There is no file {' or '.join(map(str, paths))}.", hint, got=program)
+    return existing
+
+
 def _find_path(name: str, environment: Mapping[str, str]) -> Path:
     """Return the path of a file of SOURCES."""
+    if name.startswith("./"):
+        return Path(name)
     first, _, rest = name.partition("/")
     moved = Path(environment.get(_MOVED.get(first, ""), ""))
     if moved.is_absolute():
@@ -97,7 +118,7 @@ def _read_file(path: Path) -> tuple[ForeignFile, str]:
         raise ConfigError(f"{path}: cannot be read: {error}.", path=str(path)) from None
     if path.suffix == ".toml":
         return _read_toml(text, str(path)), text
-    root = parse_document(load_json, "JSON", text, str(path))
+    root = load_document(text, str(path))
     if not isinstance(root, dict):
         raise ConfigError(f"{path}: no object.", path=str(path))
     found = find_entries(root) or ForeignFile("mcpServers", {}, {}, frozenset())

@@ -79,7 +79,7 @@ def read_settings(path: Path, environment: Mapping[str, str], origin: Origin = O
     Raises:
         ConfigError: The file is missing, unreadable or invalid.
     """
-    read = read_json if path.suffix in files.JSON_SUFFIXES else read_toml
+    read = read_json if path.suffix in files.FOREIGN_SUFFIXES else read_toml
     return read(files.read_text(str(path)), str(path), environment, origin, skips=True)
 
 

@@ -36,17 +36,18 @@ class OAuth:
     """OAuth settings of a server.
 
     Attributes:
-        grant: Name of the OAuth grant, such as "authorization_code".
-        client_id: "" registers the client dynamically if the server permits it; an https URL is a client ID metadata
-            document.
-        client_secret: Secret of the client.
-        private_key_file: Key that signs client assertions.
-        algorithm: JWS algorithm of that key.
-        assertion: Identity assertion of the user.
-        issuer: The only authorization server that receives `client_secret` or a signed assertion; "" accepts the one
+        grant: Who logs in: "authorization_code" (you, in a browser), "client_credentials" (this machine) or
+            "identity_assertion" (you, by the login of your company).
+        client_id: Name under which the server knows this program, or the https URL of a document that describes it.
+            Left out: the program registers itself, where the server permits that.
+        client_secret: Password that belongs to `client_id`.
+        private_key_file: File of the private key that proves who this machine is, in place of a secret.
+        algorithm: Signature algorithm of that key, such as "ES256".
+        assertion: What the login of your company says about you (an identity assertion).
+        issuer: The only authorization server that receives `client_secret` or a signed assertion. Left out: the one
             that the server names.
-        scope: Space-separated scopes.
-        redirect_uri: Loopback URL for the redirect; "" uses a free port.
+        scope: Rights that are asked for, separated by spaces.
+        redirect_uri: URL of this machine to which the browser returns, with a fixed port. Left out: any free port.
     """
 
     grant: str = "authorization_code"

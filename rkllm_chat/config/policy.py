@@ -39,12 +39,12 @@ class Policy:
     """Approval settings.
 
     Attributes:
-        approve: "ask" asks unless a trusted server marks the tool as read-only; "read-only" believes this claim of
-            every server; "all" runs everything; "none" refuses everything.
-        allow: Shell-style patterns of tools that run without asking: `board__*`, `get_time`. A pattern without a server
+        approve: Which tools run without a question: with "ask" those that a trusted server calls read-only, with
+            "read-only" those that any server calls so, with "all" every tool; "none" refuses all.
+        allow: Tools that run without a question, by name or pattern: `board__*`, `get_time`. A pattern without a server
             applies only while all tools that it matches belong to one server.
-        deny: Shell-style patterns of tools that are refused; one without a server applies to every server.
-        max_calls: Maximum number of calls per turn.
+        deny: Tools that never run, by name or pattern; a pattern without a server applies to every server.
+        max_calls: How many tools may run for one question.
     """
 
     approve: Mode = "ask"

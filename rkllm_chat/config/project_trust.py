@@ -331,9 +331,9 @@ def refusal_error(server: ServerConfig) -> ConfigError:
     return ConfigError(
         f'Server "{server.name}" ({what}) is defined by {server.source} in this folder, and you have not accepted it in'
         " its present form.",
-        f"Run: rkllm-chat trust {server.name}. Or give the file with --config, or set {TRUST_VARIABLE}=1 if you"
+        f"Run: rkllm-chat mcp trust {server.name}. Or give the file with --config, or set {TRUST_VARIABLE}=1 if you"
         " trust every folder.",
         server=server.name,
         path=server.source,
-        accept=f"rkllm-chat trust {server.name}",
+        accept=f"rkllm-chat mcp trust {server.name}",
     )

@@ -40,7 +40,7 @@ MAX_SERVERS = 64
 _MAX_NAME_LENGTH = 32
 RUNNER_CONNECT_S = 120.0
 """Default timeout of the start for a package runner, which may download the server first."""
-_NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-")
+YAML_SUFFIXES = (".yaml", ".yml")
 _ROOT_TABLES = ("chat", "generation", "rkllm", "openai", "policy", "servers")
 _TRANSPORT_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
 
@@ -53,31 +53,35 @@ class ServerConfig:
 
     Attributes:
         name: Name of the server.
-        command: Program to start; exclusive with `url`.
+        command: Program to start. A server has either this or `url`.
         args: Arguments of the program.
         env: Environment variables of the program.
-        cwd: Working directory of the program.
-        url: URL of the server.
-        headers: HTTP headers.
-        allow_insecure: Send headers to another machine without TLS.
-        oauth: OAuth settings.
-        transport: Name of the transport; "" selects it by the URL.
-        timeout_s: Timeout of one call, counted from its last sign of progress.
-        tool_timeouts: Timeouts of single tools in seconds, in place of `timeout_s`.
-        connect_s: Timeout of the start; in a file it is longer by default for npx, uvx and other package runners.
-        ping_s: Interval of health checks while the server is unused; 0 disables them.
-        idle_s: Idle time after which the server is closed until it is needed again; 0 keeps it open.
-        log_level: Minimum level of log messages that the server sends.
-        enabled: The server is used.
-        trust: "trusted" honours the server's tool annotations; "ask" does not; "off" disables the server.
-        sandbox: "auto" uses a sandbox where available, except for servers that ship with the program.
-        write: Paths writable in the sandbox; None derives them from `args` and `env`.
-        network: Network access in the sandbox; None grants it only to package runners.
-        roots: Folders that the server learns of as MCP roots, relative to the file; None selects those of its
-            arguments, else the start folder. In a file, false means none.
-        instructions: What the server says about its use is part of the prompt.
-        tools_allow: Names or shell-style patterns of the tools to use; empty means all.
-        tools_deny: Names or shell-style patterns of the tools to leave out.
+        cwd: Folder in which the program is started.
+        url: URL of a server that runs already.
+        headers: HTTP headers that are sent to the server, such as one with a token.
+        allow_insecure: Send headers to another machine also without encryption (http instead of https).
+        oauth: How to log in to the server.
+        transport: "stdio", "http", "sse" or "websocket". Left out: by the URL or the command.
+        timeout_s: Give up a call after this many seconds without an answer or a sign of progress.
+        tool_timeouts: Seconds for single tools, in place of `timeout_s`: `{ search = 300 }`.
+        connect_s: Give up when the server has not started after this many seconds; by default longer for npx, uvx and
+            other programs that download the server first.
+        ping_s: Ask an unused server every so many seconds whether it is alive; 0 for never.
+        idle_s: End a server that was not used for this many seconds until it is needed again; 0 for never.
+        log_level: Which log messages the server is asked for: these and more serious ones.
+        enabled: Whether the server is used.
+        trust: "trusted" runs tools without asking that the server calls read-only; "ask" asks about each; "off" does
+            not use the server.
+        sandbox: Whether the program runs in a sandbox. "auto" does so where bubblewrap is installed, except for servers
+            that ship with this program.
+        write: Files and folders that the program may change in the sandbox. Left out: those that `args` and `env` name.
+        network: Whether the program may use the network in the sandbox. Left out: only npx, uvx and other programs that
+            download the server.
+        roots: Folders that the server is told to work in, relative to the file; false for none. Left out: those of its
+            arguments, else the folder in which the chat was started.
+        instructions: Whether what the server says about its use becomes part of the prompt.
+        tools_allow: Names of the tools to use, or patterns such as "get_*"; empty for all.
+        tools_deny: Names of the tools to leave out, or patterns.
         source: File that defines the server.
         origin: Whose file that is. A project's server needs the user's acceptance, and its variables are not expanded
             before (`expand_server`).
@@ -227,17 +231,18 @@ def read_toml_servers(
 def read_json_servers(
     text: str, source: str, origin: Origin = Origin.USER, skipped: list[SkippedServer] | None = None
 ) -> list[ServerConfig]:
-    """Decode the servers of a JSON file of any program, with the root key mcpServers or another of ROOTS.
+    """Decode the servers of a JSON or YAML file of any program, with the root key mcpServers or another of ROOTS.
 
-    The file may have comments and trailing commas. Arguments and errors are those of `read_toml_servers`; a file that
+    JSON may have comments and trailing commas. Arguments and errors are those of `read_toml_servers`; a file that
     other programs write may also be meant for something else, and is then skipped as a whole.
     """
     check_size(text, source)
     build = build_unique_object if skipped is None else build_object
-    root = parse_document(lambda text: load_json(text, build), "JSON", text, source)
+    root = load_document(text, source, build)
     if root == {}:
         return []
-    file = find_entries(root) if isinstance(root, dict) else None
+    may_be_bare = origin not in (Origin.PROJECT, Origin.OTHER_PROGRAM)
+    file = find_entries(root, may_be_bare) if isinstance(root, dict) else None
     if file is None:
         hint = 'Try {"mcpServers": {"name": {"command": "..."}}}.'
         error = ConfigError(f'{source}: no "mcpServers" object.', hint, path=source)
@@ -258,8 +263,19 @@ def decode_entries(
     """Decode the servers that were found in a file; arguments and errors are those of `read_toml_servers`."""
     decoder = _EntryDecoder(source, origin, skipped, len(file.entries))
     for name, entry in file.entries.items():
-        decoder.decode(name, f"{file.place}.{name}", entry, file)
+        decoder.decode(name, file.place_of(name), entry, file)
     return decoder.servers
+
+
+def load_document(
+    text: str, source: str, build: Callable[[list[tuple[str, Any]]], dict[str, Any]] = build_object
+) -> Any:
+    """Parse a JSON or YAML file, by its suffix. Raises ConfigError."""
+    if source.endswith(YAML_SUFFIXES):
+        from .yaml_files import load_yaml  # 30 ms, which other files need not spend
+
+        return parse_document(load_yaml, "YAML", text, source)
+    return parse_document(lambda text: load_json(text, build), "JSON", text, source)
 
 
 def load_json(text: str, build: Callable[[list[tuple[str, Any]]], dict[str, Any]] = build_object) -> Any:
@@ -298,7 +314,8 @@ class _EntryDecoder:
         if self._seen > MAX_SERVERS:
             return
         names = {server.name for server in self.servers}
-        slug = make_slug(name, names) if file else name
+        exact = {one for one in file.entries if is_server_name(one)} if file else set[str]()
+        slug = make_slug(name, {*names, *exact}) if file else name
         try:
             if repeated := _find_repeated_key(entry):
                 raise ConfigError(f'{self._source}: {place}: the key "{repeated}" occurs twice in one object.')
@@ -351,15 +368,41 @@ def make_slug(name: str, taken: Iterable[str] = ()) -> str:
         name: Any text.
         taken: Names of other servers; the result differs from them.
     """
-    slug = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]+", "-", name)).strip("-_")
-    if slug and slug == name and len(slug) <= _MAX_NAME_LENGTH:
-        return slug
+    if is_server_name(name) and name == name.strip("-_"):
+        return name
+    if not (folded := name).isascii():
+        from unicodedata import normalize
+
+        folded = normalize("NFKC", name)
+    slug = "".join(one if one == "_" or _is_name_character(one) else "-" for one in folded)
+    slug = re.sub(r"_{2,}", "_", re.sub(r"-{2,}", "-", slug)).strip("-_")
     if not slug or len(slug) > _MAX_NAME_LENGTH or slug in taken:
         import zlib
 
         mark = f"{zlib.crc32(name.encode(errors='surrogatepass')):08x}"
         slug = f"{slug[: _MAX_NAME_LENGTH - 9].rstrip('-_') or 'server'}-{mark}"
     return slug
+
+
+def is_server_name(name: str) -> bool:
+    """Tell whether a server can have a name: letters and digits of any script, -, and single _ between them."""
+    if not 0 < len(name) <= _MAX_NAME_LENGTH:
+        return False
+    if not name.isascii():
+        from unicodedata import is_normalized
+
+        if not is_normalized("NFKC", name):
+            return False
+    return all(part and all(map(_is_name_character, part)) for part in name.split("_"))
+
+
+def _is_name_character(character: str) -> bool:
+    """Tell whether a name may have a character: -, or a letter, a mark or a digit of any script."""
+    if character.isascii():
+        return character == "-" or character.isalnum()
+    from unicodedata import category
+
+    return category(character)[0] in "LM" or category(character) == "Nd"
 
 
 def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.USER) -> ServerConfig:
@@ -387,7 +430,7 @@ def decode_server(table: Any, source: str, place: str, origin: Origin = Origin.U
         values = {"connect_s": RUNNER_CONNECT_S, **values}
     server = ServerConfig(**{"name": "", **values}, source=source, place=place, origin=origin)
     name, url = server.name, server.url
-    if len(name) > _MAX_NAME_LENGTH or not all(part and _NAME_CHARACTERS.issuperset(part) for part in name.split("_")):
+    if not is_server_name(name):
         hint = f"Use at most {_MAX_NAME_LENGTH} letters, digits, - and single _."
         raise ConfigError(f'{source}: {place}.name "{name}" cannot be a server name.', hint, path=source)
     server = _check_server(server)

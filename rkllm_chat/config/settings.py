@@ -49,13 +49,14 @@ class Generation:
     """Sampling parameters of the model.
 
     Attributes:
-        temperature: None uses the value of the model file, else 0.6; 0 is greedy.
-        top_k: Number of candidate tokens; 0 disables the limit.
-        top_p: Cumulative probability of the candidates.
-        min_p: Minimum probability relative to the best candidate.
-        max_tokens: Maximum length of one reply.
-        repeat_penalty: Penalty for repeated tokens; 1 is none.
-        seed: None draws a random seed.
+        temperature: How freely the model chooses its words; 0 always takes the likeliest. Left out: what the model file
+            says, else 0.6.
+        top_k: Choose among this many of the likeliest tokens; 0 for all.
+        top_p: Choose among the likeliest tokens that together have this probability; 1 for all.
+        min_p: Leave out tokens that are less likely than this share of the likeliest; 0 for none.
+        max_tokens: Maximum length of one reply in tokens. A reply that reaches it is cut off.
+        repeat_penalty: Make repetitions less likely; 1 changes nothing, 1.1 is usual.
+        seed: The same number gives the same replies again. Left out: a new one for each reply.
     """
 
     temperature: float | None = None
@@ -72,22 +73,26 @@ class Rkllm:
     """Settings of the Rockchip NPU backend.
 
     Attributes:
-        library: Path of librkllmrt.so; "" searches the usual places.
-        layout: Release whose data layout is used for a library of an unknown release; "" refuses such a library.
-        template: A row of TEMPLATES, a Jinja file, "runtime" (the model's own, applied by the runtime) or "auto" (by
-            the model's file name, else from chat_template.jinja or tokenizer_config.json beside the model).
-        history: Who keeps the history: with "client" each request sends the whole prompt and the runtime reuses the
-            common prefix; with "runtime" only new messages are sent.
-        native_tools: Pass tools to the runtime's own tool support.
-        prompt_cache: Store the KV cache of the prompt prefix in a file for the next start.
-        base_domain_id: Memory domain of the NPU, about 4 GB each (rkllm.h); 0 to 15.
-        cpus: CPU cores to use, as "4-7" or "0,2"; "" leaves the choice to the library.
-        embed_flash: Read embeddings from storage instead of memory.
-        encoder: Path of the vision encoder of a model that sees, a .rknn file; "" looks for it beside the model, "none"
-            uses none. It needs librknnrt.so beside librkllmrt.so or in the usual places.
-        lora: Path of a LoRA adapter.
-        lora_scale: Scale of the LoRA adapter.
-        timeout_s: Maximum time without output, in addition to the time that a long prompt needs.
+        library: Path of librkllmrt.so. Left out: it is looked for in the usual places.
+        layout: For a librkllmrt.so newer than this program: the release whose interface it has, such as "1.3.1". Left
+            out: such a library is not used.
+        template: How the conversation is written for the model: the name of a family such as "chatml", a Jinja file,
+            "runtime" (the model's own, applied by the runtime) or "auto" (by the model's file name, else from
+            chat_template.jinja or tokenizer_config.json beside the model).
+        history: Who keeps the conversation: with "client" each request sends all of it and the runtime reuses what it
+            has evaluated; with "runtime" only new messages are sent.
+        native_tools: Describe the tools to the runtime, which puts them into the prompt in its own way.
+        prompt_cache: Keep what was evaluated of the system prompt and the tools in a file, so that the next start is
+            faster.
+        base_domain_id: Memory domain of the NPU, about 4 GB each; another one for a second model in the same program.
+        cpus: CPU cores to use, as "4-7" or "0,2". Left out: the library chooses.
+        embed_flash: Read the table of tokens from storage instead of memory, which saves memory.
+        encoder: Path of the vision encoder of a model that sees, a .rknn file; "none" uses none. Left out: it is looked
+            for beside the model. It needs librknnrt.so beside librkllmrt.so or in the usual places.
+        lora: Path of a LoRA adapter, a file that changes the model.
+        lora_scale: How much the LoRA adapter changes the model; 1 is all.
+        timeout_s: Give up when the model writes nothing for this many seconds, beside the time that a long prompt
+            needs.
     """
 
     library: str = ""
@@ -113,15 +118,17 @@ class Openai:
     """Settings of a model behind an OpenAI-compatible API.
 
     Attributes:
-        model: Model name in the API; "" if there is only one.
-        key_env: Name of the environment variable that holds the API key.
-        api: "completions" sends prompts built here, "chat" sends messages, "auto" selects by the server.
-        template: A row of TEMPLATES, a Jinja file, or "auto".
-        native_tools: Pass tools in the request instead of in the prompt; None: where the service says that its model
-            supports it.
-        images: Send pictures to the model; None: where the service says that its model understands them.
-        first_s: Timeout for the first chunk of a reply.
-        timeout_s: Timeout for each further chunk.
+        model: Name of the model at the service. Left out: the only one there is.
+        key_env: Name of the environment variable that holds the key of the service.
+        api: "chat" sends messages, "completions" sends the text of the whole prompt, "auto" takes what the service
+            supports.
+        template: With "completions", how the conversation is written for the model: the name of a family such as
+            "chatml", a Jinja file, or "auto" (by the name of the model).
+        native_tools: Describe the tools in the request instead of in the prompt. Left out: where the service says that
+            its model supports it.
+        images: Send pictures to the model. Left out: where the service says that its model understands them.
+        first_s: Give up when a reply has not begun after this many seconds.
+        timeout_s: Give up when a reply that has begun does not go on for this many seconds.
     """
 
     model: str = ""
@@ -139,38 +146,39 @@ class Settings:
     """All settings of a session.
 
     Attributes:
-        model: Path or URL of the model; "" or "tiny-tools" is the small model that ships.
-        models_folder: Folder where models are looked for before the usual ones, and downloaded to; "" for none.
-        backend: Row of BACKENDS, or "auto".
-        language: Language code of the interface; "auto" uses the locale.
-        system: Additional system prompt.
-        tool_format: Row of FORMATS; "auto" selects it by the model's family.
-        constrained: Constrain tool calls with a grammar where the engine supports it.
-        max_steps: Maximum number of model requests per turn.
-        context_tokens: Size of the context window; 0 uses the model's own.
-        tools_share: Fraction of the context window for full tool descriptions at the start of the prompt, unless the
-            model file has another value. If they do not fit, tools are listed in short there and each user message is
-            accompanied by the signatures of the most likely tools.
-        few_tools: With each user message, describe only tools that its words match.
-        thinking: Reasoning mode: "auto", "on" or "off".
-        prompt_language: Language of model-facing text, or "auto".
+        model: Path or URL of the model. Left out, or "tiny-tools": the small model that ships.
+        models_folder: Folder where models are looked for first, and downloaded to.
+        backend: What runs the model: "rkllm" (the NPU), "llama" (llama.cpp), "openai" (a service), "scripted" (for
+            tests), or "auto" (by the model).
+        language: Language of the interface: "en", "ja", "zh", or "auto" (by the locale).
+        system: What the model is told before the conversation, such as its role.
+        tool_format: How the model is asked to write tool calls, such as "hermes"; "auto" (by the model's family) is
+            usually right. Tab lists the names behind `/set tool_format`.
+        constrained: Keep the model to the form of a tool call while it writes one, where the engine can.
+        max_steps: How many times the model may call tools and read their results before it must answer.
+        context_tokens: How many tokens of the conversation the model can see; 0 for the model's own limit.
+        prompt_profile: How the model is told about tools and results; "auto" (by the model's file and family) is
+            usually right. Tab lists the names behind `/set prompt_profile`.
+        thinking: Whether the model reasons before it answers; "auto" leaves it to the model.
         generation: Sampling parameters.
         rkllm: Settings of the NPU backend.
         openai: Settings of the API backend.
         policy: Approval of tool calls.
         servers: MCP servers.
-        keep_secrets: Do not redact text that looks like a key in session files and exports.
-        prefill_ahead: Prefill the known part of the next prompt while idle.
-        keep_prefix: Store llama.cpp's state after system text and tools in a file for the next start; the NPU backend
-            has its own setting.
-        llama_library: Path of another libllama.so for llama-cpp-python, or its folder; "" uses the package's own.
-        mmproj: Path of the projector with which a model of llama.cpp sees pictures or hears; "" looks for it beside the
-            model, "none" uses none.
-        key_bindings: Keys that edit the input line: "emacs" or "vi".
-        theme: Colours of the screen: "auto", "light", "dark" or "none".
-        pictures: How the screen shows pictures: "kitty", "iterm2", "sixel", "blocks" or "none"; "auto" for what the
-            terminal says.
-        bell: Ring the terminal's bell when a question waits.
+        keep_secrets: Keep text that looks like a key in saved sessions and exports, instead of `[redacted]`.
+        prefill_ahead: Let the model read what is known of the next question while you type, so that the answer begins
+            earlier.
+        keep_prefix: With llama.cpp, keep what was evaluated of the system prompt and the tools in a file, so that the
+            next start is faster. For the NPU, see `prompt_cache`.
+        llama_library: Path of another build of llama.cpp, a libllama.so or its folder. Left out: the one that is
+            installed.
+        mmproj: Path of the mmproj file with which a model of llama.cpp sees pictures or hears; "none" uses none. Left
+            out: it is looked for beside the model.
+        key_bindings: Which keys edit the input line.
+        theme: Colours of the screen: for a light or a dark background, none, or what the terminal says.
+        pictures: How the terminal shows pictures; "blocks" works in each, "auto" takes the best that yours says it
+            understands.
+        bell: Ring the bell of the terminal when a question waits for you.
         session: Session to resume: an id, "newest", or "pick" to ask. Set only by the command line.
         variables: Environment variables that the files reference, with their values.
         origins: Origin by key, for all keys that a file sets explicitly ("policy.approve"): an explicit default also
@@ -188,10 +196,8 @@ class Settings:
     constrained: bool = True
     max_steps: int = 8
     context_tokens: int = 0
-    tools_share: float = 0.25
-    few_tools: bool = False
+    prompt_profile: str = "auto"
     thinking: Thinking = "auto"
-    prompt_language: str = "auto"
     generation: Generation = field(default_factory=Generation)
     rkllm: Rkllm = field(default_factory=Rkllm)
     openai: Openai = field(default_factory=Openai)

@@ -238,8 +238,8 @@ def quarantine_error(server: str, tool: str, why: Held, what: str = "tool") -> P
     used = "called" if what == "tool" else "used"
     return ProtocolError(
         f'The {what} "{tool}" of server "{server}" {how} since you accepted its {what}s, so it was not {used}.',
-        f"/mcp review {server} in the chat, or rkllm-chat trust {server}, shows the change and asks you.",
+        f"/mcp review {server} in the chat, or rkllm-chat mcp trust {server}, shows the change and asks you.",
         server=server,
         tool=tool,
-        accept=f"rkllm-chat trust {server}",
+        accept=f"rkllm-chat mcp trust {server}",
     )

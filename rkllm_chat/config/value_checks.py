@@ -192,7 +192,6 @@ _RANGES: dict[str, tuple[float, float]] = {
     "idle_s": (0, 86_400),
     "max_steps": (1, 1000),
     "max_calls": (1, 100_000),
-    "tools_share": (0, 1),
     "context_tokens": (0, 1_000_000),
     "max_tokens": (1, 1_000_000),
     "temperature": (0, 100),

@@ -12,8 +12,10 @@ from typing import Literal
 from .messages import Media, ToolCall, ToolResult
 
 Reason = Literal["answered", "steps", "stopped", "length"]
+AnsweredBy = Literal["model", "forced", "result"]
+"""Who wrote an answer: the model, the model when calls were impossible, or nobody: it is the last result."""
 NoticeLevel = Literal["info", "warning", "error"]
-Fault = Literal["bad_json", "bad_xml", "bad_python", "truncated", "too_large", "call_in_thinking"]
+Fault = Literal["bad_json", "bad_xml", "bad_python", "truncated", "too_large", "call_in_thinking", "bare_name"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,26 @@ class CallUnreadable:
     fault: Fault
     detail: str
     raw: str
+
+
+@dataclass(frozen=True)
+class ReplyDiscarded:
+    """A reply only repeated calls that were made before; its calls do not run, and an answer is generated instead."""
+
+
+@dataclass(frozen=True)
+class CallDescribed:
+    """The reply, which calls no tool, shows a valid call of a known tool, in prose or in code.
+
+    It is not executed, because the reply may only explain it; the user can be asked. Its text is shown as `Text`.
+
+    Attributes:
+        call: The parsed call.
+        raw: Source text of the call.
+    """
+
+    call: ToolCall
+    raw: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -249,10 +271,12 @@ class TurnEnded:
     Attributes:
         reason: Why the turn ended.
         usage: One entry per model request, in order.
+        answered_by: Who wrote the answer.
     """
 
     reason: Reason
     usage: tuple[Usage, ...] = ()
+    answered_by: AnsweredBy = "model"
 
 
 Event = (
@@ -260,6 +284,8 @@ Event = (
     | Thought
     | CallFound
     | CallUnreadable
+    | ReplyDiscarded
+    | CallDescribed
     | CallsDetected
     | ToolStarted
     | ToolProgress

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Role = Literal["system", "user", "assistant", "tool"]
+ReplyKind = Literal["", "forced", "discarded"]
 Status = Literal["completed", "failed", "declined", "stopped"]
 MediaKind = Literal["image", "audio", "file"]
 """What a medium is to a model; a "file" is other binary data of a tool, which no model reads and the user can save."""
@@ -153,6 +154,8 @@ class Message:
         tools: Signatures of the tools that may help with a user message, one line each, shown before its text.
         media: Pictures and sounds, in the order of their positions in `text`. In the message of a result, what the
             model is to see of `result.media`.
+        reply_kind: Of an assistant message: "forced" if calls were impossible when it was written, "discarded" if it
+            only repeated calls, or was empty, and was generated again: it stays in the history and is never sent.
     """
 
     role: Role
@@ -161,6 +164,7 @@ class Message:
     more: Mapping[str, Any] | None = None
     tools: tuple[str, ...] = ()
     media: tuple[Media, ...] = ()
+    reply_kind: ReplyKind = ""
 
     @property
     def parts(self) -> tuple[str | Media, ...]:
@@ -194,14 +198,15 @@ class Attachment:
 
 
 def to_table(record: DataclassInstance) -> dict[str, Any]:
-    """Convert a dataclass to a JSON object as `asdict`, without empty media and without the paths of media."""
+    """Convert a dataclass to a JSON object as `asdict`, without empty media and reply kinds and paths of media."""
     return asdict(record, dict_factory=_make_table)
 
 
 def _make_table(members: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(members)
-    if not table.get("media", True):
-        del table["media"]
+    for name in ("media", "reply_kind"):
+        if not table.get(name, True):
+            del table[name]
     if "sha256" in table and "media_type" in table:
         del table["path"]
     return table

@@ -19,10 +19,17 @@ the turn."""
 
 @dataclass(frozen=True)
 class CallPosition:
-    """Position of a call among the readable calls of its reply, from 1."""
+    """Position of a call among the readable calls of its reply, from 1.
+
+    Attributes:
+        number: The position.
+        count: Number of calls.
+        is_described: The reply only describes the call, in a longer text or in code; it runs only if the user wants it.
+    """
 
     number: int = 1
     count: int = 1
+    is_described: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,11 @@ async def decline_all(_tool: Tool, _arguments: Mapping[str, Any], _position: Cal
     return "no"
 
 
+async def answer_at_limit(_rounds: int) -> Continuation:
+    """Let the model answer from what it has; the `ask_to_continue` callback if there is no user to ask."""
+    return "answer"
+
+
 async def stop_at_limit(_rounds: int) -> Continuation:
-    """End the turn; the `at_limit` callback if there is no user to ask."""
+    """End the turn; the `ask_to_continue` callback where the caller answers."""
     return "stop"

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -19,15 +19,15 @@ from ..config.settings import ServerConfig
 from ..config.tool_pins import TextPins, ToolPins, extract_pinned_fields, extract_text
 from ..core.messages import Tool
 from ..core.skills import Skill
-from .answer_rules import MAX_TOOLS
 from .error_messages import summarize_error
 from .handlers import ChangeKind
+from .protocol.limits import LIST_TIMEOUT_S, MAX_TOOLS
+from .protocol.paging import ListPages
 
 if TYPE_CHECKING:
     from ..config.tool_pins import Held, Told
+    from .recording_transport import RecordingTransport
 
-LIST_TIMEOUT_S = 10.0
-_MAX_PAGES = 50
 _REFRESH_INTERVAL_S = 2.0
 
 log = logging.getLogger(__name__)
@@ -89,6 +89,7 @@ class ToolListRefresher:
         skills: The skills that the server listed, those that are withheld included.
         has_resources: Whether the server had a resource or a resource template when it was last listed.
         latency_s: Time of the last list of tools.
+        recorder: Records what the server lists; None for one in this process.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class ToolListRefresher:
         self._list_skills = list_skills
         self.has_resources = False
         self.latency_s = 0.0
+        self.recorder: RecordingTransport | None = None
         self.skills: list[Skill] = []
         self._tools, self._on_change = tools, on_change
         self._is_stale, self._listed_at = False, 0.0
@@ -109,6 +111,10 @@ class ToolListRefresher:
         """List the tools; `fresh` bypasses the SDK's cache."""
         self._listed_at = time.monotonic()
         listing = await list_tools(client, self._tools.config, fresh)
+        if self.recorder:  # it has seen more: a conversation uses only some of very many tools
+            schemas = self.recorder.output_schemas
+            tools = [replace(tool, output_schema=schemas.get(tool.name)) for tool in listing.tools]
+            listing = replace(listing, tools=tools, descriptions=self.recorder.descriptions)
         self.latency_s = time.monotonic() - self._listed_at
         is_withheld = self._tools.update(listing)
         self.has_resources = await has_resources(client)
@@ -174,9 +180,9 @@ async def list_tools(client: Client, config: ServerConfig, fresh: bool = False) 
     if client.server_capabilities.tools is None:
         return ToolListing([])
     mode: Literal["refresh", "use"] = "refresh" if fresh else "use"
-    entries = await list_all_pages(lambda cursor: client.list_tools(cursor=cursor, cache_mode=mode), "tools")
+    entries, _ = await list_all_pages(lambda cursor: client.list_tools(cursor=cursor, cache_mode=mode), "tools")
     known: dict[str, Any] = {}
-    for entry in entries:
+    for entry in entries[:MAX_TOOLS]:
         known.setdefault(entry.name, entry)
     offered = {name: entry for name, entry in known.items() if config.offers(name)}
     as_tasks = frozenset(name for name, entry in offered.items() if _needs_task(client, entry))
@@ -248,10 +254,8 @@ def _can_run_tasks(client: Client) -> bool:
     return bool(tasks and tasks.requests and tasks.requests.tools and tasks.requests.tools.call is not None)
 
 
-async def list_all_pages(fetch: _FetchPage, key: str) -> list[Any]:
-    """Return the entries of all pages, at most 1000 entries and 50 pages.
-
-    Stops at a cursor that was seen before.
+async def list_all_pages(fetch: _FetchPage, key: str) -> tuple[list[Any], bool]:
+    """Return the entries of all pages, see `ListPages`, and whether there are more.
 
     Args:
         fetch: Requests the page of a cursor.
@@ -261,14 +265,9 @@ async def list_all_pages(fetch: _FetchPage, key: str) -> list[Any]:
         TimeoutError: All pages together took longer than 10 seconds.
     """
     entries: list[Any] = []
-    cursors: set[str | None] = set()
-    cursor: str | None = None
+    pages = ListPages()
     with anyio.fail_after(LIST_TIMEOUT_S):
-        while cursor not in cursors and len(cursors) < _MAX_PAGES and len(entries) < MAX_TOOLS:
-            cursors.add(cursor)
-            page = await fetch(cursor)
-            entries += getattr(page, key)
-            cursor = page.next_cursor
-            if not cursor:
-                break
-    return entries[:MAX_TOOLS]
+        while pages.cursor is not None:
+            page = await fetch(pages.cursor or None)
+            entries += pages.add(getattr(page, key), page.next_cursor)
+    return entries, pages.is_cut

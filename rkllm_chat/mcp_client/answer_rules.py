@@ -11,6 +11,8 @@
 | a result that does not match the tool's output schema | an error |
 | invalid base64 | the result is used, and the block is shown as unreadable |
 | HTTP 404 within a session | the session is begun anew once; the request was not processed |
+| an event without data | no message: it has an id at which the stream can be resumed |
+| a stream that ends without the answer | it is resumed after its last id, twice in vain at most |
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..core.errors import ProtocolError
 from ..core.retry_after import parse_retry_after
+from .protocol.limits import DEFAULT_RESUME_S, MAX_RESUME_FAILURES, MAX_RETRY_WAIT_S, MIN_RESUME_S
 
-_MAX_RETRY_WAIT_S = 10.0
-MAX_EXTENSIONS = 20
-"""Factor by which a call that keeps reporting progress may exceed its limit."""
-MAX_TOOLS = 1000
-"""Tools of a server that are used in a conversation; that there are more is said."""
+METHOD_NOT_FOUND = -32601
+SERVER_INFO_META = "io.modelcontextprotocol/serverInfo"
+"""Member of `_meta` that says who answered (MCP 2026-07-28); it is no part of the result."""
+_MAX_RETRY_DIGITS = 10
+UNREADABLE_REQUEST_CODES = (-32700, -32600)
+"""Codes with which a server reports a request whose id it could not read (JSON-RPC 2.0, 5.1)."""
 TOO_DEEP = "[nested too deeply]"
 """Takes the place of a value that is nested too deeply, see `transports.framing`."""
 
@@ -39,6 +44,11 @@ def explain_wrong_id(response_id: object, request_id: object) -> str:
     return f"the response has the id {repr(response_id)[:60]}, not {request_id!r}"
 
 
+NEEDS = {
+    "elicitation/create": "It asks for a form, and a one-shot command has no terminal here to show it; use the chat.",
+    "sampling/createMessage": "It asks a language model, which a one-shot command does not have; use the chat or -p.",
+}
+"""Requests of servers that a one-shot command cannot answer, and what a user can do."""
 TOOL_FAULTS = {
     "deep": "its schema is nested too deeply",
     "schema": "its input schema is not an object",
@@ -55,6 +65,12 @@ def find_tool_fault(entry: dict[str, Any]) -> str:
     if TOO_DEEP in entry.values():
         return "malformed"
     return "" if isinstance(schema, dict) else "schema"
+
+
+def make_output_error(server: str, reason: str, **details: Any) -> ProtocolError:
+    """Return the error of a result that does not match the output schema of its tool."""
+    text = f'Server "{server}" returned a result that does not match the output schema of the tool: {reason}.'
+    return ProtocolError(text, server=server, **details)
 
 
 def explain_list_fault(result: object, key: str) -> str:
@@ -87,7 +103,19 @@ def hint_for_status(status: int) -> str:
 def retry_wait_s(status: int, retry_after: str) -> float:
     """Return how long to wait before a request is repeated, from its Retry-After; 0 not to repeat it."""
     wait_s = parse_retry_after(retry_after) if status == 429 else None
-    return wait_s if wait_s is not None and wait_s <= _MAX_RETRY_WAIT_S else 0.0
+    return wait_s if wait_s is not None and wait_s <= MAX_RETRY_WAIT_S else 0.0
+
+
+def resume_wait_s(parser: EventParser, failures: int) -> float | None:
+    """Return how long to wait before a stream without the answer is resumed; None if it cannot be.
+
+    Args:
+        parser: Has read the stream.
+        failures: How often in a row it could not be resumed.
+    """
+    if not parser.last_id or failures >= MAX_RESUME_FAILURES:
+        return None
+    return DEFAULT_RESUME_S if parser.retry_ms is None else max(MIN_RESUME_S, parser.retry_ms / 1000)
 
 
 class EventParser:
@@ -95,45 +123,73 @@ class EventParser:
 
     Attributes:
         pending_bytes: Size of the event that is not complete yet.
+        last_id: The id of the last complete event that had one, where a broken stream is resumed; empty before.
+        retry_ms: How long to wait before that, as the server wishes; None if it does not say.
     """
 
     def __init__(self) -> None:
+        self.last_id = self._id = b""
+        self.retry_ms: int | None = None
         self._rest = bytearray()
-        self._lines: list[bytes] = []
+        self._lines: list[str] = []
         self._name = self._others = b""
         self._ends_with_cr = False
         self._line_bytes = 0
         self.pending_bytes = 0
 
-    def feed(self, piece: bytes) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield each event that is complete: its name, its data, and its other lines (id, retry)."""
+    def restart(self) -> None:
+        """Forget an incomplete event: what comes next is another stream with the rest."""
+        self._rest, self._lines, self._name, self._others, self._id = bytearray(), [], b"", b"", self.last_id
+        self._ends_with_cr, self._line_bytes, self.pending_bytes = False, 0, 0
+
+    def feed(self, piece: bytes) -> Iterator[tuple[str, str, bytes]]:
+        """Yield each event that is complete: its name, its data, and its other lines (id, retry).
+
+        The data of an event that only has an id is empty: servers open a stream with one (MCP 2025-11-25, transports).
+        """
         if self._ends_with_cr:
             piece = piece.removeprefix(b"\n")
         self._ends_with_cr = piece.endswith(b"\r")
         *whole, rest = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for line in whole:
             self._rest += line
-            complete, self._rest = bytes(self._rest), bytearray()
+            complete, self._rest = self._rest, bytearray()
             yield from self._take(complete)
         self._rest += rest
         self.pending_bytes = len(self._rest) + self._line_bytes
 
-    def _take(self, line: bytes) -> Iterable[tuple[str, bytes, bytes]]:
-        field, _, value = line.partition(b":")
+    def _take(self, line: bytearray) -> Iterable[tuple[str, str, bytes]]:
+        """Process a line, which is as large as a result at most: it is decoded at once, and its bytes are freed."""
+        if not line:
+            return self._end_event()
+        end = line.find(b":")
+        field, start = bytes(line[: end if end >= 0 else None]), end + 1 if end >= 0 else len(line)
+        start += line[start : start + 1] == b" "
         if field == b"data":
-            self._lines.append(value.removeprefix(b" "))
             self._line_bytes += len(line)
+            del line[:start]
+            self._lines.append(line.decode("utf-8", errors="replace"))
+            line.clear()
         elif field == b"event":
-            self._name = value.removeprefix(b" ")
+            self._name = bytes(line[start:])
         elif field in (b"id", b"retry"):
-            self._others += line + b"\n"
-        elif not line:
-            name = self._name.decode("utf-8", errors="replace") or "message"
-            event = (name, b"\n".join(self._lines), self._others)
-            has_data, self._lines, self._name, self._others = bool(self._lines), [], b"", b""
-            self._line_bytes = 0
-            return [event] if has_data else []
+            self._others += bytes(line) + b"\n"
+            self._note(field, bytes(line[start:]))
         return []
+
+    def _end_event(self) -> Iterable[tuple[str, str, bytes]]:
+        self.last_id = self._id
+        name = self._name.decode("utf-8", errors="replace") or "message"
+        event = (name, "\n".join(self._lines), self._others)
+        is_event, self._lines, self._name, self._others = bool(self._lines or self._others), [], b"", b""
+        self._line_bytes = 0
+        return [event] if is_event else []
+
+    def _note(self, field: bytes, value: bytes) -> None:
+        if field == b"id" and b"\0" not in value:
+            self._id = value
+        elif field == b"retry" and value.isdigit() and len(value) < _MAX_RETRY_DIGITS:
+            self.retry_ms = int(value)
 
 
 def is_response(value: Any) -> bool:

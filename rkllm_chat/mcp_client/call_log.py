@@ -1,6 +1,6 @@
 """Log starts, stops, faults and calls of servers to the program's log.
 
-The fields of a line are documented in `logfile.py`. Arguments and results are passed separately, as `bodies`.
+The fields of a line are documented in `storage/log_file.py`. Arguments and results are passed separately, as `bodies`.
 """
 
 from __future__ import annotations

@@ -15,14 +15,17 @@ from ..config.tool_pins import quarantine_error
 from ..config.value_checks import LOG_LEVELS
 from ..core.errors import ConnectError, ProtocolError, TimeLimitError, UsageError, ValidationError
 from ..core.messages import Tool
-from .advertised_tools import LIST_TIMEOUT_S
+from ..core.sanitize import shorten_line
+from .answer_rules import make_output_error
 from .call_log import log_fault
 from .client_callbacks import ask_to_visit_urls
-from .error_messages import SchemaMismatchError, SessionLostError, translate_call_error
+from .error_messages import SessionLostError, translate_call_error
 from .lifecycle import ServerLifecycle
 from .process.denials import Denial
 from .process.start import Sandbox
 from .progress import CallDeadline, OnProgress, ProgressReporter
+from .protocol.limits import LIST_TIMEOUT_S
+from .protocol.output_check import explain_output_mismatch
 from .tasks import LegacyTask, ModernTask, ServerTask, TaskHandle, TaskStarted, start_task
 from .transports.framing import find_surrogate_key
 
@@ -43,11 +46,16 @@ class Connection(ServerLifecycle):
         return self._transport.find_denial(text, arguments, is_error) if self._transport else None
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress, expected: Tool | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        on_progress: OnProgress,
+        expected: Tool | None = None,
+        limit_s: float | None = None,
     ) -> CallToolResult:
         """Call a tool and return its result. Raises ChatError.
 
-        The deadline is that of the tool or the server, counted from the last progress notification. If the server dies
+        The deadline is counted from the last progress notification. If the server dies
         during the call, an idempotent or read-only tool is called again; any other may already have had its effect and
         is not. A call that becomes a task is awaited like any other, and its task is cancelled with it.
 
@@ -56,13 +64,25 @@ class Connection(ServerLifecycle):
             arguments: Its arguments.
             on_progress: Called with progress, total and message.
             expected: The tool as the caller saw it; the call is refused if the server has changed it since.
+            limit_s: The deadline; by default that of the tool or of the server.
         """
         if (key := find_surrogate_key(arguments)) is not None:
             raise self._key_error(name, key)
-        deadline = CallDeadline(self.config.get_timeout_s(name), self.login.deadlines)
+        deadline = CallDeadline(limit_s or self.config.get_timeout_s(name), self.login.deadlines)
         with self._usage.track(), closing(ProgressReporter(on_progress, deadline, self._reporters)) as reporter:
             outcome = await self._start_call(name, arguments, expected, deadline, reporter)
-            return await self._wait_for_task(outcome, deadline) if isinstance(outcome, ServerTask) else outcome
+            result = await self._wait_for_task(outcome, deadline) if isinstance(outcome, ServerTask) else outcome
+            self._check_output(name, result)
+            return result
+
+    def _check_output(self, name: str, result: CallToolResult) -> None:
+        """Check a result against the output schema of its tool. Raises ProtocolError."""
+        tool = next((tool for tool in self.tools if tool.name == name), None)
+        if tool is None or result.is_error:
+            return
+        has_content = "structured_content" in result.model_fields_set
+        if reason := explain_output_mismatch(name, tool.output_schema, has_content, result.structured_content):
+            raise log_fault(make_output_error(self.config.name, reason), self.handlers.secrets)
 
     async def _start_call(
         self,
@@ -108,10 +128,9 @@ class Connection(ServerLifecycle):
             return await client.call_tool(
                 name, dict(arguments), deadline.max_s, reporter.handle_progress, meta=self.make_meta(client)
             )
-        except (
-            RuntimeError
-        ) as error:  # raised by the SDK for this alone (mcp 2.3.0, ClientSession.validate_tool_result)
-            raise SchemaMismatchError(str(error)) from error
+        except RuntimeError as error:
+            # the SDK's own check of output schemas (mcp 2.3.0), which it does for servers in this process alone
+            raise make_output_error(self.config.name, shorten_line(str(error))) from error
         except TaskStarted as started:
             return self._make_task(ModernTask, name, started.task, deadline, reporter)
 

@@ -15,6 +15,7 @@ from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
 from .answer_rules import hint_for_status
+from .process.network_variables import find_network_hint
 
 if TYPE_CHECKING:
     from .transports.base import Transport
@@ -43,10 +44,6 @@ class SessionLostError(ConnectError):
     """The server has forgotten the session and did not process the request."""
 
 
-class SchemaMismatchError(Exception):
-    """A result violates the output schema of its tool, or that schema is invalid."""
-
-
 def translate_call_error(name: str, error: BaseException, limit_s: float, transport: Transport | None) -> ChatError:
     """Return the error of a failed request to an open server.
 
@@ -71,9 +68,6 @@ def translate_call_error(name: str, error: BaseException, limit_s: float, transp
     if isinstance(leaf, MCPError):
         text = f'Server "{name}" answered with error {leaf.code}{describe_problem(transport)}: {summary}'
         return ProtocolError(text, _status_hint(transport), server=name, code=leaf.code)
-    if isinstance(leaf, SchemaMismatchError):
-        text = f'Server "{name}" returned a result that does not match the output schema of the tool: {summary}'
-        return ProtocolError(text, server=name)
     return ProtocolError(f'Server "{name}" violated the protocol: {summary}', server=name)
 
 
@@ -131,6 +125,9 @@ def _status_hint(transport: Transport | None) -> str:
 
 def _make_ended_error(text: str, name: str, transport: Transport | None) -> ConnectError:
     """Return the error of a server that ended, with what its sandbox denied it or else what it could not reach."""
+    stderr = transport.stderr_tail.decode("utf-8", errors="replace") if transport else ""
+    if hint := find_network_hint(stderr):
+        return ConnectError(text, hint, server=name)
     if denial := transport.find_fatal_denial() if transport else None:
         return ConnectError(text, denial.text, server=name, denied_folder=denial.folder)
     return ConnectError(text, transport.sandbox.hint if transport and transport.sandbox else "", server=name)

@@ -72,6 +72,8 @@ class ServerChange:
         left_out: Tools that cannot be used, with the reason, a key of the language table "hidden".
         list_fault: Why its list of tools is unusable, or "".
         listed_tools: Number of tools that it lists.
+        cut: What of its lists was not read to the end, such as "tools", and how many entries were; None if nothing.
+        output_faults: Tools whose output schema is not checked in full, with the reason.
         error: Why it could not be started, for FAILED; why there is no sandbox, for UNSANDBOXED.
     """
 
@@ -82,6 +84,8 @@ class ServerChange:
     list_fault: str = ""
     listed_tools: int = 0
     error: str = ""
+    cut: tuple[str, int] | None = None
+    output_faults: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,21 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp_types import Resource
+from mcp_types import (
+    CallToolResult,
+    GetPromptResult,
+    Prompt,
+    PromptReference,
+    Resource,
+    ResourceTemplateReference,
+)
 from typing_extensions import Self
 
 from ..config.loader import read_settings
@@ -40,16 +48,38 @@ from ..core.errors import (
     ToolNotFoundError,
 )
 from ..core.messages import Tool
+from .answer_rules import SERVER_INFO_META
 from .connection import Connection
 from .content import result_to_text
+from .handlers import ClientHandlers, ignore
+from .progress import OnProgress
 from .toolbox import Toolbox
 
-__all__ = ["MCPClient", "MCPConnectionError", "MCPException", "MCPTimeoutError", "MCPToolError", "SyncMCPClient"]
+if TYPE_CHECKING:
+    from .handlers import ElicitHandler, SampleHandler, ServerChange
+
+__all__ = [
+    "MCPClient",
+    "MCPConnectionError",
+    "MCPException",
+    "MCPTimeoutError",
+    "MCPToolError",
+    "ServerHealth",
+    "SyncMCPClient",
+    "ToolContent",
+]
 
 MCPException = ChatError
 MCPConnectionError = ConnectError
 MCPToolError = ToolError
 MCPTimeoutError = TimeLimitError
+for _name, _kind in {
+    "MCPException": MCPException,
+    "MCPConnectionError": MCPConnectionError,
+    "MCPToolError": MCPToolError,
+    "MCPTimeoutError": MCPTimeoutError,
+}.items():  # tracebacks show the names that programs import
+    _kind.__module__, _kind.__qualname__ = "rkllm_chat", _name
 
 Servers = str | Path | Mapping[str, Any] | Iterable[ServerConfig]
 """A configuration file, its content, a table of servers by name, or server configurations."""
@@ -57,6 +87,42 @@ Servers = str | Path | Mapping[str, Any] | Iterable[ServerConfig]
 _log = logging.getLogger(__name__)
 logging.getLogger("rkllm_chat").addHandler(logging.NullHandler())  # else Python prints warnings that nobody handles
 T = TypeVar("T")
+
+
+class ToolContent(list[Any]):
+    """The result of a tool: its content, as blocks of the MCP SDK (`TextContent`, `ImageContent`, ...).
+
+    Attributes:
+        structured_content: The structured part of the result; None if there is none.
+        meta: The server's own data about the result, its `_meta`.
+        text: All text of the result, as a model would read it.
+    """
+
+    def __init__(self, result: CallToolResult) -> None:
+        super().__init__(result.content)
+        self.structured_content: Any = result.structured_content
+        meta: Mapping[str, Any] = result.meta or {}
+        self.meta = {key: value for key, value in meta.items() if key != SERVER_INFO_META}
+        self.text = result_to_text(result)
+
+
+@dataclass(frozen=True)
+class ServerHealth:
+    """How a server is.
+
+    Attributes:
+        is_connected: Whether it is open.
+        error: Why it is not; None while it is open or idle.
+        latency_s: Time of the last list of its tools.
+        protocol_version: The negotiated version; "" while it is not open.
+        tools: Number of its tools.
+    """
+
+    is_connected: bool
+    error: MCPException | None
+    latency_s: float
+    protocol_version: str
+    tools: int
 
 
 class MCPClient:
@@ -68,8 +134,20 @@ class MCPClient:
         toolbox: The tools of all servers, as a conversation uses them.
     """
 
-    def __init__(self, servers: Servers, log_folder: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        servers: Servers,
+        log_folder: str | Path | None = None,
+        *,
+        sample: SampleHandler | None = None,
+        elicit: ElicitHandler | None = None,
+        roots: Iterable[str | Path] = (),
+        on_log: Callable[[str, str, str], None] = ignore,
+        on_change: Callable[[ServerChange], None] = ignore,
+    ) -> None:
         """Create a client; nothing is started before it is entered.
+
+        A capability is declared to the servers only if there is a handler for it.
 
         Args:
             servers: Path of a configuration file (TOML, or JSON with `mcpServers`); the content of such a JSON file; a
@@ -77,15 +155,28 @@ class MCPClient:
                 object of the MCP SDK; or a list of `ServerConfig` objects.
             log_folder: Folder for the servers' logs; by default in the temporary folder. Logins are stored next to it,
                 and without a folder they are not.
+            sample: Answers a server's sampling request: called with server and parameters, returns the result.
+            elicit: Fills a server's form: called with server and parameters, returns the result.
+            roots: Folders to announce to the servers.
+            on_log: Called with server, level ("warning" and above) and text of a log message.
+            on_change: Called with each change at a server: its tools, resources, prompts, or whether it is open.
 
         Raises:
             MCPException: The configuration is invalid; the message names the place.
         """
         configs, in_process = _read_servers(servers)
-        self.toolbox = Toolbox(configs, Path(log_folder) if log_folder else None)
+        folders = tuple(Path(root).expanduser().absolute() for root in roots)
+        self._handlers = ClientHandlers(sample=sample, elicit=elicit, roots=folders, on_log=on_log, on_change=on_change)
+        self.toolbox = Toolbox(configs, Path(log_folder) if log_folder else None, self._handlers)
+        self._is_entered = False
         for name, server in in_process.items():
-            log = self.toolbox.log_path(name)
-            self.toolbox.connections[name] = Connection(ServerConfig(name), log, source=server)
+            self._connect_in_process(name, server)
+
+    def _connect_in_process(self, name: str, server: Any) -> Connection:
+        log = self.toolbox.log_path(name)
+        connection = Connection(ServerConfig(name), log, self._handlers, source=server)
+        self.toolbox.connections[name] = connection
+        return connection
 
     @classmethod
     def from_fastmcp_config(cls, config: Mapping[str, Any]) -> Self:
@@ -93,12 +184,13 @@ class MCPClient:
         return cls(config)
 
     @staticmethod
-    def sync(servers: Servers, log_folder: str | Path | None = None) -> SyncMCPClient:
+    def sync(servers: Servers, log_folder: str | Path | None = None, **handlers: Any) -> SyncMCPClient:
         """Create a client with blocking methods, for `with`; arguments as for the class."""
-        return SyncMCPClient(servers, log_folder)
+        return SyncMCPClient(servers, log_folder, **handlers)
 
     async def __aenter__(self) -> Self:
         await self.toolbox.__aenter__()
+        self._is_entered = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -106,7 +198,49 @@ class MCPClient:
 
     async def close(self) -> None:
         """Close all servers."""
+        self._is_entered = False
         await self.toolbox.aclose()
+
+    async def add_server(self, name: str, entry: Any) -> None:
+        """Start one more server; one that does not start is in `failures`.
+
+        Args:
+            name: Its name.
+            entry: A table as in `mcpServers`, a `ServerConfig`, or an in-process server object.
+
+        Raises:
+            MCPException: The entry is invalid, or there is a server of that name.
+        """
+        if name in self.servers:
+            raise MCPException(f'There is a server "{name}" already.', "Remove it first, or choose another name.")
+        added, in_process = _read_servers({name: entry})
+        toolbox = self._open_toolbox()
+        if in_process:
+            await self._connect_in_process(name, entry).open()
+        else:
+            await toolbox.apply_config([*self._list_configs(), *added])
+
+    async def remove_server(self, name: str) -> None:
+        """Close a server and forget it. Raises MCPException if there is none of that name."""
+        self.toolbox.is_connected(name)
+        await self._open_toolbox().apply_config(one for one in self._list_configs() if one.name != name)
+
+    def _list_configs(self) -> list[ServerConfig]:
+        return [connection.config for connection in self.toolbox.connections.values()]
+
+    def _open_toolbox(self) -> Toolbox:
+        """Return the toolbox. Raises MCPException outside the `async with` statement: nothing would end its servers."""
+        if not self._is_entered:
+            raise MCPException("The client is not open.", "Use it in an async with statement.")
+        return self.toolbox
+
+    @property
+    def health(self) -> dict[str, ServerHealth]:
+        """How each server is, by its name."""
+        return {
+            name: ServerHealth(one.is_open, one.error, one.latency_s, one.protocol_version, len(one.tools))
+            for name, one in self.toolbox.connections.items()
+        }
 
     @property
     def servers(self) -> list[str]:
@@ -136,43 +270,102 @@ class MCPClient:
         Raises:
             MCPException: There is no such server.
         """
-        tools = await self.toolbox.list_tools(server)
+        tools = await self._open_toolbox().list_tools(server)
         if server:
             return tools
         return {name: [tool for tool in tools if tool.server == name] for name in self._open_servers()}
 
-    async def execute_tool(self, server: str, tool: str, arguments: Mapping[str, Any] | None = None) -> list[Any]:
+    async def execute_tool(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = None,
+        on_progress: OnProgress = ignore,
+    ) -> ToolContent:
         """Call a tool of a server.
 
+        Args:
+            server: The server's name.
+            tool: The tool's name.
+            arguments: Its arguments.
+            timeout_s: Limit from the last sign of progress; by default that of the server.
+            on_progress: Called with progress, total if known, and message, at most four times a second.
+
         Returns:
-            The content of its result, as blocks of the MCP SDK (`TextContent`, `ImageContent`, ...).
+            The content of its result, with its structured part as `structured_content`.
 
         Raises:
-            MCPToolError: The tool reported failure; `details["content"]` has its content.
+            MCPToolError: The tool reported failure; `details` has its "content" and "structured_content".
             MCPConnectionError: The server cannot be reached.
             MCPTimeoutError: It did not answer in time.
             MCPException: There is no such server or tool, or the server violated the protocol.
         """
-        result = await self.toolbox.execute_tool(server, tool, arguments)
+        result = await self._open_toolbox().execute_tool(server, tool, arguments, on_progress, timeout_s)
         if result.is_error:
             text = f'The tool "{tool}" of server "{server}" failed: {result_to_text(result)}'
-            raise MCPToolError(text, server=server, content=result.content)
-        return list(result.content)
+            structured = result.structured_content
+            raise MCPToolError(text, server=server, content=result.content, structured_content=structured)
+        return ToolContent(result)
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> list[Any]:
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = None,
+        on_progress: OnProgress = ignore,
+    ) -> ToolContent:
         """Call a tool by one name: `server_tool`, `server__tool`, or `tool` if only one server has it.
 
         Returns and raises as `execute_tool`.
         """
         from ..calls.tool_names import find_tools
 
-        tools = [tool for tool in self.toolbox.tools if tool.server]
+        tools = [tool for tool in self._open_toolbox().tools if tool.server]
         found = find_tools(name, tools)
         if len(found) != 1:
             names = sorted(tool.full_name for tool in found or tools)
             problem = f'Several tools are called "{name}".' if found else f'There is no tool "{name}".'
             raise ToolNotFoundError(problem, f"Available: {', '.join(names)}.", available=names)
-        return await self.execute_tool(found[0].server, found[0].name, arguments)
+        [tool] = found
+        return await self.execute_tool(tool.server, tool.name, arguments, timeout_s=timeout_s, on_progress=on_progress)
+
+    @overload
+    async def list_prompts(self, server: str) -> list[Prompt]: ...
+    @overload
+    async def list_prompts(self, server: None = None) -> dict[str, list[Prompt]]: ...
+    async def list_prompts(self, server: str | None = None) -> list[Prompt] | dict[str, list[Prompt]]:
+        """Return the prompts of one server, or of all open ones by server name; raises as `list_resources`."""
+        found = await self._open_toolbox().list_prompts(server)
+        if server:
+            return [prompt for _, prompt in found]
+        return {name: [prompt for owner, prompt in found if owner == name] for name in self._open_servers()}
+
+    async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
+        """Return a prompt of a server, filled with arguments. Raises MCPException."""
+        return await self._open_toolbox().get_prompt(server, name, arguments)
+
+    async def complete(
+        self,
+        server: str,
+        reference: PromptReference | ResourceTemplateReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Return a server's completions of an argument of a prompt or resource template. Raises MCPException.
+
+        Args:
+            server: The server's name.
+            reference: The prompt or template.
+            argument: Name of the argument.
+            value: The text typed so far.
+            context: Arguments that are already filled in.
+        """
+        answer = await self._open_toolbox().complete(server, reference, argument, value, context)
+        return list(answer.completion.values)
 
     @overload
     async def list_resources(self, server: str) -> list[Resource]: ...
@@ -184,7 +377,7 @@ class MCPClient:
         Raises:
             MCPException: There is no such server, or none answered.
         """
-        found = await self.toolbox.list_resources(server)
+        found = await self._open_toolbox().list_resources(server)
         if server:
             return [resource for _, resource in found]
         return {name: [resource for owner, resource in found if owner == name] for name in self._open_servers()}
@@ -206,7 +399,7 @@ class MCPClient:
         owner, slash, path = rest.partition("/")
         if server is None and separator and slash and owner in self.toolbox.connections:
             server, uri = owner, f"{scheme}://{path}"
-        return list((await self.toolbox.read_resource(uri, server)).contents)
+        return list((await self._open_toolbox().read_resource(uri, server)).contents)
 
     def _open_servers(self) -> list[str]:
         return [name for name in self.servers if self.toolbox.is_connected(name)]
@@ -242,18 +435,18 @@ class BlockingContext:
         """Leave the context, as at the end of the `with` statement."""
         self.__exit__(None, None, None)
 
-    def _call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    def _call(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
         if self._portal is None:
             raise MCPException("It is not open.", "Use it in a with statement.")
-        return self._portal.call(function, *arguments)
+        return self._portal.call(partial(function, *arguments, **options))
 
 
 class SyncMCPClient(BlockingContext):
     """The methods of MCPClient without `await`. Use it with `with`."""
 
-    def __init__(self, servers: Servers, log_folder: str | Path | None = None) -> None:
-        """Create a client; arguments and errors as for MCPClient."""
-        self._client = MCPClient(servers, log_folder)
+    def __init__(self, servers: Servers, log_folder: str | Path | None = None, **handlers: Any) -> None:
+        """Create a client; arguments and errors as for MCPClient. Handlers are called in another thread."""
+        self._client = MCPClient(servers, log_folder, **handlers)
         super().__init__(self._client)
 
     @property
@@ -278,13 +471,66 @@ class SyncMCPClient(BlockingContext):
         """Return the tools of one server, or of all open ones by server name."""
         return self._call(self._client.list_tools, server)
 
-    def execute_tool(self, server: str, tool: str, arguments: Mapping[str, Any] | None = None) -> list[Any]:
-        """Call a tool of a server; as `MCPClient.execute_tool`."""
-        return self._call(self._client.execute_tool, server, tool, arguments)
+    @property
+    def health(self) -> dict[str, ServerHealth]:
+        """How each server is, by its name."""
+        return self._client.health
 
-    def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> list[Any]:
+    def add_server(self, name: str, entry: Any) -> None:
+        """Start one more server; as `MCPClient.add_server`."""
+        self._call(self._client.add_server, name, entry)
+
+    def remove_server(self, name: str) -> None:
+        """Close a server and forget it; as `MCPClient.remove_server`."""
+        self._call(self._client.remove_server, name)
+
+    def execute_tool(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = None,
+        on_progress: OnProgress = ignore,
+    ) -> ToolContent:
+        """Call a tool of a server; as `MCPClient.execute_tool`."""
+        options = {"timeout_s": timeout_s, "on_progress": on_progress}
+        return self._call(self._client.execute_tool, server, tool, arguments, **options)
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = None,
+        on_progress: OnProgress = ignore,
+    ) -> ToolContent:
         """Call a tool by one name; as `MCPClient.call_tool`."""
-        return self._call(self._client.call_tool, name, arguments)
+        options = {"timeout_s": timeout_s, "on_progress": on_progress}
+        return self._call(self._client.call_tool, name, arguments, **options)
+
+    @overload
+    def list_prompts(self, server: str) -> list[Prompt]: ...
+    @overload
+    def list_prompts(self, server: None = None) -> dict[str, list[Prompt]]: ...
+    def list_prompts(self, server: str | None = None) -> list[Prompt] | dict[str, list[Prompt]]:
+        """Return the prompts of one server, or of all open ones by server name."""
+        return self._call(self._client.list_prompts, server)
+
+    def get_prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
+        """Return a prompt of a server; as `MCPClient.get_prompt`."""
+        return self._call(self._client.get_prompt, server, name, arguments)
+
+    def complete(
+        self,
+        server: str,
+        reference: PromptReference | ResourceTemplateReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Return completions of an argument; as `MCPClient.complete`."""
+        return self._call(self._client.complete, server, reference, argument, value, context)
 
     @overload
     def list_resources(self, server: str) -> list[Resource]: ...

@@ -1,7 +1,7 @@
 """Start, watch, stop and restart one MCP server.
 
-An SDK client must be left by the task that entered it, otherwise it hangs for ever (mcp 2.3.0, measured). Therefore one
-owner task enters the client, waits, and leaves it, and all requests go through that client. Every wait has a limit
+An SDK client must be left by the task that entered it, otherwise it raises RuntimeError or hangs (mcp 2.3.0). Therefore
+one owner task enters the client, waits, and leaves it, and all requests go through that client. Every wait has a limit
 because the SDK has none. `lifecycle_state` decides what may happen next; this module does it.
 """
 
@@ -14,6 +14,7 @@ import math
 import time
 import warnings
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ from ..core.errors import ChatError, ConnectError
 from ..core.skills import Skill
 from ..core.version import __version__
 from .advertised_tools import AdvertisedTools, ToolListRefresher
-from .answer_rules import MAX_TOOLS
 from .auth.login import Login
 from .call_log import log_fault, log_start, log_stop
 from .client_callbacks import ClientCallbacks
@@ -36,6 +36,8 @@ from .handlers import ChangeKind, ClientHandlers, ServerChange
 from .lifecycle_state import LifecycleState, ServerState
 from .liveness import Use, is_alive, wait_until_idle, wait_until_silent
 from .progress import ProgressReporter
+from .protocol.limits import MAX_TOOLS
+from .protocol.output_check import find_output_fault
 from .recording_transport import RecordingTransport
 from .skills import list_skills
 from .subscriptions import Subscriptions
@@ -313,6 +315,7 @@ class ServerLifecycle(AdvertisedTools):
 
     async def _prepare(self, client: Client, recorder: RecordingTransport | None) -> None:
         """Do what must precede the first request: list the tools, restore log level and subscriptions."""
+        self._refresher.recorder = recorder
         if recorder:
             recorder.version = client.protocol_version
         await self._refresher.list(client)
@@ -326,10 +329,18 @@ class ServerLifecycle(AdvertisedTools):
         """Report tools that cannot be used, and a list that is unusable or too long."""
         left_out = {name: why for name, why in recorder.left_out.items() if self.config.offers(name)}
         self.hidden = {**self.hidden, **left_out}
-        if left_out or recorder.list_fault or recorder.listed_tools > MAX_TOOLS:
+        is_crowd = recorder.listed_tools > MAX_TOOLS
+        cut = ("tools", recorder.pages.count) if recorder.pages.is_cut and not is_crowd else None
+        faults = {tool.name: find_output_fault(tool.output_schema) for tool in self.tools}
+        faults = {name: fault for name, fault in faults.items() if fault}
+        if left_out or recorder.list_fault or is_crowd or cut or faults:
             name, kind = self.config.name, ChangeKind.INCOMPLETE
             change = ServerChange(name, kind, "", left_out, recorder.list_fault, recorder.listed_tools)
-            self.handlers.on_change(change)
+            self.handlers.on_change(replace(change, cut=cut, output_faults=faults))
+
+    def report_cut(self, what: str, count: int) -> None:
+        """Report a list of resources or prompts that is longer than what is read of it."""
+        self.handlers.on_change(ServerChange(self.config.name, ChangeKind.INCOMPLETE, cut=(what, count)))
 
     def _mark_open(self, client: Client, seconds: float) -> None:
         self._client = client

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import anyio
 
-from .answer_rules import MAX_EXTENSIONS
+from .protocol.limits import MAX_EXTENSIONS
 from .timing import PausableDeadlines
 
 _REPORT_INTERVAL_S = 0.25
@@ -77,13 +77,13 @@ class ProgressReporter:
     _numbers = itertools.count(1)
 
     def __init__(
-        self, on_progress: OnProgress, patience: CallDeadline, listeners: MutableMapping[str, ProgressReporter]
+        self, on_progress: OnProgress, deadline: CallDeadline, listeners: MutableMapping[str, ProgressReporter]
     ) -> None:
         self.token = f"task-{next(self._numbers)}"
         listeners[self.token] = self
         self._listeners = listeners
         self._on_progress: OnProgress | None = on_progress
-        self.deadline = patience
+        self.deadline = deadline
         self._latest: tuple[float, float | None, str] | None = None
         self._timer: asyncio.TimerHandle | None = None
 

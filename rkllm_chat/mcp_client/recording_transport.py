@@ -10,15 +10,20 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 from typing_extensions import Self
 
-from .answer_rules import explain_list_fault
+from ..config.tool_pins import extract_pinned_fields
+from .answer_rules import explain_list_fault, find_tool_fault
 from .error_messages import SDK_CODES, SentByServer
+from .protocol.paging import ListPages
 from .repair_messages import explain_unusable_result, find_left_out, repair_result
+
+if TYPE_CHECKING:
+    from ..config.tool_pins import Told
 
 _MAX_PENDING = 1000
 
@@ -34,6 +39,10 @@ class RecordingTransport:
         version: The negotiated protocol version, once known; results are validated against it.
         left_out: Tools of the last list that cannot be used, with the reason, a key of TOOL_FAULTS.
         listed_tools: Number of tools in the last list.
+        pages: The pages of the last list of tools.
+        descriptions: What each tool of it declares about itself, used or not, by name.
+        output_schemas: Output schema of each tool of it that has one. The SDK does not get them: it would discard the
+            results of a tool whose schema has a fault (mcp 2.3.0), and `output_check` checks them for every client.
         list_fault: Why the last list of tools is unusable, "" if it is usable.
         results: If set to a dictionary, receives the last raw result of each method.
     """
@@ -47,6 +56,9 @@ class RecordingTransport:
         self.results: dict[str, Any] | None = None
         self.left_out: dict[str, str] = {}
         self.listed_tools, self.list_fault = 0, ""
+        self.pages = ListPages()
+        self.descriptions: dict[str, Told] = {}
+        self.output_schemas: dict[str, Any] = {}
 
     async def __aenter__(self) -> tuple[RecordingReadStream, RecordingWriteStream]:
         read, write = await self.transport.__aenter__()
@@ -67,6 +79,7 @@ class RecordingTransport:
             self.sent_methods.add(inner.method)
             if inner.method == "tools/list" and not (inner.params or {}).get("cursor"):
                 self.left_out, self.listed_tools, self.list_fault = {}, 0, ""
+                self.pages, self.descriptions, self.output_schemas = ListPages(), {}, {}
 
     def repair_response(self, message: Any) -> Any:
         """Return the message with its result repaired, or an error response if it is unusable.
@@ -93,11 +106,22 @@ class RecordingTransport:
         return replace(message, message=inner.model_copy(update={"result": repaired}))
 
     def _record_tools(self, result: dict[str, Any], repaired: dict[str, Any]) -> None:
-        """Record what a page of the list of tools lacks after its repair."""
+        """Record what a page of the list of tools declares, and lacks after its repair; end a list that is too long."""
         self.list_fault = explain_list_fault(result, "tools")
-        if not self.list_fault:
-            self.listed_tools += len(result["tools"])
-            self.left_out.update(find_left_out(result["tools"], repaired["tools"]))
+        if self.list_fault:
+            return
+        self.listed_tools += len(result["tools"])
+        self.left_out.update(find_left_out(result["tools"], repaired["tools"]))
+        for entry in self.pages.add(
+            [one for one in result["tools"] if isinstance(one, dict)], result.get("nextCursor")
+        ):
+            name = entry.get("name")
+            if isinstance(name, str) and name not in self.descriptions and not find_tool_fault(entry):
+                self.descriptions[name] = extract_pinned_fields(entry)
+                if entry.get("outputSchema") is not None:
+                    self.output_schemas[name] = entry["outputSchema"]
+        if self.pages.cursor is None:
+            repaired.pop("nextCursor", None)
 
 
 class RecordingStream:
@@ -125,7 +149,7 @@ class RecordingReadStream(RecordingStream):
     """Messages from the server."""
 
     async def receive(self) -> Any:
-        """Return the next message, repaired; set `ended` at the end of the stream."""
+        """Return the next message, repaired; set `has_ended` at the end of the stream."""
         try:
             message = await self._inner.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):

@@ -19,9 +19,9 @@ from mcp_types.version import (
 )
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ..calls.schema.resolve import remove_patterns
 from ..config.tool_pins import truncate_description
-from .answer_rules import MAX_TOOLS, find_tool_fault
+from .answer_rules import find_tool_fault
+from .protocol.limits import MAX_ENTRIES, MAX_TOOLS
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,9 @@ def _repair_list(result: dict[str, Any], method: str, version: str) -> dict[str,
     """Drop invalid entries from a list result; a missing or null list becomes empty."""
     key, kind = _LISTS[method]
     entries = result.get(key)
-    entries = entries[:MAX_TOOLS] if isinstance(entries, list) else []
+    # of tools, no more are used; of others, one more lets `ListPages` see that there are more
+    most = MAX_TOOLS if key == "tools" else MAX_ENTRIES + 1
+    entries = entries[:most] if isinstance(entries, list) else []
     repaired = {**(_REQUIRED_DEFAULTS if version in MODERN_PROTOCOL_VERSIONS else {}), **result, key: []}
     if not isinstance(result.get("nextCursor", ""), str):
         del repaired["nextCursor"]
@@ -139,13 +141,8 @@ def _fits(entries: list[Any], page: dict[str, Any], method: str, version: str) -
 
 
 def restrict_entry(entry: dict[str, Any]) -> dict[str, Any]:
-    """Truncate the description of an entry and remove regular expressions from its output schema.
-
-    The SDK validates results against that schema, and a malicious expression takes exponential time.
-    """
-    restricted = dict(entry)
-    if schema := entry.get("outputSchema"):
-        restricted["outputSchema"] = remove_patterns(schema)
+    """Truncate the description of an entry and remove its output schema, which `protocol.output_check` uses instead."""
+    restricted = {key: value for key, value in entry.items() if key != "outputSchema"}
     if description := entry.get("description"):
         restricted["description"] = truncate_description(description)
     return restricted

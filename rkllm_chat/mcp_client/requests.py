@@ -45,7 +45,10 @@ async def list_if_declared(connection: Connection, capability: str, method: str,
     async def send(client: Client) -> list[Any]:
         if getattr(client.server_capabilities, capability) is None:
             return []
-        return await list_all_pages(lambda cursor: getattr(client, method)(cursor=cursor), key)
+        entries, is_cut = await list_all_pages(lambda cursor: getattr(client, method)(cursor=cursor), key)
+        if is_cut:
+            connection.report_cut(capability, len(entries))
+        return entries
 
     return await connection.request(send)
 

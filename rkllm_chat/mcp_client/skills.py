@@ -66,7 +66,7 @@ async def list_skills(client: Client, server: str) -> list[Skill]:
         return await client.session.send_request(_Request(method="skills/list", params=params), _SkillsPage)
 
     try:
-        entries = await list_all_pages(fetch, "skills")
+        entries, _ = await list_all_pages(fetch, "skills")
     except Exception as error:  # a server without a usable list may still have tools
         log.info("%s: its skills cannot be listed: %s", server, summarize_error(error))
         return []

@@ -34,7 +34,6 @@ from mcp_types import (
 
 from ..core.errors import ProtocolError
 from ..core.sanitize import shorten_line
-from .error_messages import SchemaMismatchError
 from .repair_messages import repair_content
 
 _POLL_S = 1.0
@@ -107,7 +106,7 @@ class TaskStarted(Exception):  # noqa: N818 - not an error
 
 
 class TasksExtension(ClientExtension):
-    """The client extension that allows servers of 2026-07-28 to create tasks; such a call raises Begun."""
+    """The client extension that allows servers of 2026-07-28 to create tasks; such a call raises TaskStarted."""
 
     identifier = "io.modelcontextprotocol/tasks"
 
@@ -220,13 +219,12 @@ class ModernTask(ServerTask):
             await self._poll()
         return await self._send(self._read_result)
 
-    async def _read_result(self, client: Client) -> CallToolResult:
+    async def _read_result(self, _client: Client) -> CallToolResult:
         state = self._state
         error = getattr(state, "error", None)
         if state.status == "failed":
             raise MCPError.from_error_data(error or ErrorData(code=INTERNAL_ERROR, message=state.status_message or "?"))
-        result = CallToolResult.model_validate(repair_content(getattr(state, "result", None) or {}), by_name=False)
-        return await check_result(client, self._name, result)
+        return CallToolResult.model_validate(repair_content(getattr(state, "result", None) or {}), by_name=False)
 
 
 class LegacyTask(ServerTask):
@@ -235,7 +233,7 @@ class LegacyTask(ServerTask):
     _result: asyncio.Task[CallToolResult] | None = None
 
     async def wait(self) -> CallToolResult:
-        """Poll until the task ends; see `Task.wait`."""
+        """Poll until the task ends; see `ServerTask.wait`."""
         try:
             return await super().wait()
         finally:
@@ -263,24 +261,13 @@ class LegacyTask(ServerTask):
         return await (self._result or self._send(self._fetch_result, self._max_s))
 
     async def _fetch_result(self, client: Client) -> CallToolResult:
-        result = await send_task_request(client, "tasks/result", CallToolResult, self._id, self._max_s)
-        return await check_result(client, self._name, result)
+        return await send_task_request(client, "tasks/result", CallToolResult, self._id, self._max_s)
 
 
 def _poll_interval_s(state: TaskHandle) -> float:
     """Return the seconds until the next poll: the server's wish, limited to 0.05 to 10 s."""
     requested_ms = state.poll_interval_ms if state.poll_interval is None else state.poll_interval
     return _POLL_S if requested_ms is None else min(max(requested_ms / 1000, _SHORTEST_POLL_S), _LONGEST_POLL_S)
-
-
-async def check_result(client: Client, name: str, result: CallToolResult) -> CallToolResult:
-    """Return the result after validating it against the tool's output schema, as the SDK does for immediate results."""
-    if not result.is_error:
-        try:
-            await client.session.validate_tool_result(name, result)
-        except RuntimeError as error:
-            raise SchemaMismatchError(str(error)) from error
-    return result
 
 
 async def send_task_request(

@@ -275,17 +275,30 @@ class Toolbox:
         if denial and (denial.folder or denial.is_network) and len(self._denials) < _MAX_DENIALS:
             self._denials.append((tool.server, denial.folder))
         if not result.is_error:
+            if denial and denial.is_network:
+                text, user_text = f"{text}\n{denial.text}", f"{user_text}\n{denial.text}" if user_text else ""
             return finish("completed", text, result.structured_content, user_text, media)
         explained = " ".join(filter(None, (text, denial.text if denial else "")))
         return finish("failed", explained, result.structured_content, user_text, media)
 
-    async def execute_tool(self, server: str, tool: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:
-        """Call a tool and return the server's own result. Raises ChatError."""
+    async def execute_tool(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        on_progress: OnProgress = ignore,
+        limit_s: float | None = None,
+    ) -> CallToolResult:
+        """Call a tool and return the server's own result, within the limit of the call or the server's own.
+
+        Raises:
+            ChatError: There is no such server or tool, or the call failed.
+        """
         connection = self._get_connection(server)
         if connection.is_open and tool not in (names := [one.name for one in connection.tools]):
             hint = f"It has {', '.join(names)}." if names else "It has no tools."
             raise ToolNotFoundError(f'Server "{server}" has no tool "{tool}".', hint, available=names)
-        return await connection.call(tool, arguments or {}, ignore)
+        return await connection.call(tool, arguments or {}, on_progress, limit_s=limit_s)
 
     async def list_tools(self, server: str | None = None) -> list[Tool]:
         """Return the tools of one server, or of all that are open or idle."""

@@ -295,6 +295,38 @@ def choose_template(name: str, model_file: str) -> BuiltinTemplate | None:
     return TEMPLATES.get(key.casefold()) or TEMPLATES.get(next(rows, ""))
 
 
+# What the name of a model says that was trained to answer, families included that exist only as such; and of one that
+# was not. "Qwen3-0.6B" answers and "Qwen3-0.6B-Base" does not; "gemma-3-270m" does not and "gemma-3-270m-it" does.
+_ANSWERS = re.compile(
+    r"instruct|(?<![a-z])(?:it|chat|sft|dpo|rlhf|orpo|think|thinking|reasoning|assistant)(?![a-z])"
+    r"|qwen-?3|qwq|phi-?[34]|smollm-?3|r1-distill|deepseek.*r1|hermes|dolphin|zephyr|chatglm|glm-?4|exaone-?[34]|tiny-tools"
+    r"|minicpm|internvl|smolvlm|gpt-oss|functiongemma|hunyuan|openchat|vicuna|alpaca",
+    re.IGNORECASE,
+)
+_CONTINUES = re.compile(r"(?<![a-z])(?:base|pt|pretrain|pretrained)(?![a-z])", re.IGNORECASE)
+
+
+def find_family_template(names: Iterable[str]) -> str:
+    """Return the row of TEMPLATES of a model without a template of its own; "" if its names match none.
+
+    Args:
+        names: What the model is called, most specific first.
+    """
+    templates = (choose_template("auto", name) for name in names if name)
+    found = next(filter(None, templates), None)
+    return next((row for row, template in TEMPLATES.items() if template is found), "")
+
+
+def is_named_as_answering(names: Iterable[str]) -> bool:
+    """Return whether the names of a model say that it was trained to answer, not only to continue texts.
+
+    >>> [is_named_as_answering([name]) for name in ("gemma-3-270m-it", "gemma-3-270m", "Qwen3-4B", "Qwen3-4B-Base")]
+    [True, False, True, False]
+    """
+    joined = re.sub(r"[\s_]+", "-", " ".join(names))
+    return bool(_ANSWERS.search(joined)) and not _CONTINUES.search(joined)
+
+
 # Control tokens of common models. `<think>`, `<tool_call>` and our `[TOOL_CALL]` are excluded: ordinary text has them.
 _CONTROL_TOKEN = "|".join(
     (

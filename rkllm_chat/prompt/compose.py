@@ -6,9 +6,10 @@ the same across turns and the engine's KV cache stays valid. Text that helps wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 
 from ..calls.formats import FORMATS, Format
@@ -31,6 +32,7 @@ def compose_prompt(
     tool_format: str = "json",
     catalogue: Catalogue | None = None,
     media_kinds: frozenset[MediaKind] = NO_MEDIA,
+    asks_answer: bool = False,
 ) -> list[Message]:
     """Build the messages to send, with the roles system, user and assistant, which every model family supports.
 
@@ -44,28 +46,59 @@ def compose_prompt(
         tool_format: Row of FORMATS.
         catalogue: Tool list for the system text; by default all tools in full.
         media_kinds: Kinds of media that the model understands; placeholders stand for the others.
+        asks_answer: Ask for the answer behind the last results; there are no calls any more.
     """
     words = words or language.load()
     call_format = FORMATS[tool_format]
     catalogue = catalogue or make_catalogue(tools, words, call_format, 0, lambda _: 0)
     composed: list[Message] = []
-    for is_tool_run, group in groupby(history, key=lambda message: message.role == "tool"):
-        messages = list(group)
-        if is_tool_run:
-            composed.append(_tool_turn(messages, words, call_format, words.code, media_kinds))
+    for messages, is_last_word in _split_runs(history, asks_answer):
+        if messages[0].role == "tool":
+            composed.append(_tool_turn(messages, words, call_format, words.code, media_kinds, is_last_word))
         else:
             composed += [add_signatures(show_media(message, media_kinds), words) for message in messages]
     return [Message("system", _system_text(catalogue, words, system, call_format)), *composed]
+
+
+def _split_runs(history: Iterable[Message], asks_answer: bool) -> Iterator[tuple[list[Message], bool]]:
+    """Yield runs of results and runs of other messages, without discarded replies.
+
+    With each run comes whether the answer is asked for behind it: a reply without calls follows it.
+    """
+    sent = [message for message in history if message.reply_kind != "discarded"]
+    runs = [list(group) for _, group in groupby(sent, key=lambda message: message.role == "tool")]
+    for run, following in zip_longest(runs, runs[1:]):
+        yield run, following[0].reply_kind == "forced" if following else asks_answer
+
+
+def compose_flat_prompt(
+    turn: Sequence[Message], words: Words, system: str = "", media_kinds: frozenset[MediaKind] = NO_MEDIA
+) -> list[Message]:
+    """Build a prompt of the question and the results of a turn alone, in one user message and without tools.
+
+    Args:
+        turn: The messages of the turn.
+        words: Model-facing sentences.
+        system: Replaces the system text.
+        media_kinds: Kinds of media that the model understands.
+    """
+    shown = [show_media(message, media_kinds) for message in turn if message.role == "user"]
+    results = [message for message in turn if message.result]
+    shown += [render_result_message(message, words, media_kinds, with_arguments=True) for message in results]
+    asking = Message("user", _request_answer(results, words))
+    return [Message("system", system or words("prompt.system")), join_messages([*shown, asking], "\n\n")]
 
 
 def _system_text(catalogue: Catalogue, words: Words, system: str, call_format: Format) -> str:
     """Build the system message: role of the model, available tools, and how to write a call."""
     parts = [system or words("prompt.system")]
     if catalogue.lines:
-        parts.append(catalogue.render(words, call_format))
+        parts.append(catalogue.render(words))
     parts += catalogue.sections
     if catalogue.lines:
         parts.append(f"{words('prompt.call')}\n{call_format.example}")
+        if rule := words("prompt.rule"):
+            parts.append(rule)
     return "\n\n".join(parts)
 
 
@@ -118,6 +151,7 @@ def compose_native_prompt(
     tool_format: str = "json",
     catalogue: Catalogue | None = None,
     media_kinds: frozenset[MediaKind] = NO_MEDIA,
+    asks_answer: bool = False,
 ) -> list[Message]:
     """Build the messages for an engine with its own tool support; roles of results are preserved.
 
@@ -127,46 +161,61 @@ def compose_native_prompt(
     """
     call_format = FORMATS[tool_format]
     head = Message("system", _system_text(catalogue or Catalogue(), words, system, call_format))
-    return [
-        head,
-        *(
-            _show_result_media(
-                _neutralize_result(message, explain_next_page([message], words, call_format)), message, media_kinds
-            )
-            if message.role == "tool"
-            else add_signatures(show_media(message, media_kinds), words)
-            for message in history
-        ),
-    ]
+    composed = [head]
+    for messages, is_last_word in _split_runs(history, asks_answer):
+        for message in messages:
+            if message.role != "tool":
+                composed.append(add_signatures(show_media(message, media_kinds), words))
+                continue
+            lines = explain_next_page([message], words, call_format)
+            if is_last_word and message is messages[-1]:
+                lines.append(_request_answer(messages, words))
+            composed.append(_show_result_media(_neutralize_result(message, lines), message, media_kinds))
+    return composed
 
 
 @cache_by_identity(max_entries=1024)
 def _tool_turn(
-    messages: Sequence[Message], words: Words, call_format: Format, _language: str, media_kinds: frozenset[MediaKind]
+    messages: Sequence[Message],
+    words: Words,
+    call_format: Format,
+    _language: str,
+    media_kinds: frozenset[MediaKind],
+    asks_answer: bool,
 ) -> Message:
     """Join the results of one reply's calls and the feedback on unreadable calls into one message.
 
     `_language` is part of the cache key: the language of `words` may change.
     """
     parts = [render_result_message(message, words, media_kinds) for message in messages]
-    tail = explain_next_page(messages, words, call_format)
-    if any(message.result for message in messages):
+    tail = [] if asks_answer else explain_next_page(messages, words, call_format)
+    if asks_answer:
+        tail.append(_request_answer(messages, words))
+    elif any(message.result for message in messages):
         tail.append(words("prompt.answer"))
     return join_messages([*parts, *(Message("user", line) for line in tail)])
 
 
-def join_messages(messages: Sequence[Message]) -> Message:
-    """Join messages of the user line by line, with their media."""
+def _request_answer(messages: Iterable[Message], words: Words) -> str:
+    """Return the sentence that asks for the answer: from the results, or without any from what the model has."""
+    has_result = any(message.result and message.result.status == "completed" for message in messages)
+    return words("prompt.answer_now" if has_result else "prompt.wrap_up")
+
+
+def join_messages(messages: Sequence[Message], separator: str = "\n") -> Message:
+    """Join messages of the user, with their media."""
     media, start = list[Media](), 0
     for message in messages:
         media += _shift(message.media, start)
-        start += len(message.text) + 1
-    return Message("user", "\n".join(message.text for message in messages), media=tuple(media))
+        start += len(message.text) + len(separator)
+    return Message("user", separator.join(message.text for message in messages), media=tuple(media))
 
 
-def render_result_message(message: Message, words: Words, media_kinds: frozenset[MediaKind] = NO_MEDIA) -> Message:
+def render_result_message(
+    message: Message, words: Words, media_kinds: frozenset[MediaKind] = NO_MEDIA, with_arguments: bool = False
+) -> Message:
     """Return a result as `render_result`, with its media that the model understands."""
-    return _show_result_media(Message("user", render_result(message, words)), message, media_kinds)
+    return _show_result_media(Message("user", render_result(message, words, with_arguments)), message, media_kinds)
 
 
 def _show_result_media(rendered: Message, message: Message, kinds: frozenset[MediaKind]) -> Message:
@@ -189,14 +238,23 @@ def _show_result_media(rendered: Message, message: Message, kinds: frozenset[Med
     return replace(rendered, text=text, media=tuple(placed))
 
 
-def render_result(message: Message, words: Words) -> str:
-    """Return a result below a heading with its tool, or our own feedback unchanged."""
+def render_result(message: Message, words: Words, with_arguments: bool = False) -> str:
+    """Return a result below a heading with its tool, or our own feedback unchanged.
+
+    Args:
+        message: Message of the history.
+        words: Model-facing sentences.
+        with_arguments: Name the arguments of the call too, where the call itself is not in the prompt.
+    """
     if message.result is None:
         return message.text
     if is_tool_description(message):
         return message.text
     key = "prompt.result" if message.result.status == "completed" else "prompt.failed"
-    heading = words(key, tool=neutralize_line(message.result.tool))
+    called = message.result.tool
+    if with_arguments and message.result.arguments:
+        called += f" {json.dumps(message.result.arguments, ensure_ascii=False, default=str)}"
+    heading = words(key, tool=neutralize_line(called))
     return (
         f"{heading}\n{_neutralize_result(message).text}"
         if _is_correction(message)

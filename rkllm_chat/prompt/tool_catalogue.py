@@ -15,7 +15,7 @@ from ..calls.formats import Format
 from ..calls.tool_names import DESCRIBE, shown_names
 from ..core.i18n import Words
 from ..core.messages import Tool
-from .tool_listing import first_line, render_tool
+from .tool_listing import first_line, render_signature, render_tool
 from .untrusted_text import neutralize, neutralize_line
 
 Level = Literal["full", "about", "names", "servers"]
@@ -37,46 +37,58 @@ class Catalogue:
         lines: Lines of the list.
         tokens: Length of the lines in tokens.
         sections: What follows the list, such as the instructions of servers.
+        describe_call: How to ask for the signature of a tool, if the list has none.
     """
 
     level: Level = "full"
     lines: tuple[str, ...] = ()
     tokens: int = 0
     sections: tuple[str, ...] = ()
+    describe_call: str = ""
 
     @property
     def is_full(self) -> bool:
         """Whether the list has the signatures of all tools."""
         return self.level == "full"
 
-    def render(self, words: Words, call_format: Format) -> str:
+    def render(self, words: Words) -> str:
         """Return the list with its introduction and, without signatures, how to request them."""
         if self.is_full:
-            return "\n".join([words("prompt.tools"), *self.lines])
-        asking = f"{words('prompt.describe')} {call_format.render_tool(DESCRIBE, {'name': 'string'})}"
+            return "\n".join(filter(None, [words("prompt.tools"), *self.lines, words("prompt.tools_end")]))
+        asking = f"{words('prompt.describe')} {self.describe_call}"
         return "\n".join([words("prompt.catalogue"), *self.lines, asking])
 
 
 def make_catalogue(
     tools: Iterable[Tool],
     words: Words,
-    call_format: Format,
+    call_format: Format | None,
     limit_tokens: int,
     count_text: Callable[[str], int],
     levels: Sequence[Level] = LEVELS,
 ) -> Catalogue:
-    """Return the first level whose lines fit into `limit_tokens`; the last one if none does."""
+    """Return the first level whose lines fit into `limit_tokens`; the last one if none does.
+
+    Args:
+        tools: The tools.
+        words: Model-facing sentences.
+        call_format: The format that signatures are written in; None for signatures that are no calls.
+        limit_tokens: What the lines may take.
+        count_text: Counts the tokens of a text.
+        levels: The levels to choose from.
+    """
     listed = shown_names(tools)
+    describe_call = render_signature(DESCRIBE, {"name": "string"}, call_format)
     catalogue = Catalogue()
     for level in levels:
         lines = _write_lines(level, listed, words, call_format)
-        catalogue = Catalogue(level, lines, count_text("\n".join(lines)))
+        catalogue = Catalogue(level, lines, count_text("\n".join(lines)), describe_call=describe_call)
         if catalogue.tokens <= limit_tokens:
             break
     return catalogue
 
 
-def _write_lines(level: Level, listed: Mapping[str, Tool], words: Words, call_format: Format) -> tuple[str, ...]:
+def _write_lines(level: Level, listed: Mapping[str, Tool], words: Words, call_format: Format | None) -> tuple[str, ...]:
     match level:
         case "full":
             return tuple(render_tool(name, tool, call_format) for name, tool in listed.items())

@@ -1,14 +1,15 @@
-"""Describe a tool to a model: one line with its signature, in the syntax of the call to write.
+"""Describe a tool to a model: one line with its signature.
 
-Small models then copy the parameter names instead of inventing them (measured).
+Models copy what they see. A line in the syntax of the call to write teaches parameter names to a model that knows no
+other text; another one copied such a line when it was asked for a definition, and the call was run (measured).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from ..calls.formats import FORMATS, Format
+from ..calls.formats import Format
 from ..calls.schema.descriptions import shorten_description
 from ..calls.schema.signature import SignatureWriter
 from ..calls.schema.simplify import simplify_schema
@@ -20,33 +21,38 @@ from .untrusted_text import neutralize, neutralize_line
 MAX_DESCRIPTION_LENGTH = 160
 
 
-def render_tool(name: str, tool: Tool, call_format: Format) -> str:
-    """Return one line: `- Tide height at a harbour: {"name": "get_tide", "arguments": {"harbour": string}}`."""
+def render_tool(name: str, tool: Tool, call_format: Format | None) -> str:
+    """Return one line: `- get_tide(harbour: string): Tide height at a harbour`.
+
+    In a call format it is `- Tide height at a harbour: {"name": "get_tide", "arguments": {"harbour": string}}`.
+    """
     description = neutralize(first_line(tool.description)).rstrip(".:。")
     shapes = SignatureWriter(simplify_schema(tool.schema), [name, description])
     parameters = {neutralize_line(key): neutralize(kind) for key, kind in shapes.parameters().items()}
-    call = call_format.render_tool(neutralize_line(name), parameters)
+    call = render_signature(neutralize_line(name), parameters, call_format)
     additional = shapes.root_constraints()
     line = f"{call}, arguments also {neutralize(additional)}" if additional else call
+    if call_format is None:
+        return f"- {line}: {description}" if description else f"- {line}"
     return f"- {description}: {line}" if description else f"- {line}"
 
 
-@cache_by_identity()
-def _list_tools(tools: Iterable[Tool], call_format: Format) -> tuple[str, ...]:
-    """Return a line per tool, ordered by name."""
-    return tuple(render_tool(name, tool, call_format) for name, tool in shown_names(tools).items())
-
-
-@cache_by_identity()
-def describe_tools(tools: Iterable[Tool], whole: bool = False) -> tuple[str, ...]:
-    """Return what a model reads about each tool, independent of the call format.
+def render_signature(name: str, parameters: Mapping[str, str], call_format: Format | None) -> str:
+    """Return how a tool is called: `get_tide(harbour: string, day?: string)`, or its call in a format.
 
     Args:
-        tools: The tools.
-        whole: Full description and simplified schema instead of one line.
+        name: Name of the tool.
+        parameters: Kind of value by parameter; the names of optional ones end in "?".
+        call_format: The format; None for a signature, which is no call.
     """
-    if not whole:
-        return _list_tools(tools, FORMATS["json"])
+    if call_format:
+        return call_format.render_tool(name, parameters)
+    return f"{name}({', '.join(f'{key}: {kind}' for key, kind in parameters.items())})"
+
+
+@cache_by_identity()
+def describe_schemas(tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Return what an engine with its own tool support reads about each tool: description and simplified schema."""
     descriptions = ([name, tool.description, simplify_schema(tool.schema)] for name, tool in shown_names(tools).items())
     return tuple(json.dumps(description, ensure_ascii=False, default=str) for description in descriptions)
 

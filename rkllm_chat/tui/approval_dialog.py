@@ -69,7 +69,8 @@ async def ask_approval(
 
 def _write_question(tool: Tool, position: CallPosition, words: Words, is_edited: bool) -> str:
     name = truncate(escape_line_visibly(tool.name), _MAX_NAME_LENGTH)
-    question = words("question.run_edited" if is_edited else "question.run", tool=name)
+    kind = "run_edited" if is_edited else "described" if position.is_described else "run"
+    question = words(f"question.{kind}", tool=name)
     if position.count > 1:
         return words("question.position", number=position.number, count=position.count) + " " + question
     return question

@@ -43,7 +43,7 @@ class CostPreview:
 
         A new text is counted in the background; meanwhile the previous estimate is returned.
         """
-        if app is None or app.replay or not text:
+        if app is None or not text:
             self._text, self._cost = "", None
         elif text != self._text:
             self._text = text

@@ -12,11 +12,13 @@ from typing import IO, Any
 
 from ..core.ascii_fallback import ASCII_FALLBACK
 from ..core.events import (
+    CallDescribed,
     CallsDetected,
     CallUnreadable,
     Event,
     Notice,
     Page,
+    ReplyDiscarded,
     Table,
     Text,
     Thought,
@@ -135,6 +137,11 @@ def describe_event(event: Event, words: Words) -> str:
             line = words(f"terminal.{result.status}", tool=result.tool, text=result.text)
         case Notice(text):
             line = text
+        case CallDescribed(call):
+            call_text = f"{call.name} {summarize_arguments(call.arguments)}".rstrip()
+            line = words("terminal.described", call=call_text)
+        case ReplyDiscarded():
+            line = words("terminal.discarded")
         case TurnEnded("length"):
             line = words("terminal.length")
         case _:

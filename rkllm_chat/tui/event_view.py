@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.events import (
+    CallDescribed,
     CallsDetected,
     Event,
     Loading,
@@ -161,7 +162,8 @@ class EventView:
             return sanitize_for_terminal(event.text).splitlines()
         if isinstance(event, Picture):
             return self.draw_picture(event.media)
-        if isinstance(event, ToolStarted) or event == CallsDetected(1):  # the line of the result says it all
+        # the line of the result says it all, and so does the question about a described call
+        if isinstance(event, ToolStarted | CallDescribed) or event == CallsDetected(1):
             return []
         width, style = self._screen.width, self.theme.style_of(event)
         if isinstance(event, ToolFinished):

@@ -258,7 +258,7 @@ def welcome_notices(app: App) -> list[Notice]:
 
 def _is_demonstration(app: App) -> bool:
     """Whether a new conversation begins with the small model that ships."""
-    is_llama = choose_backend(app.settings) == "llama" and not app.replay and not app.chat.history
+    is_llama = choose_backend(app.settings) == "llama" and not app.chat.history
     return is_llama and resolve_model(app.settings.model) == find_shipped_model()
 
 

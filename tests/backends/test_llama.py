@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from altered import with_template
+from altered import with_template, without_end
 from backends.openai.talks import HELLO, reply_of
 from cpu_time import allow_s
 from rkllm_chat.backends import open_backend
@@ -101,6 +101,26 @@ def test_a_reply_that_is_asked_to_end_has_its_usage(llama: LlamaBackend) -> None
     assert isinstance(usage, Usage) and not usage.hit_limit and usage.prompt_tokens == whole.prompt_tokens
     assert 3 <= usage.generated_tokens < whole.generated_tokens
     assert write(llama, story)[1].generated_tokens == whole.generated_tokens
+
+
+def test_an_end_marker_that_the_vocabulary_takes_for_text_ends_the_reply(
+    llama: LlamaBackend, shipped_model: Path, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "converted-wrongly.gguf"
+    wrong.write_bytes(without_end(shipped_model.read_bytes()))
+    backend = LlamaBackend(wrong, 0)
+    text, usage = write(backend, HELLO)
+    asyncio.run(backend.aclose())
+    assert text == write(llama, HELLO)[0] and "<|im_" not in text
+    assert not usage.hit_limit
+
+
+def test_a_reply_that_repeats_itself_is_ended_and_the_next_one_works(llama: LlamaBackend) -> None:
+    before = write(llama, HELLO)[0]
+    loop = Generation(temperature=0, repeat_penalty=0.1, max_tokens=3000)  # what was written becomes likelier
+    text, usage = write(llama, [Message("user", "Tell me a story of a harbour.")], loop)
+    assert usage.hit_limit and usage.generated_tokens < 3000 and text
+    assert write(llama, HELLO)[0] == before
 
 
 @pytest.mark.slow

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing, closing
 from pathlib import Path
 
 import pytest
 
 from rkllm_chat.backends.llama.backend import LlamaBackend
-from rkllm_chat.backends.llama.cores import find_big_cores
+from rkllm_chat.backends.llama.cores import count_cores, find_big_cores, read_cpu_quota
 from rkllm_chat.backends.llama.engine import load_engine
 from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.messages import Message
@@ -24,12 +25,23 @@ TREES = Path(__file__).parents[1] / "trees"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def write_capacities(root: Path, *capacities: str) -> Path:
-    for number, capacity in enumerate(capacities):
-        file = root / f"sys/devices/system/cpu/cpu{number}/cpu_capacity"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(capacity, encoding="ascii")
+def write_files(root: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{text}\n", encoding="ascii")
     return root
+
+
+def write_capacities(root: Path, *capacities: str) -> Path:
+    return write_files(
+        root, {f"sys/devices/system/cpu/cpu{i}/cpu_capacity": capacity for i, capacity in enumerate(capacities)}
+    )
+
+
+def write_siblings(root: Path, *siblings: str, name: str = "core_cpus_list") -> Path:
+    """The logical cores, of which each names those of its physical core."""
+    files = {f"sys/devices/system/cpu/cpu{i}/topology/{name}": text for i, text in enumerate(siblings)}
+    return write_files(root, {"sys/devices/system/cpu/online": f"0-{len(siblings) - 1}", **files})
 
 
 def test_the_big_cluster_is_found_by_the_capacity_of_its_cores(tmp_path: Path) -> None:
@@ -37,9 +49,86 @@ def test_the_big_cluster_is_found_by_the_capacity_of_its_cores(tmp_path: Path) -
     assert find_big_cores(TREES / "mainline_rknpu", frozenset({0, 1, 5})) == (5,)
     assert find_big_cores(TREES / "mainline_rknpu", frozenset({0, 1})) == ()
     assert find_big_cores(TREES / "rv1126b") == () == find_big_cores(TREES / "laptop")
-    # an RK3588 whose big clusters are rated differently; a chip with more than four big cores, and an offline one
+    # an RK3588 whose big clusters are rated differently; a chip with six big cores and an offline one
     assert find_big_cores(write_capacities(tmp_path / "a", *4 * ["530"], *2 * ["1010"], *2 * ["1024"])) == (4, 5, 6, 7)
-    assert find_big_cores(write_capacities(tmp_path / "b", "", "300", *6 * ["1024"])) == (2, 3, 4, 5)
+    assert find_big_cores(write_capacities(tmp_path / "b", "", "300", *6 * ["1024"])) == (2, 3, 4, 5, 6, 7)
+
+
+def test_hyperthreads_of_one_core_are_counted_once(tmp_path: Path) -> None:
+    adjacent = write_siblings(tmp_path / "a", "0-1", "0-1", "2-3", "2-3")
+    spread = write_siblings(tmp_path / "b", "0,4", "1,5", "2,6", "3,7", "0,4", "1,5", "2,6", "3,7")
+    old = write_siblings(tmp_path / "c", "0,2", "1,3", "0,2", "1,3", name="thread_siblings_list")
+    assert [count_cores(root) for root in (adjacent, spread, old)] == [2, 4, 2]
+    assert [count_cores(spread, frozenset(cores)) for cores in ({0, 4}, {4, 5, 6}, {1, 2, 5, 6}, {99})] == [1, 3, 2, 1]
+    assert count_cores(write_siblings(tmp_path / "d", "0", "1")) == 2
+    # a PC with two fast cores of two threads each and four slow ones
+    mixed = write_siblings(tmp_path / "e", "0-1", "0-1", "2-3", "2-3", "4", "5", "6", "7")
+    assert find_big_cores(write_files(mixed, {"sys/devices/cpu_core/cpus": "0-3"})) == (0, 2)
+
+
+QUOTAS: dict[str, tuple[Mapping[str, str], float]] = {
+    "none": ({}, math.inf),
+    "no limit": ({"proc/self/cgroup": "0::/a", "sys/fs/cgroup/a/cpu.max": "max 100000"}, math.inf),
+    "v2, in a container": ({"proc/self/cgroup": "0::/", "sys/fs/cgroup/cpu.max": "150000 100000"}, 1.5),
+    "v2, of a group above": (
+        {
+            "proc/self/cgroup": "0::/a/b/c",
+            "sys/fs/cgroup/a/b/cpu.max": "300000 100000",
+            "sys/fs/cgroup/a/cpu.max": "200000 100000",
+        },
+        2.0,
+    ),
+    "v1": (
+        {
+            "proc/self/cgroup": "4:memory:/a\n2:cpu,cpuacct:/docker/b\n0::/",
+            "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "50000",
+            "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
+        },
+        0.5,
+    ),
+    "v1, no limit": (
+        {
+            "proc/self/cgroup": "1:cpu:/",
+            "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1",
+            "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
+        },
+        math.inf,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QUOTAS)
+def test_the_quota_of_a_control_group_is_that_of_the_strictest_one_above(case: str, tmp_path: Path) -> None:
+    files, quota = QUOTAS[case]
+    assert read_cpu_quota(write_files(tmp_path, files)) == quota
+
+
+COUNT = """
+import sys
+from pathlib import Path
+from rkllm_chat.backends.llama.backend import LlamaBackend
+backend = LlamaBackend(Path(sys.argv[1]), 256)
+print(backend.prefill_threads, backend.decode_threads, flush=True)
+"""
+
+
+@pytest.mark.model
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be bound to cores")
+@pytest.mark.parametrize("limit", [1, None])
+def test_the_engine_has_a_thread_for_each_core_that_it_may_use(limit: int | None, shipped_model: Path) -> None:
+    allowed = sorted(os.sched_getaffinity(0))[:limit]
+    command = [sys.executable, "-c", COUNT, str(shipped_model)]  # a process of its own, which nothing else limits
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, allowed),
+    )
+    cores = find_big_cores(allowed=frozenset(allowed))
+    expected = min(len(cores) or count_cores(allowed=frozenset(allowed)), int(max(1, min(read_cpu_quota(), 1000))))
+    assert done.stdout.split() == 2 * [str(expected)]
 
 
 @pytest.mark.model

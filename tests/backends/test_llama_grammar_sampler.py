@@ -136,7 +136,8 @@ def test_a_constrained_call_of_any_form_is_read_back(llama: LlamaBackend, form: 
     assert grammar
     # the reply is constrained from its beginning, as if the prompt ended in the marker, which the model may not know
     starts_inside = bool(GRAMMARS[form].instead)
-    begun = replace(grammar, inner_trigger=PROMPT_END) if starts_inside else replace(grammar, trigger=PROMPT_END)
+    rule = "inner" if starts_inside else grammar.triggers[grammar.trigger]
+    begun = replace(grammar, triggers={PROMPT_END: rule}, unmarked={})
     prompt = compose_prompt([Message("user", "What time is it in Tokyo?")], [tool], tool_format=form)
     for seed in range(FEWER):
         text = write(llama, prompt, begun, Generation(temperature=1, seed=seed, max_tokens=150))[0]
@@ -155,7 +156,7 @@ def test_an_unreadable_grammar_is_logged_once_and_not_used(
 ) -> None:
     free = write(llama, asked(QUESTIONS[0]), None)[0]
     caplog.set_level(logging.DEBUG, "rkllm_chat.backends.llama.grammar_sampler")
-    assert write(llama, asked(QUESTIONS[0]), CallGrammar("[TOOL_CALL]", 'root ::= "a" | ('))[0] == free
+    assert write(llama, asked(QUESTIONS[0]), CallGrammar('root ::= "a" | (', {"[TOOL_CALL]": "root"}))[0] == free
     assert len([record for record in caplog.records if "unconstrained" in record.message]) == 1
 
 
@@ -209,7 +210,7 @@ def matcher(shipped_model: Path) -> Matcher:
 
 
 CONTROL = "<|im_start|>"
-MARKED = CallGrammar("[{", 'root ::= "\\"a" "]"')
+MARKED = CallGrammar('root ::= "\\"a" "]"', {"[{": "root"})
 
 
 def test_text_between_two_calls_is_unconstrained(matcher: Matcher, caplog: pytest.LogCaptureFixture) -> None:
@@ -233,7 +234,7 @@ def test_a_token_may_end_the_marker_and_begin_the_call(matcher: Matcher) -> None
 
 
 def test_a_token_that_continues_otherwise_leaves_the_call_unconstrained(matcher: Matcher) -> None:
-    writing = Writing(matcher, CallGrammar("[{", 'root ::= "a"'))
+    writing = Writing(matcher, CallGrammar('root ::= "a"', {"[{": "root"}))
     writing.write("[", '{"')
     assert writing.permits("b")
     writing.write("b", "[", "{")
@@ -249,7 +250,7 @@ def test_a_marker_in_a_thought_begins_no_call(matcher: Matcher) -> None:
 
 
 def test_a_call_may_begin_with_the_inner_marker_alone(matcher: Matcher) -> None:
-    grammar = CallGrammar("[", 'root ::= "{" inner "]"\ninner ::= "a"', inner_trigger="{")
+    grammar = CallGrammar('root ::= "{" inner "]"\ninner ::= "a"', {"[": "root", "{": "inner"})
     writing = Writing(matcher, grammar)
     writing.write("[", "{", "a")
     assert writing.permits("]") and not writing.permits("b")
@@ -265,9 +266,9 @@ def test_a_prompt_that_ends_in_the_marker_opens_the_call(matcher: Matcher) -> No
 
 
 def test_the_marker_of_a_call_may_be_the_end_of_the_prompt(llama: LlamaBackend) -> None:
-    opened = CallGrammar(PROMPT_END, 'root ::= "seven" | "eight"')
+    opened = CallGrammar('root ::= "seven" | "eight"', {PROMPT_END: "root"})
     assert write(llama, asked("Hello!"), opened)[0][:5] in ("seven", "eight")
-    other = CallGrammar("user\n", 'root ::= "seven" | "eight"')
+    other = CallGrammar('root ::= "seven" | "eight"', {"user\n": "root"})
     assert write(llama, asked("Hello!"), other)[0][:5] not in ("seven", "eight")
 
 
@@ -327,14 +328,14 @@ def test_a_schema_without_a_usable_value_has_no_grammar_of_a_reply(schema: dict[
 
 @pytest.mark.parametrize("marks", [(), (f"x{CONTROL}",)])
 def test_a_control_token_may_be_written_only_as_a_mark_of_the_form(matcher: Matcher, marks: tuple[str, ...]) -> None:
-    writing = Writing(matcher, CallGrammar("[{", 'root ::= [^x]* "x"', marks=marks))
+    writing = Writing(matcher, CallGrammar('root ::= [^x]* "x"', {"[{": "root"}, marks=marks))
     writing.write("[", "{")
     assert writing.permits("a")
     assert writing.permits(CONTROL) == bool(marks)
 
 
 def test_a_rejected_token_is_replaced_by_its_longest_valid_beginning(matcher: Matcher) -> None:
-    writing = Writing(matcher, CallGrammar("[{", 'root ::= "\\"" [a-z]* "\\"" "]"'))
+    writing = Writing(matcher, CallGrammar('root ::= "\\"" [a-z]* "\\"" "]"', {"[{": "root"}))
     writing.write("[", "{", '"')
     logits = numpy.zeros(matcher.engine.n_vocab(), dtype=numpy.float32)
     logits[writing.token("a")] = 1
@@ -348,7 +349,7 @@ def test_trying_the_likeliest_first_loses_no_token_that_could_be_chosen(matcher:
         logits = numpy.random.default_rng(seed).normal(0, 4, matcher.engine.n_vocab()).astype(numpy.float32)
         masks = []
         for one in (wanted, replace(wanted, repeat_penalty=1.1)):  # with a penalty all tokens are tried
-            writing = Writing(matcher, CallGrammar("[{", 'root ::= [a-c ]* "]"'), wanted=one)
+            writing = Writing(matcher, CallGrammar('root ::= [a-c ]* "]"', {"[{": "root"}), wanted=one)
             writing.write("[", "{")
             masks.append(writing.guard.mask_logits(None, logits.copy()))
         quick, whole = masks

@@ -145,7 +145,7 @@ def states(environment: dict[str, str]) -> Path:
 @pytest.fixture
 def all_tools_first(folder: Path) -> None:
     """All tools at the beginning of a prompt, which are worth a file."""
-    (folder / "mcp_config.toml").write_text("[chat]\ntools_share = 1\n", encoding="utf-8")
+    (folder / "mcp_config.toml").write_text('[chat]\nprompt_profile = "default"\n', encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -160,7 +160,9 @@ def test_the_program_reads_its_tools_from_a_file_at_its_second_start(program: Ru
 
 @pytest.mark.slow
 def test_prompt_caches_can_be_switched_off(program: Run, states: Path, folder: Path) -> None:
-    (folder / "mcp_config.toml").write_text("[chat]\ntools_share = 1\nkeep_prefix = false\n", encoding="utf-8")
+    (folder / "mcp_config.toml").write_text(
+        '[chat]\nprompt_profile = "default"\nkeep_prefix = false\n', encoding="utf-8"
+    )
     assert read_call(program(*ASK).stdout)["reused_tokens"] == 0
     assert not states.exists()
 

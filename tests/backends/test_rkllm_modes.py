@@ -86,18 +86,16 @@ def test_native_tools_in_another_order_keep_the_cache(open_npu: Open, run: Calla
 
     functions = {"get_time": answer, "calculate": answer}
     chat = Conversation(open_npu("G", native_tools=True), Box(functions), Settings(generation=GREEDY), language.load())
-    reads = chat.prompt_log.sent
+    reads = chat.usages
     run(collect(Turn(chat).run("Hello!")))
-    before, held = len(reads), reads[-1].usage.prompt_tokens
+    before, held = len(reads), reads[-1].prompt_tokens
     chat.toolbox = Box(dict(reversed(list(functions.items()))))
     run(collect(Turn(chat).run("Thank you!")))
-    assert reads[before].usage.reused_tokens >= held and reads[before].divergence.causes == ()
+    assert reads[before].reused_tokens >= held
     before = len(reads)
     chat.toolbox = Box({"get_time": answer})
     run(collect(Turn(chat).run("Who are you?")))
-    other = reads[before]
-    assert other.usage.reused_tokens == 0 and other.divergence.causes == ("tools",)
-    assert "calculate" in other.divergence.old_line
+    assert reads[before].reused_tokens == 0
 
 
 def test_the_template_of_the_runtime_gets_only_the_newest_turn(

@@ -36,6 +36,7 @@ from .journal import journal_costs
 from .llama_source import FOLDER_VARIABLE
 from .lookup import lookup_gain
 from .npu import npu_costs
+from .real_model import real_model_speed
 from .screen import first_prompt, streamed_token, typed_key
 from .soak import long_soak
 from .terminal import markdown_speed
@@ -44,6 +45,7 @@ from .warm import second_start
 
 BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "turns": turn_speed,
+    "real-model": real_model_speed,
     "prefilled": prefill.prefilled,
     "first-token": prefill.first_tokens,
     "memory": growth.memory_of_history,

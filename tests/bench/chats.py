@@ -14,7 +14,7 @@ from typing import Any
 from rkllm_chat.backends.base import Backend, ModelStream, StoppableStream, StreamItem
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.shared.model_files import find_shipped_model
-from rkllm_chat.calls.grammar import CallGrammar
+from rkllm_chat.calls.grammar import CallGrammar, NoCalls
 from rkllm_chat.calls.model_families import UNKNOWN
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.turn import Turn
@@ -114,9 +114,7 @@ async def run_turn(chat: Conversation, line: str) -> TurnCost:
 class ScriptedEngine:
     """A backend without cost: it streams written replies and counts characters instead of tokens."""
 
-    name, template, prompt_language = "scripted", "", ""
-    tools_share: float | None = None
-    few_tools: bool | None = None
+    name, template, profile = "scripted", "", ""
     native_tools, supports_grammar = False, True
     media_kinds = frozenset[MediaKind]()
     family = UNKNOWN
@@ -131,7 +129,7 @@ class ScriptedEngine:
         _prompt: Sequence[Message],
         _generation: Generation,
         _tools: Sequence[Tool] = (),
-        _grammar: CallGrammar | None = None,
+        _grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         return StoppableStream(self._play_next(), lambda: None)
 

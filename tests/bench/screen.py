@@ -18,7 +18,7 @@ from stage import Screen
 
 from .figures import Figure, Goal
 
-REPLY = "Well met, you who read this. " * 120 + "\n\nThat was all."
+REPLY = "".join(f"Well met, you who read line {number}. " for number in range(120)) + "\n\nThat was all."
 PIECE = 4
 KEYS = "What did I say of the ships, and how many of them were there then?"
 

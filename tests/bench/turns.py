@@ -128,8 +128,9 @@ class Bench:
         self._tokens = tokens
         self._loop = asyncio.new_event_loop()
         self._backend = LlamaBackend(path, CONTEXT)
-        self._bare = llama_cpp.Llama(str(path), n_ctx=CONTEXT, n_batch=BATCH_TOKENS, verbose=False)
-        self.threads: int = self._bare.n_threads
+        self.threads = self._backend.decode_threads
+        options = {"n_threads": self.threads, "n_threads_batch": self.threads, "verbose": False}
+        self._bare = llama_cpp.Llama(str(path), n_ctx=CONTEXT, n_batch=BATCH_TOKENS, **options)
         self.depth = count_tokens(self._new_chat())
 
     def __enter__(self) -> Bench:

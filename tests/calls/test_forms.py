@@ -15,11 +15,9 @@ from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.calls.formats import FORMATS
 from rkllm_chat.calls.model_families import Family
 from rkllm_chat.chat.conversation import Conversation
-from rkllm_chat.chat.replay import open_replay
 from rkllm_chat.chat.sessions import SessionManager
 from rkllm_chat.config.settings import Settings
 from rkllm_chat.core import i18n as language
-from rkllm_chat.core.events import ToolFinished
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import Setup
 from stage import Box, Screen, take_turn
@@ -83,21 +81,6 @@ def test_a_session_records_the_form_and_is_continued_in_that_of_the_next_model(s
         ("in-json", "json", (), "auto"),
     ]
     assert asked_in(again) == "json"
-
-
-def test_a_replayed_session_is_asked_in_its_recorded_form(shelf: SessionDirectory) -> None:
-    chat = chat_of(IN_XML, [XML_CALL, "Deep."])
-    sessions = SessionManager(shelf, chat, print)
-    events = take_turn(chat, "How deep?")
-    sessions.close()
-    path = shelf.path / f"{shelf.list_ids()[0]}.jsonl"
-    replay = open_replay(path)
-    settings = replay.apply_settings(Settings(model=str(path), backend="scripted"))
-    played = Conversation(open_backend(settings), replay, settings, language.load(), replay.approve)
-    assert [event for event in take_turn(played, "How deep?") if isinstance(event, ToolFinished)] == [
-        event for event in events if isinstance(event, ToolFinished)
-    ]
-    assert asked_in(played) == asked_in(chat) == "xml"
 
 
 def test_a_session_with_an_unknown_form_is_asked_in_json(tmp_path: Path) -> None:

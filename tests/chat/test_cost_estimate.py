@@ -18,7 +18,7 @@ from rkllm_chat.chat.prefill_speed import PrefillSpeed
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.core.events import Usage
 from rkllm_chat.storage.local_statistics import Measurements
-from stage import make_chat, take_turn
+from stage import add_profile, make_chat, take_turn
 
 pytestmark = pytest.mark.model
 LINES = ("Hello!", "What is 12 * 34?", "時刻は？ 東京")
@@ -46,7 +46,7 @@ def test_llama_cpp_prefills_exactly_the_estimated_tokens(
 ) -> None:
     backend = LlamaBackend(shipped_model, 2048)
     try:
-        chat = chat_with(backend, tools_share=tools_share)
+        chat = chat_with(backend, prompt_profile=add_profile(tools_fraction=tools_share))
         costs = run(estimate_and_send(chat, *LINES))
         del chat.history[-2:]
         costs += run(estimate_and_send(chat, "Another question"))

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from rkllm_chat.calls.formats import CONTROL_TOKENS, FORMATS, TURN_OPENERS
-from rkllm_chat.core.events import CallFound, CallUnreadable, TurnEnded
+from rkllm_chat.core.events import CallFound, CallsDetected, CallUnreadable, TurnEnded
 from stage import Box, make_chat, take_turn
 
 PIECES = [
@@ -62,7 +62,8 @@ def run_turns(number: int, seed: int = 20261123) -> int:
             assert all(word in written for word in re.findall(r"\w+", str(arguments.get("what", "")))), replies
         results = [message for message in chat.history if message.role == "tool"]
         unreadable = [event for event in events if isinstance(event, CallUnreadable)]
-        assert len(results) == len(found) + len(unreadable), replies
+        detected = sum(event.count for event in events if isinstance(event, CallsDetected))
+        assert len(results) == detected + len(unreadable), replies
         assert chat.history[0].role == "user" and chat.history[-1].role in ("assistant", "tool"), replies
         made += len(box.called)
     return made

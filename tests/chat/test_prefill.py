@@ -74,7 +74,9 @@ def test_the_second_chat_loads_the_prompt_cache_file_of_the_first(
     open_chat: OpenChat, harbour: Path, state: Path
 ) -> None:
     config = harbour / "harbour.toml"
-    config.write_text(f"[chat]\ntools_share = 1\n{config.read_text('utf-8')}", encoding="utf-8")  # enough for a file
+    config.write_text(
+        f'[chat]\nprompt_profile = "default"\n{config.read_text("utf-8")}', encoding="utf-8"
+    )  # enough for a file
     for number in range(2):
         screen = open_chat(HARBOUR)
         found = wait_for_counts(harbour, number + 1)

@@ -13,7 +13,7 @@ from mcp.server.mcpserver import MCPServer
 
 from chat.scripted_app import backend_of
 from rkllm_chat.backends.scripted import ScriptedBackend, ScriptedReply
-from rkllm_chat.calls.grammar import CallGrammar
+from rkllm_chat.calls.grammar import CallGrammar, NoCalls
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.sessions import SessionManager
 from rkllm_chat.chat.turn import Turn
@@ -236,7 +236,7 @@ def test_a_small_result_leaves_the_others_what_it_does_not_need() -> None:
 
 
 def test_in_a_long_conversation_a_result_may_take_the_space_of_older_turns() -> None:
-    chat = make_chat(["word " * 350] * 6 + [call_text("log"), "Read."], make_box(LOG))
+    chat = make_chat([" ".join(map(str, range(1000, 1350)))] * 6 + [call_text("log"), "Read."], make_box(LOG))
     for number in range(6):
         take_turn(chat, f"Say something, {number}.")
     take_turn(chat, "Read the log.")
@@ -251,23 +251,25 @@ def test_a_tool_of_a_server_with_the_same_name_is_called_by_its_full_name() -> N
     assert box.called == [("more", {}), ("log", {}), ("more", {})]
     assert results(chat)[2].text.endswith("0007 the tide at Husum is 49 cm\n")
     system_text = backend_of(chat).prompts[0][0].text
-    assert '"box__more"' in system_text and '"more"' not in system_text
+    assert "- box__more(" in system_text and "- more(" not in system_text
 
 
 def test_a_grammar_permits_the_call_once_something_was_cut() -> None:
-    grammars: list[CallGrammar | None] = []
+    grammars: list[CallGrammar | NoCalls | None] = []
 
     class GrammarBackend(ScriptedBackend):
         supports_grammar = True
 
-        def stream(self, prompt: Any, generation: Any, _tools: Any = (), grammar: CallGrammar | None = None) -> Any:
+        def stream(
+            self, prompt: Any, generation: Any, _tools: Any = (), grammar: CallGrammar | NoCalls | None = None
+        ) -> Any:
             grammars.append(grammar)
             return super().stream(prompt, generation)
 
     chat = make_chat([], make_box(LOG))
     chat.backend = GrammarBackend([call_text("log"), "Read."])
     take_turn(chat, "Read.")
-    assert [grammar is not None and "more" in grammar.gbnf for grammar in grammars] == [False, True]
+    assert [isinstance(grammar, CallGrammar) and "more" in grammar.gbnf for grammar in grammars] == [False, True]
 
 
 def test_an_engine_with_native_tools_is_shown_the_call_too() -> None:

@@ -38,8 +38,8 @@ TURN = [
 # Name -> configuration of the chat, and turns: what the user says, what the model replies to each request.
 CONVERSATIONS: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
     "a call and a second turn": ("", TURN),
-    "Japanese": ('prompt_language = "ja"', TURN),
-    "Chinese": ('prompt_language = "zh"', TURN),
+    "Japanese": ('language = "ja"', TURN),
+    "Chinese": ('language = "zh"', TURN),
     "system text": ('system = "Be brief."', TURN),
     "two calls at once": ("", [("Weather, and 2 + 3?", [marked(WEATHER, ADD), "12 °C and 5."])]),
     "a failed tool, hostile text": (
@@ -60,7 +60,7 @@ CONVERSATIONS: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
         [("Read the log", [marked({"name": "read_log", "arguments": {}}), "Calm.", "Calm."]), ("And now?", ["Calm."])],
     ),
     "a small window, tools by name": (
-        "context_tokens = 2048\ntools_share = 0.02",
+        "context_tokens = 800",
         [
             (
                 "Write a note about boats",
@@ -69,7 +69,7 @@ CONVERSATIONS: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
             ("Weather?", [marked(WEATHER), "12 °C."]),
         ],
     ),
-    "few tools": ("tools_share = 0.0\nfew_tools = true", TURN),
+    "the shipped model": ('prompt_profile = "tiny-tools"', TURN),
     "an old part that no longer fits": (
         "context_tokens = 1500",
         [(f"{n} {'word ' * 150}", [f"Reply {n}."]) for n in range(6)],

@@ -126,7 +126,7 @@ def test_a_required_call_constrains_an_engine_that_supports_it() -> None:
         supports_grammar = True
         grammar: CallGrammar | None = None
 
-        def stream(self, prompt: Any, generation: Any, tools: Any = (), grammar: CallGrammar | None = None) -> Any:
+        def stream(self, prompt: Any, generation: Any, tools: Any = (), grammar: Any = None) -> Any:
             self.grammar = grammar
             return super().stream(prompt, generation, tools, grammar)
 

@@ -137,7 +137,7 @@ def test_sessions_are_listed_searched_left_and_resumed(open_chat: OpenChat, shel
     screen = open_chat("--no-servers", "Two metres.", "四メートル。", "Six.")
     screen.enter("How deep is Husum?", "Two metres.")
     (first,) = shelf.list_ids()
-    screen.enter("/new", f"/resume {first} restores it.")
+    screen.enter("/new", f"/sessions resume {first} restores it.")
     screen.enter("東京湾は？", "四メートル。")
     second = shelf.list_ids()[0]
     screen.enter("/sessions ？", f"{second} *", "東京湾は？")

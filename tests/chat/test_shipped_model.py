@@ -17,12 +17,9 @@ import pytest
 
 from altered import with_text
 from rkllm_chat.backends.llama.backend import LlamaBackend
-from rkllm_chat.backends.llama.engine import parse_boolean, parse_fraction
-from rkllm_chat.calls.formats import FORMATS
 from rkllm_chat.calls.tool_names import shown_names
 from rkllm_chat.chat.context import build_prompt
 from rkllm_chat.chat.conversation import Conversation
-from rkllm_chat.chat.prefix_changes import find_cache_miss
 from rkllm_chat.chat.sessions import describe_setup
 from rkllm_chat.chat.tool_selection import select_catalogue
 from rkllm_chat.chat.turn import Turn
@@ -164,7 +161,6 @@ def test_in_six_turns_no_token_is_prefilled_twice(board: Bench) -> None:
     for before, after in pairwise(usages):
         assert after.reused_tokens == before.prompt_tokens + before.generated_tokens
         assert after.prefilled_tokens == after.prompt_tokens - after.reused_tokens < before.prompt_tokens
-    assert [find_cache_miss(chat.prompt_log.sent, index) for index in range(10)] == [("first",)] + [()] * 9
 
 
 def test_a_reply_in_unusual_tokens_is_not_prefilled_again(board: Bench) -> None:
@@ -174,19 +170,6 @@ def test_a_reply_in_unusual_tokens_is_not_prefilled_again(board: Bench) -> None:
         evaluated = before.generated_tokens - before.hit_limit  # the last token before a limit is not evaluated
         assert after.reused_tokens == before.prompt_tokens + evaluated
     assert len(usages) >= 3
-
-
-def test_an_engine_that_was_asked_something_else_is_the_cause_of_a_cache_miss(board: Bench) -> None:
-    async def ask_other() -> None:
-        other = [Message("system", "Other."), Message("user", "Hello!")]
-        async for _ in board.backend.stream(other, chat.settings.generation):
-            pass
-
-    chat = board.new_chat()
-    board.ask_all(chat, "Hello!", "Thank you!")
-    board.loop.run_until_complete(ask_other())
-    board.ask("What can you do?", chat)
-    assert [find_cache_miss(chat.prompt_log.sent, index) for index in range(3)] == [("first",), (), ("engine",)]
 
 
 def test_a_tool_that_the_model_has_never_seen_is_called(
@@ -201,34 +184,30 @@ def test_a_tool_that_the_model_has_never_seen_is_called(
 
 
 @pytest.mark.parametrize(
-    ("config", "share", "few"), [("", 0, True), ("[chat]\ntools_share = 0.9\nfew_tools = false", 0.9, False)]
+    ("written", "config", "level", "profile"),
+    [
+        ("tiny-tools", "", "servers", "tiny-tools"),
+        ("another version's", "", "servers", "tiny-tools"),  # by the name of the model
+        ("tiny-tools", '[chat]\nprompt_profile = "default"', "full", "default"),
+    ],
 )
-def test_a_model_file_sets_how_tools_are_shown_unless_a_configuration_does(
-    config: str, share: float, few: bool, shipped_model: Path, board: Bench, tmp_path: Path
+def test_a_model_file_names_its_profile_unless_a_configuration_does(
+    written: str, config: str, level: str, profile: str, shipped_model: Path, board: Bench, tmp_path: Path
 ) -> None:
-    gguf = with_text(shipped_model.read_bytes(), "rkllm_chat.tools_share", "0")
-    path = tmp_path / "asking.gguf"
-    path.write_bytes(with_text(gguf, "rkllm_chat.few_tools", "true"))
+    path = tmp_path / "tiny-tools.gguf"
+    path.write_bytes(with_text(shipped_model.read_bytes(), "rkllm_chat.profile", written))
     backend = LlamaBackend(path, 0)
     chat = Conversation(backend, board.servers, read_toml(config, "a test", {}), load())
     *_, end = board.ask("How hot is the processor?", chat)
     board.loop.run_until_complete(backend.aclose())
     assert isinstance(end, TurnEnded)
-    settings = describe_setup(chat).settings
-    assert (settings["tools_share"], settings["few_tools"]) == (share, few)
-    assert select_catalogue(chat).level == ("full" if share else "servers")
-    assert len(chat.history[0].tools) == few  # signatures of tools that may help come with the question
-
-
-def test_what_a_file_says_is_validated() -> None:
-    shares = ("0", "1", "0.5", "-0.1", "1.1", "nan", "none", "")
-    assert [parse_fraction(text) for text in shares] == [0, 1, 0.5, None, None, None, None, None]
-    assert [parse_boolean(text) for text in ("true", " false ", "1", "")] == [True, False, None, None]
+    assert describe_setup(chat).settings["prompt_profile"] == profile
+    assert select_catalogue(chat).level == level
 
 
 def test_the_model_was_trained_with_the_prompt_of_today(board: Bench) -> None:
     tools, chat = list(board.servers.tools), board.new_chat()
-    lines = tuple(render_tool(name, tool, FORMATS[chat.call_format]) for name, tool in shown_names(tools).items())
+    lines = tuple(render_tool(name, tool, chat.list_format) for name, tool in shown_names(tools).items())
     prompt = "\n".join(message.text for message in build_prompt(chat, [Message("user", "", tools=lines)]))
     trained = board.backend.metadata["tiny_tools.prompt_sha256"]
     assert trained == hashlib.sha256(prompt.encode()).hexdigest(), "the prompt or the board changed: train it again"

@@ -217,19 +217,32 @@ def test_the_user_decides_how_a_turn_continues_after_its_last_round(
     assert cast(TurnEnded, end).reason == reason
 
 
-@pytest.mark.parametrize(("last", "reason"), [("Four metres.", "answered"), (call_text("depth"), "steps")])
-def test_a_last_reply_without_tools_runs_none(last: str, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("replies", "text", "answered_by"),
+    [
+        (["Four metres."], "Four metres.", "forced"),
+        ([call_text("depth"), "Four metres."], "Four metres.", "forced"),
+        (
+            [call_text("depth"), call_text("depth")],
+            "The model wrote no answer. Result of depth:\ndepth of {}",
+            "result",
+        ),
+    ],
+)
+def test_a_last_reply_without_tools_runs_none(replies: list[str], text: str, answered_by: str) -> None:
     async def answer(_rounds: int) -> Continuation:
         return "answer"
 
     box = Box({"depth": depth})
-    chat = make_chat([call_text("depth"), last], box, max_steps=1)
+    chat = make_chat([call_text("depth"), *replies], box, max_steps=1)
     chat.ask_to_continue = answer
     events = take_turn(chat, "how deep?")
     assert len(box.called) == 1
-    assert cast(TurnEnded, events[-1]).reason == reason
-    assert [message.role for message in chat.history][:5] == ["user", "assistant", "tool", "tool", "assistant"]
-    assert chat.history[3].text.startswith("There are no more tool calls")
+    assert "".join(event.text for event in events if isinstance(event, Text)) == text
+    end = cast(TurnEnded, events[-1])
+    assert (end.reason, end.answered_by) == ("answered", answered_by)
+    assert [message.role for message in chat.history][:4] == ["user", "assistant", "tool", "assistant"]
+    assert backend_of(chat).prompts[1][-1].text.endswith("Answer the question from this result.")
 
 
 async def leave_at(chat: Conversation, line: str, kind: tuple[type[Event], ...] = (), count: int = 0) -> list[Event]:
@@ -279,7 +292,7 @@ def test_leaving_around_a_call_answers_it_as_stopped(kind: type[Event]) -> None:
     asyncio.run(leave_at(chat, "go", (kind,)))
     assert [message.role for message in chat.history] == ["user", "assistant", "tool"]
     assert chat.history[2].result is not None and chat.history[2].result.status == "stopped"
-    assert cancelled == ([] if kind is CallFound else [True])  # it was to begin then; it runs while the model writes on
+    assert cancelled == [True]
 
 
 def test_an_engine_that_fails_leaves_a_whole_history() -> None:

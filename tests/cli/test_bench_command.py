@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from multiprocessing import cpu_count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rkllm_chat.backends.llama.cores import choose_cores
+from rkllm_chat.backends.llama.cores import choose_cores, count_threads
 from rkllm_chat.cli.bench import REPLY_TOKENS
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]  # a model is loaded and evaluates thousands of tokens
@@ -47,11 +46,8 @@ def test_both_engines_are_measured_and_what_does_not_fit_the_context_is_named(pr
         ("llama", "Qwen3-0.6B-Q4_0.gguf", CONTEXT),
     ]
     assert engines[0]["engine"] == "RKLLM 1.3.0" and engines[1]["engine"].startswith("llama.cpp of llama-cpp-python")
-    cores = len(choose_cores())
-    assert [(one["prefill_threads"], one["decode_threads"]) for one in engines] == [
-        (0, 0),
-        (cores or cpu_count(), cores or max(cpu_count() // 2, 1)),
-    ]
+    threads = count_threads(choose_cores())
+    assert [(one["prefill_threads"], one["decode_threads"]) for one in engines] == [(0, 0), (threads, threads)]
     for engine in engines:
         first, *others = engine["rows"]
         assert 100 <= first["prompt_tokens"] <= 128 < CONTEXT - REPLY_TOKENS

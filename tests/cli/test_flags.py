@@ -24,21 +24,15 @@ from cli.flag_rows import (
     object_of,
     one,
 )
-from rkllm_chat.cli.mcp_tool.flags import (
-    check_arguments,
-    load_files,
-    merge_arguments,
-    parse_arguments_object,
-    parse_words,
-)
+from rkllm_chat.cli.json_commands.json_input import parse_arguments
+from rkllm_chat.cli.mcp_tool.flags import check_arguments, load_files, merge_arguments, parse_words
+from rkllm_chat.cli.mcp_tool.options import make_options
 from rkllm_chat.core.errors import ChatError, UsageError, ValidationError
-
-OWN = {"help": False, "json": True, "json-file": True, "json-stdin": False, "output": True, "config": None}
 
 
 def read(words: list[str], schema: dict[str, Any], whole: str = "{}", **files: str) -> dict[str, Any]:
-    flags, _ = parse_words(words, schema, OWN)
-    arguments = merge_arguments(load_files(flags, files.__getitem__), schema, parse_arguments_object(whole, "--json"))
+    flags = parse_words(words, schema, make_options())
+    arguments = merge_arguments(load_files(flags, files.__getitem__), schema, parse_arguments(whole, "--json"))
     check_arguments(arguments, schema)
     return arguments
 
@@ -91,9 +85,10 @@ def test_what_does_not_fit_is_rejected_with_its_flag(row: Rejected) -> None:
 
 
 def test_options_of_the_program_are_read_after_a_tool_that_has_no_such_argument() -> None:
-    words = ["--x", "1", "--json", "{}", "--output=yaml", "--json-stdin", "-h"]
-    options = {"json": "{}", "output": "yaml", "json-stdin": "", "help": ""}
-    assert parse_words(words, one("", TEXT, []).schema, OWN)[1] == options
+    words, options = ["--x", "1", "--json", "{}", "--output=yaml", "--json-stdin", "-h"], make_options()
+    parse_words(words, one("", TEXT, []).schema, options)
+    given = {name: value for name, value in vars(options).items() if value}
+    assert given == {"json": "{}", "output": "yaml", "json_stdin": True, "help": True}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +113,7 @@ def test_flags_override_a_copy_of_json() -> None:
         (["--x", "y=3"], {"x": 1, "y": 3}),
         (["--x", '{"x": 5}'], {"x": 5}),
     ):
-        flags, _ = parse_words(words, schema, OWN)
+        flags = parse_words(words, schema)
         assert merge_arguments(flags, schema, base) == {"x": x, "more": None}
     assert base == {"x": {"x": 1, "y": 2}, "more": None}
 
@@ -138,9 +133,9 @@ def test_a_value_may_be_the_text_of_a_file(schema: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", "line 1, column 1"),
+        ("", "is empty"),
         ("{x: 1}", "line 1, column 2"),
-        ("[1]", "one JSON object, not [1]"),
+        ("[1]", "is an array, not a JSON object"),
         ('{"a": 1, "a": 2}', 'the key "a" occurs twice'),
         ('{"a": NaN}', "NaN is not JSON"),
         ('{"a": ' + "[" * 100_000, "nested too deep"),
@@ -148,8 +143,8 @@ def test_a_value_may_be_the_text_of_a_file(schema: dict[str, Any]) -> None:
 )
 def test_json_that_is_not_an_object_is_rejected_with_its_position(text: str, named: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_arguments_object(text, "--json")
-    assert str(caught.value).startswith("--json: ") and named in str(caught.value)
+        parse_arguments(text, "--json")
+    assert str(caught.value).startswith("--json is ") and named in str(caught.value)
 
 
 @pytest.mark.parametrize(

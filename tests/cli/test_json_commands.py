@@ -125,6 +125,23 @@ def test_an_unknown_tool_is_reported_with_the_closest_and_not_called(shell: Shel
     assert shell.received("tools/call") == []
 
 
+def test_arguments_are_also_written_as_pairs_and_converted_to_the_types_of_the_tool(shell: Shell) -> None:
+    shell.add_chaos()
+
+    def call(*words: str) -> str:
+        return str(shell.result("call-tool", *words)["content"][0]["text"])
+
+    assert call("chaos.add", "a=1", "b:=2") == "3"
+    assert call("--server", "chaos", "--tool", "add", "a=1", "--args", '{"b": 2}') == "3"
+    assert call("chaos.echo", "text=1=2") == "1=2"
+    assert call("chaos.echo", "text=7") == "7"
+    assert (
+        shell.error("call-tool", "chaos.add", "a=1", "a:=2")["message"] == 'The argument "a" is given more than once.'
+    )
+    assert "b is not valid JSON" in shell.error("call-tool", "chaos.add", "a=1", "b:=x")["message"]
+    assert shell.error("call-tool", "chaos.add", "a=x", "b=2")["type"] == "ValidationError"
+
+
 def test_no_check_sends_arguments_that_do_not_fit(shell: Shell) -> None:
     shell.add_chaos()
     shell.error("call-tool", "chaos.add", "--args", '{"a": 1}', "--no-check")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ from mcp_client.chaos_http import open_site
 from mcp_client.full_server import PIXEL
 from rkllm_chat.cli.json_commands import SUMMARIES
 from shell import Shell, serving
+from stage import PROGRAM
 
 
 def text_of(result: dict[str, Any]) -> str:
@@ -234,3 +236,45 @@ def test_help_is_text_and_names_every_command(shell: Shell) -> None:
         assert output.startswith(f"usage: rkllm-chat {command}".encode()) and errors == b""
     shown, _ = shell.start("--help").communicate(timeout=30)
     assert [name for name in SUMMARIES if name not in " ".join(shown.decode().split()).replace("- ", "-")] == []
+
+
+LARGE_SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    results = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {}},
+        "tools/list": {"tools": [{"name": "big", "inputSchema": {"type": "object"}}]},
+    }
+    if message["method"] == "tools/call":  # in pieces: the memory of this process counts as that of the command
+        sys.stdout.write('{"jsonrpc": "2.0", "id": %d, "result": {"content": [' % message["id"])
+        sys.stdout.write('{"type": "text", "text": "')
+        for _ in range(MB):
+            sys.stdout.write("x" * (1 << 20))
+        print('"}]}}', flush=True)
+    if message["method"] in results:
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}
+        print(json.dumps(answer), flush=True)
+"""
+
+
+def measure_peak_mb(folder: Path, environment: dict[str, str], size_mb: int) -> float:
+    """The largest memory of a call whose result has this size."""
+    (folder / "large.py").write_text(LARGE_SERVER.replace("MB", str(size_mb)), encoding="utf-8")
+    command = [*PROGRAM, "call-tool", "big", "--stdio", f"{sys.executable} large.py"]
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE)
+    output = process.stdout
+    assert output
+    size = sum(len(piece) for piece in iter(lambda: output.read(1 << 20), b""))
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    output.close()
+    assert process.returncode == 0 and size > size_mb << 20
+    return usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+@pytest.mark.slow
+def test_a_result_of_64_mb_is_held_at_most_twice(shell: Shell) -> None:
+    """Else a board of 512 MB ends the command: its document, its text, its bytes and its value are 64 MB each."""
+    small, large = (measure_peak_mb(shell.folder, shell.environment, size) for size in (1, 63))
+    assert large < 200 and large - small < 2.3 * 63

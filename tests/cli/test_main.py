@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from rkllm_chat.cli import json_commands
-from rkllm_chat.cli.commands import COMMANDS
+from rkllm_chat.cli.commands import COMMANDS, RENAMED
 from rkllm_chat.cli.main import main
 from shell import Shell
 from stage import PROGRAM
@@ -44,7 +45,7 @@ class Start(NamedTuple):
 
 
 STARTS = {
-    "help": Start([*PROGRAM, "--help"], LIGHT, "--output-format"),
+    "help": Start([*PROGRAM, "--help"], LIGHT, "--no-servers"),
     "version": Start([*PROGRAM, "--version"], LIGHT, "rkllm-chat 0."),
     "wrong option": Start([*PROGRAM, "--no-such-option"], LIGHT, "", 2),
     "serve": Start([*PROGRAM, "serve", "--help"], HEAVY, "claude"),
@@ -96,8 +97,10 @@ def test_without_llama_cpp_the_error_says_what_to_install() -> None:
 
 def test_help_names_the_options_and_the_bundled_servers(program: Run) -> None:
     shown = program("--help").stdout
-    for word in ("--model", "--config", "--output-format", "--allow", "--no-servers", "serve", "doctor", "trust"):
+    for word in ("--model", "--allow", "--no-servers", "serve", "doctor", "trust", "call-tool"):
         assert word in shown
+    assert len(shown.splitlines()) <= 24 and max(map(len, shown.splitlines())) <= 80
+    assert {"--output-format", "--config", "--seed"} < set(program("chat", "--help").stdout.split())
     for name in ("board", "claude", "llm", "remote"):
         assert name in shown and name in program("serve", "--help").stdout
 
@@ -145,7 +148,19 @@ def test_options_may_stand_before_the_command(program: Run, folder: Path) -> Non
 
 
 def test_help_lists_every_command_with_a_line(program: Run) -> None:
-    listed = program("--help").stdout.partition("commands:")[2]
+    listed, for_scripts = program("--help").stdout, program("json", "--help").stdout
     for name, command in COMMANDS.items():
-        assert f"  {name:<16} {command.summary}\n" in listed
+        if name not in RENAMED:
+            assert f"  {name:<17} {command.summary}\n" in listed + for_scripts
     assert set(json_commands.SUMMARIES) < set(COMMANDS)
+
+
+def test_a_command_that_moved_still_works_and_is_not_listed(program: Run) -> None:
+    (board,) = json.loads(program("mcp", "list", "--json", "--no-start").stdout)["result"]
+    (old,) = json.loads(program("list-servers").stdout)["result"]
+    assert old.items() <= board.items() and board["state"] == "configured"
+    assert json.loads(program("json", "list-servers").stdout)["result"] == [old]
+    for words in (("trust", "nosuch"), ("mcp", "trust", "nosuch")):
+        assert 'no server "nosuch"' in program(*words, code=6).stderr
+    listed = program("--help").stdout + program("json", "--help").stdout
+    assert not re.search("^  (trust|list-servers) ", listed, flags=re.MULTILINE)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES
+from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES, RENAMED
 from rkllm_chat.core.errors import ChatError
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +36,13 @@ def test_every_error_has_a_documented_exit_code() -> None:
     assert {kind.exit_code for kind in list_errors(ChatError)} <= set(EXIT_CODES)
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "chat"])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("chat", *RENAMED)])
 def test_every_command_is_in_the_man_page(name: str) -> None:
     page = (ROOT / "docs/rkllm-chat.1").read_text(encoding="utf-8").replace("\\-", "-")
     assert f"\n.SS {name}" in page
+
+
+def test_the_page_of_the_settings_speaks_of_no_python() -> None:
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    assert re.findall(r"\bNone\b|\bRow of\b|\b(?:[A-Z]{5,}S)\b", page) == []
+    assert re.findall(r"\| \|$", page, flags=re.MULTILINE) == []

@@ -15,6 +15,8 @@ import pytest
 
 from mcp_client.faults import chaos, left_behind
 from rkllm_chat.config.files import TRUST_VARIABLE
+from rkllm_chat.config.settings import read_toml
+from stage import call_text
 
 SERVERS_PAGE = Path(__file__).parents[2] / "docs/servers.md"
 TIME = re.compile(r"[0-9.]+ (s|ms)\b")
@@ -122,7 +124,7 @@ def test_a_server_of_a_folder_is_not_started_before_it_is_accepted(
 
 BAD = {
     "no server": (("add", "x"), 2, "the server is missing"),
-    "a command without --": (("add", "x", "npx"), 2, "behind --"),
+    "two servers": (("add", "x", "--url", "https://a.example", "npx"), 2, "more than one server"),
     "an empty command": (("add", "x", "--"), 2, "the server is missing"),
     "headers of a command": (("add", "x", "--header", "A: b", "--", "true"), 2, "--header is only valid"),
     "variables of a URL": (("add", "x", "https://a.example", "--env", "A=b"), 2, "--env is only valid"),
@@ -160,6 +162,7 @@ FOREIGN = {
     "lm-studio": (".lmstudio/mcp.json", '{"mcpServers": {"one": {"command": "x"}}}'),
     "opencode": (".config/opencode/opencode.json", '{"mcp": {"one": {"type": "local", "command": ["x"]}}}'),
     "windsurf": (".codeium/windsurf/mcp_config.json", '{"mcpServers": {"one": {"command": "x"}}}'),
+    "goose": (".config/goose/config.yaml", "extensions:\n  one: {type: stdio, cmd: x}\n"),
     "zed": (".config/zed/settings.json", '{"theme": "x", "context_servers": {"one": {"command": "x"}}} // mine'),
 }
 
@@ -179,7 +182,7 @@ def test_the_servers_of_another_program_are_shown_and_added_once(
     program("mcp", "import", source, "--yes")
     [found] = [one for one in json.loads(program("list-servers").stdout)["result"] if one["name"] == "one"]
     assert (found["command"], found["source"]) == ("x", str(own))
-    assert "present  one: x" in program("mcp", "import", source, "--yes").stdout
+    assert "present  one: x" in program("mcp", "import", source, "--yes", code=1).stdout
     assert path.read_text(encoding="utf-8") == text
 
 
@@ -220,3 +223,105 @@ def test_a_file_cannot_call_its_servers_trusted_by_an_import(program: Run, folde
     assert 'sandbox = "off"' in shown and "without effect here: trust: trusted" in shown and "skipped  odd" in shown
     text = (folder / "mine.toml").read_text(encoding="utf-8")
     assert '"My-One"' in text and "trust" not in text.partition('name = "board"')[0]
+
+
+def test_words_in_the_order_of_other_manuals_add_the_same_servers(program: Run, folder: Path) -> None:
+    url = "http://127.0.0.1:9/mcp"
+    orders = {
+        "a": ["a", "--transport", "http", url],
+        "b": ["b", "-s", "local", url, "-H", "X-Team: 7"],
+        "c": ["c", "--url", url],
+        "d": ["-e", "A=b", "d", "python3", "x.py", "--flag", "-e"],
+        "e": ["e", "-t", "stdio", "--", "uvx", "one"],
+    }
+    for words in orders.values():
+        program("mcp", "add", *words)
+    program("mcp", "add-json", "f", '{"command": "uvx", "args": ["two"]}')
+    servers = read_toml((folder / "mcp_config.toml").read_text(encoding="utf-8"), "", {}).servers
+    found = {server.name: (server.url, server.command, server.args, dict(server.env)) for server in servers}
+    assert {name: found[name] for name in "abcdef"} == {
+        **dict.fromkeys("abc", (url, "", (), {})),
+        "d": ("", "python3", ("x.py", "--flag", "-e"), {"A": "b"}),
+        "e": ("", "uvx", ("one",), {}),
+        "f": ("", "uvx", ("two",), {}),
+    }
+
+
+def test_an_import_says_why_it_adds_nothing(program: Run, folder: Path) -> None:
+    files = {
+        "none.json": ('{"mcpServers": {}}', "none.json names no server that could be added here."),
+        "bad.yaml": ("extensions: {dev: {type: builtin}}", "no entry can be used; the reasons stand above."),
+        "good.yaml": ("mcpServers:\n  one: {command: uvx}", "all of them are present."),
+    }
+    for name, (text, _) in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    program("mcp", "import", "good.yaml", "--yes")
+    for name, (_, reason) in files.items():
+        done = program("mcp", "import", name, "--yes", code=1)
+        assert done.stdout.splitlines()[-1] == f"Nothing was added: {reason}"
+
+
+def test_a_folder_of_an_editor_is_imported_but_not_unseen(program: Run, folder: Path) -> None:
+    (folder / ".vscode").mkdir()
+    (folder / ".vscode/mcp.json").write_text('{"servers": {"docs": {"command": "uvx"}}}', encoding="utf-8")
+    unseen = program("mcp", "import", "vscode", "--yes", code=1)
+    assert "--yes adds nothing from a file of this folder" in unseen.stdout
+    assert "add      docs: uvx" in program("mcp", "import", "vscode", "--dry-run").stdout
+    assert "1 added" in program("mcp", "import", ".vscode/mcp.json", "--yes").stdout
+
+
+def test_servers_after_one_that_fails_are_accepted(program: Run, server: list[str], folder: Path) -> None:
+    command = server[server.index("--") + 1 :]
+    env = dict(word.removeprefix("--env=").split("=", 1) for word in server[: server.index("--")])
+    entries = {
+        "bad": {"command": sys.executable, "args": ["-c", ""]},
+        "good": {"command": command[0], "args": command[1:], "env": env},
+    }
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+    assert 'Server "bad" ended before it answered' in program("trust", "bad", "good", "-y", code=5).stderr
+    program("mcp", "test", "good")
+
+
+@pytest.mark.parametrize("name", ["天気", "मौसम"])
+def test_a_server_keeps_its_name_in_every_script(name: str, program: Run, server: list[str], folder: Path) -> None:
+    model = folder / "replies.json"
+    model.write_text(json.dumps([call_text(f"{name}__act"), "Done."]), encoding="utf-8")
+    program("mcp", "add", name, *server)
+    turn = program("-p", "act", "--model", str(model), "--allow", f"{name}__*", "--output-format", "json")
+    (call,) = json.loads(turn.stdout)["result"]["calls"]
+    assert (call["server"], call["status"]) == (name, "completed")
+    assert json.loads(program("call-tool", f"{name}.act").stdout)["ok"]
+    program("mcp", "remove", name)
+
+
+def test_a_program_whose_package_uses_the_web_is_added_with_the_network(
+    program: Run, folder: Path, environment: dict[str, str]
+) -> None:
+    environment["RKLLM_CHAT_SANDBOX"] = "auto"
+    packages = folder / "lib/python3.12/site-packages"
+    for name, needs in {"surf": "httpx>=0.27", "count": "numpy"}.items():
+        script, about = folder / "bin" / name, packages / f"{name}-1.dist-info"
+        for path, text in {
+            script: "#!/bin/sh\n",
+            about / "entry_points.txt": f"[console_scripts]\n{name} = {name}:main\n",
+            about / "METADATA": f"Name: {name}\nRequires-Dist: {needs}\nRequires-Dist: httpx; extra == 'web'\n",
+            folder / "node/package.json": '{"dependencies": {"axios": "1"}}',
+            folder / "node/dist/index.js": "",
+        }.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        script.chmod(0o755)
+    added = {
+        "surf": ["./bin/surf"],
+        "no": ["--network", "no", "./bin/surf"],
+        "count": ["./bin/count"],
+        "yes": ["--network", "yes", "./bin/count"],
+        "node": [sys.executable, "node/dist/index.js"],
+    }
+    for name, words in added.items():
+        program("mcp", "add", name, *words)
+    servers = read_toml((folder / "mcp_config.toml").read_text(encoding="utf-8"), "", {}).servers
+    networks = {server.name: server.network for server in servers}
+    assert {name: networks[name] for name in added} == {
+        "surf": True, "no": None, "count": None, "yes": True, "node": True
+    }  # fmt: skip

@@ -52,6 +52,12 @@ def test_text_goes_to_standard_output_and_tool_lines_to_standard_error(
     ]
 
 
+def test_a_reply_that_only_repeats_itself_is_ended(program: Run, script: Script) -> None:
+    done = program("-p", "Act!", "--model", script("Write a story.\n" * 1000), "--no-servers", "--max-tokens", "100000")
+    assert done.stdout.startswith("Write a story.\nWrite a story.\n") and len(done.stdout) < 2000
+    assert "the model was repeating itself" in done.stderr
+
+
 def test_json_is_one_document_with_calls_and_usage(program: Run, script: Script) -> None:
     model = script("I look. " + call_text("calculate", expression="6 * 7"), "It is 42.")
     done = program("-p", "six times seven?", "--model", model, "--output-format", "json")
@@ -131,10 +137,27 @@ def test_an_error_is_one_document_with_a_type_and_an_exit_code(
     assert done.stderr == ""
 
 
-def test_a_turn_without_an_answer_fails(program: Run, script: Script, acting: tuple[str, ...]) -> None:
-    model = script(call_text("act"))
-    done = program("-p", "x", "--model", model, *acting, "--max-steps", "1", "--output-format", "json", code=1)
-    assert json.loads(done.stdout)["result"]["reason"] == "steps"
+@pytest.mark.parametrize(
+    ("replies", "answered_by", "reason", "code"),
+    [
+        (["Done."], "forced", "answered", 0),
+        ([call_text("act")] * 2, "result", "answered", 0),
+    ],
+)
+def test_a_turn_has_an_answer_when_its_rounds_are_used_up(
+    replies: list[str], answered_by: str, reason: str, code: int, program: Run, script: Script, acting: tuple[str, ...]
+) -> None:
+    model = script(call_text("act"), *replies)
+    done = program("-p", "x", "--model", model, *acting, "--max-steps", "1", "--output-format", "json", code=code)
+    result = json.loads(done.stdout)["result"]
+    assert (result["answered_by"], result["reason"]) == (answered_by, reason)
+    assert result["text"]
+
+
+def test_a_turn_without_a_result_and_an_answer_fails(program: Run, script: Script, acting: tuple[str, ...]) -> None:
+    model = script(*[call_text("sail")] * 4)
+    done = program("-p", "x", "--model", model, *acting, code=1)
+    assert done.stdout == 'The model wrote no answer. sail failed:\nThere is no tool "sail".\n'
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -160,7 +183,7 @@ def test_a_signal_ends_the_turn_and_its_servers(
 def test_a_closed_pipe_ends_the_turn_without_an_error_message(
     script: Script, environment: dict[str, str], folder: Path
 ) -> None:
-    model = script("word " * 50_000)
+    model = script(" ".join(map(str, range(50_000))))
     arguments = f"-p x --model {model} --no-servers --max-tokens 100000 --output-format stream-json"
     command = ["bash", "-o", "pipefail", "-c", f"{' '.join(PROGRAM)} {arguments} | head -n 1"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=30, check=False)

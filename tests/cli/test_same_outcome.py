@@ -14,6 +14,7 @@ import pytest
 from cli.mcp_tool.stage import COMMAND
 from fork_server import run as run_forked
 from mcp_client.chaos_http import open_site
+from mcp_client.chaos_lists import LAST_PAGE
 from mcp_client.chaos_sse import open_event_site
 from mcp_client.chaos_websocket import open_exchange
 from shell import Shell
@@ -30,6 +31,7 @@ PROCESSES = {
     "unknown-id": "act is done",
     "structured-right": "seven",
     "structured-mismatch": "!does not match the output schema",
+    "dangling-output": "act is done",
     "structured-missing": "!did not return structured content",
     "result-bad-image": "known",
     "bad-base64": "known",
@@ -41,6 +43,11 @@ SITES = {
     "ok": "act is done",
     "call-cr": "act is done",
     "call-other-event": "act is done",
+    "call-primed": "act is done",
+    "call-resumed": "act is done",
+    "call-resumed-bare": "act is done",
+    "call-resumed-twice": "act is done",
+    "call-unresumed": "!",
     "call-other-id": "!the response has the id 4711",
     "call-other-id-events": "!the response has the id 4711",
     "session-gone": "act is done",
@@ -112,12 +119,62 @@ def test_tools_that_cannot_be_used_are_named_and_the_others_work(shell: Shell, p
     assert all(f"'{name}' of server 'chaos'" in notices and reason in notices for name, reason in reasons.items())
 
 
+def test_a_fault_of_an_output_schema_is_said_and_costs_no_result(shell: Shell, program: Run, script: Script) -> None:
+    shell.add_chaos("dangling-output")
+    listing = [*PROGRAM, "list-tools", "--server", "chaos"]
+    document = json.loads(run_forked(listing, env=shell.environment, cwd=shell.folder, timeout=30).stdout)
+    fault = 'it refers to "#/$defs/none", which it does not contain'
+    notice = f'The output schema of the tool "act" of server "chaos" is not checked in full: {fault}.'
+    assert document["notices"] == [notice]
+    arguments = ("--model", script(call_text("act"), "Done."), "--allow", "act", "--output-format", "json")
+    turn = json.loads(program("-p", "act", *arguments).stdout)["result"]
+    assert [(call["status"], call["text"]) for call in turn["calls"]] == [("completed", "act is done")]
+    assert turn["notices"] == [
+        f"[MCP: The output schema of the tool 'act' of server 'chaos' is not checked in full: {fault}]"
+    ]
+    assert shell.result("call-tool", "chaos.act")["structuredContent"] == {"value": "seven", "count": 7}
+
+
 @pytest.mark.slow
 def test_more_than_a_thousand_tools_are_said(shell: Shell, program: Run, script: Script) -> None:
     shell.add_chaos("huge-crowd")
     assert len(shell.result("list-tools", "--server", "chaos")) == 1503
     turn = json.loads(program("-p", "hi", "--model", script("Hello."), "--output-format", "json").stdout)
     assert turn["result"]["notices"] == ["[MCP: Server 'chaos' lists 1503 tools; only the first 1000 are used]"]
+
+
+def test_every_page_of_a_list_is_read_and_pinned_by_every_command(shell: Shell, program: Run, script: Script) -> None:
+    shell.add_chaos("list-pages")
+    last = f"page_{LAST_PAGE}"
+    listed = [tool["name"] for tool in shell.result("list-tools", "--server", "chaos")]
+    assert listed == ["echo", "add", "act", *(f"page_{page}" for page in range(LAST_PAGE + 1))]
+    arguments = ("--model", script(call_text(last), "Done."), "--allow", last, "--output-format", "json")
+    (call,) = json.loads(program("-p", "act", *arguments).stdout)["result"]["calls"]
+    assert (call["status"], call["text"]) == ("completed", f"{last} is done")  # and all tools are pinned now
+    assert shell.result("call-tool", f"chaos.{last}")["content"][0]["text"] == f"{last} is done"
+
+
+@pytest.mark.parametrize("mode", ["list-crowd", "list-endless"])
+def test_a_list_that_is_cut_is_said_and_its_other_tools_can_be_called(
+    mode: str, shell: Shell, program: Run, script: Script
+) -> None:
+    shell.add_chaos(mode)
+    listing = [*PROGRAM, "list-tools", "--server", "chaos"]
+    document = json.loads(run_forked(listing, env=shell.environment, cwd=shell.folder, timeout=30).stdout)
+    read = {"list-crowd": 10_000, "list-endless": 503}[mode]
+    assert len(document["result"]) == read
+    cut = f'Server "chaos" lists more tools than are read; only the first {read} are used.'
+    assert document["notices"] == [cut]
+    arguments = ("--model", script(call_text("act"), "Done."), "--allow", "act", "--output-format", "json")
+    turn = json.loads(program("-p", "act", *arguments).stdout)
+    crowd = "[MCP: Server 'chaos' lists 50003 tools; only the first 1000 are used]"
+    assert turn["result"]["notices"] == [
+        {
+            "list-crowd": crowd,
+            "list-endless": f"[MCP: Server 'chaos' lists more tools than are read; only the first {read} are used]",
+        }[mode]
+    ]
+    assert shell.result("call-tool", "chaos.t49999")["content"][0]["text"] == "t49999 is done"
 
 
 # Transport -> a server that answers with 7 MB.

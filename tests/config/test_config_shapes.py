@@ -18,6 +18,7 @@ from rkllm_chat.config.files import find_servers
 from rkllm_chat.config.foreign_files import read_foreign_servers
 from rkllm_chat.config.loader import load_settings
 from rkllm_chat.config.servers import ServerConfig
+from rkllm_chat.core.errors import ConfigError
 
 SHAPES = Path(__file__).parent / "shapes"
 EXPECTED = json.loads((SHAPES / "expected.json").read_text(encoding="utf-8"))
@@ -45,8 +46,12 @@ def test_a_file_of_another_program_gives_its_servers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "given.jsonc"
+    path = tmp_path / ("given.yaml" if name.endswith(".yaml") else "given.jsonc")
     path.write_bytes((SHAPES / name).read_bytes())
+    if "error" in EXPECTED[name]:
+        with pytest.raises(ConfigError, match=EXPECTED[name]["error"]):
+            load_settings(str(path), ENVIRONMENT)
+        return
     settings = load_settings(str(path), ENVIRONMENT)
     found: dict[str, Any] = {
         "servers": {server.name: describe(server, tmp_path) for server in settings.servers},

@@ -129,16 +129,16 @@ def test_errors_of_commands_say_how_a_server_is_accepted(stranger: Path, program
     error = json.loads(program("call-tool", "harbour.get_tide", code=1).stdout)["error"]
     assert error["type"] == "ConfigError"
     assert f"({sys.executable} {' '.join(ARGS)})" in error["message"] and "mcp_config.toml" in error["message"]
-    assert error["details"]["accept"] == "rkllm-chat trust harbour"
+    assert error["details"]["accept"] == "rkllm-chat mcp trust harbour"
     done = program("-p", "tide?", "--model", script("I do not know."))
-    assert "rkllm-chat trust harbour" in done.stderr
+    assert "rkllm-chat mcp trust harbour" in done.stderr
     findings = json.loads(program("doctor", "--json").stdout)["result"]["lines"]
     [finding] = [finding for finding in findings if finding["name"] == "server harbour"]
     assert (finding["state"], finding["value"]) == ("warn", error["message"])
     tool = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool", "harbour__get_tide"]
     environment = {"HOME": str(stranger.parent / "home"), "PATH": "/usr/bin:/bin"}
     refused = fork_server.run(tool, cwd=stranger, env=environment)
-    assert refused.returncode == 3 and b"rkllm-chat trust harbour" in refused.stderr
+    assert refused.returncode == 3 and b"rkllm-chat mcp trust harbour" in refused.stderr
 
 
 @pytest.mark.parametrize("way", ["--config", "variable", "own file", "accepted"])

@@ -26,7 +26,7 @@ JSON_SCHEMA = json.loads((ROOT / "rkllm_chat/config/mcp_servers.schema.json").re
 SHAPES = sorted((ROOT / "tests/config/shapes").iterdir())
 SHAPES = [path for path in SHAPES if '"mcpServers"' in path.read_text("utf-8") and path.name != "wrong_types.json"]
 JSON_WRONG = [
-    '{"mcpServers": []}',
+    '{"mcpServers": [7]}',
     '{"mcpServers": {"a": "npx server"}}',
     '{"mcpServers": {"a": {}}}',
     '{"mcpServers": {"a": {"command": 7}}}',
@@ -58,7 +58,7 @@ WRONG = [
     "[chat]\nmax_steps = '8'",
     "[chat]\nbell = 1",
     "[chat]\nthinking = 'maybe'",
-    "[chat]\ntools_share = 1.5",
+    "[generation]\ntop_p = 1.5",
     "[generation]\ntemperature = -1",
     "[generation]\nmax_tokens = 1.5",
     "[rkllm]\nbase_domain_id = 16",

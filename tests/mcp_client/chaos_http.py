@@ -114,6 +114,8 @@ class Site(Listener):
         self.voice = Voice(eras)
         self.requests: list[Request] = []
         self.has_forgotten = False
+        self.rests: dict[str, bytes] = {}
+        """What a GET gives that names the last event."""
 
     def called(self, name: str) -> int:
         """How often a tool was called."""
@@ -153,7 +155,12 @@ class Handler(BaseHTTPRequestHandler):
             self.take(message)
 
     def take_get(self) -> None:
-        self.give(405, b"", JSON)
+        rest = self.server.rests.pop(self.headers.get("last-event-id", ""), None)
+        if rest is None:
+            self.give(405, b"", JSON)
+        else:
+            self.begin_events()
+            self.wfile.write(rest)
 
     def take(self, message: Message) -> None:
         moment, spoil = HTTP_MODES[self.server.mode]
@@ -356,6 +363,7 @@ EVENT_BODIES: dict[str, Callable[[bytes], bytes]] = {
     "call-events": lambda said: b": hello\r\n\r\nevent: message\r\nid: 1\r\ndata: " + said + b"\r\n\r\n",
     "call-open-event": lambda said: b"event: message\ndata: " + said + b"\n",
     "call-cr": lambda said: b": hello\revent: message\rdata: " + said + b"\r\r",
+    "call-primed": lambda said: b"id: a\nretry: 50\ndata: \n\nid: b\ndata: " + said + b"\n\n",
     "call-other-event": lambda said: (
         b"event: news\ndata: " + said.replace(b"act is done", b"NEWS") + b"\n\ndata: " + said + b"\n\n"
     ),
@@ -375,6 +383,29 @@ def give_events(handler: Handler, message: Message) -> None:
 
 for name in EVENT_BODIES:
     mode(name)(give_events)
+
+
+# Modes that end a stream before the answer: what it begins with, and what GET gives after an event.
+RESUMED: dict[str, tuple[bytes, Callable[[bytes], dict[str, bytes]]]] = {
+    "call-resumed": (b"id: a\nretry: 50\ndata: \n\n", lambda said: {"a": b"id: b\ndata: " + said + b"\n\n"}),
+    "call-resumed-bare": (b"id: a\nretry: 50\n\n", lambda said: {"a": b"data: " + said + b"\n\n"}),
+    "call-resumed-twice": (
+        b"retry: 50\nid: a\ndata: \n\nid: lost\ndata: {",
+        lambda said: {"a": b"id: b\ndata: \n\n", "b": b"data: " + said + b"\n\n"},
+    ),
+    "call-unresumed": (b"id: a\nretry: 50\ndata: \n\n", lambda _: {}),
+}
+
+
+def end_early(handler: Handler, message: Message) -> None:
+    begin, make_rests = RESUMED[handler.server.mode]
+    handler.server.rests = make_rests(handler.server.voice.hear(message))
+    handler.begin_events()
+    handler.wfile.write(begin)
+
+
+for name in RESUMED:
+    mode(name)(end_early)
 
 
 def trickle(begin: bytes, piece: bytes) -> Spoil:

@@ -38,6 +38,7 @@ WEIRD_NAMES: list[Any] = [
     *(None, 7, "", "x" * 300, "esc\x1b[2J", "two words", "line\nbreak", "../up", "echо", "a__b", {"a": 1})
 ]
 LINK_VARIABLE = "CHAOS_LINK"
+LAST_PAGE = 60
 
 
 mode("level", "logs")(give({}))
@@ -60,12 +61,13 @@ def write_log(server: Server, message: Message) -> None:
     call_tool(server, message)
 
 
-@mode("list", "list-endless", "list-heavy")
+@mode("list", "list-endless", "list-heavy", "list-pages")
 def list_for_ever(server: Server, message: Message) -> None:
     page = int((message.get("params") or {}).get("cursor") or 0)
     words = "Does what you need. " * 150_000 if server.mode.name == "list-heavy" else ""
     tools = [*(TOOLS if page == 0 else []), tool(f"page_{page}", words)]
-    server.answer(message, {"tools": tools, "nextCursor": str(page + 1)})
+    following = {} if server.mode.name == "list-pages" and page == LAST_PAGE else {"nextCursor": str(page + 1)}
+    server.answer(message, {"tools": tools, **following})
 
 
 ODD_NAMES: list[Message] = [{**tool("x"), "name": name} for name in WEIRD_NAMES]
@@ -87,6 +89,9 @@ def nest(depth: int) -> Message:
 
 def takes(schema: Message) -> Message:
     return {"type": "object", "properties": {"text": schema}}
+
+
+DANGLING = {"type": "object", "properties": {"value": {"$ref": "#/$defs/none"}, "count": {"type": "number"}}}
 
 
 def get_link() -> Message:
@@ -118,9 +123,13 @@ OFFERS: dict[str, Callable[[], list[Message]]] = {
         *TOOLS[:2],
         {**TOOLS[2], "outputSchema": {"type": "object", "properties": {"value": {"allOf": [PATTERN, get_link()]}}}},
     ],
+    "dangling-output": lambda: [*TOOLS[:2], {**TOOLS[2], "outputSchema": DANGLING}],
 }
 for name, tools in OFFERS.items():
     mode("start", name)(offer(tools))
+mode("call", "dangling-output")(
+    give({"content": [{"type": "text", "text": "act is done"}], "structuredContent": {"value": "seven", "count": 7}})
+)
 mode("call", "hostile-output")(give({"content": [], "structuredContent": {"value": SLOW_TEXT}}))
 mode("start", "rug-pull-on-restart")(in_lives(1, 1, stay_silent, offer(lambda: WITH_CHANGED)))
 mode("call", "rug-pull-on-restart")(crash_once)

@@ -21,16 +21,18 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ENDED_OTHERWISE = {
     "The limit of the call that is around it, or the read timeout of the SDK's session.": """
         Connection._send_call Connection._wait_for_task LegacyTask._poll LegacyTask._wait_for_poll
-        LegacyTask._get_result LegacyTask.wait MCPClient.execute_tool MCPClient.list_resources MCPClient.list_tools
-        MCPClient.read_resource SdkSession.request.send ServerLifecycle.send_log_level
+        LegacyTask._get_result LegacyTask.wait MCPClient.complete MCPClient.execute_tool MCPClient.get_prompt
+        MCPClient.list_prompts MCPClient.list_resources MCPClient.list_tools MCPClient.read_resource
+        SdkSession.request.send ServerLifecycle.send_log_level
         ServerLifecycle.subscribe ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call
         Toolbox.find_skills list_skills.fetch
-        Toolbox.execute_tool _subscribe check_result
+        Toolbox.execute_tool _subscribe
         complete find_skill get_prompt get_prompt.send get_skill
         list_if_declared read_resource_from read_resource_from.send
         send_task_request start_task subscribe unsubscribe""",
     "The limit of a start (connect_s) or of a close, which cancels it.": """
         CheckedConnection.handshake HttpTransport._open HttpTransport._try MCPClient.__aenter__ MCPClient.close
+        MCPClient.add_server MCPClient.remove_server
         ServerLifecycle._get_client
         ToolListRefresher.list
         ServerLifecycle._own_client ServerLifecycle._prepare ServerLifecycle._run_owner ServerLifecycle.open
@@ -56,7 +58,8 @@ ENDED_OTHERWISE = {
         Login._read_pasted_redirects Login._log_in
         Login._refresh Login._renew Login._send LoopbackReceiver._read LoopbackReceiver.wait_for_redirect
         PrivateKeyProvider._perform_authorization answer_questions ask_to_visit_urls
-        make_assertion_signer.sign_or_explain make_user_provider.answer""",
+        make_assertion_signer.sign_or_explain make_user_provider.answer
+        _make_elicit_handler.elicit""",
     "The condition of its loop, or the tasks are cancelled: it waits for nothing else.": """
         ClientCallbacks.handle_message CredentialFile._acquire ServerTask._report_update StdioTransport._close
         StdioTransport._flush StdioTransport._wait_for_all cancel_all store_content""",

@@ -51,7 +51,7 @@ def test_events_are_read_with_any_line_end_in_any_pieces(
     edges = [0, *sorted(int(place * len(stream)) for place in places), len(stream)]
     parser = EventParser()
     read = [event for start, stop in pairwise(edges) for event in parser.feed(stream[start:stop])]
-    assert read == [(name, data.encode(), b"id: 7\n") for name, data in sent]
+    assert read == [(name, data, b"id: 7\n") for name, data in sent]
 
 
 HEAD = 16 * TAIL_BYTES

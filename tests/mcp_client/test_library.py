@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 import anyio
 import pytest
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, Completion, ElicitResult, PromptReference, TextContent
 
 from rkllm_chat import MCPClient, MCPConnectionError, MCPException, MCPTimeoutError, MCPToolError, ServerConfig
 
@@ -231,3 +234,104 @@ def test_the_library_prints_nothing_and_logs_what_it_skips(tmp_path: Path, envir
         done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=30, check=True)
         assert done.stdout == "" and done.stderr.startswith("rkllm_chat." if logs else "")
         assert bool(done.stderr) == bool(logs)
+
+
+def make_harbour() -> MCPServer:
+    server = MCPServer("Harbour")
+
+    @server.tool()
+    async def moor(context: Context[Any, Any]) -> dict[str, Any]:
+        """Moors a ship."""
+        await context.report_progress(1, 2, "half")
+        return {"ship": "Tide"}
+
+    @server.tool()
+    async def wait() -> str:
+        """Waits for a ship."""
+        await asyncio.sleep(30)
+        return "no ship"
+
+    @server.tool()
+    def sink() -> CallToolResult:
+        """Says something beside its content."""
+        return CallToolResult(content=[], structured_content={"depth": 7}, _meta={"shade": "blue"})
+
+    @server.prompt()
+    def greet(name: str) -> str:
+        """Greets."""
+        return f"Hello {name}"
+
+    async def complete(_ref: Any, argument: Any, _context: Any) -> Completion:
+        return Completion(values=[f"{argument.value}sa"])
+
+    server.completion()(complete)  # type: ignore[no-untyped-call]  # the SDK's decorator has no types (mcp 2.3.0)
+    return server
+
+
+def test_a_result_has_its_structured_part_and_a_call_its_limit_and_progress() -> None:
+    reports: list[tuple[float, float | None, str]] = []
+
+    async def work(client: MCPClient) -> None:
+        moored = await client.call_tool("moor", on_progress=lambda *report: reports.append(report))
+        assert moored.structured_content == {"ship": "Tide"} and "Tide" in moored.text
+        sunk = await client.execute_tool("harbour", "sink")
+        assert (list(sunk), sunk.structured_content, sunk.meta) == ([], {"depth": 7}, {"shade": "blue"})
+        with pytest.raises(MCPTimeoutError, match=r"within 0\.2 s"):
+            await client.execute_tool("harbour", "wait", timeout_s=0.2)
+        assert [prompt.name for prompt in await client.list_prompts("harbour")] == ["greet"]
+        message = (await client.get_prompt("harbour", "greet", {"name": "Bo"})).messages[0]
+        assert isinstance(message.content, TextContent) and message.content.text == "Hello Bo"
+        reference = PromptReference(type="ref/prompt", name="greet")
+        assert await client.complete("harbour", reference, "name", "Å") == ["Åsa"]
+
+    use({"harbour": make_harbour()}, work)
+    assert reports == [(1, 2, "half")]
+
+
+def test_the_forms_of_servers_reach_the_program(tmp_path: Path) -> None:
+    async def fill(server: str, params: Any) -> ElicitResult:
+        assert (server, params.message) == ("chaos", "Who?")
+        return ElicitResult(action="accept", content={"name": "Åsa"})
+
+    async def run() -> str:
+        async with MCPClient([chaos(tmp_path, "old-task-asks")], elicit=fill) as client:
+            return (await client.call_tool("act")).text
+
+    assert asyncio.run(asyncio.wait_for(run(), 30)) == "hello, Åsa"
+
+
+def test_servers_are_added_and_removed_while_it_runs(tmp_path: Path) -> None:
+    added = chaos(tmp_path, "ok", "added")
+
+    async def work(client: MCPClient) -> None:
+        await client.add_server("added", added)
+        await client.add_server("weather", make_weather())
+        assert client.servers == ["assistant", "added", "weather"]
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        await client.add_server("dead", {"command": sys.executable, "args": ["-c", ""]})
+        health = client.health
+        assert [one.is_connected for one in health.values()] == [True, True, True, False]
+        assert isinstance(health["dead"].error, MCPConnectionError) and health["added"].tools == 3
+        for name in ("added", "dead"):
+            await client.remove_server(name)
+        assert client.servers == ["assistant", "weather"] and client.is_connected()
+        with pytest.raises(MCPException, match="already"):
+            await client.add_server("weather", make_weather())
+
+    use({"assistant": make_assistant()}, work)
+    assert left_behind(tmp_path, "added") == []
+
+
+def test_a_client_that_is_not_entered_starts_nothing(tmp_path: Path) -> None:
+    client = MCPClient([chaos(tmp_path, "ok")])
+    for call in (client.call_tool("echo"), client.execute_tool("chaos", "echo"), client.list_resources("chaos")):
+        with pytest.raises(MCPException, match="not open"):
+            asyncio.run(call)
+    assert read_events(tmp_path, "chaos") == []
+
+
+def test_errors_are_shown_with_the_names_that_programs_import() -> None:
+    for kind in (MCPException, MCPConnectionError, MCPTimeoutError, MCPToolError):
+        shown = traceback.format_exception_only(kind("It broke."))[0]
+        assert shown.startswith(f"rkllm_chat.{kind.__qualname__}: ")
+    assert MCPToolError.__qualname__ == "MCPToolError"

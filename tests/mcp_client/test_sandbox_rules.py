@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from rkllm_chat.config.servers import ServerConfig
 from rkllm_chat.config.trust_rules import Origin
 from rkllm_chat.core.i18n import load
 from rkllm_chat.mcp_client.acceptance import review_start
+from stage import call_text
 
-from .enclosed import PROBE, Stage, listening
+from .enclosed import LIMIT_S, PROBE, SECRET, Stage, find_python, listening
 
 pytestmark = pytest.mark.sandbox
 OWN_RULES = ".config/rkllm-chat/sandbox-rules.json"
@@ -125,3 +127,85 @@ def test_the_approval_of_a_known_server_shows_what_it_may_do_and_why(
     shown = describe_server(review_start(server), load())
     assert "  network = true" in shown and "  ! it can use the network" in shown
     assert "  known to need this: mcp-server-fetch (it opens web pages)" in shown
+
+
+def test_a_named_file_opens_its_folder_before_and_after_it_exists(stage: Stage) -> None:
+    for number, entry in enumerate(({"args": ["probe.py", "--store", "data/m.db"]}, {"env": {"STORE": "./data/m.db"}})):
+        stage.add(**entry)
+        for _ in range(2):
+            denied, *written = stage.try_out(
+                ["write", "../outside/x"], ["write", "data/m.db"], ["write", f"data/m.db.{number}.tmp"]
+            )
+            assert denied.startswith("FileNotFoundError") and written == ["ok", "ok"]
+
+
+def test_a_key_opens_only_itself(stage: Stage) -> None:
+    (stage.project / "data/client.pem").write_text("x", encoding="utf-8")
+    os.chown(stage.project / "data/client.pem", stage.uid, -1)
+    stage.add(args=["probe.py", "--tls", "data/client.pem"])
+    key, other = stage.try_out(["read", "data/client.pem"], ["write", "data/other"])
+    assert key == "ok x" and other.startswith("OSError")
+
+
+NETWORK = {"HTTPS_PROXY": "http://proxy.example:3128", "no_proxy": "localhost", "TZ": "Asia/Tokyo"}
+
+
+def test_what_the_network_needs_here_reaches_a_server_that_has_it(stage: Stage) -> None:
+    certificate = stage.folder / "outside/company.pem"
+    certificate.write_text("a certificate", encoding="utf-8")
+    (stage.home / ".npmrc").write_text(
+        f"//npm.example/:_authToken={SECRET}\nregistry=https://npm.example/\n", encoding="utf-8"
+    )
+    for path in (certificate, stage.home / ".npmrc"):
+        os.chown(path, stage.uid, -1)
+    stage.environment |= {**NETWORK, "SSL_CERT_FILE": str(certificate)}
+    runner = stage.project / "npx"
+    runner.write_text(f"#!{find_python(stage.uid)}\n{PROBE.read_text(encoding='utf-8')}", encoding="utf-8")
+    runner.chmod(0o755)
+    expected = {**NETWORK, "SSL_CERT_FILE": str(certificate), "npm_config_registry": "https://npm.example/"}
+    for has_network in (True, False):
+        stage.add(command="./npx", network=has_network)
+        environment, read = stage.try_out(["read", "/proc/self/environ"], ["read", str(certificate)])
+        found = dict(line.split("=", 1) for line in environment.removeprefix("ok ").split("\0") if "=" in line)
+        assert {name: found[name] for name in expected if name in found} == (
+            expected if has_network else {"TZ": NETWORK["TZ"]}
+        )
+        assert (read == "ok a certificate") is has_network and SECRET not in environment
+
+
+def test_the_approval_names_the_variables_that_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:hidden@proxy.example:3128")
+    server = ServerConfig("x", sys.executable, sandbox="on", source="mcp.json", origin=Origin.PROJECT)
+    for has_network in (True, False):
+        lines = describe_server(review_start(replace(server, network=has_network)), load("en"))
+        passed = "".join(line for line in lines if line.startswith("  passes = "))
+        assert ('"HTTPS_PROXY"' in passed) is has_network and "hidden" not in str(lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
+        ("getaddrinfo EAI_AGAIN registry.npmjs.org", "HTTPS_PROXY"),
+        ("407 Proxy Authentication Required", "NO_PROXY"),
+        ("something else", "sandbox"),
+    ],
+)
+def test_a_server_that_ends_by_the_network_has_a_hint_about_it(words: str, hint: str, stage: Stage) -> None:
+    stage.add(args=["-c", f"import sys; sys.exit({words!r})"])
+    error = stage.call(["read", "x"])["error"]
+    assert hint in error["details"]["hint"] and words in error["message"]
+
+
+def test_a_call_that_was_denied_the_network_says_so_although_it_succeeded(stage: Stage) -> None:
+    replies = [call_text("do", probes=[["connect", 9]]), "Nothing found."]
+    (stage.project / "replies.json").write_text(json.dumps(replies), encoding="utf-8")
+    turn = ("-p", "go", "--model", "replies.json", "--allow", "probe__*", "--output-format", "json")
+    denied = 'The sandbox of "probe" has no network.'
+    for entry, is_said in (({}, True), ({"network": False}, False), ({"network": True}, False)):
+        stage.add(**entry)
+        document = stage.call(["connect", 9])
+        assert document["ok"] and any(denied in notice for notice in document.get("notices", ())) is is_said
+        with stage.start(*turn) as process:
+            [call] = json.loads(process.communicate(timeout=LIMIT_S)[0])["result"]["calls"]
+        assert (call["status"], denied in call["text"]) == ("completed", is_said)

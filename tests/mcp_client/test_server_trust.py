@@ -262,7 +262,7 @@ def test_a_tool_that_changed_between_two_programs_is_held_back(
     assert ("Server 'chaos' has new or changed tools" in done.stderr) == is_held
     for more in ((), ("--no-check",)):
         called = program("call-tool", "chaos.add", "--args", json.dumps(ADD), *more, code=int(is_held))
-        assert ("rkllm-chat trust chaos" in called.stdout) == is_held
+        assert ("rkllm-chat mcp trust chaos" in called.stdout) == is_held
     assert clone.ran("add") == (0 if is_held else 3)
     listed = json.loads(program("list-tools", "--server", "chaos").stdout)["result"]
     assert ("add" in [tool["name"] for tool in listed]) != is_held
@@ -283,7 +283,7 @@ def test_a_second_list_is_compared_with_the_first(clone: Clone, program: Run) ->
 
 
 def accept_at_terminal(clone: Clone) -> None:
-    """`rkllm-chat trust`, and yes to what it asks."""
+    """`rkllm-chat mcp trust`, and yes to what it asks."""
     screen = clone.open_screen("trust", "chaos")
     screen.wait_for(START)
     screen.type("y\r")

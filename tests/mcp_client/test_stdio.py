@@ -17,6 +17,7 @@ from mcp import Client
 
 from cpu_time import allow_s
 from processes import is_there
+from rkllm_chat.mcp_client.process.network_variables import NETWORK_VARIABLES
 from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
 from rkllm_chat.mcp_client.transports.base import Transport
 from rkllm_chat.mcp_client.transports.registry import make_transport
@@ -360,7 +361,8 @@ def test_a_server_sees_little_of_our_environment_and_all_of_its_own(
     script = "listen(lambda m: reply(m, json.dumps([os.getcwd(), dict(os.environ)])))"
     server = make_server(tmp_path, script, env={"OWN": "2", "HOME": "/elsewhere"}, cwd=f"{tmp_path}/there")
     folder, seen = json.loads(talk(server, tmp_path, act).text)
-    kept = {name for name in os.environ if name in ("LOGNAME", "PATH", "TERM", "USER") or name.startswith("LC_")}
+    names = ("LOGNAME", "PATH", "TERM", "TZ", "USER", *NETWORK_VARIABLES)
+    kept = {name for name in os.environ if name in names or name.startswith("LC_")}
     assert set(seen) == {*kept, "LANG", "HOME", "TMPDIR", "OWN", MARK_VARIABLE}
     assert (seen["OWN"], seen["HOME"], seen["LC_TIME"]) == ("2", "/elsewhere", "C")
     assert folder == f"{tmp_path}/there"

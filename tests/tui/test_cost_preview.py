@@ -37,7 +37,9 @@ def spent(shelf: SessionDirectory) -> list[Usage]:
 @pytest.mark.slow
 def test_the_estimate_equals_the_cost(open_chat: OpenChat, shelf: SessionDirectory, folder: Path) -> None:
     """Including the signatures of tools that are added to a question."""
-    (folder / "mcp_config.toml").write_text("[chat]\ntools_share = 0\nprefill_ahead = false\n", encoding="utf-8")
+    (folder / "mcp_config.toml").write_text(
+        '[chat]\nprompt_profile = "tiny-tools"\nprefill_ahead = false\n', encoding="utf-8"
+    )
     screen = open_chat()
     estimates: list[tuple[int, ...]] = []
     for line in ("What time is it in Tokyo?", "こんにちは、元気？"):

@@ -61,9 +61,9 @@ def test_the_help_is_aligned_at_each_width(open_chat: OpenChat) -> None:
 def test_the_next_line_is_in_a_language_that_was_just_selected(open_chat: OpenChat) -> None:
     zh, en = load("zh"), load("en")
     screen = open_chat("--no-servers", call_text("nosuch"), "2.", LANG=JA)
-    screen.enter("/language zh", zh("language.name"))
+    screen.enter("/set language zh", "chat.language  zh")
     screen.enter("二加二？", zh("terminal.failed", tool="nosuch", text="").rstrip("]"), "◆ 2.")
-    screen.enter("/language en", en("language.name"))
+    screen.enter("/set language en", "chat.language  en")
     screen.say("\x03", en("repl.leave_hint"))
 
 

@@ -28,6 +28,7 @@ from .server_configs import write_chaos
 OpenChat = Callable[..., Screen]
 CTRL_C = "\x03"
 MODES = """echo modes while away: $(stty -a | tr ' ;' '\\n\\n' | grep -xE 'icanon|echo|isig')\r"""
+LONG = " ".join(f"Two{number}" for number in range(200))
 
 
 def last_turn(shelf: SessionDirectory) -> list[object]:
@@ -215,19 +216,19 @@ def test_end_of_input_approves_no_call(terminal: str, open_chat: OpenChat, folde
 
 
 def test_a_full_disk_is_reported_once_and_no_message_is_lost(open_chat: OpenChat, shelf: SessionDirectory) -> None:
-    screen = open_chat("--no-servers", "One.", "Two " * 300, "Three.", "Four.")
+    screen = open_chat("--no-servers", "One.", LONG, "Three.", "Four.")
     pid = screen.process.pid
     screen.enter("first", "◆ One.")
     (name,) = shelf.list_ids()
     path = shelf.path / f"{name}.jsonl"
     before = path.read_bytes()
     unlimited = resource.prlimit(pid, resource.RLIMIT_FSIZE, (len(before) + 50, resource.RLIM_INFINITY))
-    screen.enter("second", "Two Two", "The session cannot be saved: only 50 of ")
+    screen.enter("second", "Two1 Two2", "The session cannot be saved: only 50 of ")
     screen.enter("third", "◆ Three.")
     assert path.read_bytes() == before
     resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
     screen.enter("fourth", "◆ Four.")
     assert sum("cannot be saved" in line for line in screen.lines()) <= 1
     screen.leave()
-    texts = ["first", "One.", "second", "Two " * 300, "third", "Three.", "fourth", "Four."]
+    texts = ["first", "One.", "second", LONG, "third", "Three.", "fourth", "Four."]
     assert last_turn(shelf) == [*texts, TurnFinished("answered")]

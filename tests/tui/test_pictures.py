@@ -176,13 +176,13 @@ def test_pictures_are_listed_saved_and_opened(open_chat: OpenScreen, folder: Pat
     screen = open_chat(call_text("report"), "Done.", BROWSER=str(browser), arguments="--no-color")
     screen.enter("/image", "has no pictures")
     screen.enter("report", "◆ Done.")
-    lines = screen.enter("/image", "3  report")
+    lines = screen.enter("/attach", "3  report")
     assert [re.sub(r" +", " ", line) for line in lines if re.match(r"[123]  ", line)] == [
         "1 cam://report application/pdf, 16 bytes",
         "2 report audio/wav, 23 bytes",
         f"3 report image/png, 120 × 80, {(folder / 'look.png').stat().st_size} bytes",
     ]
-    screen.enter("/image 1 report.pdf", "Saved report.pdf.")
+    screen.enter("/attach 1 report.pdf", "Saved report.pdf.")
     assert (folder / "report.pdf").read_bytes() == b"%PDF-1.4 nothing"
     screen.enter("/image 1 report.pdf", "report.pdf exists.")
     screen.enter("/image 3 .", "report-1.png.")

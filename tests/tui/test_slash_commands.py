@@ -83,7 +83,7 @@ BAD_LINES = {
     "/compact previw": 'Unknown argument "previw". Write /compact or /compact preview',
     "/clear foo": "/clear takes no argument",
     "/copy 3": "no answer yet",
-    "/usage foo": "/usage takes no argument",
+    "/usage foo": 'Unknown argument "usage foo"',
     "/export pdf": "Unknown export format pdf. Available formats: ",
     "/export -": "Unknown export format -.",
     "/permissions allow get_tied": 'no tool "get_tied". Did you mean get_tide?',
@@ -100,8 +100,8 @@ BAD_LINES = {
     "/tools 3-99": "no tool 3-99; the tools are numbered 1 to 7",
     "/tools tide": "Did you mean get_tide?",
     "/tools only harbor": "Did you mean harbour?",
-    "/language tlh": 'Unknown language "tlh". Available languages: en, ja, zh',
-    "/thinking loudly": 'Unknown setting "loudly"',
+    "/language tlh": 'Unknown language "tlh". Known values: auto, en, ja, zh',
+    "/thinking loudly": 'chat.thinking is "loudly". Allowed: auto, on, off',
     "/set temperatur 1": 'unknown key "temperatur". Did you mean "temperature"?',
     "/set chat.temperature 1": 'unknown key "chat.temperature". Did you mean "temperature"?',
     "/set temperature hot": "generation.temperature must be a number, not 'hot'",
@@ -245,7 +245,7 @@ MENU = {
     "value of a template": ("see @harbour://berth/1", "harbour://berth/12"),
     "settings": ("/set temp", "temperature"),
     "values of a setting": ("/set approve re", "read-only"),
-    "states": ("/thinking sh", "show"),
+    "states": ("/set thinking sh", "show"),
 }
 
 
@@ -273,7 +273,7 @@ def test_a_turn_is_removed_retried_and_copied(open_chat: OpenChat) -> None:
     screen.type("/system\r")
     screen.wait_until(lambda: "You are a pirate." in screen.lines(), "the system text")
     screen.enter("ahoy", "◆ Third.")
-    usage = [line.split()[-2:] for line in screen.enter("/usage", "generated tokens ")[-6:-2]]
+    usage = [line.split()[-2:] for line in screen.enter("/context usage", "generated tokens ")[-6:-2]]
     assert usage == [["replies", "3"], ["17", "47%"], ["tokens", "19"], ["tokens", "6"]]
     screen.enter("/clear", "cleared", "ctx 0 /")
     screen.enter("/exit now", "/quit takes no argument")
@@ -350,7 +350,7 @@ def test_a_server_is_shown_restarted_and_explained(open_chat: OpenChat) -> None:
 @pytest.mark.usefixtures("harbour")
 def test_a_prompt_asks_for_what_is_missing_and_is_sent_when_confirmed(open_chat: OpenChat) -> None:
     screen = open_chat(HARBOUR, "Dear Anna, the tide is high.")
-    screen.enter("/prompts", "harbour  letter  captain= harbour= [tone=]  A letter to a captain")
+    screen.enter("/prompt", "harbour  letter  captain= harbour= [tone=]  A letter to a captain")
     screen.say("/prompt letter captain=Anna\r", "harbour:")
     screen.say("Hu", "Hull", "Husum")
     screen.say("sum", "harbour: Husum")
@@ -382,14 +382,14 @@ def test_a_watched_resource_announces_its_changes_until_it_is_not_watched(open_c
     screen = open_chat(HARBOUR, "Nothing.", size=(120, 60))
     changed = "[MCP: Resource harbour://log of server 'harbour' has changed; /resource attaches it]"
     write = '/call write_log {"text": "fog"}'
-    screen.enter("/watch", "No resource is watched.")
+    screen.enter("/resources watch", "No resource is watched.")
     screen.enter("/watch harbour://sea", "No server lists harbour://sea.")
     screen.say(f"{write}\r", "3 characters are in the log.")
-    screen.enter("/watch harbour://log", "announces changes of harbour://log from now on")
+    screen.enter("/resources watch harbour://log", "announces changes of harbour://log from now on")
     screen.enter("/watch", "harbour  harbour://log")
     lines = screen.enter(write, changed)
     assert sum(changed in line for line in lines) == 1
-    screen.enter("/unwatch harbour://log", "harbour://log is no longer watched")
+    screen.enter("/resources unwatch harbour://log", "harbour://log is no longer watched")
     screen.enter("/unwatch harbour://log", "is not watched.")
     screen.say(f"{write}\r", "3 characters are in the log.")
     assert sum(changed in line for line in screen.wait_for_prompt()) == 1
@@ -435,7 +435,7 @@ def test_a_result_that_is_too_long_for_the_model_is_shown_whole(open_chat: OpenC
     assert 'There is no tool call "3"' in "\n".join(screen.enter("/history 3", "from 1 to 2"))
     assert any(line.startswith("1  read_year  year=2026 ") for line in lines)
     clear(screen)
-    page = screen.enter("/history 2", "Lines of r1 that match: 1 of 365")[-6:-2]
+    page = screen.enter("/calls 2", "Lines of r1 that match: 1 of 365")[-6:-2]
     assert page[1:] == [f"{line}: 2026, day {line}: {'storm' if line == 217 else 'calm'}" for line in (216, 217, 218)]
     lines = screen.enter("/history 1", "2026, day 365: calm")
     assert lines[-367:-2] == [f"2026, day {day}: {'storm' if day == 217 else 'calm'}" for day in range(1, 366)]
@@ -447,7 +447,7 @@ def test_thoughts_are_one_line_or_shown_whole(open_chat: OpenChat) -> None:
     screen = open_chat("--no-servers", hello, again, silent)
     thought, answer = screen.enter("hi", "◆ Hello!")[-4:-2]
     assert re.fullmatch(r"\[Thought for .* s, 27 characters\]", thought) and answer == "◆ Hello!"
-    screen.enter("/thinking show", "Thinking: show")
+    screen.enter("/set thinking show", "Thinking: show")
     assert screen.enter("hi", "◆ Hello again!")[-5:-2] == ["Again?", "Once more.", "◆ Hello again!"]
     screen.enter("/thinking hide", "Thinking: hide")
     screen.say("once more\r", "14 characters")

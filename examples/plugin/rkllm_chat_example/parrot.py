@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from rkllm_chat.backends import Backend, ModelStream
 from rkllm_chat.backends.base import StoppableStream, StreamItem
-from rkllm_chat.calls.grammar import CallGrammar
+from rkllm_chat.calls.grammar import CallGrammar, NoCalls
 from rkllm_chat.calls.model_families import UNKNOWN
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core.events import Usage
@@ -25,9 +25,7 @@ class Parrot:
     name = "parrot"
     template = ""
     family = UNKNOWN
-    prompt_language = ""
-    tools_share: float | None = None
-    few_tools: bool | None = None
+    profile = ""
     native_tools = False
     supports_grammar = False
     media_kinds = frozenset[MediaKind]()
@@ -40,7 +38,7 @@ class Parrot:
         prompt: Sequence[Message],
         generation: Generation,
         tools: Sequence[Tool] = (),
-        grammar: CallGrammar | None = None,
+        grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Repeat the last message, a word at a time."""
         stop = asyncio.Event()

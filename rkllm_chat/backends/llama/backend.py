@@ -7,6 +7,7 @@ only its new tokens. Text from users, tools and models is tokenized as plain tex
 from __future__ import annotations
 
 import codecs
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...calls.grammar import CallGrammar
+from ...calls.grammar import CallGrammar, NoCalls
 from ...calls.model_families import find_family
 from ...config.loader import state_folder
 from ...config.settings import Generation, Settings
@@ -29,24 +30,25 @@ from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import PROJECTOR_HINT, find_projector, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
+from ..shared.stop_sequences import end_reply
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
-from .cores import bind_thread, choose_cores
+from .cores import bind_thread, choose_cores, count_threads
 from .embedder import LlamaEmbedder
 from .engine import (
     BATCH_TOKENS,
     TEMPLATE_KEY,
     check_gguf_file,
+    count_parameters,
+    describe_missing_template,
     has_kv_cache,
     install_abort_callback,
     load_engine,
     make_end_test,
     name_template,
-    parse_boolean,
-    parse_fraction,
     read_chat_template,
     read_model_names,
 )
-from .grammar_sampler import CallConstraint, read_vocabulary
+from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
 from .prompt_lookup import DraftTiming, PromptLookup
 from .state_cache import LlamaStateCache
 from .state_pool import StatePool
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from .media_projector import MediaProjector
 
 _FALLBACK_TEMPERATURE = 0.6
+_MARKUP = re.compile(r"</?\w+>")
 _MIN_PREFILL_TOKENS = 16
 """Minimum number of tokens to prefill; fewer are not worth waking the cores."""
 _PICTURE_BATCH_TOKENS = 512
@@ -97,14 +100,14 @@ class LlamaBackend:
         name: Name of the file.
         template: Name of the chat template.
         family: Model family, from the names and the template.
-        prompt_language: The only language of model-facing text that the model was trained on; "" if any will do.
-        tools_share: Setting from the metadata; None if absent.
-        few_tools: Setting from the metadata; None if absent.
+        profile: The row of PROFILES that the metadata names; "" if they name none.
         context_tokens: Size of the context window: prompt and reply together.
         metadata: Metadata of the GGUF.
         media_kinds: Kinds of media that the model understands, by its projector.
         projector: Its projector; None if it understands only text.
         is_running: Whether the engine is evaluating or generating.
+        load_notices: What the user should know of the file: that it has no chat template.
+        parameter_count: Number of parameters of the model.
         uses_prompt_lookup: Whether tokens are drafted by prompt lookup where that is faster.
         lookup: Prompt lookup of the last reply, with its counts; None without.
         draft_timing: Measured speed with and without drafts.
@@ -142,7 +145,7 @@ class LlamaBackend:
         if projector:
             check_gguf_file(projector, PROJECTOR_HINT)
         batch_tokens = _PICTURE_BATCH_TOKENS if projector else BATCH_TOKENS
-        self._engine: Any = load_engine(path, context_tokens, len(cores), library, batch_tokens)
+        self._engine: Any = load_engine(path, context_tokens, count_threads(cores), library, batch_tokens)
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
         self._state_pool: StatePool | None = None
         self._embedder: LlamaEmbedder | None = None
@@ -150,13 +153,12 @@ class LlamaBackend:
         self.prefill_threads: int = self._engine.n_threads_batch
         self.decode_threads: int = self._engine.n_threads
         self.name = path.name
-        self.template = name_template(self._engine)
-        self.family = find_family(read_model_names(path, self._engine), self._engine.metadata.get(TEMPLATE_KEY, ""))
-        self.prompt_language: str = self._engine.metadata.get("rkllm_chat.prompt_language", "")
-        self.tools_share = parse_fraction(self._engine.metadata.get("rkllm_chat.tools_share", ""))
-        self.few_tools = parse_boolean(self._engine.metadata.get("rkllm_chat.few_tools", ""))
+        names = read_model_names(path, self._engine.metadata)
+        self.template = name_template(self._engine, names)
+        self.family = find_family(names, self._engine.metadata.get(TEMPLATE_KEY, ""))
+        self.profile: str = self._engine.metadata.get("rkllm_chat.profile", "")
         self.context_tokens: int = self._engine.n_ctx()
-        template = read_chat_template(self._engine)
+        template = read_chat_template(self._engine, names)
         self._template = partial(template, thinking=thinking)
         self._thread = ThreadPoolExecutor(1, "llama", bind_thread, (cores,))
         self._report_progress: Callable[[], None] = lambda: None
@@ -170,7 +172,11 @@ class LlamaBackend:
         self._tokenizer = PromptTokenizer(self._encode, template, self.projector.encode if self.projector else None)
         self._abort = install_abort_callback(self._engine, self._is_stopped)
         self._is_end_token = make_end_test(self._engine)
+        self._stop_sequences = [text for text in template.stop_sequences if not self._is_ended_by_token(text)]
         self._can_generate = has_kv_cache(self._engine)
+        has_template = bool(self._engine.metadata.get(TEMPLATE_KEY)) or not self._can_generate
+        self.load_notices = () if has_template else (describe_missing_template(path.name, names),)
+        self.parameter_count = count_parameters(self._engine)
         self._vocabulary = cache(partial(read_vocabulary, self._engine))
 
     def stream(
@@ -178,7 +184,7 @@ class LlamaBackend:
         prompt: Sequence[Message],
         generation: Generation,
         _tools: Sequence[Tool] = (),
-        grammar: CallGrammar | None = None,
+        grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Generate a reply: yield text chunks, then its Usage; also Readings while a long prompt is evaluated.
 
@@ -193,7 +199,7 @@ class LlamaBackend:
         def generate(emit: Emit[StreamItem]) -> None:
             self._generate(partial(self._template, prompt), prompt, generation, emit, grammar)
 
-        return self._run(generate, request)
+        return end_reply(self._run(generate, request), self._stop_sequences)
 
     def complete(self, text: str, generation: Generation) -> ModelStream:
         """Continue a text as it is, without the chat template; control tokens in it count as such.
@@ -378,7 +384,7 @@ class LlamaBackend:
         prompt: Sequence[Message],
         generation: Generation,
         emit: Emit[StreamItem],
-        grammar: CallGrammar | None,
+        grammar: CallGrammar | NoCalls | None,
     ) -> None:
         """Generate one reply, on the engine's thread. `render` returns the prompt in pieces."""
         if not self._can_generate:
@@ -422,16 +428,22 @@ class LlamaBackend:
         emit(reply.make_usage(stopped=self._stop.is_set()))
 
     def _make_constraint(
-        self, grammar: CallGrammar, generation: Generation, temperature: float, pieces: Sequence[Piece]
-    ) -> CallConstraint:
+        self, grammar: CallGrammar | NoCalls, generation: Generation, temperature: float, pieces: Sequence[Piece]
+    ) -> Constraint:
+        if isinstance(grammar, NoCalls):
+            return CallProhibition(self._engine, grammar, find_reply_prefix(pieces))
         end = pieces[-1].text if pieces[-1].special else ""
-        opened = next((marker for marker in grammar.rules if end.endswith(marker)), "")
+        opened = next((marker for marker in grammar.triggers if end.endswith(marker)), "")
         return CallConstraint(
             self._engine, self._vocabulary, grammar, generation, temperature, find_reply_prefix(pieces), opened
         )
 
     def _emit_tokens(
-        self, sampled: Iterator[int], reply: _Reply, emit: Emit[StreamItem], constraint: CallConstraint | None
+        self,
+        sampled: Iterator[int],
+        reply: _Reply,
+        emit: Emit[StreamItem],
+        constraint: Constraint | None,
     ) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         for token in sampled:
@@ -458,7 +470,11 @@ class LlamaBackend:
         return _FALLBACK_TEMPERATURE if temperature is None else float(temperature)
 
     def _sample_tokens(
-        self, tokens: list[int], generation: Generation, temperature: float, constraint: CallConstraint | None
+        self,
+        tokens: list[int],
+        generation: Generation,
+        temperature: float,
+        constraint: Constraint | None,
     ) -> Iterator[int]:
         if generation.seed is not None:
             self._engine.set_seed(generation.seed)
@@ -483,6 +499,11 @@ class LlamaBackend:
         wants_bos = self.metadata.get("tokenizer.ggml.add_bos_token") == "true"
         bos = self._engine.token_bos()
         return [bos, *tokens] if wants_bos and tokens[:1] != [bos] else tokens
+
+    def _is_ended_by_token(self, stop_sequence: str) -> bool:
+        """Return whether a stop sequence is also ordinary text, as `</s>`, and the vocabulary ends replies with it."""
+        tokens = self._encode(Piece(stop_sequence, special=True))
+        return bool(_MARKUP.fullmatch(stop_sequence)) and len(tokens) == 1 and self._is_end_token(tokens[0])
 
     def _encode(self, piece: Piece) -> list[int]:
         data = piece.text.encode("utf-8", errors="replace")

@@ -1,41 +1,145 @@
-"""Find the big cores of a chip with two clusters, on which llama.cpp is fastest, and bind threads to them.
+"""Find the cores on which llama.cpp is fastest: a thread on each physical core, of the big ones where there are kinds.
 
-On an RK3588 all eight cores are slower than the four big ones: each step of the model waits for its slowest thread.
+Decode is bound by memory, and each step waits for its slowest thread: a second thread on a core that has two only
+competes for it, and on an RK3588 all eight cores are slower than the four big ones. llama-cpp-python takes half of the
+logical cores instead, which without hyperthreading leaves half of the machine idle.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-_CAPACITIES = "sys/devices/system/cpu/cpu*/cpu_capacity"
+_CPUS = "sys/devices/system/cpu"
+_SIBLINGS = ("core_cpus_list", "thread_siblings_list")
+"""What the kernel calls the logical cores of one physical core, by its age."""
+_X86_BIG_CORES = "sys/devices/cpu_core/cpus"
 _MIN_SHARE = 0.75
 """Cores with at least this share of the highest capacity are big; an A55 beside an A76 has about half."""
-_MAX_THREADS = 4
+_MACOS_CORES = ("hw.perflevel0.physicalcpu", "hw.physicalcpu")
+"""Of the fastest kind, where there are kinds; of all."""
 
 
 def find_big_cores(root: Path = Path("/"), allowed: frozenset[int] | None = None) -> tuple[int, ...]:
-    """Return the big cores, at most four; none where all cores are alike or the kernel does not rate them.
+    """Return the big cores; none where all cores are alike or the kernel does not rate them.
 
     Args:
         root: Root of the examined file system.
         allowed: Cores that may be used; None for all.
     """
     capacities: dict[int, int] = {}
-    for file in root.glob(_CAPACITIES):
+    for file in (root / _CPUS).glob("cpu*/cpu_capacity"):
         with suppress(OSError, ValueError):  # a core may be offline
             capacities[int(file.parent.name.removeprefix("cpu"))] = int(file.read_text(encoding="ascii"))
     limit = _MIN_SHARE * max(capacities.values(), default=0)
-    big = sorted(core for core, capacity in capacities.items() if capacity >= limit)
+    big = {core for core, capacity in capacities.items() if capacity >= limit}
     if len(big) == len(capacities):
-        return ()
-    return tuple(core for core in big if allowed is None or core in allowed)[:_MAX_THREADS]
+        big = set(_parse_cores(_read(root / _X86_BIG_CORES)))
+    return tuple(_choose_one_a_core(big if allowed is None else big & allowed, root))
+
+
+def count_cores(root: Path = Path("/"), allowed: frozenset[int] | None = None) -> int:
+    """Return the number of physical cores, at least one; each logical core counts as one if the kernel tells no more.
+
+    Args:
+        root: Root of the examined file system.
+        allowed: Logical cores that may be used; None for all.
+    """
+    present = set(_parse_cores(_read(root / _CPUS / "online"))) or set(range(os.cpu_count() or 1))
+    return max(1, len(_choose_one_a_core(present if allowed is None else present & allowed, root)))
+
+
+def read_cpu_quota(root: Path = Path("/")) -> float:
+    """Return how many CPUs the control groups of this process grant it at most; infinity without a limit.
+
+    The limits of all groups above count (Linux, Documentation/admin-guide/cgroup-v2.rst, cpu.max; v1: sched-bwc.rst).
+    """
+    quota = float("inf")
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        group = Path(path.lstrip("/"))
+        for folder in (group, *group.parents):  # in a container the upper part of the path may not exist
+            quota = min(quota, _read_group_quota(mount / folder))
+    return quota
+
+
+def _read_group_quota(folder: Path) -> float:
+    """Return the limit of one control group, of either version of them."""
+    text = _read(folder / "cpu.max") or " ".join(_read(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+    with suppress(ValueError):
+        quota, period = map(int, text.split())
+        return quota / period if quota > 0 and period > 0 else float("inf")
+    return float("inf")  # "max", or there is no such file
 
 
 def choose_cores() -> tuple[int, ...]:
     """Return the big cores of this machine that this process may use; none on a system that cannot bind threads."""
-    return find_big_cores(allowed=frozenset(os.sched_getaffinity(0))) if hasattr(os, "sched_setaffinity") else ()
+    return find_big_cores(allowed=_find_allowed()) if hasattr(os, "sched_setaffinity") else ()
+
+
+def count_threads(cores: tuple[int, ...] = ()) -> int:
+    """Return with how many threads the engine is fastest on these cores, or on all without any.
+
+    More than the control group's quota would only be suspended for a part of each period.
+    """
+    import multiprocessing  # the engine's package counts with it, too: whoever limits one, limits both
+
+    count = len(cores) or _count_macos_cores() or count_cores(allowed=_find_allowed())
+    return max(1, int(min(count, multiprocessing.cpu_count(), read_cpu_quota())))
+
+
+def _find_allowed() -> frozenset[int] | None:
+    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+def _count_macos_cores() -> int:
+    """Return the number of fast cores of a Mac; 0 on other systems."""
+    if sys.platform != "darwin":
+        return 0
+    for name in _MACOS_CORES:
+        count, size = ctypes.c_int32(0), ctypes.c_size_t(4)
+        failed = ctypes.CDLL(None).sysctlbyname(name.encode(), ctypes.byref(count), ctypes.byref(size), None, 0)
+        if not failed and count.value > 0:
+            return count.value
+    return 0
+
+
+def _choose_one_a_core(logical: Iterable[int], root: Path) -> list[int]:
+    """Return the first of those logical cores that are one physical core, for each."""
+    chosen: list[int] = []
+    seen: set[int] = set()
+    for core in sorted(logical):
+        if core not in seen:
+            chosen.append(core)
+            texts = (_read(root / _CPUS / f"cpu{core}/topology" / name) for name in _SIBLINGS)
+            seen.update(_parse_cores(next(filter(None, texts), "")))
+    return chosen
+
+
+def _parse_cores(text: str) -> Iterator[int]:
+    """Yield the numbers of a list of the kernel's.
+
+    >>> list(_parse_cores("0-2,7"))
+    [0, 1, 2, 7]
+    """
+    with suppress(ValueError):
+        for part in filter(None, text.split(",")):
+            first, _, last = part.partition("-")
+            yield from range(int(first), int(last or first) + 1)
+
+
+def _read(path: Path) -> str:
+    """Return the text of a kernel file; "" if it cannot be read."""
+    with suppress(OSError, UnicodeDecodeError):
+        return path.read_text(encoding="ascii").strip()
+    return ""
 
 
 def bind_thread(cores: tuple[int, ...]) -> None:

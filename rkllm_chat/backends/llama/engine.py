@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import ModelError
-from ...prompt.chat_templates import TEMPLATES, Template, compile_template
+from ...core.events import Sentence
+from ...prompt.chat_templates import (
+    TEMPLATES,
+    Template,
+    compile_template,
+    find_family_template,
+    is_named_as_answering,
+)
 from ...prompt.template_renderer import start_renderer
 from ...storage.session_records import hash_text
+from .cores import count_threads
 from .library import import_llama
 
 _MAGIC = b"GGUF"
 TEMPLATE_KEY = "tokenizer.chat_template"
+_FALLBACK_ROW = "chatml"
 _NAME_KEYS = ("name", "basename", "finetune", "architecture")
 BATCH_TOKENS = 256  # small, so that a stop during prefill is seen soon even between the engine's own checks
 _MAX_DEFAULT_CONTEXT = 8192
@@ -47,7 +55,7 @@ def load_engine(
     Args:
         path: The GGUF.
         context_tokens: Size of the context window; 0 for the model's own, at most 8192.
-        threads: Number of threads; 0 for the package's own choice.
+        threads: Number of threads; 0 for one on each physical core.
         library: Path of another libllama; "" for the one of the package.
         batch_tokens: Maximum number of tokens to evaluate at once.
 
@@ -76,7 +84,8 @@ def load_engine(
         )
         vocabulary_only.close()
         context = context_tokens or min(trained or _MAX_DEFAULT_CONTEXT, _MAX_DEFAULT_CONTEXT)
-        options = {"n_threads": threads, "n_threads_batch": threads} if threads else {}
+        threads = threads or count_threads()
+        options = {"n_threads": threads, "n_threads_batch": threads}
         return DraftingLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
     except (ValueError, RuntimeError, OSError, AssertionError) as error:
         hint = "Check that the file is complete and that llama.cpp supports the model; see the log file."
@@ -92,43 +101,58 @@ class _UncompiledFormatter:
         """Return no handler."""
 
 
-def read_chat_template(engine: Any) -> Template:
-    """Return the chat template of the GGUF, or ChatML if it has none."""
+def read_chat_template(engine: Any, names: Sequence[str]) -> Template:
+    """Return the chat template of the GGUF, or that of its family if it has none.
+
+    Args:
+        engine: The engine.
+        names: What the model is called, from `read_model_names`.
+    """
     source = engine.metadata.get(TEMPLATE_KEY)
     if not source:
-        return TEMPLATES["chatml"]
+        return TEMPLATES[_choose_row(names)]
     tokens = {name: _token_text(engine, getattr(engine, f"token_{name}")()) for name in ("bos", "eos")}
     # the date is read once: a prompt whose beginning changes at midnight would have to be evaluated again
     return compile_template(source, bos=tokens["bos"], eos=tokens["eos"], today=date.today())
 
 
-def name_template(engine: Any) -> str:
+def _choose_row(names: Sequence[str]) -> str:
+    return find_family_template(names) or _FALLBACK_ROW
+
+
+def name_template(engine: Any, names: Sequence[str]) -> str:
     """Return the name of the chat template; equal templates have equal names."""
     source = engine.metadata.get(TEMPLATE_KEY)
-    return f"gguf:{hash_text(source)}" if source else "chatml"
+    return f"gguf:{hash_text(source)}" if source else _choose_row(names)
 
 
-def read_model_names(path: Path, engine: Any) -> list[str]:
+def describe_missing_template(name: str, names: Sequence[str]) -> Sentence:
+    """Return what a model without a chat template does: answer in the template of its family, or continue texts.
+
+    Args:
+        name: Name of the file.
+        names: What the model is called, from `read_model_names`.
+    """
+    if is_named_as_answering(names[:-1]):  # models of one architecture do either
+        return Sentence("chat.no_template", {"model": name, "template": _choose_row(names)})
+    return Sentence("chat.base_model", {"model": name})
+
+
+def read_model_names(path: Path, metadata: Mapping[str, object]) -> list[str]:
     """Return what the file and its metadata call the model, most specific first, architecture last."""
-    return [path.stem, *(engine.metadata.get(f"general.{key}", "") for key in _NAME_KEYS)]
-
-
-def parse_fraction(text: str) -> float | None:
-    """Parse a fraction in the metadata of a GGUF; None if it is none."""
-    with suppress(ValueError):
-        share = float(text)
-        return share if 0 <= share <= 1 else None
-    return None
-
-
-def parse_boolean(text: str) -> bool | None:
-    """Parse a boolean in the metadata of a GGUF; None if it is none."""
-    return {"true": True, "false": False}.get(text.strip())
+    return [path.stem, *(str(metadata.get(f"general.{key}", "")) for key in _NAME_KEYS)]
 
 
 def _token_text(engine: Any, token: int) -> str:
     data: bytes = engine.detokenize([token], special=True) if token >= 0 else b""
     return data.decode("utf-8", errors="replace")
+
+
+def count_parameters(engine: Any) -> int:
+    """Return the number of parameters of the model."""
+    import llama_cpp
+
+    return int(llama_cpp.llama_model_n_params(engine.model))
 
 
 def has_kv_cache(engine: Any) -> bool:

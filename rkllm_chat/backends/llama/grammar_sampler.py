@@ -1,4 +1,4 @@
-"""Constrain llama.cpp to a grammar while a call is generated, and only then.
+"""Constrain llama.cpp to a grammar while a call is generated, and only then; or keep it from writing a call.
 
 llama.cpp has grammars with a trigger too, but they end with the first call of a reply, search the whole reply again
 for every token, and end the process when the token that completes the trigger continues with something else. So the
@@ -12,17 +12,22 @@ import ctypes
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ...calls.grammar import CallGrammar
+from ...calls.grammar import CallGrammar, NoCalls
 from ...calls.grammar.gbnf import literal
-from ...calls.grammar.trigger import MarkerDetector, find_open_thought
+from ...calls.grammar.trigger import THOUGHT_MARKS, CallDetector, find_open_thought
 from ...config.settings import Generation
 
 _FIRST_TESTED = 128
 """Number of most likely tokens that are tested first."""
-_ROOT = "call"
+_ROOT = "reply"
+_MIN_SHARE_OF_NAMES = 1 / 20
+"""Least probability of the names of tools behind an opener that may as well begin data."""
+_MAX_WATCHED_LENGTH = 64
+_FIRST_SIGNS = "¿¡"
+"""What may begin a reply without calls besides letters and digits."""
 
 log = logging.getLogger(__name__)
 
@@ -94,13 +99,14 @@ class CallConstraint:
         self._grammar = grammar
         self._generation = generation
         self._is_greedy = temperature == 0
-        self._rules = dict(grammar.rules)
         self._sampler: Any = None
         self._is_unwritten: Any = None
+        self._may_be_data = False
         thought_end = find_open_thought(reply_prefix)
         if grammar.opening and thought_end:
-            self._rules[thought_end] = grammar.opening
-        self._watch = MarkerDetector(*self._rules)
+            grammar = replace(grammar, triggers={**grammar.triggers, thought_end: grammar.opening})
+        self._rules = {**grammar.unmarked, **grammar.triggers}
+        self._watch = CallDetector(grammar)
         self._watch.feed(reply_prefix)
         if opened:
             self._open(self._rules[opened])
@@ -110,11 +116,14 @@ class CallConstraint:
     def add_token(self, token: int, text: str) -> None:
         """Record a generated token and its text, which may begin or end a call."""
         if self._sampler is None:
-            marker = self._watch.feed(text)
-            if marker:
-                self._open(f"{suffix_rule(marker)} {self._rules[marker]}", token)
+            opener = self._watch.feed(text)
+            if opener:
+                written = text[: len(text) - len(self._watch.rest)]
+                self._may_be_data = opener in self._grammar.unmarked
+                self._open(f"{literal(written)} {self._rules[opener]}", token)
         elif self._accept(token) and not self._grammar.is_whole_reply and self._is_complete():
             self.close()
+            self._watch.expect_call()
 
     def close(self) -> None:
         """End the constraint until the next call."""
@@ -172,6 +181,12 @@ class CallConstraint:
     def _mask(self, logits: Any) -> Any:
         import numpy
 
+        if self._may_be_data:
+            self._may_be_data = False
+            if not self._is_likely(logits):
+                log.debug("The reply continues as data; it is unconstrained.")
+                self.close()
+                return logits
         masked = numpy.full(len(logits), -numpy.inf, dtype=numpy.float32)
         if len(logits) > _FIRST_TESTED:
             nearest = numpy.argpartition(logits, -_FIRST_TESTED)[-_FIRST_TESTED:]
@@ -186,6 +201,15 @@ class CallConstraint:
             return logits
         masked[allowed] = logits[allowed]
         return self._transfer_logit(masked, logits)
+
+    def _is_likely(self, logits: Any) -> bool:
+        """Return whether the model is about to write what the grammar allows: the name of a tool, not other data."""
+        import numpy
+
+        nearest = numpy.argpartition(logits, -_FIRST_TESTED)[-_FIRST_TESTED:] if len(logits) > _FIRST_TESTED else ...
+        tokens = numpy.arange(len(logits))[nearest]
+        weights = numpy.exp(logits[tokens] - logits.max())
+        return bool(weights[self._find_permitted(tokens)].sum() >= _MIN_SHARE_OF_NAMES * weights.sum())
 
     def _transfer_logit(self, masked: Any, logits: Any) -> Any:
         """Give the logit of the most likely token, if it is forbidden, to its longest allowed prefix.
@@ -234,6 +258,76 @@ class CallConstraint:
         return (cells["logit"] == 0) & (is_end | ~self._is_unwritten[tokens])
 
 
-def suffix_rule(marker: str) -> str:
-    """Return an expression for any suffix of a marker: the token that completes it may contain that much of it."""
-    return f"({' | '.join(literal(marker[start:]) for start in range(len(marker)))})"
+class CallProhibition:
+    """Keeps a reply from containing a call. It has the methods of `CallConstraint`.
+
+    The reply begins with a word or a number, because a model that may not write a marker writes a call without one;
+    behind that, no token is chosen that would complete an opener.
+    """
+
+    def __init__(self, engine: Any, no_calls: NoCalls, reply_prefix: str = "") -> None:
+        """Watch a new reply; `reply_prefix` is its beginning that the prompt already contains."""
+        self._engine = engine
+        self._openers = no_calls.openers
+        self._longest = max(map(len, self._openers), default=1)
+        self._written = ""  # the end of the reply, without white space
+        self._texts: dict[int, str] = {}
+        self._thought_end = find_open_thought(reply_prefix)
+        self._has_begun = False
+
+    def add_token(self, _token: int, text: str) -> None:
+        """Record the text of a generated token."""
+        squeezed = "".join(text.split())
+        self._written = (self._written + squeezed)[-_MAX_WATCHED_LENGTH:]
+        if self._thought_end:
+            if self._thought_end in self._written:
+                self._thought_end = self._written = ""
+        elif not self._has_begun and self._written:
+            self._thought_end = THOUGHT_MARKS.get(self._written, "")
+            self._has_begun = not self._thought_end
+
+    def close(self) -> None:
+        """End the prohibition."""
+
+    def mask_logits(self, _tokens: Any, logits: Any) -> Any:
+        """Return the logits with forbidden tokens at minus infinity. llama.cpp calls it through C."""
+        if self._thought_end:
+            return logits
+        try:
+            return self._mask(logits)
+        except Exception:  # in C it would be lost, after being printed to the terminal
+            log.exception("The reply continues unconstrained.")
+            self._thought_end = "\0"
+            return logits
+
+    def _mask(self, logits: Any) -> Any:
+        import numpy
+
+        size = min(_FIRST_TESTED, len(logits))
+        while True:
+            nearest = numpy.argpartition(logits, -size)[-size:]
+            allowed = [token for token in nearest.tolist() if self._may_follow(token)]
+            if allowed or size == len(logits):
+                break
+            size = min(size * 16, len(logits))
+        masked = numpy.full(len(logits), -numpy.inf, dtype=numpy.float32)
+        masked[allowed] = logits[allowed]
+        return masked if allowed else logits
+
+    def _may_follow(self, token: int) -> bool:
+        text = self._text_of(token)
+        if not self._has_begun and not self._written:
+            return text in THOUGHT_MARKS or (bool(text) and (text[0].isalnum() or text[0] in _FIRST_SIGNS))
+        written = self._written[-self._longest :] + text
+        return not any(opener in written for opener in self._openers)
+
+    def _text_of(self, token: int) -> str:
+        """Return the text of a token without white space; a part of a character beyond ASCII counts as a letter."""
+        if token not in self._texts:
+            data: bytes = self._engine.detokenize([token], special=True)
+            text = data.decode(errors="replace").replace("\ufffd", "\u00e9")
+            self._texts[token] = "".join(text.split())
+        return self._texts[token]
+
+
+Constraint = CallConstraint | CallProhibition

@@ -150,12 +150,7 @@ class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's typ
         position = self._find_position(self.n_tokens)
         self._ctx.kv_cache_seq_rm(-1, position, -1)
         self._batch.set_batch(batch=tokens, n_past=position, logits_all=True)
-        # llama.cpp gives a batch more threads than a token, and they spin: on a busy machine a draft took 0.1 s
-        self._ctx.set_n_threads(self.n_threads, self.n_threads)
-        try:
-            self._ctx.decode(self._batch)
-        finally:
-            self._ctx.set_n_threads(self.n_threads, self.n_threads_batch)
+        self._ctx.decode(self._batch)
         self._record(tokens)
 
     def _eval_batch(self, tokens: Sequence[int]) -> None:

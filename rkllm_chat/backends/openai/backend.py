@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from ...calls.grammar import CallGrammar
+from ...calls.grammar import CallGrammar, NoCalls
 from ...calls.model_families import find_family
 from ...config.settings import Generation, Settings
 from ...core.errors import ChatError, ConfigError, ContextOverflowError, GenerationError, ModelError
@@ -63,9 +63,7 @@ class OpenaiBackend:
         media_kinds: Kinds of media that the models of all services understand.
     """
 
-    prompt_language = ""
-    tools_share: float | None = None
-    few_tools: bool | None = None
+    profile = ""
     supports_grammar = False
 
     def __init__(self, services: Sequence[Service], settings: Settings) -> None:
@@ -91,7 +89,7 @@ class OpenaiBackend:
         prompt: Sequence[Message],
         generation: Generation,
         tools: Sequence[Tool] = (),
-        _grammar: CallGrammar | None = None,
+        _grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Generate a reply: yield text chunks, then its Usage.
 

@@ -6,10 +6,14 @@ endlessly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
 from enum import Enum
 
 from ...calls.literals import Markers
+from ...core.events import Sentence, Usage
+from ..base import ModelStream, StoppableStream, StreamItem
 
 _WINDOW_LENGTH = 1200
 """Length in characters of the text that is checked for repetition."""
@@ -76,6 +80,36 @@ class StopDetector:
                 self.ending = Ending.REPETITION
             elif len(self._tail) >= _GARBAGE_LENGTH and _is_garbage(self._tail[-_GARBAGE_LENGTH:]):
                 self.ending = Ending.GARBAGE
+
+
+def end_reply(stream: ModelStream, stop_sequences: Sequence[str] = ()) -> ModelStream:
+    """Return a stream that ends at a stop sequence or a repetition, for an engine that would continue there.
+
+    Args:
+        stream: The reply of the engine, which is stopped; its Usage still comes.
+        stop_sequences: Texts that end the reply and are no part of it.
+    """
+    return StoppableStream(_read_to_end(stream, StopDetector(stop_sequences)), stream.stop)
+
+
+async def _read_to_end(stream: ModelStream, detector: StopDetector) -> AsyncGenerator[StreamItem, None]:
+    async with aclosing(stream):
+        async for item in stream:
+            if isinstance(item, str):
+                shown = detector.feed(item)
+                if detector.ending:
+                    stream.stop()
+                if shown:
+                    yield shown
+            elif isinstance(item, Usage):
+                if rest := detector.close():
+                    yield rest
+                if detector.is_repeating:
+                    yield Sentence("chat.circle")
+                is_ended = detector.ending is Ending.STOP_SEQUENCE
+                yield replace(item, hit_limit=(item.hit_limit or detector.is_repeating) and not is_ended)
+            else:
+                yield item
 
 
 def _is_garbage(text: str) -> bool:

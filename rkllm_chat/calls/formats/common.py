@@ -26,22 +26,29 @@ class ReadContext:
         parameters_of: Returns the names of the parameters that a tool declares; none if it is unknown.
         openers: Literals that begin a call in one of the accepted formats, longest first.
         turn_ends: What may follow an unmarked call besides another one: special tokens and the end of a code fence.
+    closers: End markers of the accepted formats, which an unmarked call may have.
     """
 
     is_known: Callable[[str], bool]
     parameters_of: Callable[[str], Collection[str]]
     openers: tuple[str, ...]
     turn_ends: tuple[str, ...]
+    closers: tuple[str, ...] = ()
 
 
 BodyReader = Callable[[Reader, ReadContext], Parsing[ParsedCalls]]
 """Reads what follows the opener of a candidate call, or an unmarked call."""
 
-NO_END, WRONG_END, FENCE = "missing end marker", "wrong end marker", "fence"
+NO_END, WRONG_END, FENCE, NO_OPENER = "missing end marker", "wrong end marker", "fence", "missing start marker"
 """Names of repairs."""
 
 NAME_KEYS = ("name", "tool_name", "tool", "function")
 ARGUMENT_KEYS = ("arguments", "parameters", "args")
+CALL_KEYS = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, "type", "id", "call_id", "tool_call_id", "index"))
+"""The keys that the object of a call may have."""
+
+_DEFINITION_KEYS = frozenset({"description", "inputSchema", "input_schema", "outputSchema", "properties"})
+"""The keys that tell the definition of a tool from a call."""
 
 _WRONG_END = re.compile(r"</[\w:.-]{1,32}>|\[/[A-Z_]{1,32}\]|\[END_[A-Z_]{1,32}\]")
 _END_OF_WRONG = {"<": ">", "[": "]"}
@@ -58,7 +65,12 @@ def unreadable_call(fault: Any, detail: str) -> list[CallFound | CallUnreadable]
 
 
 def parse_json_calls(
-    text: str, repairs: Sequence[str], may_close: bool, key: str = "arguments", is_bare: bool = False
+    text: str,
+    repairs: Sequence[str],
+    may_close: bool,
+    context: ReadContext,
+    key: str = "arguments",
+    is_bare: bool = False,
 ) -> ParsedCalls:
     """Parse the calls in a JSON object or array.
 
@@ -66,38 +78,56 @@ def parse_json_calls(
         text: The JSON, possibly damaged.
         repairs: Repairs that were made before, to be reported with each call.
         may_close: Whether one missing last brace may be added.
+        context: Tells what is declared about the tools.
         key: The format's name of the arguments.
-        is_bare: Whether the text has no markers; an entry without arguments is then not a call.
+        is_bare: Whether the text has no markers; an entry without arguments, or with other keys, is then not a call.
 
     Returns:
-        None if `is_bare` and an entry has no arguments.
+        None for the definition of a tool; if `is_bare`, for everything that is not written exactly as a call is.
     """
     try:
         value, json_repairs = parse_lenient_json(text, may_close=may_close)
     except ValueError as error:
         return unreadable_call("bad_json", f"The JSON cannot be read: {error}.")
-    calls: list[CallFound | CallUnreadable] = []
-    entries = value if isinstance(value, list) else [value]
-    if is_bare and not all(_has_arguments(entry) for entry in entries):
+    entries = [_unwrap(entry) for entry in (value if isinstance(value, list) else [value])]
+    if any(_is_definition(entry, context) for entry in entries):
         return None
-    for entry in entries:
-        calls.append(_call_of_value(entry, (*json_repairs, *repairs), key))
+    if is_bare and not all(_is_exactly_call(entry) for entry in entries):
+        return None
+    calls = [_call_of_value(entry, (*json_repairs, *repairs), key) for entry in entries]
     return calls or unreadable_call("bad_json", "The list of calls is empty.")
 
 
-def _has_arguments(value: Any) -> bool:
-    if isinstance(value, dict) and isinstance(value.get("function"), dict):
-        value = value["function"]
-    return isinstance(value, dict) and any(word in value for word in ARGUMENT_KEYS)
+def _unwrap(value: Any) -> Any:
+    """Return the call in `{"type": "function", "function": {..}}`."""
+    if isinstance(value, dict) and isinstance(value.get("function"), dict) and CALL_KEYS.issuperset(value):
+        return value["function"]
+    return value
+
+
+def _is_definition(value: Any, context: ReadContext) -> bool:
+    """Tell whether a value defines a tool: it describes it, or gives a schema in place of arguments."""
+    if not isinstance(value, dict):
+        return False
+    if not _DEFINITION_KEYS.isdisjoint(value):
+        return True
+    name = next((value[word] for word in NAME_KEYS if isinstance(value.get(word), str)), "")
+    for schema in (value[word] for word in ARGUMENT_KEYS if isinstance(value.get(word), dict)):
+        looks_like_schema = schema.get("type") == "object" and isinstance(schema.get("properties"), dict)
+        if looks_like_schema and not {"type", "properties"}.issubset(context.parameters_of(name)):
+            return True
+    return False
+
+
+def _is_exactly_call(value: Any) -> bool:
+    return isinstance(value, dict) and CALL_KEYS.issuperset(value) and any(word in value for word in ARGUMENT_KEYS)
 
 
 def _call_of_value(value: Any, repairs: Sequence[str], key: str) -> CallFound | CallUnreadable:
-    """Read `{"name": .., "arguments": {..}}`, also wrapped as `{"type": "function", "function": {..}}`.
+    """Read `{"name": .., "arguments": {..}}`.
 
     `key` is the format's name of the arguments; another name counts as a repair.
     """
-    if isinstance(value, dict) and isinstance(value.get("function"), dict):
-        value = value["function"]
     if not isinstance(value, dict):
         return CallUnreadable("bad_json", "A call is a JSON object.", "")
     name_key = next((word for word in NAME_KEYS if word in value), None)
@@ -106,6 +136,8 @@ def _call_of_value(value: Any, repairs: Sequence[str], key: str) -> CallFound | 
     name = value[name_key]
     if not isinstance(name, str) or not name.strip():
         return CallUnreadable("bad_json", 'The "name" is not the name of a tool.', "")
+    if other := next((word for word in value if word not in CALL_KEYS), None):
+        return CallUnreadable("bad_json", f'The key "{other[:40]}" does not belong beside "name" and "{key}".', "")
     arguments_key = key if key in value else next((word for word in ARGUMENT_KEYS if word in value), None)
     if arguments_key not in (key, "arguments", None):
         repairs = (*repairs, "parameters for arguments")
@@ -142,10 +174,10 @@ def read_end_marker(reader: Reader, closers: tuple[str, ...]) -> Parsing[tuple[s
     if closer:
         reader.take(len(closer))
         return ()
-    return (WRONG_END,) if (yield from _skip_wrong_end(reader)) else (NO_END,)
+    return (WRONG_END,) if (yield from skip_wrong_end(reader)) else (NO_END,)
 
 
-def _skip_wrong_end(reader: Reader) -> Parsing[bool]:
+def skip_wrong_end(reader: Reader) -> Parsing[bool]:
     """Consume what looks like the end marker of another format: `</tool>`, `[/TOOL_CALL]`, `[END_TOOL]`."""
     if not (yield from reader.peek_literal(("</", "[/", "[END_"))):
         return False

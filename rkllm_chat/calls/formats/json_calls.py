@@ -7,18 +7,23 @@ that lacks one bracket; the opener of a new call there means that this one was a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...core.events import CallUnreadable
-from ..incremental_reader import CharPattern, Parsing, Reader
+from ...core.events import CallFound, CallUnreadable
+from ..incremental_reader import CharPattern, EndOfTextError, Parsing, Reader
 from ..json_repair import MAX_DEPTH, parse_lenient_json
 from .common import (
+    ARGUMENT_KEYS,
+    CALL_KEYS,
     FENCE,
+    NAME_KEYS,
     NO_END,
     BodyReader,
     ParsedCalls,
     ReadContext,
+    add_repairs,
     build_call,
     char_class,
     parse_json_calls,
@@ -26,6 +31,12 @@ from .common import (
     unreadable_call,
 )
 
+SEPARATORS = (",", ";")
+"""What may separate calls that stand side by side."""
+
+_HEAD = re.compile(r"""(?:\[\s*)?(?:\{\s*(?:["'“]?(\w*)["'”]?\s*(?::\s*(\S.*)?)?)?)?""", re.DOTALL)
+_TEXT = re.compile(r"""["'“]([^"'”]*)(["'”]?)""")
+_SECOND_KEY = re.compile(r"""\s*,?\s*["'“]?(\w*)["'”]?\s*(:)?""")
 _QUOTES = {'"': '"', "'": "'", "“": "”"}
 _LINE_END = re.compile("\n")
 _OUTSIDE = "\"'“{}[]/#"
@@ -41,11 +52,13 @@ class JsonBody:
 
     Attributes:
         text: The JSON.
-        is_open: Whether an end marker, which was consumed, came before the last bracket.
+        is_open: Whether the end marker, which was consumed, or the end of the reply came before the last bracket.
+        closer: That end marker.
     """
 
     text: str
     is_open: bool = False
+    closer: str = ""
 
 
 def json_reader(
@@ -81,21 +94,46 @@ def read_json_call(
     fence: str = "",
     needs_end: bool = True,
 ) -> Parsing[ParsedCalls]:
-    """Read the calls in the JSON that begins here, in a code fence or not, and their end marker."""
+    """Read the calls in the JSON that begins here, in a code fence or not, and their end marker.
+
+    Several objects before one end marker, on lines of their own or with separators, are several calls.
+    """
     repairs = (FENCE,) if fence else ()
-    body = yield from read_body(reader, context, (*closers, fence) if fence else closers)
-    if isinstance(body, CallUnreadable):
-        return [body]
-    if body.is_open:
-        return parse_json_calls(body.text, repairs, may_close=True, key=key)
-    extra = yield from skip_extra_bracket(reader, (*closers, fence) if fence else closers)
+    within = (*closers, fence) if fence else closers
+    calls: list[CallFound | CallUnreadable] = []
+    while True:
+        body = yield from read_body(reader, context, within, may_end=True)
+        if isinstance(body, CallUnreadable):
+            return [*calls, body]
+        extra = () if body.is_open else (yield from skip_extra_bracket(reader, within))
+        found = parse_json_calls(body.text, (*extra, *repairs), body.is_open, context, key)
+        if found is None:
+            return None
+        calls += found
+        if body.is_open:
+            return calls
+        if not within or not (yield from _skip_to_next_call(reader)):
+            break
     if fence:
         yield from reader.skip_space()
         yield from reader.skip(fence)
     end = yield from read_end_marker(reader, closers)
     if not needs_end and end == (NO_END,):
         end = ()
-    return parse_json_calls(body.text, (*extra, *repairs, *end), may_close=False, key=key)
+    return [add_repairs(call, *end) for call in calls]
+
+
+def _skip_to_next_call(reader: Reader) -> Parsing[bool]:
+    """Consume what separates two calls of one block; consumes nothing if no further call follows."""
+    size = reader.size
+    yield from reader.skip_space()
+    for separator in SEPARATORS:
+        yield from reader.skip(separator)
+    yield from reader.skip_space()
+    if (yield from reader.is_next("{")) and (yield from read_json_head(reader, lambda _name: True)):
+        return True
+    reader.rewind(size)
+    return False
 
 
 def read_json_arguments(
@@ -121,6 +159,44 @@ def read_json_arguments(
     except ValueError as error:
         return unreadable_call("bad_json", f"The arguments cannot be read: {error}.")
     return [build_call(name, arguments, (*json_repairs, *extra, *end))]
+
+
+def read_json_head(reader: Reader, is_tool: Callable[[str], bool]) -> Parsing[bool]:
+    """Tell whether the JSON that begins here may be a call, by its first keys and its name; consumes nothing."""
+    while (verdict := _may_be_call(reader.text[reader.at : reader.at + reader.max_head_length], is_tool)) is None:
+        if len(reader.text) - reader.at >= reader.max_head_length:
+            return False
+        yield from reader.wait_for_text()
+    return verdict
+
+
+def _may_be_call(head: str, is_tool: Callable[[str], bool]) -> bool | None:
+    """Tell whether JSON with this beginning may be a call; None while that is undecided."""
+    match = _HEAD.fullmatch(head)
+    if not match:
+        return False
+    key, value = match[1], match[2]
+    if not value:
+        return None
+    if key in ARGUMENT_KEYS:
+        return value[0] in "{\"'“"
+    if key in ("type", "function") and value[0] == "{":
+        return key == "function"
+    text = _TEXT.match(value)
+    if not text:
+        return False
+    if not text[2]:
+        return None
+    if key == "type":
+        return text[1] == "function"
+    if key not in (*NAME_KEYS, "id") or (key != "id" and not is_tool(text[1].strip())):
+        return False
+    rest = value[text.end() :]
+    second = _SECOND_KEY.fullmatch(rest)
+    if second and not second[2]:
+        return None
+    second = second or _SECOND_KEY.match(rest)
+    return rest.lstrip().startswith("}") or bool(second and second[2] and second[1] in CALL_KEYS)
 
 
 def begins_json(reader: Reader, begins: str = "[{") -> Parsing[bool]:
@@ -192,21 +268,35 @@ def _patterns_of(closers: tuple[str, ...], openers: tuple[str, ...]) -> _BodyPat
     )
 
 
-def read_body(reader: Reader, context: ReadContext, closers: tuple[str, ...]) -> Parsing[JsonBody | CallUnreadable]:
-    """Read a JSON object or array from its first bracket to its last."""
+def read_body(
+    reader: Reader, context: ReadContext, closers: tuple[str, ...], may_end: bool = False
+) -> Parsing[JsonBody | CallUnreadable]:
+    """Read a JSON object or array from its first bracket to its last.
+
+    Args:
+        reader: What to read.
+        context: Which openers begin a new call.
+        closers: What ends the body before its last bracket.
+        may_end: Whether the end of a reply that was not cut off does so, too.
+    """
     patterns = _patterns_of(closers, context.openers)
     parts: list[str] = []
     depth = deepest = 0
-    last = ""
+    last, begun = "", reader.size
     while depth > 0 or not parts:
-        between = yield from reader.read_up_to(patterns.outside, patterns.wake)
+        try:
+            between = yield from reader.read_up_to(patterns.outside, patterns.wake)
+        except EndOfTextError:
+            if depth == 1 and may_end and reader.is_complete and last in "}]":
+                return JsonBody(reader.recorded[begun:], True)
+            raise
         parts.append(between)
         last = (between.rstrip() or last)[-1:]
         mark = reader.text[reader.at]
         marker = (yield from reader.peek_literal(patterns.markers)) if depth and mark in patterns.first_chars else ""
         if marker in closers:
             reader.take(len(marker))
-            return JsonBody("".join(parts), is_open=True)
+            return JsonBody("".join(parts), True, marker)
         if marker:
             return CallUnreadable("bad_json", "A new call begins before this one has ended.", "")
         parts.append(reader.take(1))

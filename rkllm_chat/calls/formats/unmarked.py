@@ -6,48 +6,21 @@ A candidate is rejected as soon as it cannot be a call, so that an answer in JSO
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from ...core.events import CallFound, CallUnreadable
-from ..incremental_reader import Parsing, Reader
-from .common import ARGUMENT_KEYS, NAME_KEYS, ParsedCalls, ReadContext, parse_json_calls
-from .json_calls import read_body, read_json_arguments
+from ...core.messages import ToolCall
+from ..incremental_reader import EndOfTextError, Parsing, Reader
+from .common import NO_OPENER, ParsedCalls, ReadContext, parse_json_calls, skip_wrong_end, unreadable_call
+from .json_calls import SEPARATORS, read_body, read_json_arguments, read_json_head
 from .named_calls import read_tool_name
 from .python_calls import parse_python_calls, peek_call_name, read_chatglm_code, read_python_code
 
-_SEPARATORS = (";", ",")
-
-_HEAD = re.compile(r"""(?:\[\s*)?(?:\{\s*(?:["'“]?(\w*)["'”]?\s*(?::\s*(\S.*)?)?)?)?""", re.DOTALL)
-_TEXT = re.compile(r"""["'“]([^"'”]*)(["'”]?)""")
-
-
-def _read_json_head(reader: Reader, is_known: Callable[[str], bool]) -> Parsing[bool]:
-    """Tell whether the JSON that begins here may be a call, by its first key and value; consumes nothing."""
-    while (verdict := _may_be_call(reader.text[reader.at : reader.at + reader.max_head_length], is_known)) is None:
-        if len(reader.text) - reader.at >= reader.max_head_length:
-            return False
-        yield from reader.wait_for_text()
-    return verdict
-
-
-def _may_be_call(head: str, is_known: Callable[[str], bool]) -> bool | None:
-    """Tell whether JSON with this beginning may be a call; None while that is undecided."""
-    match = _HEAD.fullmatch(head)
-    if not match:
-        return False
-    key, value = match[1], match[2]
-    if not value:
-        return None
-    if key in ARGUMENT_KEYS:
-        return value[0] in "{\"'“"
-    if key in ("type", "function") and value[0] == "{":
-        return key == "function"
-    name_text = _TEXT.match(value)
-    if not name_text:
-        return False
-    if not name_text[2]:
-        return None
-    return name_text[1] == "function" if key == "type" else key in NAME_KEYS and is_known(name_text[1].strip())
+_FUNCTION_NAME = re.compile(r"[a-z_]\w*(?:[.:/-]\w+)*", re.ASCII)
+"""What an unknown tool may be called, so that its call is not data about somebody."""
+_CODE_NAME = re.compile(r"\w*(?:[_.:/-]|\d|[a-z][A-Z])[\w.:/-]*", re.ASCII)
+"""A name that is no word of a sentence."""
+_NAME_ALONE = re.compile(r"[`\"']{0,3}(?P<name>[\w.:/-]*)(?P<call>\(\s*\)?)?[`\"']{0,3}\.?\s*", re.ASCII)
 
 
 def read_bare_json(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
@@ -55,26 +28,109 @@ def read_bare_json(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]
 
     That is `{"name": .., "parameters": {..}}`, several joined by `;`, or an array of them.
     """
-    if not (yield from reader.peek_literal(("{", "["))) or not (yield from _read_json_head(reader, context.is_known)):
+    return (yield from read_unmarked_json(reader, context, context.is_known))
+
+
+def read_unmarked_json(
+    reader: Reader, context: ReadContext, is_tool: Callable[[str], bool], fence: tuple[str, ...] = ()
+) -> Parsing[ParsedCalls]:
+    """Read calls in one JSON value without a marker, and an end marker that may follow it nevertheless.
+
+    Args:
+        reader: What to read.
+        context: What is known about tools and formats.
+        is_tool: Tells whether a name counts as that of a tool, known or not.
+        fence: The end of the code fence that the call is in, if it is in one.
+    """
+    if not (yield from reader.peek_literal(("{", "["))) or not (yield from read_json_head(reader, is_tool)):
+        return None
+    reader.commit()
+    body = yield from read_body(reader, context, (*context.closers, *fence), may_end=True)
+    if isinstance(body, CallUnreadable):
+        return [body]
+    repairs = (NO_OPENER,) if body.closer in context.closers else ()
+    repairs = (yield from _read_redundant_end(reader, context)) or repairs
+    if not (yield from _ends_cleanly(reader, context)):
+        return None
+    calls = parse_json_calls(body.text, repairs, body.is_open, context, key="parameters", is_bare=True)
+    names = [call.call.name for call in calls or () if isinstance(call, CallFound)]
+    if not all(map(is_tool, names)) or (names and body.text.startswith("[") and not any(map(context.is_known, names))):
+        return None
+    return calls
+
+
+def read_shown_json(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    """Read the call of a known tool in a JSON object, whatever follows it."""
+    if not (yield from read_json_head(reader, context.is_known)):
         return None
     reader.commit()
     body = yield from read_body(reader, context, ())
-    if isinstance(body, CallUnreadable):
-        return [body]
-    if not (yield from _ends_cleanly(reader, context)):
-        return None
-    calls = parse_json_calls(body.text, (), may_close=False, key="parameters", is_bare=True)
-    is_call = calls and all(isinstance(one, CallUnreadable) or context.is_known(one.call.name) for one in calls)
-    return calls if is_call else None
+    return None if isinstance(body, CallUnreadable) else parse_json_calls(body.text, (), False, context, is_bare=True)
+
+
+def _read_redundant_end(reader: Reader, context: ReadContext) -> Parsing[tuple[str, ...]]:
+    """Consume the end markers behind a call that has no start marker; return the repair."""
+    repairs: tuple[str, ...] = ()
+    while True:
+        size = reader.size
+        yield from reader.skip_space()
+        closer = yield from reader.peek_literal(context.closers)
+        reader.take(len(closer))
+        if not closer and not (yield from skip_wrong_end(reader)):
+            reader.rewind(size)
+            return repairs
+        repairs = (NO_OPENER,)
 
 
 def _ends_cleanly(reader: Reader, context: ReadContext) -> Parsing[bool]:
     """Tell whether what follows may follow an unmarked call: another call, or nothing more."""
     yield from reader.skip_space()
-    for separator in _SEPARATORS:
+    for separator in SEPARATORS:
         yield from reader.skip(separator)
     yield from reader.skip_space()
     return (yield from reader.is_at_end()) or bool((yield from reader.peek_literal((*context.turn_ends, "{", "["))))
+
+
+def may_be_unknown_tool(name: str) -> bool:
+    """Tell whether a name that no tool has may be meant as that of a tool, and is not data."""
+    return bool(_FUNCTION_NAME.fullmatch(name.strip()))
+
+
+def read_name_alone(reader: Reader, needs: Mapping[str, bool]) -> Parsing[ParsedCalls]:
+    """Read a reply that is only the name of a tool: `get_time`, `get_time()`. A single word may be an answer.
+
+    Args:
+        reader: What to read.
+        needs: Maps the names of the tools to whether they need arguments.
+    """
+    while True:
+        head = reader.text[reader.at : reader.at + reader.max_head_length]
+        match = _NAME_ALONE.match(head)
+        if not match or match.end() < len(head) or not _is_beginning(match["name"], needs):
+            return None
+        if (yield from _is_over(reader, len(head))):
+            break
+    name = match["name"].rstrip(".")
+    if name not in needs or not (match["call"] or _CODE_NAME.fullmatch(name)):
+        return None
+    reader.take(len(head))
+    if needs[name]:
+        return unreadable_call("bare_name", f'The reply is only the name "{name}".')
+    return [CallFound(ToolCall(name, {}, (NO_OPENER,)))]
+
+
+def _is_beginning(text: str, names: Iterable[str]) -> bool:
+    return any(name.startswith(text.rstrip(".")) for name in names)
+
+
+def _is_over(reader: Reader, length: int) -> Parsing[bool]:
+    """Tell whether the text has only `length` characters more; waits until it has more, or has ended."""
+    try:
+        while len(reader.text) - reader.at <= length:
+            yield from reader.wait_for_text()
+    except EndOfTextError:
+        return True
+    return False
 
 
 def read_bare_list(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:

@@ -1,7 +1,9 @@
-"""GRAMMARS: constrain what follows the marker of a call, so that the call is always valid for its tool.
+"""GRAMMARS: constrain what follows the beginning of a call, so that the call is always valid for its tool.
 
-A row describes for a call format (a name in FORMATS) what triggers the grammar and how the call continues. The text
-before and between calls is not constrained. The grammars do not depend on an engine, except for their notation (GBNF).
+A row describes for a call format (a name in FORMATS) what triggers the grammar and how the call continues; calls
+without a marker, which any model may write, have a rule of their own. The text before and between calls is not
+constrained. `NoCalls` is the opposite: a reply that must not contain a call. Neither depends on an engine, except for
+the notation of the grammars (GBNF).
 """
 
 from __future__ import annotations
@@ -9,21 +11,33 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from ...core.identity_cache import cache_by_identity
 from ...core.messages import Tool
+from ..formats.common import ARGUMENT_KEYS
+from ..formats.openers import UNMARKED_OPENERS, list_forbidden
 from ..formats.tag_syntax import MINICPM5, QWEN, SEED
+from ..model_families import resolve_formats
 from ..schema.resolve import BudgetExceededError
 from ..tool_names import shown_names
-from .gbnf import GAP, GrammarRules, literal, one_literal_of, spaced
+from .gbnf import GAP, SPACE, GrammarRules, literal, one_literal_of, spaced
 from .json_values import GEMMA, JSON, JsonRules, JsonStyle, write_json
 from .tagged_values import ArgumentTags
 
-__all__ = ["GRAMMARS", "CallGrammar", "CallLayout", "build_call_grammar", "build_reply_grammar", "require_call"]
+__all__ = [
+    "GRAMMARS",
+    "CallGrammar",
+    "CallLayout",
+    "NoCalls",
+    "build_call_grammar",
+    "build_reply_grammar",
+    "forbid_calls",
+    "require_call",
+]
 
 _MAX_LENGTH = 1024 * 1024
 _MAX_DEPTH = 64
@@ -36,31 +50,44 @@ _UNCONSTRAINED = "There is no grammar; the reply is unconstrained: %s."
 
 
 @dataclass(frozen=True)
+class NoCalls:
+    """A reply that must not contain a call: it begins with a word or a number, after its thought if it has one.
+
+    Attributes:
+        openers: What it must not contain besides; white space between their parts does not count.
+    """
+
+    openers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class CallGrammar:
     """The grammar of calls, or of a whole reply.
 
     Attributes:
-        trigger: The marker after which the grammar applies; "" if there is none.
-        gbnf: What may follow it up to the end of the call, from the rule `root` on, in GBNF (llama.cpp).
-        inner_trigger: A marker that may come without the other one; "" if there is none. The rule `inner` follows it.
+        gbnf: The rules of what may follow each trigger, up to the end of the call, in GBNF (llama.cpp).
+        triggers: Maps each marker that begins a call to the rule that follows it, the usual one first.
+        unmarked: The same for what begins a call without a marker (see `formats.openers`). It counts only where a call
+            can be meant, and may still be data.
+        is_behind_prose: Whether a call without a marker may follow prose.
         marks: The fixed texts of a call. A control token that is part of one is such a text, not a control.
         opening: Expression with which the reply must begin, after its thought if the prompt opens one; "" if it may
             begin with anything.
         is_whole_reply: Whether the reply ends with `opening`.
     """
 
-    trigger: str
     gbnf: str
-    inner_trigger: str = ""
+    triggers: Mapping[str, str] = field(default_factory=dict[str, str])
+    unmarked: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_behind_prose: bool = False
     marks: tuple[str, ...] = ()
     opening: str = ""
     is_whole_reply: bool = False
 
     @property
-    def rules(self) -> Mapping[str, str]:
-        """The rule that applies after each marker."""
-        rules = {self.trigger: "root", self.inner_trigger: "inner"}
-        return {marker: rule for marker, rule in rules.items() if marker}
+    def trigger(self) -> str:
+        """The usual beginning of a call."""
+        return next(iter(self.triggers or self.unmarked), "")
 
 
 @dataclass(frozen=True)
@@ -123,33 +150,49 @@ GRAMMARS: dict[str, CallLayout] = {
 }
 
 
+_SHARED = ("json", "hermes")
+"""Formats that models write although they are asked for another one; their calls are the same object."""
+
+
 @cache_by_identity()
-def build_call_grammar(tools: Iterable[Tool], format_name: str) -> CallGrammar | None:
+def build_call_grammar(tools: Iterable[Tool], format_name: str, writes_unmarked: bool = False) -> CallGrammar | None:
     """Return the grammar of calls to these tools, under the names shown to the model.
 
     Args:
         tools: The tools that may be called.
-        format_name: The row of `GRAMMARS`.
+        format_name: The format that the model is asked for.
+        writes_unmarked: Whether its family writes calls without a marker, also behind prose.
 
     Returns:
-        None without tools, for a format without a grammar, or if the schemas are too large or too deep.
+        None without tools, or if the schemas are too large or too deep.
     """
     shown = {name: tool.schema for name, tool in shown_names(tools).items()}
-    if not shown or format_name not in GRAMMARS:
+    if not shown:
         return None
     if _is_deeper(shown, _MAX_DEPTH):
         _log.debug(_UNCONSTRAINED, f"a schema is nested deeper than {_MAX_DEPTH} levels")
         return None
     try:
-        return _write_grammar(json.dumps(shown), format_name)
+        return _write_grammar(json.dumps(shown), format_name, writes_unmarked)
     except (ValueError, TypeError, RecursionError) as error:
         _log.debug(_UNCONSTRAINED, repr(error))
         return None
 
 
+def forbid_calls(format_name: str, accepts: Sequence[str]) -> NoCalls:
+    """Return the prohibition of calls.
+
+    Args:
+        format_name: The format that the model is asked for.
+        accepts: The formats of its family.
+    """
+    return NoCalls(list_forbidden(resolve_formats(format_name, accepts)))
+
+
 def require_call(grammar: CallGrammar) -> CallGrammar:
     """Return the grammar of a reply that begins with a call."""
-    return replace(grammar, opening=f"{GAP} {literal(grammar.trigger)} root")
+    rule = (grammar.triggers or grammar.unmarked)[grammar.trigger]
+    return replace(grammar, opening=f"{GAP} {literal(grammar.trigger)} {rule}")
 
 
 def build_reply_grammar(schema: Mapping[str, Any]) -> CallGrammar | None:
@@ -187,7 +230,7 @@ def _write_reply_grammar(schema: str) -> CallGrammar | None:
     if len(gbnf) > _MAX_LENGTH:
         _log.debug(_UNCONSTRAINED, f"it would have {len(gbnf)} characters")
         return None
-    return CallGrammar("", gbnf, opening=f"{GAP} root", is_whole_reply=True)
+    return CallGrammar(gbnf, opening=f"{GAP} root", is_whole_reply=True)
 
 
 def _is_deeper(value: Any, most: int) -> bool:
@@ -205,32 +248,64 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 @lru_cache(maxsize=8)
-def _write_grammar(shown: str, format_name: str) -> CallGrammar | None:
+def _write_grammar(shown: str, format_name: str, writes_unmarked: bool) -> CallGrammar | None:
     """Return the grammar of tools given as JSON, name to schema; cached, because every reply needs it."""
-    layout = GRAMMARS[format_name]
-    before, _, after = layout.call.partition("NAME")
-    between, _, end = after.partition("ARGUMENTS")
+    schemas: dict[str, Mapping[str, Any]] = json.loads(shown)
     rules = GrammarRules()
+    triggers: dict[str, str] = {}
+    marks: list[str] = []
     try:
-        calls = {
-            layout.write_name(name): f"{spaced(between)} {_arguments_of(layout, rules, schema)}"
-            for name, schema in json.loads(shown).items()
-        }
-        call = rules.define("inner", f"{spaced(before)} {one_literal_of(calls)} {spaced(end)}")
-        further = f"({spaced(layout.separator)} {call})*" if layout.separator else ""
-        root = f"{spaced(layout.before)} {call} {further} {spaced(layout.after)}"
-        gbnf = rules.write(f"{root} | {layout.instead}" if layout.instead else root)
+        root = ""
+        for name in dict.fromkeys((format_name, *_SHARED)):
+            layout = GRAMMARS.get(name)
+            if not layout or layout.trigger in triggers:
+                continue
+            suffix = "" if not triggers else f"-{name}"
+            inner = rules.define(f"inner{suffix}", _write_call(layout, rules, schemas))
+            further = f"({spaced(layout.separator)} {inner})*" if layout.separator else ""
+            body = f"{spaced(layout.before)} {inner} {further} {spaced(layout.after)}"
+            body = f"{body} | {layout.instead}" if layout.instead else body
+            triggers[layout.trigger] = rules.define(f"call{suffix}", body)
+            if layout.inner_trigger:
+                triggers.setdefault(layout.inner_trigger, inner)
+            root = root or triggers[layout.trigger]
+            marks += layout.marks
+        unmarked = rules.define("unmarked", _write_unmarked(rules, schemas))
+        gbnf = rules.write(root)
     except (BudgetExceededError, ValueError, RecursionError) as error:
         _log.debug(_UNCONSTRAINED, repr(error))
         return None
     if len(gbnf) > _MAX_LENGTH:
         _log.debug(_UNCONSTRAINED, f"it would have {len(gbnf)} characters")
         return None
-    return CallGrammar(layout.trigger, gbnf, layout.inner_trigger, layout.marks)
+    openers = dict.fromkeys(UNMARKED_OPENERS, unmarked)
+    return CallGrammar(gbnf, triggers, openers, writes_unmarked, tuple(dict.fromkeys(marks)))
 
 
-def _arguments_of(layout: CallLayout, rules: GrammarRules, schema: Mapping[str, Any]) -> str:
+def _write_call(layout: CallLayout, rules: GrammarRules, schemas: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the expression of one call, without what surrounds several of them."""
+    before, _, after = layout.call.partition("NAME")
+    between, _, end = after.partition("ARGUMENTS")
+    calls = {
+        layout.write_name(name): f"{spaced(between)} {_arguments_of(layout.arguments, rules, schema)}"
+        for name, schema in schemas.items()
+    }
+    return f"{spaced(before)} {one_literal_of(calls)} {spaced(end)}"
+
+
+def _write_unmarked(rules: GrammarRules, schemas: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the expression of what follows the opener of a call without a marker: from the name of the tool on."""
+    keys = rules.add(" | ".join(literal(f'"{key}"') for key in ARGUMENT_KEYS))
+    between = f'"," {SPACE} {keys} {SPACE} ":" {SPACE}'
+    calls = {
+        write_json(name)[1:]: f"{SPACE} {between} {_arguments_of(JSON, rules, schema)}"
+        for name, schema in schemas.items()
+    }
+    return f'{one_literal_of(calls)} {SPACE} "}}"'
+
+
+def _arguments_of(style: JsonStyle | ArgumentTags, rules: GrammarRules, schema: Mapping[str, Any]) -> str:
     """Return the expression of a tool's arguments; any object, if its schema allows nothing: its server decides."""
-    write = layout.arguments.write_arguments
+    write = style.write_arguments
     expression = write(rules, schema)
     return rules.add(write(rules, _ANY_OBJECT) or "" if expression is None else expression)

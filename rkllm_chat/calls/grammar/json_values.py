@@ -224,7 +224,7 @@ class JsonRules:
         return f"{literal(style.opening)} {name} {literal(style.text.closing)}"
 
     def anything(self, _leaf: Variant) -> str:
-        """Return the expression of any value, nested at most `_DEEPEST_FREE` levels."""
+        """Return the expression of any value, nested at most `_MAX_FREE_DEPTH` levels."""
         return self.free_value(_MAX_FREE_DEPTH)
 
     def free_value(self, depth: int) -> str:

@@ -2,12 +2,13 @@
 
 CHECKS lists the checks in the order of the output; they are independent, so a failing one hides no other. The doctor
 reads files and writes none, starts no program, loads no library or model and contacts no MCP server. Only a model
-service behind a URL is queried.
+service behind a URL is queried. With `--tools` it does nothing of that: it loads the model and tries it.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import sys
@@ -15,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from ...config.loader import list_config_paths, load_settings
+from ...config.loader import list_config_paths, load_settings, state_folder
 from ...config.secrets import add_settings_secrets
 from ...config.settings import Settings
 from ...core.command_line import Parser
-from ...core.errors import ConfigError, UsageError
+from ...core.errors import ChatError, ConfigError, UsageError
 from ...core.redact import Redactor
 from ...core.sanitize import sanitize_json, sanitize_line
 from ...core.user_paths import expand_home
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     if options.fix_script:
         write_output(write_fix_script(board))
         return 0
-    lines = run_checks(board, environment)
+    lines = _probe_tools(board) if options.tools else run_checks(board, environment)
     worst = max((line.state for line in lines), key=_STATES.index)
     if options.json:
         write_json({"ok": True, "result": {"lines": [asdict(line) for line in lines], "state": worst}})
@@ -119,6 +120,11 @@ def make_parser() -> Parser:
         action="store_true",
         help="print a shell script for sudo that sets governors, device rules and groups, and can undo it",
     )
+    parser.add_argument(
+        "--tools",
+        action="store_true",
+        help="load the model, try it with 18 questions about invented tools, and remember how it is asked best",
+    )
     parser.add_argument("--root", metavar="DIR", default="/", help="examine the file system below DIR instead of /")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
     parser.add_argument(
@@ -140,6 +146,22 @@ def _find_board(options: argparse.Namespace, environment: Mapping[str, str]) -> 
     if options.model is not None:
         settings = replace(settings, model=options.model)
     return Board(root, settings, environment, _find_files(options.config, environment), config_error)
+
+
+def _probe_tools(board: Board) -> list[Finding]:
+    """Try what the model can do with tools; an error of it is a finding."""
+    from .tool_probes import probe_tools
+
+    try:
+        return asyncio.run(probe_tools(board.settings, state_folder(), _report_progress))
+    except ChatError as error:
+        return [Finding("tools", "wrong", error.message, error.hint)]
+
+
+def _report_progress(line: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(f"{sanitize_line(line)}\n")
+    sys.stderr.flush()
 
 
 def _find_files(config_option: str, environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from ...backends import choose_backend
 from ...backends.llama.cores import describe_cores, find_big_cores
+from ...backends.llama.engine import TEMPLATE_KEY, describe_missing_template, read_model_names
+from ...backends.llama.gguf_header import read_gguf_header
 from ...backends.llama.library import find_llama_library
 from ...backends.rkllm.abi import LIBRARY_FOLDERS, LIBRARY_NAME, find_library, read_release
 from ...backends.rkllm.backend import CONTEXT_TOKENS
@@ -27,6 +29,7 @@ from ...backends.rkllm.vision_families import find_encoder
 from ...backends.shared.model_files import PROJECTOR_HINT, SHIPPED_NAME, find_projector, find_shipped_model
 from ...calls.model_families import AUTO, find_family
 from ...config.files import find_exposed_secrets
+from ...core import i18n
 from ...core.errors import ModelError
 from ...prompt.chat_templates import TEMPLATES, choose_template
 from .board import Board, Finding, format_size
@@ -496,8 +499,10 @@ def check_tokenizer(board: Board) -> Iterator[Finding]:
 
 
 def check_template(board: Board) -> Iterator[Finding]:
-    """Report the chat template for the NPU, where the runtime's own template is disabled."""
+    """Report the chat template for the NPU, where the runtime's own is disabled, and a GGUF without one."""
     model, options = _find_model(board), board.settings.rkllm
+    if model and not model.is_for_npu and not _find_file_error(board, model):
+        yield from _check_gguf_template(model)
     if not model or not model.is_for_npu:
         return
     selected = choose_template(options.template, model.path.name)
@@ -516,6 +521,20 @@ def check_template(board: Board) -> Iterator[Finding]:
         rows = ", ".join(TEMPLATES)
         advice = f"Put {CONFIG_FILE} beside the model, or set template under [rkllm]: {rows}, a Jinja file, or runtime."
         yield Finding("template", "wrong", value, advice)
+
+
+def _check_gguf_template(model: _ModelFile) -> Iterator[Finding]:
+    """Report a GGUF that has no chat template; models for embeddings need none."""
+    try:
+        header = read_gguf_header(model.path)
+    except ModelError as error:
+        yield Finding("template", "wrong", error.message, error.hint)
+        return
+    if header.get_text(TEMPLATE_KEY) or header.get_number("pooling_type") is not None:
+        return
+    sentence = describe_missing_template(model.path.name, read_model_names(model.path, header.metadata))
+    advice = "Use an instruct model, or convert it again with its chat template."
+    yield Finding("template", "warn", i18n.load("en")(sentence.key, **sentence.values), advice)
 
 
 def check_calls(board: Board) -> Iterator[Finding]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SEPARATORS = (".", "/", "__")
 """Separators between the name of a server and the name of its tool, in order of precedence."""
+_MAX_LISTED_TOOLS = 20
 _NOT_FOUND_CODES = (-32601, -32602)
 
 
@@ -44,13 +45,15 @@ def call_tool(options: Options, invocation: Invocation) -> Any:
         ToolError: The tool reports an error.
         ChatError: The arguments are invalid, or the server cannot be used.
     """
-    from .json_input import read_arguments, select_part
+    from .json_input import read_arguments, read_pairs, select_part
+    from .terminal_forms import find_form_terminal
 
     server, name = _find_server_and_name(options, invocation, "tool", options.tool)
     arguments = read_arguments(options.args, "--args")
-    opened = invocation.open(server)
+    texts = read_pairs(options.pairs, arguments)
+    opened = invocation.open(server, find_form_terminal(server.name))
     if not options.no_check:
-        _check_call(opened, invocation, name, arguments)
+        _check_call(opened, invocation, name, arguments, texts)
     invocation.phase = "call"
     result = opened.call_tool(name, arguments)
     if result.get("isError"):
@@ -62,10 +65,13 @@ def call_tool(options: Options, invocation: Invocation) -> Any:
     return select_part(result, options.select)
 
 
-def _check_call(opened: ServerSession, invocation: Invocation, name: str, arguments: dict[str, Any]) -> None:
+def _check_call(
+    opened: ServerSession, invocation: Invocation, name: str, arguments: dict[str, Any], texts: dict[str, str]
+) -> None:
     """Check the tool's name and arguments against the server's tool list, which costs one more request.
 
-    A server that does not support tools/list is not checked.
+    Arguments that were given as `texts` are converted to the types that the tool expects.
+    A server that does not support tools/list, or lists more tools than are read, is not checked.
 
     Raises:
         ProtocolError: The server's list is unusable, or the tool in it is.
@@ -74,6 +80,7 @@ def _check_call(opened: ServerSession, invocation: Invocation, name: str, argume
     """
     from ...calls.schema.validate import iter_errors
     from .invocation import limit_schema_time
+    from .json_input import convert_texts
 
     opened.open()
     invocation.phase = "list"
@@ -83,23 +90,28 @@ def _check_call(opened: ServerSession, invocation: Invocation, name: str, argume
         if error.details.get("expected") == "list":
             raise
         return
-    server = opened.server.name
     if name not in tools:
         opened.check_quarantine(name)
-        from difflib import get_close_matches
-
-        matches = get_close_matches(name, list(tools), n=3, cutoff=0.4)
-        hint = (
-            f"Did you mean {' or '.join(matches)}?" if matches else f"It has these tools: {', '.join(tools) or 'none'}."
-        )
-        raise ToolNotFoundError(
-            f'Server "{server}" has no tool "{name}".', hint, server=server, available=list(tools), closest=matches
-        )
+        if opened.is_list_cut:
+            return
+        raise make_unknown_tool_error(name, list(tools), opened.server.name)
     schema = tools[name].get("inputSchema")
     with limit_schema_time():
+        convert_texts(texts, arguments, schema)
         violations = list(iter_errors(arguments, schema, schema))
         if violations:
             raise _mismatch_error(name, violations, arguments, schema)
+
+
+def make_unknown_tool_error(name: str, names: list[str], server: str, prefix: str = "") -> ToolNotFoundError:
+    """Build the error of a tool that a server does not have; `prefix` stands before the names that it suggests."""
+    from difflib import get_close_matches
+
+    matches = [prefix + match for match in get_close_matches(name, names, n=3)]
+    known = f"It has these tools: {', '.join(names[:_MAX_LISTED_TOOLS]) or 'none'}."
+    hint = f"Did you mean {' or '.join(matches)}?" if matches else known
+    text = f'Server "{server}" has no tool "{name}".'
+    return ToolNotFoundError(text, hint, server=server, available=names, closest=matches)
 
 
 def _mismatch_error(name: str, violations: list[Violation], arguments: dict[str, Any], schema: Any) -> ValidationError:
@@ -131,7 +143,7 @@ def make_tool_error(opened: ServerSession, name: str, result: dict[str, Any]) ->
     content, structured = result.get("content"), result.get("structuredContent")
     return ToolError(
         f'The tool "{name}" failed: {text}',
-        opened.session.explain_denial(text),
+        opened.explain_failure(text),
         server=opened.server.name,
         tool=name,
         content=content,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 HELP_KEY = "help"
 _STANDARD_OUTPUT = 1
+_SLICE_CHARS = 1 << 20
+_SEARCHED_VALUES = 10_000
 
 
 def make_error_document(error: ChatError, redact: Callable[[Any], Any]) -> dict[str, Any]:
@@ -40,16 +42,46 @@ def write_document(document: dict[str, Any]) -> OSError | None:
     Returns:
         None if all of it was written, else the error: the reader has closed the pipe, or the disk is full.
     """
-    text = (
-        document[HELP_KEY]
-        if HELP_KEY in document
-        else escape_control_characters(json.dumps(document, ensure_ascii=False, default=str))
-    )
-    data = memoryview(f"{text}\n".encode("utf-8", errors="replace"))
     try:
         os.set_blocking(_STANDARD_OUTPUT, True)
-        while data:
-            data = data[os.write(_STANDARD_OUTPUT, data) :]
+        for text in _encode(document):
+            for start in range(0, len(text), _SLICE_CHARS):
+                piece = text[start : start + _SLICE_CHARS]
+                _write(piece if HELP_KEY in document else escape_control_characters(piece))
     except OSError as error:
         return error
     return None
+
+
+def _encode(document: dict[str, Any]) -> Iterable[str]:
+    """Return the text of a document, in pieces if it is large: a whole copy of it would be one too many."""
+    if HELP_KEY in document:
+        return [f"{document[HELP_KEY]}\n"]
+    encoder = json.JSONEncoder(ensure_ascii=False, default=str)
+    if not _has_long_text(document):
+        return [f"{encoder.encode(document)}\n"]
+    from itertools import chain
+
+    return chain(encoder.iterencode(document), ["\n"])
+
+
+def _has_long_text(document: dict[str, Any]) -> bool:
+    """Tell whether a text of many MB is among the first values of a document, where results have theirs."""
+    pending: list[Any] = [document]
+    for _ in range(_SEARCHED_VALUES):
+        if not pending:
+            return False
+        value = pending.pop()
+        if isinstance(value, str) and len(value) > _SLICE_CHARS:
+            return True
+        if isinstance(value, dict):
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return False
+
+
+def _write(text: str) -> None:
+    data = memoryview(text.encode("utf-8", errors="replace"))
+    while data:
+        data = data[os.write(_STANDARD_OUTPUT, data) :]

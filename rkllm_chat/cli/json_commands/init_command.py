@@ -27,7 +27,7 @@ _INSTRUCTIONS = """\
 MCP tools are called from the shell, in this folder. Each command prints one JSON document on standard output,
 {"ok": true, "result": ...} or {"ok": false, "error": {"type", "message", "details"}}, and exits with 0 or 1.
 
-    rkllm-chat list-servers
+    rkllm-chat mcp list --json --no-start
     rkllm-chat list-tools --server board
     rkllm-chat call-tool --server board --tool get_time --args '{"place": "Tokyo"}'
 
@@ -35,7 +35,7 @@ Look at a tool's inputSchema in list-tools before the first call. On an error re
 name what there is, `path` and `expected` what is wrong in the arguments. Large arguments: --args @FILE, or --args - for
 standard input. Images and other data: --output-dir FOLDER. The servers are configured in mcp_servers.json; write
 ${NAME} there for a secret, and set NAME in the environment. A server that was added there is started once its user has
-accepted it with rkllm-chat trust NAME, at a terminal.
+accepted it with rkllm-chat mcp trust NAME, at a terminal.
 """
 _FILES = {
     "mcp_servers.json": _CONFIGURATION,

@@ -16,6 +16,7 @@ from ...core.errors import ChatError, TimeLimitError
 
 if TYPE_CHECKING:
     from ...core.redact import Redactor
+    from ...mcp_client.direct.jsonrpc_dialog import AskForm
     from ...mcp_client.direct.open_server import ServerSession
 
 _SCHEMA_LIMIT_S = 2.0
@@ -69,8 +70,8 @@ class Invocation:
         """Use a server for the rest of the run; `written` is the server as its file defines it."""
         self.selected_server = server, written
 
-    def open(self, server: ServerConfig) -> ServerSession:
-        """Start or connect to the server.
+    def open(self, server: ServerConfig, ask_form: AskForm | None = None) -> ServerSession:
+        """Start or connect to the server; `ask_form` answers its forms.
 
         Signals are blocked while a process starts, so that none arrives before `opened` refers to it.
         """
@@ -78,7 +79,7 @@ class Invocation:
 
         self.phase = "start"
         with block_signals() if server.command else _signals_unblocked():
-            self.opened = open_server(server, self.keep_s, **self.limits)
+            self.opened = open_server(server, self.keep_s, ask_form=ask_form, **self.limits)
         return self.opened
 
     def meta(self) -> dict[str, Any]:

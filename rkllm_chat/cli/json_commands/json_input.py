@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.errors import UsageError
@@ -33,11 +34,51 @@ def read_arguments(written: str | None, option: str) -> dict[str, Any]:
     elif written.startswith("@"):
         source = written[1:]
         written = decode_utf8(read_file(source), source)
-    value = _parse(written, source)
+    return parse_arguments(written, source)
+
+
+def parse_arguments(text: str, source: str) -> dict[str, Any]:
+    """Parse a JSON object; `source` names it in errors. Raises UsageError."""
+    value = _parse(text, source)
     if not isinstance(value, dict):
         got = _describe_type(value)
         raise UsageError(f"{source} is {got}, not a JSON object.", 'Write {"name": value}.', expected="object", got=got)
     return value
+
+
+def read_pairs(pairs: Sequence[str], arguments: dict[str, Any]) -> dict[str, str]:
+    """Add the arguments that are written as KEY=VALUE or KEY:=JSON to those of `--args`.
+
+    Returns:
+        The texts of the first form, which `convert_texts` may convert to the type that the tool expects.
+
+    Raises:
+        UsageError: A pair is invalid, or its key is given twice.
+    """
+    texts: dict[str, str] = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        key = name.removesuffix(":")
+        if not key:
+            raise UsageError(f'"{pair}" has no name before the =.', "Write KEY=VALUE, or KEY:=JSON.", got=pair)
+        if key in arguments:
+            raise UsageError(f'The argument "{key}" is given more than once.', got=key)
+        if name == key:
+            texts[key] = arguments[key] = value
+        else:
+            arguments[key] = _parse(value, key)
+    return texts
+
+
+def convert_texts(texts: Mapping[str, str], arguments: dict[str, Any], schema: Any) -> None:
+    """Convert arguments that were written as texts to the types of the tool's schema, where nothing is lost."""
+    if not texts or not isinstance(schema, dict):
+        return
+    from ...calls.schema.coerce import coerce
+    from ...calls.schema.resolve import Node
+
+    converted, _ = coerce(dict(texts), Node(schema))
+    arguments.update(converted if isinstance(converted, dict) else {})
 
 
 def read_file(path: str) -> bytes:
@@ -91,7 +132,7 @@ def _explain(error: json.JSONDecodeError, text: str, source: str) -> UsageError:
         f"{source} is not valid JSON: {error.msg} at {position}, near {excerpt!r}."
         if excerpt
         else f"{source} is empty.",
-        'Quote it for the shell: --args \'{"name": "value"}\'.',
+        'Quote it for the shell: \'{"name": "value"}\'.',
         line=error.lineno,
         column=error.colno,
         near=excerpt,

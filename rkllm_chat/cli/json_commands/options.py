@@ -1,4 +1,4 @@
-"""Parse the command line of the JSON commands from tables of options.
+"""Parse the options of the JSON commands and of `mcp-tool` by one table.
 
 argparse only formats `--help`: it prints errors to standard error and takes 5 ms to import. An invalid command line
 raises UsageError, which suggests a correction.
@@ -7,7 +7,7 @@ raises UsageError, which suggests a correction.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,15 @@ from ...core.errors import UsageError
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-    Options = Any
-    """One attribute for each option, by its name; `command`; and `target`, the positional argument or ""."""
+Options = Any
+"""One attribute for each option: its text or number, or None; for a switch, whether it is set.
+
+The JSON commands add `command`, `target`, the positional argument or "", and `pairs`, the arguments of a tool that are
+written as KEY=VALUE or KEY:=JSON.
+"""
 
 _SELECTIONS = ("structured", "text", "content", "raw")
+OUTPUT_FORMATS = ("text", "json", "yaml", "table")
 _TARGETS = ("--server", "--url", "--stdio")
 _CONNECTION_OPTIONS = (*_TARGETS, "--header", "--env", "--config", "--timeout", "--keep-alive", "--meta", "--verbose")
 
@@ -41,21 +46,30 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "--uri": ("URI", "URI of the resource"),
     "--prompt": ("NAME", "name of the prompt"),
     "--select": ("PART", f"part of the result to print: {', '.join(_SELECTIONS)} (default: raw)"),
+    "--output": ("FORM", f"{', '.join(OUTPUT_FORMATS)} (default: text)"),
     "--output-dir": ("FOLDER", "write images, audio and other binary data to files in this folder"),
+    "--json": ("OBJECT", "arguments of the tool as a JSON object; flags override it"),
+    "--json-file": ("FILE", "read that object from a file"),
+    "--json-stdin": ("", "read that object from standard input"),
     "--max-result": ("MB", "largest reply that is read, in MB (default: 64)"),
     "--no-check": ("", "send the arguments without validating them"),
     "--meta": ("", "add the server, the protocol version and the time of each phase"),
     "--start": ("", "start each enabled server, one by one, and add its protocol version and instructions"),
     "--verbose": ("", "print the server's standard error at the end"),
+    "--version": ("", "show the version"),
     "--help": ("", "show this help"),
 }
 _REPEATED = ("--header", "--env")
+_EXCLUSIVE = (_TARGETS, ("--json", "--json-file", "--json-stdin"))
+_REQUIRED = {"--header": "--url", "--env": "--stdio"}
+_CHOICES = {"--select": _SELECTIONS, "--output": OUTPUT_FORMATS}
+_MIN_SECONDS = {"--timeout": 0.001, "--keep-alive": 0}
 
 # name: (positional argument, description, options)
 _COMMANDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "list-tools": ("", "List a server's tools.", _CONNECTION_OPTIONS),
     "call-tool": (
-        "[SERVER.TOOL]",
+        "[SERVER.TOOL] [KEY=VALUE|KEY:=JSON ...]",
         "Call a tool.",
         (*_CONNECTION_OPTIONS, "--tool", "--args", "--select", "--output-dir", "--max-result", "--no-check"),
     ),
@@ -76,28 +90,56 @@ def parse(arguments: Sequence[str]) -> Options:
     """Parse the command named by the first argument and its options. Raises UsageError."""
     command, words = arguments[0], list(arguments[1:])
     known = (*_COMMANDS[command][2], "--help")
-    options = SimpleNamespace(
-        command=command, target="", **{_attribute_name(name): default_value(name) for name in OPTIONS}
-    )
-    only_positional = False
+    options = make_default_options(OPTIONS)
+    options.command, options.target, options.pairs = command, "", []
+    only_positional, positionals = False, list[str]()
     while words:
         word = words.pop(0)
         if not only_positional and word == "--":
             only_positional = True
         elif not only_positional and word.startswith("-") and word != "-":
-            _take_option(word, words, known, options)
-        elif options.target or not _COMMANDS[command][0]:
-            raise UsageError(f'{command}: "{word}" is an unexpected argument.', format_usage(command), got=word)
+            take_option(word, words, known, options, f"{command}: ")
         else:
-            options.target = word
+            positionals.append(word)
+    _take_positionals(positionals, options)
     if options.help:
         options.help = make_parser(command).format_help().rstrip()
-    _validate(options)
+    check_combination(options, f"{command}: ")
     return options
 
 
-def _take_option(word: str, words: list[str], known: tuple[str, ...], options: Options) -> None:
-    """Store one option in `options`; its value may be removed from `words`. Raises UsageError."""
+def _take_positionals(words: list[str], options: Options) -> None:
+    """Store the target and the pairs; without a target, `--tool` names the tool. Raises UsageError."""
+    command, takes_pairs = options.command, "KEY=VALUE" in _COMMANDS[options.command][0]
+    if words and not (takes_pairs and options.tool is not None and "=" in words[0]):
+        options.target = words.pop(0)
+    for word in words:
+        if not takes_pairs or "=" not in word:
+            raise UsageError(f'{command}: "{word}" is an unexpected argument.', format_usage(command), got=word)
+    if options.target and not _COMMANDS[command][0]:
+        target = options.target
+        raise UsageError(f'{command}: "{target}" is an unexpected argument.', format_usage(command), got=target)
+    options.pairs = words
+
+
+def make_default_options(names: Iterable[str]) -> Options:
+    """Return the options of an empty command line."""
+    return SimpleNamespace(**{_attribute_name(name): _default_value(name) for name in names})
+
+
+def take_option(word: str, words: list[str], known: Sequence[str], options: Options, prefix: str = "") -> None:
+    """Store the option of a word in `options`; its value may be removed from the following `words`.
+
+    Args:
+        word: The word, `--name`, `--name=value` or `-h`.
+        words: The words after it.
+        known: Options that may be given.
+        options: Where the value is stored.
+        prefix: Begins the message of an error.
+
+    Raises:
+        UsageError: The option is unknown, repeated, contradicts another one, or its value is missing or invalid.
+    """
     name, has_value, value = word.partition("=")
     name = "--help" if name == "-h" else name
     if name not in known:
@@ -105,54 +147,50 @@ def _take_option(word: str, words: list[str], known: tuple[str, ...], options: O
 
         matches = get_close_matches(name, known, n=1)
         hint = f"Did you mean {matches[0]}?" if matches else f"Known options: {', '.join(known)}."
-        raise UsageError(
-            f'{options.command}: unknown option "{name}".', hint, got=name, closest=matches, available=list(known)
-        )
-    if not OPTIONS[name][0]:
-        if has_value:
-            raise UsageError(f"{options.command}: {name} takes no value.", got=word)
-        setattr(options, _attribute_name(name), True)
-        return
-    if not has_value:
-        if not words or words[0].partition("=")[0] in OPTIONS:
-            raise UsageError(f"{options.command}: {name} needs a value.", expected=OPTIONS[name][0])
+        text = f'{prefix}"{name}" is an unknown option.'
+        raise UsageError(text, hint, got=name, closest=matches, available=list(known))
+    if has_value and not OPTIONS[name][0]:
+        raise UsageError(f"{prefix}{name} takes no value.", got=word)
+    if OPTIONS[name][0] and not has_value:
+        if not words or words[0].startswith("--"):
+            hint = f"Write a value that begins with -- as {name}={words[0]}." if words else ""
+            raise UsageError(f"{prefix}{name} needs a value.", hint, expected=OPTIONS[name][0])
         value = words.pop(0)
+    _store(name, value, options, prefix)
+
+
+def _store(name: str, text: str, options: Options, prefix: str) -> None:
+    """Store the value of an option, a number as such. Raises UsageError."""
+    attribute, value = _attribute_name(name), getattr(options, _attribute_name(name))
     if name in _REPEATED:
-        getattr(options, _attribute_name(name)).append(value)
-    elif getattr(options, _attribute_name(name)) is not None:
-        raise UsageError(f"{options.command}: {name} is given more than once.", got=value)
-    else:
-        setattr(options, _attribute_name(name), value)
+        value.append(text)
+        return
+    if OPTIONS[name][0] and value is not None:
+        raise UsageError(f"{prefix}{name} is given more than once.", got=text)
+    if text not in _CHOICES.get(name, (text,)):
+        known = _CHOICES[name]
+        text_error = f'{prefix}{name} "{text}" is not known.'
+        raise UsageError(text_error, f"Known: {', '.join(known)}.", got=text, available=list(known))
+    number = None
+    if name in _MIN_SECONDS:
+        number = read_seconds(f"{prefix}{name}", text, _MIN_SECONDS[name])
+    elif name == "--max-result":
+        number = read_megabytes(f"{prefix}{name}", text)
+    setattr(options, attribute, (text if number is None else number) if OPTIONS[name][0] else True)
 
 
-def _validate(options: Options) -> None:
-    """Check the combination and the values of the options, and convert the numbers. Raises UsageError."""
-    selected = [name for name in _TARGETS if getattr(options, _attribute_name(name)) is not None]
-    if len(selected) > 1:
-        raise UsageError(f"{options.command}: {' and '.join(selected)} cannot be combined.", "Pass only one of them.")
-    if options.header and options.url is None:
-        raise UsageError(
-            f"{options.command}: --header requires --url.",
-            "Headers of configured servers belong in the configuration file.",
-        )
-    if options.env and options.stdio is None:
-        raise UsageError(
-            f"{options.command}: --env requires --stdio.",
-            "Variables of configured servers belong in the configuration file.",
-        )
-    if options.select is not None and options.select not in _SELECTIONS:
-        raise UsageError(
-            f'{options.command}: --select "{options.select}" is not a known part.',
-            f"Known parts: {', '.join(_SELECTIONS)}.",
-            got=options.select,
-            available=list(_SELECTIONS),
-        )
-    if options.timeout is not None:
-        options.timeout = read_seconds(f"{options.command}: --timeout", options.timeout, minimum=0.001)
-    if options.keep_alive is not None:
-        options.keep_alive = read_seconds(f"{options.command}: --keep-alive", options.keep_alive, minimum=0)
-    if options.max_result is not None:
-        options.max_result = read_megabytes(f"{options.command}: --max-result", options.max_result)
+def check_combination(options: Options, prefix: str = "") -> None:
+    """Raise UsageError for options that cannot be combined, or that need another one."""
+    given = [name for name in OPTIONS if getattr(options, _attribute_name(name), None) not in (None, False, [])]
+    for names in _EXCLUSIVE:
+        selected = [name for name in names if name in given]
+        if len(selected) > 1:
+            raise UsageError(f"{prefix}{' and '.join(selected)} cannot be combined.", "Pass only one of them.")
+    for name, other in _REQUIRED.items():
+        if name in given and other not in given:
+            what = "Headers" if name == "--header" else "Variables"
+            hint = f"{what} of configured servers belong in the configuration file."
+            raise UsageError(f"{prefix}{name} requires {other}.", hint)
 
 
 def read_seconds(option: str, text: str, minimum: float) -> float:
@@ -184,7 +222,7 @@ def _attribute_name(name: str) -> str:
     return name[2:].replace("-", "_")
 
 
-def default_value(name: str) -> Any:
+def _default_value(name: str) -> Any:
     """Return the value of an option that is not on the command line."""
     if name in _REPEATED:
         return []
@@ -203,8 +241,8 @@ def make_parser(command: str) -> ArgumentParser:
 
     target, about, known = _COMMANDS[command]
     parser = ArgumentParser(prog=f"rkllm-chat {command}", description=f"{about} Prints one JSON document.")
-    if target:
-        parser.add_argument("target", metavar=target.strip("[]"), nargs="?")
+    for number, metavar in enumerate(target.replace("] [", "]|[").split("|[") if target else ()):
+        parser.add_argument(f"target{number}", metavar=metavar.strip("[]"), nargs="?")
     for name in OPTIONS:
         placeholder, help_text = OPTIONS[name]
         if name in known:

@@ -73,8 +73,9 @@ def _add_notices(document: dict[str, Any], invocation: Invocation) -> dict[str, 
     message = document.get("error", {}).get("message", "\0")  # of a skipped entry, it is the notice itself
     notices = [notice for notice in invocation.notices if not notice.startswith(message)]
     notices += [*filter(None, [opened.sandbox_notice] if opened else [])]
-    if opened and invocation.command == "list-tools":
-        notices += opened.tool_notices
+    notices += opened.call_notices if opened else []
+    if opened and invocation.command.startswith("list-"):
+        notices += opened.list_notices
     return {**document, "notices": notices} if notices else document
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...config.files import FoundServers, find_servers
 from ...config.servers import BOARD_SERVER
-from ...core.errors import ConfigError, ToolNotFoundError, UsageError
-from ..json_commands.commands import SEPARATORS, make_tool_error, prepare_server, split_target
+from ...core.errors import ConfigError, UsageError
+from ..json_commands.commands import SEPARATORS, make_tool_error, make_unknown_tool_error, prepare_server, split_target
 from ..json_commands.invocation import limit_schema_time
 from .invocation import ToolInvocation
-from .options import OPTIONS_AFTER_TOOL, Options, store_options
+from .options import check_combination
+
+if TYPE_CHECKING:
+    from .options import Options
 
 MINIMAL_CONFIG = '{"mcpServers": {"board": {"command": "rkllm-chat", "args": ["serve", "board"]}}}'
 
@@ -46,11 +49,13 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: T
     invocation.listed_servers.append((found.get(server_name), tools))
     invocation.phase = "arguments"
     opened.check_quarantine(name)
-    tool = _find_tool(name, tools, server_name)
+    tool = next((tool for tool in tools if tool["name"] == name), None)
+    if tool is None:
+        raise make_unknown_tool_error(name, [tool["name"] for tool in tools], server_name, f"{server_name}__")
     schema = tool["inputSchema"] if isinstance(tool.get("inputSchema"), dict) else {}
     with limit_schema_time():
-        flags, own_options = parse_words([_require_utf8(word) for word in words], schema, OPTIONS_AFTER_TOOL)
-    store_options(own_options, options)
+        flags = parse_words([_require_utf8(word) for word in words], schema, options)
+    check_combination(options)
     if options.help:
         return _explain(f"{server_name}__{name}", tool, options)
     files = _InputFiles()
@@ -61,6 +66,7 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: T
             check_arguments(arguments, schema)
     invocation.phase = "call"
     result = opened.call_tool(name, arguments)
+    invocation.error_lines += opened.call_notices
     if result.get("isError"):
         raise make_tool_error(opened, name, result)
     return format_result(invocation.secrets.redact_named(result), name, options)
@@ -91,25 +97,6 @@ def split_tool_name(target: str, found: FoundServers) -> tuple[str, str]:
     return split_target(target, found)
 
 
-def _find_tool(name: str, tools: Sequence[dict[str, Any]], server: str) -> dict[str, Any]:
-    """Return the tool of a name. Raises ToolNotFoundError with the closest names."""
-    for tool in tools:
-        if tool["name"] == name:
-            return tool
-    from difflib import get_close_matches
-
-    names = [tool["name"] for tool in tools]
-    matches = [f"{server}__{match}" for match in get_close_matches(name, names, n=3, cutoff=0.6)]
-    hint = (
-        f"Did you mean {' or '.join(matches)}?"
-        if matches
-        else f"It has these tools: {', '.join(names[:20]) or 'none'}."
-    )
-    raise ToolNotFoundError(
-        f'Server "{server}" has no tool "{name}".', hint, server=server, available=names, closest=matches
-    )
-
-
 def _require_utf8(word: str) -> str:
     """Check that a command-line word is valid UTF-8, as JSON requires, and return it. Raises UsageError."""
     try:
@@ -122,13 +109,13 @@ def _require_utf8(word: str) -> str:
 
 def _read_all_arguments(options: Options, files: _InputFiles) -> Mapping[str, Any]:
     """Read the arguments object of `--json`, `--json-file` or `--json-stdin`; empty without these options."""
-    from .flags import parse_arguments_object
+    from ..json_commands.json_input import parse_arguments
 
     if options.json is not None:
-        return parse_arguments_object(_require_utf8(options.json), "--json")
+        return parse_arguments(_require_utf8(options.json), "--json")
     if options.json_file is not None:
-        return parse_arguments_object(files.read(options.json_file), f"--json-file {options.json_file}")
-    return parse_arguments_object(files.read("-"), "--json-stdin") if options.json_stdin else {}
+        return parse_arguments(files.read(options.json_file), options.json_file)
+    return parse_arguments(files.read("-"), "standard input") if options.json_stdin else {}
 
 
 class _InputFiles:
@@ -154,11 +141,7 @@ def _explain(name: str, tool: Mapping[str, Any], options: Options) -> str:
     from .help_pages import format_tool_help
     from .output_formats import FORMATTERS
 
-    return (
-        FORMATTERS[options.output](tool)
-        if options.output in ("json", "yaml")
-        else format_tool_help(name, tool, OPTIONS_AFTER_TOOL)
-    )
+    return FORMATTERS[options.output](tool) if options.output in ("json", "yaml") else format_tool_help(name, tool)
 
 
 def format_result(result: dict[str, Any], name: str, options: Options) -> str:

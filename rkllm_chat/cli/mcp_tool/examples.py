@@ -114,8 +114,7 @@ def format_as_flags(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     """Convert arguments to command-line words, or return None if flags cannot express them."""
     words = [word for name, value in arguments.items() for word in _flag_words(name, value, schema)]
     try:
-        flags, _ = parse_words(words, schema, {})
-        parsed = merge_arguments(flags, schema, {})
+        parsed = merge_arguments(parse_words(words, schema), schema, {})
     except ChatError:
         return None
     return words if json.dumps(parsed) == json.dumps(arguments) else None

@@ -20,12 +20,10 @@ from typing import Any
 from ...calls.schema.coerce import parse_text
 from ...calls.schema.resolve import Node, Variant
 from ...calls.schema.validate import allows, iter_errors
-from ...calls.schema.wording import ValuePath, quote_value
+from ...calls.schema.wording import ValuePath
 from ...core.errors import UsageError, ValidationError
 from ...core.strict_json import parse_strict_json
-
-Own = Mapping[str, bool | None]
-"""Options of `mcp-tool`: whether each takes a value; None for options allowed only before the tool's name."""
+from .options import AFTER_TOOL, NAMES, Options, take_option_after_tool
 
 _OPERATORS = (":=", "@=", "=")
 _NAME_END = "|".join(_OPERATORS)
@@ -61,26 +59,25 @@ def format_flag(place: ValuePath) -> str:
     return f"--{''.join(words).removeprefix('.')}" if place else "the arguments"
 
 
-def parse_words(words: Sequence[str], schema: Mapping[str, Any], own: Own) -> tuple[list[Flag], dict[str, str]]:
+def parse_words(words: Sequence[str], schema: Mapping[str, Any], options: Options | None = None) -> list[Flag]:
     """Parse the words after a tool's name.
 
     Args:
         words: The command line.
         schema: The tool's input schema.
-        own: Options of `mcp-tool`, recognized where the tool has no property of that name.
+        options: Where options of `mcp-tool` are stored, recognized where the tool has no property of that name; None
+            recognizes none.
 
     Returns:
-        The tool's flags, and the options of `mcp-tool` by name.
+        The tool's flags.
 
     Raises:
         UsageError: A word is no flag, or a value is missing.
     """
     root = Node(schema)
     flags: list[Flag] = []
-    options: dict[str, str] = {}
-    remaining = list(words)[::-1]
-    while remaining and (word := remaining.pop()) != "--":
-        name, _, text = word[2:].partition("=")
+    remaining = list(words)
+    while remaining and (word := remaining.pop(0)) != "--":
         flag = (
             find_property(word[2:], root, str) or find_property(word[2:], root, to_kebab_case)
             if word.startswith("--")
@@ -88,13 +85,13 @@ def parse_words(words: Sequence[str], schema: Mapping[str, Any], own: Own) -> tu
         )
         if flag:
             flags.append(flag if flag.operator else _take_value(flag, root, remaining))
-        elif word == "-h" or (word.startswith("--") and name in own):
-            _take_own_option("help" if word == "-h" else name, text, "=" in word, own, options, remaining)
-        elif undeclared := _locate_undeclared(word, root, own):
+        elif options is not None and (word == "-h" or word.partition("=")[0] in NAMES):
+            take_option_after_tool(word, remaining, options)
+        elif undeclared := _locate_undeclared(word, root, AFTER_TOOL if options is not None else ()):
             flags.append(undeclared if undeclared.operator else _take_value(undeclared, root, remaining))
     if remaining:
-        raise UsageError(f'"{remaining[-1]}" is an unexpected word.', "Write arguments as --name VALUE.")
-    return flags, options
+        raise UsageError(f'"{remaining[0]}" is an unexpected word.', "Write arguments as --name VALUE.")
+    return flags
 
 
 def find_property(body: str, root: Node, spell: Callable[[str], str]) -> Flag | None:
@@ -159,7 +156,7 @@ def _walk_undeclared(body: str, node: Node, is_free: bool = True) -> Flag | None
     return None
 
 
-def _locate_undeclared(word: str, root: Node, own: Own) -> Flag:
+def _locate_undeclared(word: str, root: Node, options: Sequence[str]) -> Flag:
     """Find the undeclared but allowed property of a flag. Raises UsageError with the closest known flag."""
     if not word.startswith("--"):
         raise UsageError(f'"{word}" is an unexpected word.', "Write arguments as --name VALUE.")
@@ -170,9 +167,8 @@ def _locate_undeclared(word: str, root: Node, own: Own) -> Flag:
 
     name = re.split(_NAME_END, word[2:], maxsplit=1)[0]
     known = [".".join(path) for path, _ in list_properties(root)]
-    matches = [
-        flag for spelled in (name, to_kebab_case(name)) for flag in get_close_matches(spelled, [*known, *own], n=1)
-    ][:1]
+    offered = [*known, *(option[2:] for option in options)]
+    matches = [flag for spelled in (name, to_kebab_case(name)) for flag in get_close_matches(spelled, offered, n=1)][:1]
     matches = matches or [flag for flag in known if f"no-{flag}" == name]
     listed = ", ".join(f"--{flag}" for flag in known[:_MAX_LISTED_FLAGS]) or "none"
     hint = f"Did you mean --{matches[0]}?" if matches else f"The tool's flags are: {listed}."
@@ -220,36 +216,19 @@ def _take_value(flag: Flag, root: Node, remaining: list[str]) -> Flag:
     A boolean flag needs no value and takes the next word only if that is `true`, `false` or `null`.
     """
     variants = node_at(flag.path, root).variants()
-    has_next = bool(remaining) and not re.fullmatch(_FLAG_LIKE, remaining[-1])
+    has_next = bool(remaining) and not re.fullmatch(_FLAG_LIKE, remaining[0])
     if any(map(is_boolean, variants)):
         only_boolean = all(is_boolean(variant) or variant.type == "null" for variant in variants)
         if (
             not has_next
-            or remaining[-1] == "--"
-            or (only_boolean and remaining[-1].lower() not in ("true", "false", "null"))
+            or remaining[0] == "--"
+            or (only_boolean and remaining[0].lower() not in ("true", "false", "null"))
         ):
             return flag.with_value(":=", "true")
     if not has_next:
-        hint = f"Write a value that begins with -- as {flag.spelling}={remaining[-1]}." if remaining else ""
+        hint = f"Write a value that begins with -- as {flag.spelling}={remaining[0]}." if remaining else ""
         raise UsageError(f"{flag.spelling} needs a value.", hint)
-    return flag.with_value("=", remaining.pop())
-
-
-def _take_own_option(
-    name: str, text: str, has_text: bool, own: Own, options: dict[str, str], remaining: list[str]
-) -> None:
-    """Store an option of `mcp-tool`; its value may be removed from `remaining`. Raises UsageError."""
-    if own[name] is None:
-        raise UsageError(f"--{name} must come before the tool's name.")
-    if name in options and own[name]:
-        raise UsageError(f"--{name} is given more than once.")
-    if own[name] and not has_text:
-        if not remaining or re.fullmatch(_FLAG_LIKE, remaining[-1]):
-            raise UsageError(f"--{name} needs a value.")
-        text = remaining.pop()
-    if has_text and not own[name]:
-        raise UsageError(f"--{name} takes no value.")
-    options[name] = text
+    return flag.with_value("=", remaining.pop(0))
 
 
 def load_files(flags: Sequence[Flag], read_file: Callable[[str], str]) -> list[Flag]:
@@ -351,17 +330,6 @@ def _set_at(arguments: dict[str, Any], path: tuple[str, ...], value: Any) -> Non
             )
         arguments[name] = arguments = dict(inner)
     arguments[path[-1]] = value
-
-
-def parse_arguments_object(text: str, origin: str) -> dict[str, Any]:
-    """Parse the arguments object. `origin` names its option in errors. Raises UsageError."""
-    try:
-        value = parse_strict_json(text)
-    except ValueError as error:
-        raise UsageError(f"{origin}: not valid JSON: {error}.") from None
-    if not isinstance(value, dict):
-        raise UsageError(f"{origin}: the arguments must be one JSON object, not {quote_value(value)}.")
-    return value
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from ...calls.schema.wording import describe_type, format_value
 from ...core.sanitize import sanitize_for_terminal, sanitize_line, truncate
 from .examples import format_as_flags, make_example, quote_command
 from .flags import format_flag, is_boolean, list_properties
+from .options import AFTER_TOOL
 
 _COLUMN_WIDTH = 28
 _PLACEHOLDERS = {
@@ -43,13 +44,12 @@ for a list (--x A --x B) or pass JSON; set a property of an object with --x.y VA
 given are not sent. For all arguments at once: --json OBJECT, --json-file FILE or --json-stdin; flags override them."""
 
 
-def format_tool_help(name: str, tool: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+def format_tool_help(name: str, tool: Mapping[str, Any]) -> str:
     """Return the help of one tool.
 
     Args:
         name: The tool as SERVER__TOOL.
         tool: The server's description of the tool.
-        own: Options of `mcp-tool` that are recognized after the tool's name.
     """
     schema = _schema_of(tool)
     root = Node(schema)
@@ -58,7 +58,7 @@ def format_tool_help(name: str, tool: Mapping[str, Any], own: Mapping[str, Any])
         (f"{'  ' * (len(path) - 1)}{_flag_usage(path, node)}", _describe_argument(node, path in required))
         for path, node in list_properties(root)
     ]
-    hidden = [name for name in root.property_names() if name in own]
+    hidden = [name for name in root.property_names() if f"--{name}" in AFTER_TOOL]
     options = (
         f"Options of mcp-tool come before the tool's name; after it, --{hidden[0]} is a flag of the tool."
         if hidden

@@ -15,9 +15,10 @@ from ...core.sanitize import sanitize_line
 from ...mcp_client.direct.open_server import ServerSession, open_server
 from ..json_commands.commands import prepare_server
 from ..json_commands.invocation import block_signals, make_internal_error
+from ..json_commands.options import OPTIONS
 from .call_tool import find_configured
 from .invocation import ToolInvocation
-from .options import OPTIONS, Options
+from .options import NAMES, Options
 
 _USAGE = """\
 Usage: mcp-tool [OPTIONS] SERVER__TOOL [FLAGS]
@@ -162,5 +163,5 @@ def _show_usage() -> str:
     """Return the usage text and the options."""
     from .help_pages import format_columns
 
-    rows = [(" ".join(filter(None, (f"--{name}", value))), text) for name, (value, _, text) in OPTIONS.items()]
+    rows = [(f"{name} {OPTIONS[name][0]}".rstrip(), OPTIONS[name][1]) for name in NAMES]
     return "\n".join([_USAGE, *format_columns(rows)])

@@ -7,16 +7,12 @@ string is unquoted only if YAML 1.1 and 1.2 both read it as a string.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-_UNQUOTED_PATTERN = r"[A-Za-z][A-Za-z0-9_]*([ ./-][A-Za-z0-9_]+)*"
-_RESERVED_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-_UNPRINTABLE = "[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
-_MAX_KEY_CHARS = 1000  # YAML requires "? " before longer keys
-_MAX_DEPTH = 32
-_EXPONENT = r"^(-?\d+)e"
+_PLAIN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9_]*([ ./-][A-Za-z0-9_]+)*")
 
 
 def _blocks_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -44,59 +40,23 @@ def _as_yaml(result: Mapping[str, Any]) -> str:
 
 
 def to_yaml(value: Any) -> str:
-    """Convert a JSON value to a YAML document without a final newline."""
-    return "\n".join(_yaml_lines(value))
+    """Convert a JSON value to a YAML document in block style, without a final newline."""
+    import yaml
 
-
-def _yaml_lines(value: Any, depth: int = 0) -> Iterator[str]:
-    """Yield the lines of a value in block style.
-
-    Empty values, and values nested more than 32 levels deep, are written as JSON.
-    """
-    if not value or not isinstance(value, dict | list) or depth > _MAX_DEPTH:
-        yield _yaml_scalar(value)
-        return
-    pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
-    for key, item in pairs:
-        head = "-" if key is None else f"{_yaml_scalar(str(key))}:"
-        if len(head) > _MAX_KEY_CHARS:
-            yield f"? {head[:-1]}"
-            head = ":"
-        lines = list(_yaml_lines(item, depth + 1))
-        is_block = bool(item) and isinstance(item, dict | list) and depth < _MAX_DEPTH
-        if not is_block:
-            yield f"{head} {lines[0]}"
-        elif key is None:
-            yield f"- {lines[0]}"
-            yield from (f"  {line}" for line in lines[1:])
-        else:
-            yield head
-            yield from (f"  {line}" for line in lines)
-
-
-def _yaml_scalar(value: Any) -> str:
-    """Format a scalar, unquoted where that is safe, else as JSON with characters that YAML forbids escaped."""
-    if (
-        isinstance(value, str)
-        and re.fullmatch(_UNQUOTED_PATTERN, value)
-        and value.lower() not in _RESERVED_WORDS
-        and len(value) < 100
-    ):
-        return value
-    text = json.dumps(value, ensure_ascii=False)
-    if isinstance(value, float):  # YAML 1.1 reads 1e-07 as a string
-        return re.sub(_EXPONENT, r"\1.0e", text)
-    if text.isascii() and "\x7f" not in text:
-        return text
     from ...core.sanitize import compile_invisible
 
-    return re.sub(_UNPRINTABLE, _escape_match, compile_invisible().sub(_escape_match, text))
+    def represent_text(dumper: Any, text: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, None if _PLAIN_TEXT.fullmatch(text) else '"')
+
+    dumper: Any = type("Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
+    dumper.add_representer(str, represent_text)
+    text: str = yaml.dump(value, Dumper=dumper, allow_unicode=True, sort_keys=False, width=math.inf)
+    return compile_invisible().sub(_escape_match, text.removesuffix("\n").removesuffix("\n..."))
 
 
 def _escape_match(match: re.Match[str]) -> str:
-    """Return the YAML escape of a matched character."""
-    code = ord(match[0])
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    """Return the YAML escape of a matched character, which only a quoted text can contain."""
+    return "".join(f"\\U{ord(char):08x}" for char in match[0])
 
 
 def _as_text(result: Mapping[str, Any]) -> str:

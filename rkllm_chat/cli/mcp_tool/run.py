@@ -17,7 +17,7 @@ from ...core.standard_streams import WRITE_ERROR_CODE, describe_write_error, ope
 from ..json_commands.envelope import HELP_KEY, escape_control_characters, make_error_document, write_document
 from ..json_commands.invocation import StoppedBySignal, ignore_signals, listen_for_signals, make_internal_error
 from .invocation import ToolInvocation
-from .options import make_default_options, parse
+from .options import make_options, parse
 
 if TYPE_CHECKING:
     from ...mcp_client.direct.open_server import ServerSession
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def run(words: Sequence[str]) -> int:
     """Run a command and return its exit code."""
-    invocation, options = ToolInvocation(), make_default_options()
+    invocation, options = ToolInvocation(), make_options()
     open_missing_streams()
     try:
         listen_for_signals()

@@ -10,9 +10,10 @@ from ...calls.schema.wording import format_value
 from ...config.files import find_servers
 from ...core.errors import ChatError, UsageError
 from ..json_commands.commands import SEPARATORS
+from ..json_commands.options import OPTIONS, OUTPUT_FORMATS
 from ..shell_completion import SHELLS, find_pending_value, is_completion, is_words_request, make_script
 from .flags import find_property, list_properties, may_be_boolean, node_at, to_kebab_case
-from .options import OPTIONS, OUTPUT_FORMATS, Options
+from .options import AFTER_TOOL, NAMES, Options
 from .schema_cache import cache_path, load_tools
 
 
@@ -59,7 +60,7 @@ def _find_target(words: Sequence[str]) -> tuple[str, Sequence[str] | None]:
         word = remaining.pop(0)
         if not word.startswith("-"):
             return word, remaining
-        if word[2:] in OPTIONS and OPTIONS[word[2:]][0]:
+        if word in NAMES and OPTIONS[word][0]:
             del remaining[: 2 if remaining[:1] == ["="] else 1]
     return "", None
 
@@ -69,7 +70,7 @@ def _own_option_values(flag: str) -> Sequence[str] | None:
 
     Empty leaves the completion to the shell, which completes file names; None means that the option takes no value.
     """
-    if not OPTIONS.get(flag[2:], ("",))[0]:
+    if flag not in NAMES or not OPTIONS[flag][0]:
         return None
     return OUTPUT_FORMATS if flag == "--output" else ()
 
@@ -86,7 +87,7 @@ def _flag_values(flag: str, schema: Mapping[str, Any]) -> Sequence[str] | None:
 
 def _initial_words(options: Options) -> Iterator[str]:
     """Yield the options of `mcp-tool` and the cached tools of all configured servers."""
-    yield from (f"--{name}" for name in OPTIONS)
+    yield from NAMES
     for server, tools in list_cached_tools(options.config or ""):
         yield from (f"{server}__{tool['name']}" for tool in tools)
         yield from (f"{server}__",) if not tools else ()
@@ -118,4 +119,4 @@ def _flags_of(schema: Mapping[str, Any]) -> Iterator[str]:
         yield f"--{'.'.join(path)}"
         if len(path) == 1 and may_be_boolean(node):
             yield f"--no-{path[0]}"
-    yield from (f"--{name}" for name, (_, is_after_tool, _) in OPTIONS.items() if is_after_tool)
+    yield from AFTER_TOOL

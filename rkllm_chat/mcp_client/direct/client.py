@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...config.servers import ServerConfig
 from ...core.errors import ProtocolError, TimeLimitError
-from ..answer_rules import MAX_EXTENSIONS
+from ..answer_rules import NEEDS
+from ..protocol.limits import MAX_EXTENSIONS
 from ..roots import find_roots
 from .jsonrpc_dialog import STATELESS_VERSION, JsonRpcDialog, UnsupportedByDirectClient
 
 if TYPE_CHECKING:
+    from .jsonrpc_dialog import AskForm
 
     class Channel(Protocol):
         """Carries messages; see `stdio_channel` and `http_channel`."""
@@ -54,12 +56,14 @@ class DirectClient:
         instructions: What the server says about its use.
     """
 
-    def __init__(self, server: ServerConfig, channel: Channel, no_sandbox: str = "") -> None:
+    def __init__(
+        self, server: ServerConfig, channel: Channel, no_sandbox: str = "", ask_form: AskForm | None = None
+    ) -> None:
         self.server, self.no_sandbox = server, no_sandbox
         self.phase_seconds: dict[str, float] = {}
         self.info: dict[str, Any] = {}
         self.instructions = ""
-        self._channel, self._dialog = channel, JsonRpcDialog(server.name, find_roots(server))
+        self._channel, self._dialog = channel, JsonRpcDialog(server.name, find_roots(server), ask_form)
         self._capabilities: dict[str, Any] | None = None
         self._is_open = False
         self._refusal: ProtocolError | None = None
@@ -87,6 +91,16 @@ class DirectClient:
     def explain_denial(self, text: str) -> str:
         """Return which sandbox setting would allow what the server complains about, else ""."""
         return self._channel.explain_denial(text)
+
+    @property
+    def needs(self) -> str:
+        """What the server has asked for in vain: a key of NEEDS; "" if nothing."""
+        return next((method for method in NEEDS if method in self._dialog.refused_methods), "")
+
+    @property
+    def may_require_tasks(self) -> bool:
+        """Whether tools of this server may have to be called as tasks, which only the SDK's client does."""
+        return self.version != STATELESS_VERSION
 
     def open(self) -> None:
         """Negotiate the protocol; a server without `initialize` is used in the stateless form."""

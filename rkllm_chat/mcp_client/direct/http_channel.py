@@ -1,7 +1,14 @@
 """JSON-RPC over streamable HTTP with `http.client`: one POST per message.
 
-Redirects, proxies, HTTP+SSE (MCP 2024-11-05) and logins are left to the SDK client, by raising Elsewhere. Bodies are
-limited, an exchange (connect, headers, body, trailers) has one deadline, and TLS is always verified.
+An exchange in order of time: the queued messages are posted one after another. The answer is the body of the last
+response, or an event of its stream; what the server asks meanwhile is answered on another connection, because it may
+wait for that. A stream that ends without the answer is resumed with GET after its last event, if the server gave that
+an id (until MCP 2025-11-25). The server forgets a session with 404; that request was not processed, and is sent again
+in a new session.
+
+Redirects, proxies, HTTP+SSE (MCP 2024-11-05) and logins are left to the SDK client, by raising
+UnsupportedByDirectClient. Bodies are limited, an exchange (connect, headers, body, trailers) has one deadline, and TLS
+is always verified.
 """
 
 from __future__ import annotations
@@ -12,7 +19,7 @@ import json
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
@@ -21,7 +28,7 @@ from ...config.files import has_logins
 from ...config.servers import ServerConfig
 from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, ProtocolError
 from ...core.sanitize import sanitize_line
-from ..answer_rules import EventParser, hint_for_status, retry_wait_s
+from ..answer_rules import EventParser, hint_for_status, resume_wait_s, retry_wait_s
 from ..transports.addresses import (
     LOOKUP_TIMEOUT_S,
     Address,
@@ -54,7 +61,7 @@ _NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "
 class HttpChannel:
     """A channel to a server at a URL.
 
-    Raises ConnectError or ConfigError for a refused address, Elsewhere for one that needs a proxy.
+    Raises ConnectError or ConfigError for a refused address, UnsupportedByDirectClient for one that needs a proxy.
 
     Attributes:
         session: None: HTTP sessions are not continued.
@@ -110,7 +117,7 @@ class HttpChannel:
             SessionLostError: The server has forgotten the session; raised once.
             AuthError: The server refuses access.
             ProtocolError: The response is unusable.
-            Elsewhere: The server needs what only the SDK client supports.
+            UnsupportedByDirectClient: The server needs what only the SDK client supports.
         """
         deadline = ProgressDeadline(limit_s)
         self._end = deadline.find_end(0)
@@ -156,8 +163,14 @@ class HttpChannel:
         elif response.headers.get_content_type() == "text/event-stream":
             self._read_stream(response, dialog, deadline)
         else:
-            for value in self._values(self._read(response)):
-                dialog.receive(value)
+            self._receive_body(self._read(response), dialog)
+
+    def _receive_body(self, body: bytearray, dialog: JsonRpcDialog) -> None:
+        """Pass on the messages of a body, which is freed before they are parsed: it is as large as a result at most."""
+        text = body.decode("utf-8", errors="replace")
+        body.clear()
+        for value in self._values(text):
+            dialog.receive(value)
 
     def _headers(self, message: dict[str, Any]) -> dict[str, str]:
         headers = {
@@ -177,7 +190,7 @@ class HttpChannel:
                 headers["mcp-name"] = _encode_header(name)
         return headers
 
-    def _request(self, method: str, body: bytes, headers: dict[str, str]) -> HTTPResponse:
+    def _request(self, method: str, body: bytes, headers: Mapping[str, Any]) -> HTTPResponse:
         """Send a request once; never repeated, because a broken call may have had its effect."""
         if self._connection and self._connection.sock and _is_readable(self._connection.sock):
             self.close_connection()  # the server has closed the connection meanwhile
@@ -224,7 +237,7 @@ class HttpChannel:
 
         return ssl.create_default_context().wrap_socket(connection, server_hostname=self._host)
 
-    def _read(self, response: HTTPResponse) -> bytes:
+    def _read(self, response: HTTPResponse) -> bytearray:
         body = bytearray()
         for piece in self._pieces(response):
             body += piece
@@ -233,7 +246,7 @@ class HttpChannel:
         if response.length:
             raise OSError("it closed the connection before the response was complete")
         response.close()
-        return bytes(body)
+        return body
 
     def _pieces(self, response: HTTPResponse) -> Iterator[bytes]:
         """Yield a body in pieces of at most 64 KB, decoded although no encoding was requested, as the SDK does."""
@@ -265,15 +278,58 @@ class HttpChannel:
             self._read(response)
 
     def _read_stream(self, response: HTTPResponse, dialog: JsonRpcDialog, deadline: ProgressDeadline) -> None:
-        """Read the events of a stream up to the answer; requests of the server are answered first."""
-        for data in self._events(response):
-            for value in self._values(data):
-                for reply in dialog.receive(value):
-                    self._send_reply(reply)
-            if dialog.response is not None:
-                break
-            self._extend(deadline.find_end(dialog.progress_count))
-        self.close_connection()
+        """Read the events of a stream up to the answer, also if the stream has to be resumed for that."""
+        parser, failures = EventParser(), 0
+        stream: HTTPResponse | None = response
+        while True:
+            if stream:
+                failures = 0
+                self._read_events(stream, parser, dialog, deadline)
+            else:
+                failures += 1
+            self.close_connection()
+            wait_s = resume_wait_s(parser, failures)
+            if dialog.response is not None or wait_s is None or self._version == STATELESS_VERSION:
+                return
+            _left_s(self._end - wait_s)
+            time.sleep(wait_s)
+            parser.restart()
+            stream = self._resume(parser.last_id)
+
+    def _read_events(
+        self, response: HTTPResponse, parser: EventParser, dialog: JsonRpcDialog, deadline: ProgressDeadline
+    ) -> None:
+        """Read the events of a response up to the answer; requests of the server are answered first.
+
+        A response that breaks off ends like one that is complete if it can be resumed.
+        """
+        try:
+            for data in self._events(response, parser):
+                for value in self._values(data):
+                    replies = dialog.receive(value)
+                    self._extend(deadline.find_end(dialog.progress_count))
+                    for reply in replies:
+                        self._send_reply(reply)
+                if dialog.response is not None:
+                    return
+        except TimeoutError:
+            raise
+        except (OSError, HTTPException):
+            if not parser.last_id:
+                raise
+
+    def _resume(self, last_id: bytes) -> HTTPResponse | None:
+        """Request the rest of a stream after an event; None if the server does not give it."""
+        headers: dict[str, Any] = {**self._headers({}), "accept": "text/event-stream", "last-event-id": last_id}
+        del headers["content-type"]
+        try:
+            response = self._request("GET", b"", headers)
+        except TimeoutError:
+            raise
+        except (OSError, HTTPException):
+            return None
+        is_stream = response.status == 200 and response.headers.get_content_type() == "text/event-stream"
+        return response if is_stream else None
 
     def _send_reply(self, reply: dict[str, Any]) -> None:
         """Send a reply on another connection: the server may wait for it before it goes on with the stream."""
@@ -289,17 +345,16 @@ class HttpChannel:
         """Use another deadline, also for the connection that is being read."""
         self._end = self._socket.end = end
 
-    def _events(self, response: HTTPResponse) -> Iterator[bytes]:
+    def _events(self, response: HTTPResponse, parser: EventParser) -> Iterator[str]:
         """Yield the data of the messages in a stream of events."""
-        parser = EventParser()
         for piece in self._pieces(response):
-            yield from (data for name, data, _ in parser.feed(piece) if name == "message")
+            yield from (data for name, data, _ in parser.feed(piece) if name == "message" and data)
             if parser.pending_bytes > self._max_bytes:
                 raise self._unusable_error(f"result too large, limit {self._max_bytes // MB} MB")
 
-    def _values(self, data: bytes) -> list[Any]:
+    def _values(self, text: str) -> list[Any]:
         try:
-            return parse_values(data.decode("utf-8", errors="replace").strip())
+            return parse_values(text.strip())
         except ValueError as error:
             raise self._unusable_error(str(error)) from None
 
@@ -313,8 +368,7 @@ class HttpChannel:
         status, how = response.status, f"HTTP {response.status} {response.reason}".strip()
         body = self._read(response)
         with contextlib.suppress(ProtocolError):
-            for value in self._values(body):
-                dialog.receive(value)
+            self._receive_body(body, dialog)
         details = {**self._details(phase), "status": status}
         if status == 401 and not self._has_answered and not self._has_token and has_logins():
             raise UnsupportedByDirectClient  # a stored login may be for this server

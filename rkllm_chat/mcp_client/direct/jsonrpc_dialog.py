@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ProtocolError
 from ...core.redact import truncate_at_word
 from ...core.version import __version__
-from ..answer_rules import explain_wrong_id, is_same_id
+from ..answer_rules import METHOD_NOT_FOUND, UNREADABLE_REQUEST_CODES, explain_wrong_id, is_same_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    AskForm = Callable[[dict[str, Any]], dict[str, Any]]
+    """Fills a form of the server, or shows a URL: parameters and result of `elicitation/create`."""
 
 _NEWEST_VERSION = "2025-11-25"
 STATELESS_VERSION = "2026-07-28"
 _SUPPORTED_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", _NEWEST_VERSION)
 _CLIENT_INFO = {"name": "rkllm_chat", "version": __version__}
-_METHOD_NOT_FOUND = -32601
-_UNREADABLE_REQUEST_CODES = (-32700, -32600)
-"""Codes with which a server reports a request whose id it could not read (JSON-RPC 2.0, 5.1)."""
 MAX_MESSAGE_CHARS = 300
 _FIRST_ID = 100
 """Number of the first request: some servers send a response with id 1 before any request."""
@@ -45,6 +45,7 @@ class JsonRpcDialog:
     Args:
         server: The server's name.
         roots: Absolute paths of the folders to announce.
+        ask_form: Answers the server's forms; None if there is nobody to ask.
 
     Attributes:
         server: The server's name.
@@ -52,11 +53,13 @@ class JsonRpcDialog:
         response: The response to the last request, once received.
         doubtful_response: A response with a wrong or missing id. The channel uses it as the answer if no better one
             arrives soon.
-        progress_count: Number of progress notifications of the last request.
+        progress_count: Number of progress notifications of the last request, and of forms that were answered.
+        refused_methods: Requests of the server that were not supported.
     """
 
-    def __init__(self, server: str, roots: Sequence[str] = ()) -> None:
-        self.server, self._roots = server, roots
+    def __init__(self, server: str, roots: Sequence[str] = (), ask_form: AskForm | None = None) -> None:
+        self.server, self._roots, self._ask_form = server, roots, ask_form
+        self.refused_methods: set[str] = set()
         self.version = ""
         self.response: dict[str, Any] | None = None
         self.doubtful_response: dict[str, Any] | None = None
@@ -97,6 +100,8 @@ class JsonRpcDialog:
     def make_initialize(self) -> dict[str, Any]:
         """Return the `initialize` request."""
         capabilities: dict[str, Any] = {"roots": {}} if self._roots else {}
+        if self._ask_form:
+            capabilities["elicitation"] = {"form": {}, "url": {}}
         return self.make_request(
             "initialize", {"protocolVersion": _NEWEST_VERSION, "capabilities": capabilities, "clientInfo": _CLIENT_INFO}
         )
@@ -131,7 +136,7 @@ class JsonRpcDialog:
         elif (
             response_id is None
             and isinstance(error := value.get("error"), dict)
-            and error.get("code") in _UNREADABLE_REQUEST_CODES
+            and error.get("code") in UNREADABLE_REQUEST_CODES
         ):
             self.doubtful_response = value
         elif self.version and response_id not in range(self._first, self._last_id):
@@ -150,7 +155,13 @@ class JsonRpcDialog:
             return {**reply, "result": {}}
         if value["method"] == "roots/list" and self._roots:
             return {**reply, "result": {"roots": [_describe_root(path) for path in self._roots]}}
-        return {**reply, "error": {"code": _METHOD_NOT_FOUND, "message": "This client does not support this method."}}
+        params = value.get("params")
+        if value["method"] == "elicitation/create" and self._ask_form and isinstance(params, dict):
+            result = self._ask_form(params)
+            self.progress_count += 1  # the time of the user is not the server's
+            return {**reply, "result": result}
+        self.refused_methods.add(str(value["method"]))
+        return {**reply, "error": {"code": METHOD_NOT_FOUND, "message": "This client does not support this method."}}
 
     def read_result(self, method: str) -> dict[str, Any]:
         """Return the result of the last request.

@@ -133,7 +133,7 @@ class _KeptServerChannel(StdioChannel):
     def save_session(self, session: dict[str, Any]) -> None:
         self.send({"keeper": {"session": session}})
 
-    def _receive_line(self, line: bytes) -> None:
+    def _receive_line(self, line: bytearray) -> None:
         super()._receive_line(line)
         for value in self._values:
             if isinstance(value, dict) and "keeper" in value:

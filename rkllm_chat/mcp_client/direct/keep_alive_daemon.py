@@ -27,11 +27,11 @@ from typing import Any
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError
 from ...core.redact import truncate_start
+from ..protocol.limits import STDERR_TAIL_BYTES
 from .posix_process import PosixProcess, list_inheritable_fds, start_program
 
 CHUNK_BYTES = 1 << 16
 _MAX_BUFFER_BYTES = 32 << 20
-_STDERR_TAIL_BYTES = 4096
 _IDS_PER_CLIENT = 1_000_000
 CONTROL_PREFIX = b'{"keeper":'
 
@@ -139,7 +139,7 @@ class _Daemon:
 
     def _read_stderr(self) -> bool:
         data = read_available(self._program.stderr)
-        self._stderr_tail = truncate_start(self._stderr_tail + data, _STDERR_TAIL_BYTES)
+        self._stderr_tail = truncate_start(self._stderr_tail + data, STDERR_TAIL_BYTES)
         return bool(data)
 
     def _wait(self, limit_s: float | None) -> set[int]:

@@ -1,4 +1,4 @@
-"""The connection to a kept server, with the members of a `Program` that the stdio channel uses."""
+"""The connection to a kept server, with the members of a `PosixProcess` that the stdio channel uses."""
 
 from __future__ import annotations
 

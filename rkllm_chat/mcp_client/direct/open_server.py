@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...config.files import find_state_folder
@@ -19,19 +20,31 @@ from ...config.oauth import OAuth
 from ...config.project_trust import TrustStore
 from ...config.servers import ServerConfig
 from ...config.tool_pins import ToolPins, extract_pinned_fields, extract_prompt_fields, quarantine_error
-from ...core.errors import ProtocolError, UsageError
-from ..answer_rules import TOOL_FAULTS, explain_list_fault, find_tool_fault
+from ...core.errors import ProtocolError, TimeLimitError, UsageError
+from ..answer_rules import (
+    METHOD_NOT_FOUND,
+    NEEDS,
+    SERVER_INFO_META,
+    TOOL_FAULTS,
+    explain_list_fault,
+    find_tool_fault,
+    make_output_error,
+)
+from ..protocol.limits import LIST_TIMEOUT_S
+from ..protocol.output_check import describe_output_fault, explain_output_mismatch, find_output_fault
+from ..protocol.paging import ListPages, explain_cut
 from ..transports.framing import MAX_RESULT_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ...config.tool_pins import Held
+    from .jsonrpc_dialog import AskForm
 
     _T = TypeVar("_T")
 
     class DirectSession(Protocol):
-        """A session with a server: `client.Client` or `sdk_session.Once`."""
+        """A session with a server: `client.DirectClient` or `sdk_session.SdkSession`."""
 
         phase_seconds: dict[str, float]
 
@@ -45,6 +58,10 @@ if TYPE_CHECKING:
         def version(self) -> str: ...
         @property
         def stderr_tail(self) -> str: ...
+        @property
+        def needs(self) -> str: ...
+        @property
+        def may_require_tasks(self) -> bool: ...
         def explain_denial(self, text: str) -> str: ...
         def open(self) -> None: ...
         def has_capability(self, what: str) -> bool: ...
@@ -52,15 +69,15 @@ if TYPE_CHECKING:
         def close(self, is_patient: bool = True) -> None: ...
 
 
-LIST_TIMEOUT_S = 10.0
-"""Deadline for a page of a list, and for all pages together."""
-MAX_ENTRIES = 10_000
-_MAX_PAGES = 500
 _ENVELOPE_MEMBERS = ("resultType", "ttlMs", "cacheScope")
-_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
-def open_server(server: ServerConfig, keep_s: float | None = None, max_bytes: int = MAX_RESULT_BYTES) -> ServerSession:
+def open_server(
+    server: ServerConfig,
+    keep_s: float | None = None,
+    max_bytes: int = MAX_RESULT_BYTES,
+    ask_form: AskForm | None = None,
+) -> ServerSession:
     """Start or connect a server; the first request is sent at once, its response read when needed.
 
     Args:
@@ -68,9 +85,12 @@ def open_server(server: ServerConfig, keep_s: float | None = None, max_bytes: in
         keep_s: Keep a server process for this many seconds after it was used; the next call of this user with the same
             configuration uses it. 0 stops it; None does not keep it.
         max_bytes: Limit of a message.
+        ask_form: Answers the server's forms; None if there is nobody to ask. A server that is kept asks nobody: it has
+            one session for all its calls.
     """
-    session = _select_session(server, max_bytes) if keep_s is None else _connect_kept(server, keep_s, max_bytes)
-    return ServerSession(server, session, max_bytes)
+    if keep_s is not None:
+        return ServerSession(server, _connect_kept(server, keep_s, max_bytes), max_bytes)
+    return ServerSession(server, _select_session(server, max_bytes, ask_form), max_bytes, ask_form)
 
 
 def _connect_kept(server: ServerConfig, keep_s: float, max_bytes: int) -> DirectSession:
@@ -83,7 +103,7 @@ def _connect_kept(server: ServerConfig, keep_s: float, max_bytes: int) -> Direct
     return DirectClient(server, channel, channel.no_sandbox)
 
 
-def _select_session(server: ServerConfig, max_bytes: int) -> DirectSession:
+def _select_session(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:
     """Return a session: the small client for a command and plain HTTP, the SDK for the rest."""
     if server.command and server.transport in ("", "stdio"):
         from .posix_process import start_program
@@ -92,42 +112,53 @@ def _select_session(server: ServerConfig, max_bytes: int) -> DirectSession:
         from .client import DirectClient
         from .stdio_channel import StdioChannel
 
-        return DirectClient(server, StdioChannel(server.name, program, max_bytes), program.no_sandbox)
+        return DirectClient(server, StdioChannel(server.name, program, max_bytes), program.no_sandbox, ask_form)
     from .client import DirectClient, UnsupportedByDirectClient
 
     if server.url.startswith(("http:", "https:")) and server.transport in ("", "http") and server.oauth == OAuth():
         from .http_channel import HttpChannel
 
         try:
-            return DirectClient(server, HttpChannel(server, max_bytes))
+            return DirectClient(server, HttpChannel(server, max_bytes), ask_form=ask_form)
         except UnsupportedByDirectClient:
             pass
-    return _open_with_sdk(server, max_bytes)
+    return _open_with_sdk(server, max_bytes, ask_form)
 
 
-def _open_with_sdk(server: ServerConfig, max_bytes: int) -> DirectSession:
+def _open_with_sdk(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:
     """Return a session through the SDK."""
     from .sdk_session import SdkSession
 
-    return SdkSession(server, max_bytes)
+    return SdkSession(server, max_bytes, ask_form)
 
 
 class ServerSession:
-    """An open server. Every method raises ChatErrors: ConnectError, TimeLimitError, ProtocolError, AuthError.
+    """An open server. Every method raises a ChatError: ConnectError, TimeLimitError, ProtocolError, AuthError.
 
     Attributes:
         server: The server's configuration.
         session: The session in use.
         left_out: Tools that cannot be used, with the reason, after a listing.
+        call_notices: What the user should know about the calls: what the sandbox has denied although they succeeded.
+        is_list_cut: Whether a list was longer than what is read of it.
     """
 
-    def __init__(self, server: ServerConfig, session: DirectSession, max_bytes: int = MAX_RESULT_BYTES) -> None:
-        self.server = server
+    def __init__(
+        self,
+        server: ServerConfig,
+        session: DirectSession,
+        max_bytes: int = MAX_RESULT_BYTES,
+        ask_form: AskForm | None = None,
+    ) -> None:
+        self.server, self._ask_form = server, ask_form
         self.session = session
         self._max_bytes = max_bytes
         self._pins = ToolPins(TrustStore(find_state_folder()), server)
         self._prompt_pins = ToolPins(TrustStore(find_state_folder()), server, "prompts")
         self.left_out: dict[str, str] = {}
+        self.is_list_cut = False
+        self._notices: list[str] = []
+        self.call_notices: list[str] = []
         self._known: dict[str, dict[str, Any]] = {}
         self._quarantine: dict[str, Held] | None = None
 
@@ -138,9 +169,13 @@ class ServerSession:
         try:
             return do(self.session)
         except UnsupportedByDirectClient:
-            self.session.close()
-            self.session = _open_with_sdk(self.server, self._max_bytes)
+            self._hand_over()
         return do(self.session)
+
+    def _hand_over(self) -> None:
+        """Go on with the SDK's client."""
+        self.session.close()
+        self.session = _open_with_sdk(self.server, self._max_bytes, self._ask_form)
 
     def open(self) -> None:
         """Wait until the server answers."""
@@ -163,13 +198,15 @@ class ServerSession:
                 self.left_out[name] = TOOL_FAULTS[fault]
             else:
                 tools.setdefault(name, tool)
+        faults = {name: find_output_fault(tool.get("outputSchema")) for name, tool in tools.items()}
+        self._notices += [describe_output_fault(self.server.name, name, why) for name, why in faults.items() if why]
         self._known = tools
         return list(tools.values())
 
     @property
-    def tool_notices(self) -> list[str]:
-        """What the user should know about the tools that were listed: which ones cannot be used."""
-        return [
+    def list_notices(self) -> list[str]:
+        """What the user should know about the lists that were read: where one was cut, and the faults of tools."""
+        return self._notices + [
             f'The tool "{name}" of server "{self.server.name}" cannot be used: {reason}.'
             for name, reason in self.left_out.items()
         ]
@@ -193,6 +230,8 @@ class ServerSession:
     def call_tool(self, name: str, arguments: dict[str, Any], limit_s: float | None = None) -> dict[str, Any]:
         """Call a tool and return its result as the server wrote it.
 
+        A tool that must be called as a task (MCP 2025-11-25) is called through the SDK.
+
         Args:
             name: The tool's name.
             arguments: Its arguments.
@@ -200,29 +239,47 @@ class ServerSession:
         """
         self.check_quarantine(name)
         limit_s = limit_s or self.server.get_timeout_s(name)
-        result = self._request("tools/call", {"name": name, "arguments": arguments}, "call", limit_s)
+        params = {"name": name, "arguments": arguments}
+        if self._requires_task(name):
+            self._hand_over()
+        try:
+            result = self._request("tools/call", params, "call", limit_s)
+        except ProtocolError as error:  # such a tool that was not listed is refused, too
+            if self._known or error.details.get("code") != METHOD_NOT_FOUND or not self._lists_as_task(name):
+                raise
+            self._hand_over()
+            result = self._request("tools/call", params, "call", limit_s)
         self._check_output(name, result)
+        if not result.get("isError") and (denial := self.session.explain_denial("")):
+            self.call_notices.append(denial)
         return result
+
+    def _requires_task(self, name: str) -> bool:
+        execution = self._known.get(name, {}).get("execution")
+        is_required = isinstance(execution, dict) and execution.get("taskSupport") == "required"
+        return is_required and self.session.may_require_tasks
+
+    def _lists_as_task(self, name: str) -> bool:
+        """List the tools, and tell whether this one must be called as a task."""
+        with suppress(ProtocolError):
+            self.list_all_tools()
+        return self._requires_task(name)
+
+    def explain_failure(self, text: str) -> str:
+        """Return what a user can do about a call that failed with this text, else "".
+
+        The server may have asked for what there is not, or its sandbox may have denied it something.
+        """
+        return NEEDS.get(self.session.needs, "") or self.session.explain_denial(text)
 
     def _check_output(self, name: str, result: dict[str, Any]) -> None:
         """Check a result against the output schema of its tool, if the tools were listed. Raises ProtocolError."""
-        schema = self._known.get(name, {}).get("outputSchema")
-        if not isinstance(schema, dict) or result.get("isError"):
+        if result.get("isError"):
             return
-        from ...calls.schema.resolve import remove_patterns
-        from ...calls.schema.validate import iter_errors
-
-        if (structured := result.get("structuredContent")) is None:
-            reason = f"Tool {name} has an output schema but did not return structured content"
-        else:
-            harmless = remove_patterns(schema)  # a pattern may take exponential time
-            violation = next(iter_errors(structured, harmless, harmless), None)
-            if violation is None:
-                return
-            place = ".".join(map(str, violation.path))
-            reason = f'"{place}" {violation.message}' if place else violation.message
-        text = f'Server "{self.server.name}" returned a result that does not match the output schema of the tool'
-        raise ProtocolError(f"{text}: {reason}.", server=self.server.name, structuredContent=structured)
+        structured = result.get("structuredContent")
+        schema = self._known.get(name, {}).get("outputSchema")
+        if reason := explain_output_mismatch(name, schema, "structuredContent" in result, structured):
+            raise make_output_error(self.server.name, reason, structuredContent=structured)
 
     def list_resources(self) -> list[dict[str, Any]]:
         """Return the server's resources; empty without the capability."""
@@ -257,30 +314,29 @@ class ServerSession:
         return self._request("prompts/get", {"name": name, "arguments": arguments}, "prompt", limit_s)
 
     def _list(self, method: str, key: str) -> list[dict[str, Any]]:
-        """Return the entries of all pages, up to a repeated cursor; empty without the capability.
+        """Return the entries of all pages, see `ListPages`; empty without the capability. A cut list is noted.
 
         Raises:
-            ProtocolError: The list exceeds a limit; a part of it must not pass for the whole.
+            ProtocolError: A page is unusable.
+            TimeLimitError: All pages together take too long.
         """
         if not self._run(lambda session: session.has_capability(method.partition("/")[0])):
             return []
-        entries: list[Any] = []
-        cursors: set[str] = set()
-        page: dict[str, Any] = {"nextCursor": ""}
-        limit_s = min(LIST_TIMEOUT_S, self.server.timeout_s)
+        entries: list[dict[str, Any]] = []
+        pages, limit_s = ListPages(), min(LIST_TIMEOUT_S, self.server.timeout_s)
         end = time.monotonic() + limit_s
-        while isinstance(cursor := page.get("nextCursor"), str) and cursor not in cursors:
-            cursors.add(cursor)
-            page = self._request(method, {"cursor": cursor} if cursor else {}, "list", limit_s)
+        while (cursor := pages.cursor) is not None:
+            if (left_s := end - time.monotonic()) <= 0:
+                text = f'Server "{self.server.name}" did not list what it has within {limit_s:g} s.'
+                raise TimeLimitError(text, server=self.server.name, phase="list", limit_s=limit_s)
+            page = self._request(method, {"cursor": cursor} if cursor else {}, "list", left_s if cursor else limit_s)
             if fault := explain_list_fault(page, key):
                 text = f'Server "{self.server.name}" sent an unusable list: {fault}.'
                 raise ProtocolError(text, server=self.server.name, phase="list", expected="list")
-            entries += [entry for entry in page[key] if isinstance(entry, dict)]
-            if len(entries) > MAX_ENTRIES or len(cursors) > _MAX_PAGES or time.monotonic() > end:
-                text = (
-                    f'Server "{self.server.name}" lists more than {MAX_ENTRIES} {key}, or takes too long to list them.'
-                )
-                raise ProtocolError(text, server=self.server.name, phase="list")
+            entries += pages.add([entry for entry in page[key] if isinstance(entry, dict)], page.get("nextCursor"))
+        if pages.is_cut:
+            self.is_list_cut = True
+            self._notices.append(explain_cut(self.server.name, key, pages.count))
         return entries
 
     def _request(self, method: str, params: dict[str, Any], phase: str, limit_s: float | None) -> dict[str, Any]:
@@ -301,6 +357,8 @@ class ServerSession:
 def _strip_envelope(result: dict[str, Any]) -> dict[str, Any]:
     """Remove the result's own metadata (MCP 2026-07-28): type, caching, and the server's name."""
     meta = result.get("_meta")
-    retained = {key: value for key, value in meta.items() if key != _SERVER_INFO} if isinstance(meta, dict) else meta
+    retained = (
+        {key: value for key, value in meta.items() if key != SERVER_INFO_META} if isinstance(meta, dict) else meta
+    )
     stripped = {key: value for key, value in result.items() if key not in _ENVELOPE_MEMBERS and key != "_meta"}
     return {**stripped, "_meta": retained} if retained else stripped

@@ -16,7 +16,7 @@ from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ..process.launch import plan_start
 from ..process.process_tree import WatchedProcess
-from ..process.start import GUARD_SCRIPT, MARK_VARIABLE
+from ..process.start import GUARD_SCRIPT, MARK_VARIABLE, Sandbox
 from ..roots import find_roots
 
 _GRACE_S = 1.0
@@ -98,13 +98,19 @@ class PosixProcess(WatchedProcess):
         return self.sandbox.hint if self.sandbox else ""
 
     def explain_denial(self, text: str) -> str:
-        """Return which sandbox setting would allow what the server complains about, else ""."""
-        if self.sandbox is None:
+        """Return which sandbox setting would allow what the server complains about, else "".
+
+        Without a text, that is the network if the server has tried to use it.
+        """
+        if self.sandbox is None or not (text or self._may_offer_network(self.sandbox)):
             return ""
         from ..process.denials import find_denial
 
         denial = find_denial(self.sandbox, self.list_enclosed(), text)
         return denial.text if denial else ""
+
+    def _may_offer_network(self, sandbox: Sandbox) -> bool:
+        return sandbox.may_offer_network and sandbox.may_have_denied_network(self.list_enclosed())
 
     def close_stdin(self) -> None:
         """Close the input pipe."""

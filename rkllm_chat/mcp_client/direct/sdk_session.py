@@ -15,10 +15,10 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp import Client
-from mcp_types import Request
+from mcp_types import ElicitRequestParams, ElicitResult, Request
 from pydantic import BaseModel, ConfigDict
 
 from ...config.files import LOGINS_FOLDER
@@ -27,11 +27,15 @@ from ...config.servers import ServerConfig
 from ...core.errors import ChatError, ProtocolError
 from ..auth.login import Login
 from ..connection import Connection
+from ..handlers import ClientHandlers, ElicitHandler, ignore
 from ..progress import CallDeadline
+from ..protocol.limits import STDERR_TAIL_BYTES
 from ..recording_transport import RecordingTransport
 from ..transports.framing import MAX_RESULT_BYTES
 
-_STDERR_TAIL_BYTES = 4096
+if TYPE_CHECKING:
+    from .jsonrpc_dialog import AskForm
+
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _T = TypeVar("_T")
@@ -50,8 +54,8 @@ class AnyRequest(Request[dict[str, Any], str]):
 class _RecordingConnection(Connection):
     """A connection that records the last raw result of each method, with another limit of a message."""
 
-    def __init__(self, config: ServerConfig, log_file: Path, max_bytes: int) -> None:
-        super().__init__(config, log_file)
+    def __init__(self, config: ServerConfig, log_file: Path, max_bytes: int, handlers: ClientHandlers) -> None:
+        super().__init__(config, log_file, handlers)
         self._max_bytes = max_bytes
         self.results: dict[str, Any] = {}
 
@@ -64,21 +68,29 @@ class _RecordingConnection(Connection):
 
 
 class SdkSession:
-    """A session with the interface of `direct.client.Client`, through the SDK. Every method raises only ChatErrors.
+    """A session with the interface of `DirectClient`, through the SDK. Every method raises only ChatErrors.
 
     Attributes:
         server: The server's configuration.
         phase_seconds: Duration of each phase so far.
+        needs: "": what is asked of the client without being offered is refused by the SDK.
+        may_require_tasks: False: tasks are run here.
     """
 
-    def __init__(self, server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES) -> None:
+    needs = ""
+    may_require_tasks = False
+
+    def __init__(
+        self, server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES, ask_form: AskForm | None = None
+    ) -> None:
         self.server = server
         self.phase_seconds: dict[str, float] = {}
         logging.getLogger().addHandler(logging.NullHandler())  # keeps the SDK's warnings off standard error
         warnings.simplefilter("ignore")
         self._loop = asyncio.new_event_loop()
         self._log_file = Path(mkdtemp(prefix="rkllm-chat-")) / "server.log"
-        self._connection = _RecordingConnection(server, self._log_file, max_bytes)
+        handlers = ClientHandlers(elicit=_make_elicit_handler(ask_form) if ask_form else None)
+        self._connection = _RecordingConnection(server, self._log_file, max_bytes, handlers)
         self._connection.login = Login(server, state_folder() / LOGINS_FOLDER, self._connection.handlers)
         self._is_open = False
 
@@ -91,7 +103,7 @@ class SdkSession:
     @property
     def stderr_tail(self) -> str:
         """The end of the server's log, if it is a process."""
-        log = self._log_file.read_bytes()[-_STDERR_TAIL_BYTES:] if self._log_file.exists() else b""
+        log = self._log_file.read_bytes()[-STDERR_TAIL_BYTES:] if self._log_file.exists() else b""
         return log.decode("utf-8", errors="replace").strip()
 
     @property
@@ -131,8 +143,10 @@ class SdkSession:
         return getattr(self._connection.capabilities, name) is not None
 
     def request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
-        """Send a request and return its result as the server wrote it; arguments as for `Client.ask`."""
+        """Send a request and return its result as the server wrote it; arguments as for `DirectClient.request`."""
         self.open()
+        if method == "tools/call":
+            return self._call_tool(params["name"], params["arguments"], phase, limit_s)
 
         async def send(client: Client) -> _AnyResult:
             deadline = CallDeadline(limit_s, self._connection.login.deadlines)
@@ -153,6 +167,16 @@ class SdkSession:
             raise ProtocolError(text, "Use the tool in the chat.", server=self.server.name, got=kind)
         return result
 
+    def _call_tool(self, name: str, arguments: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
+        """Call a tool, as a task if it requires that; the result of a task is as the SDK read it."""
+        results = self._connection.results
+        results.pop("tools/call", None)
+        called = self._run(self._connection.call(name, arguments, ignore, limit_s=limit_s), phase)
+        result: dict[str, Any] = results.get("tools/call", {})
+        if result.get("resultType", "complete") == "complete" and "content" in result:
+            return result
+        return called.model_dump(by_alias=True, exclude_none=True, mode="json")
+
     def _run(self, work: Coroutine[Any, Any, _T], phase: str) -> _T:
         started_at = time.monotonic()
         task = self._loop.create_task(work)
@@ -172,6 +196,14 @@ class SdkSession:
             self._loop.close()
             self._log_file.unlink(missing_ok=True)
             self._log_file.parent.rmdir()
+
+
+def _make_elicit_handler(ask_form: AskForm) -> ElicitHandler:
+    async def elicit(_server: str, params: ElicitRequestParams) -> ElicitResult:
+        asked = params.model_dump(by_alias=True, exclude_none=True, mode="json")
+        return ElicitResult.model_validate(await asyncio.to_thread(ask_form, asked), by_name=False)
+
+    return elicit
 
 
 @contextmanager

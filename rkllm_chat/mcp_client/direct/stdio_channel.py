@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ConnectError, ProtocolError
 from ...core.programs import describe_exit
 from ...core.redact import truncate_at_word, truncate_start
+from ..process.network_variables import find_network_hint
+from ..protocol.limits import STDERR_TAIL_BYTES
 from ..transports.framing import (
     MAX_DISCARDED_BYTES,
     MAX_RESULT_BYTES,
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from .posix_process import PosixProcess
 
 _READ_SIZE = 1 << 16
-_STDERR_TAIL_BYTES = 4096
 _SHOWN_LINES = 3
 _MAX_UNWRITTEN_BYTES = 1 << 20
 _EXIT_S = 0.1
@@ -145,7 +146,7 @@ class StdioChannel:
 
     def _read_errors(self) -> bool:
         data = self._read(self._program.stderr)
-        self._stderr_tail = truncate_start(self._stderr_tail + data, _STDERR_TAIL_BYTES)
+        self._stderr_tail = truncate_start(self._stderr_tail + data, STDERR_TAIL_BYTES)
         return bool(data)
 
     def _read(self, pipe: int) -> bytes:
@@ -177,21 +178,26 @@ class StdioChannel:
             else:
                 self._poll.unregister(pipe)
 
-    def _receive_line(self, line: bytes) -> None:
-        """Process a line of output: a message, part of a multi-line message, or other text."""
+    def _receive_line(self, line: bytearray) -> None:
+        """Process a line of output: a message, part of a multi-line message, or other text.
+
+        A message may be as large as the limit of a result, so that at most two copies of it exist at a time.
+        """
         if self._partial and not begins_message(line):
-            self._continue_partial(self._partial, line.rstrip())
+            self._continue_partial(self._partial, bytes(line.rstrip()))
             return
         if self._partial:
             self._drop_partial()
-        if not (text := line.strip().removeprefix(b"\xef\xbb\xbf")):
+        text = line.decode("utf-8", errors="replace")
+        line.clear()
+        if not (text := text.strip().removeprefix("\ufeff")):
             return
         try:
-            self._values += parse_values(text.decode("utf-8", errors="replace"))
+            self._values += parse_values(text)
         except IncompleteJsonError:
-            self._partial = PartialJson(text, self._max_bytes)
+            self._partial = PartialJson(text.encode(), self._max_bytes)
         except ValueError as error:
-            self._suspect(text, str(error))
+            self._suspect(text.encode(), str(error))
 
     def _continue_partial(self, partial: PartialJson, line: bytes) -> None:
         try:
@@ -231,7 +237,8 @@ class StdioChannel:
         how = describe_exit(code) if code is not None else "closed its standard output"
         when = "before it answered" if phase == "start" else "before the response was complete"
         text = f'Server "{self._name}" ended {when} (it {how}).{self._quote_stderr()}'
-        hint = self._program.sandbox_hint() or "Run its command in a shell to see more."
+        hint = find_network_hint(self.stderr_tail()) or self._program.sandbox_hint()
+        hint = hint or "Run its command in a shell to see more."
         raise ConnectError(text, hint, exit_code=code, **self._details(phase))
 
     def _get_exit_code(self) -> int | None:

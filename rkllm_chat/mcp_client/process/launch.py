@@ -13,10 +13,11 @@ from ...core.errors import ConnectError
 from ...core.programs import PROGRAM_NAME, find_program, is_installed
 from ...core.run_module import run_module
 from ..roots import configured_roots
+from .network_variables import find_network_variables
 from .start import SANDBOX_VARIABLE, StartPlan
 
 _SANDBOXING_COMMANDS = ("docker", "podman", "bwrap", "firejail", "flatpak", "srt")
-_INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
+_INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 
 def plan_start(server: ServerConfig, roots: Sequence[str] = ()) -> StartPlan:
@@ -38,6 +39,13 @@ def plan_start(server: ServerConfig, roots: Sequence[str] = ()) -> StartPlan:
         from .sandbox import wrap_in_sandbox
 
         wrap_in_sandbox(server, start, roots)
+    if start.sandbox is None or start.sandbox.has_network:
+        start.passed = {
+            name: value
+            for name, value in find_network_variables(os.environ, start.program).items()
+            if name not in start.environment
+        }
+        start.environment |= start.passed
     return start
 
 

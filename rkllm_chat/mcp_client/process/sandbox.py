@@ -37,6 +37,7 @@ from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.private_files import read_private
 from ...core.programs import PROGRAM_NAME, find_installed
+from .network_variables import CERTIFICATE_FILES
 from .protected_paths import find_missing, find_read_only, find_source_folder, mount_protected
 from .sandbox_paths import SYSTEM_PATHS, SandboxPaths, is_within
 from .start import IS_MACOS, NO_BUBBLEWRAP, SANDBOX_VARIABLE, Sandbox, StartPlan, opened_filter
@@ -125,6 +126,8 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
     paths.writes.update(path for path in allowed.write if os.path.exists(path) and os.path.realpath(path) == path)
     has_network = bool(paths.runner) or bool(known and known.network)
     sandbox.has_network = allowed.network or (has_network if server.network is None else server.network)
+    if sandbox.has_network:
+        paths.add_readable(os.environ.get(name, "") for name in CERTIFICATE_FILES)
     sandbox.reads, sandbox.writes = sorted(paths.reads), sorted(paths.writes)
     if "TMPDIR" not in server.env:
         start.environment["TMPDIR"] = "/tmp"

@@ -2,10 +2,14 @@
 
     what is named                                       access of the server
     the command, a script, the folder that contains it  read, with its project, environment and interpreter
-    a folder or a file in `args` or `env`               write, unless `write` says what is writable
+    a folder in `args` or `env`, or that of a file      write, unless `write` says what is writable
+    a file for a key or a certificate there             write, the file alone
     paths in `write`                                    write
     what a known server needs (config/sandbox_rules.py) write, unless `write` says what is writable
     the cache of an installed package runner            write
+
+Servers replace the files that they save and write others beside them, so that a named file opens its folder, whether it
+exists already or not; keys and certificates are only read, and others lie beside them.
 
 A folder with much other content (the home folder, /etc, /) is never added because of a file in it, only where the
 configuration names the home folder itself. What the server can write must not decide what it gets at its next start: a
@@ -17,7 +21,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from urllib.parse import unquote
 
 from ...config.sandbox_rules import KnownServer
@@ -30,6 +36,8 @@ SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", 
 EXCLUDED_PATHS = (*SYSTEM_PATHS, "/proc", "/dev", "/sys", "/run", "/var/run", "/boot", "/etc")
 _SCRIPT_SUFFIXES = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".sh", ".rb", ".pl", ".php", ".jar", ".lua")
 _PROJECT_FILES = ("pyproject.toml", "package.json", "deno.json", "setup.py")
+_CREDENTIAL = re.compile(r"cred|secret|token|passw|key|cert|\bca\b|_ca_|\.pem|\.env\b|env-file", re.IGNORECASE)
+"""Names of options, variables and files that stand for what is only read, and beside which more of it may lie."""
 _SEARCH_PATHS = ("PATH", "PYTHONPATH", "NODE_PATH", "LD_LIBRARY_PATH", "PYTHONHOME", "VIRTUAL_ENV", "JAVA_HOME")
 _PREFIX_CONTENTS = ("lib", "lib64", "libexec", "tools", "pyvenv.cfg")
 _MAX_LINKS = 8
@@ -56,15 +64,20 @@ class SandboxPaths:
         self.runner = _find_runner(command[0])
         if not (self._is_broad(folder) or _is_excluded(folder)):
             self.reads.add(folder)
-        for word in command[1:]:
-            self._add_word(word.partition("=")[2] if word.startswith("-") and "=" in word else word)
+        for before, word in pairwise(command):
+            option, equals, value = word.partition("=")
+            if word.startswith("-") and equals:
+                self._add_word(value, option)
+            else:
+                self._add_word(word, before if before.startswith("-") else "")
         for name, value in server.env.items():
             self._add_variable(name, value)
         for root in configured_roots(server):
             self._add_named(root)
         if known and server.write is None:
             for option, default in known.files.items():
-                self._add_folder_of(_find_option(command, option) or default)
+                word = _find_option(command, option) or default
+                self._add_named(os.path.normpath(os.path.join(folder, os.path.expanduser(word))))
         self._add_writable()
         for cache in PACKAGE_RUNNERS.get(self.runner, ()):
             self._add_cache(os.path.join(home, cache))
@@ -105,8 +118,20 @@ class SandboxPaths:
         if os.path.basename(path).startswith("python"):
             self.reads.update(_find_user_packages(self._home))
 
-    def _add_word(self, word: str) -> None:
-        """Add what a command-line word names, if it is a path: it contains a slash or is a script's name."""
+    def add_readable(self, paths: Iterable[str]) -> None:
+        """Make single files or folders readable, such as certificates."""
+        for path in map(os.path.normpath, filter(os.path.isabs, paths)):
+            is_closed = self._is_broad(path) or _is_excluded(path) or self._is_inside_writable(path)
+            if os.path.exists(path) and not is_closed:
+                self.reads.add(path)
+
+    def _add_word(self, word: str, name: str = "") -> None:
+        """Add what a command-line word names, if it is a path: it contains a slash or is a script's name.
+
+        Args:
+            word: The word.
+            name: The option or the variable whose value it is.
+        """
         if not ("/" in word or word in (".", "..") or word.endswith(_SCRIPT_SUFFIXES)) or "://" in word:
             return
         path = os.path.normpath(os.path.join(self._folder, os.path.expanduser(word)))
@@ -115,32 +140,27 @@ class SandboxPaths:
                 root = _find_project(one)
                 self.reads.add(one if self._is_broad(root) else root)
         else:
-            self._add_named(path)
+            self._add_named(path, opens_folder=not _CREDENTIAL.search(f"{name} {os.path.basename(path)}"))
 
     def _add_variable(self, name: str, value: str) -> None:
         if name in _SEARCH_PATHS or os.pathsep in value:
             folders = [one for one in value.split(os.pathsep) if os.path.isabs(one) and os.path.isdir(one)]
             self.reads.update(one for one in map(os.path.normpath, folders) if not self._is_broad(one))
         elif value.startswith(("/", "~/", "./", "../")):
-            self._add_word(value)
+            self._add_word(value, name)
 
-    def _add_named(self, path: str) -> None:
-        """Add a folder, a file, or the folder of a file to be created."""
+    def _add_named(self, path: str, opens_folder: bool = True) -> None:
+        """Add a folder, or that of a file; the file alone if that has much other content or shall stay closed."""
         target = self.reads if self._server.write is not None else self.writes
         parent = os.path.dirname(path)
         if _is_excluded(path):
             return
-        if os.path.isdir(path) or os.path.isfile(path):
+        is_file = os.path.isfile(path)
+        can_open = os.path.isdir(parent) and not self._is_broad(parent) and not _is_excluded(parent)
+        if os.path.isdir(path) or (is_file and not (opens_folder and can_open)):
             target.add(path)
-        elif not os.path.lexists(path) and os.path.isdir(parent) and not self._is_broad(parent):
+        elif can_open and (is_file or not os.path.lexists(path)):
             target.add(parent)
-
-    def _add_folder_of(self, word: str) -> None:
-        """Add a file with its folder, where the server creates others, unless that has much other content."""
-        path = os.path.normpath(os.path.join(self._folder, os.path.expanduser(word)))
-        parent = os.path.dirname(path)
-        is_closed = self._is_broad(parent) or _is_excluded(parent) or not os.path.isdir(parent)
-        self._add_named(path if is_closed else parent)
 
     def _add_writable(self) -> None:
         for word in self._server.write or ():

@@ -77,6 +77,10 @@ class Sandbox:
         change = f"To change that, set {more}write = [...] or sandbox."
         return f"It ran in a sandbox {network} and could write to {written}. {change}"
 
+    def may_have_denied_network(self, pids: Iterable[int]) -> bool:
+        """Tell whether `has_denied_network` would be true, without counting that as a question."""
+        return not self.has_network and max(map(_count_denials, pids), default=0) > self._denied_packets
+
     def has_denied_network(self, pids: Iterable[int]) -> bool:
         """Tell whether the sandbox has denied network packets since the last question.
 
@@ -110,7 +114,9 @@ class StartPlan:
     Attributes:
         command: Program and arguments; in a sandbox, those of bubblewrap, without its program.
         folder: Working folder; None means the current one.
+        program: Path of the program.
         environment: The complete environment.
+        passed: Variables of this machine's network in it (proxies, certificates, mirrors).
         sandbox: None if no sandbox is configured.
         wrapper: The command that takes `command` as its arguments; empty without a sandbox.
         system_calls: The filter of system calls that bubblewrap installs; empty for none.
@@ -120,6 +126,8 @@ class StartPlan:
 
     def __init__(self, command: list[str], folder: str | None, environment: dict[str, str]) -> None:
         self.command, self.folder, self.environment = command, folder, environment
+        self.program = command[0]
+        self.passed: dict[str, str] = {}
         self.sandbox: Sandbox | None = None
         self.wrapper: list[str] = []
         self.system_calls = b""

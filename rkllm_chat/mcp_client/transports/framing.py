@@ -43,7 +43,7 @@ class LineSplitter:
     Memory use is bounded by the limit and the size of one `feed`.
 
     Args:
-        on_line: Called with each complete line, without its newline.
+        on_line: Called with each complete line, without its newline; it may clear the line to free its memory.
         on_long: Called for a longer line with its beginning and end, and its size in bytes.
         max_bytes: The limit of a line.
 
@@ -53,7 +53,7 @@ class LineSplitter:
 
     def __init__(
         self,
-        on_line: Callable[[bytes], None],
+        on_line: Callable[[bytearray], None],
         on_long: Callable[[bytes, int], None],
         max_bytes: int = MAX_MESSAGE_BYTES,
     ) -> None:
@@ -80,10 +80,10 @@ class LineSplitter:
             self._tail = (self._tail + data[room:])[-TAIL_BYTES:]
 
     def _finish(self) -> None:
-        line, self._buffer = bytes(self._buffer), bytearray()
+        line, self._buffer = self._buffer, bytearray()
         discarded, self.discarded = self.discarded, 0
         if discarded:
-            self._on_long(line[: 16 * TAIL_BYTES] + self._tail, len(line) + discarded)
+            self._on_long(bytes(line[: 16 * TAIL_BYTES]) + self._tail, len(line) + discarded)
             self._tail = b""
         else:
             self._on_line(line)
@@ -178,7 +178,7 @@ class PartialJson:
         return None
 
 
-def begins_message(line: bytes) -> bool:
+def begins_message(line: bytes | bytearray) -> bool:
     """Tell whether a line is the beginning of a JSON-RPC message; it is no part of an earlier one then."""
     return line.startswith(b"{") and b'"jsonrpc"' in line
 

@@ -85,7 +85,7 @@ class AnswerEvents(httpx2.AsyncByteStream):
                     doubtful = json.dumps({"jsonrpc": "2.0", "id": self._request_id, "error": error}).encode()
                     continue
                 is_answered = is_answered or is_response(value)
-                yield write_event(name, prune_deep_lists(data), others)
+                yield write_event(name, prune_deep_lists(data.encode()), others)
             if parser.pending_bytes > self._body.max_bytes:
                 raise UnreadableBodyError(f"result too large, limit {self._body.max_bytes // MB} MB")
         if doubtful and not is_answered:
@@ -102,7 +102,7 @@ def write_event(name: str, data: bytes, others: bytes = b"") -> bytes:
     return b"event: " + name.encode() + b"\n" + others + lines + b"\n"
 
 
-def _parse(data: bytes) -> Any:
+def _parse(data: str) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

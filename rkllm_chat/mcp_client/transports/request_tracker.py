@@ -28,7 +28,7 @@ from mcp_types import (
     RequestId,
 )
 
-from ..answer_rules import explain_wrong_id, is_same_id
+from ..answer_rules import UNREADABLE_REQUEST_CODES, explain_wrong_id, is_same_id
 from ..timing import RateLimit
 from .framing import (
     MAX_MESSAGE_BYTES,
@@ -54,8 +54,6 @@ _MAX_DELAYED = 64
 _MAX_ANSWERED = 1000
 """Ids of requests whose late or repeated responses are ignored."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_UNREADABLE_REQUEST_CODES = (-32700, -32600)
-"""Codes with which a server reports a request whose id it could not read (JSON-RPC 2.0, 5.1)."""
 
 _Put = Callable[[SessionMessage, str], None]
 """Called with a message and its JSON on one line; must not wait."""
@@ -199,7 +197,7 @@ class RequestTracker:
                 self._receive_response(message, message.id)
             case JSONRPCError(id=None):
                 self._note_ignored(message)
-                if message.error.code in _UNREADABLE_REQUEST_CODES:
+                if message.error.code in UNREADABLE_REQUEST_CODES:
                     self._suspect(self._only_pending(), f"an error without a request id: {message.error.message}")
             case JSONRPCError():
                 self._receive_response(message, message.id)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from ...core.private_files import make_folder, open_folder
 from ...core.redact import Redactor, StreamRedactor
+from ..protocol.limits import STDERR_TAIL_BYTES
 
 MAX_LOG_BYTES = 1 << 20
 _MAX_END_BYTES = 1 << 16
-_MAX_STDERR_TAIL_BYTES = 4096
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -43,12 +43,12 @@ class ServerLog:
     @property
     def stderr_tail(self) -> bytes:
         """The end of the standard error, at most 4096 bytes."""
-        return (self._stderr_end + self._stderr_lines.peek_rest())[-_MAX_STDERR_TAIL_BYTES:]
+        return (self._stderr_end + self._stderr_lines.peek_rest())[-STDERR_TAIL_BYTES:]
 
     def write_stderr(self, data: bytes) -> None:
         """Add output of the server's standard error."""
         lines = self._stderr_lines.feed(data)
-        self._stderr_end = (self._stderr_end + lines)[-_MAX_STDERR_TAIL_BYTES:]
+        self._stderr_end = (self._stderr_end + lines)[-STDERR_TAIL_BYTES:]
         self._add(lines)
 
     def write(self, data: bytes) -> None:

@@ -57,7 +57,7 @@ class StdioTransport(Transport):
 
     async def _open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lines = LineSplitter(self._tracker.receive_line, self._tracker.reject_line, self.max_bytes)
+        self._lines = LineSplitter(self._receive_line, self._tracker.reject_line, self.max_bytes)
         try:
             start = await asyncio.wait_for(asyncio.to_thread(plan_start, self.server, self.roots), _PLAN_S)
             self.sandbox = start.sandbox
@@ -74,9 +74,12 @@ class StdioTransport(Transport):
         """Return what the sandbox denied the server in a call with this result; None if it was not that."""
         if self.sandbox is None or not self._is_started or self._stopped.is_set():
             return None
-        if not is_error:
-            return find_unopened(self.sandbox, text, arguments)
-        return find_denial(self.sandbox, self._process.list_enclosed(), text, arguments)
+        if is_error:
+            return find_denial(self.sandbox, self._process.list_enclosed(), text, arguments)
+        # many tools report a failed connection as a result that found nothing
+        return find_unopened(self.sandbox, text, arguments) or find_denial(
+            self.sandbox, self._process.list_enclosed(), ""
+        )
 
     def find_fatal_denial(self) -> Denial | None:
         """Return what the sandbox denied the server so that it ended; None if it was not that."""
@@ -89,6 +92,9 @@ class StdioTransport(Transport):
         super().mark_ready()
         if self._read_check and not self._stopped.is_set():
             self._schedule_read_check()
+
+    def _receive_line(self, line: bytearray) -> None:
+        self._tracker.receive_line(bytes(line))
 
     def _read_output(self) -> int:
         data = self._read(self._process.stdout, self._stop_soon)

@@ -43,7 +43,7 @@ class CliResult:
 
 
 def parse_output(output: bytes) -> CliResult:
-    """Parse the output of a run. Raises AnswerError."""
+    """Parse the output of a run. Raises OutputError."""
     text = output.decode("utf-8", errors="replace").strip()
     if not text:
         raise OutputError("claude wrote nothing")

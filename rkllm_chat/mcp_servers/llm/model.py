@@ -12,7 +12,7 @@ import anyio
 from ...backends import choose_backend, open_backend
 from ...backends.base import Backend
 from ...calls.scanner import Scanner, ScannerEvent
-from ...chat.conversation import load_prompt_words
+from ...chat.conversation import find_profile
 from ...config.settings import Generation, Settings
 from ...core import i18n as language
 from ...core.errors import GenerationError
@@ -71,7 +71,7 @@ class LocalModel:
 
     def make_prompt(self, backend: Backend, text: str, system: str = "") -> list[Message]:
         """Return the messages of a single question with the system prompt of a chat."""
-        words = load_prompt_words(backend, self.settings, language.load(self.settings.language))
+        words = find_profile(backend, self.settings).load_words(language.load(self.settings.language).code)
         return [Message("system", system or self.settings.system or words("prompt.system")), Message("user", text)]
 
     async def generate(

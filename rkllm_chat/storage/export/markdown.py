@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 from ...core.i18n import Words
 from ...core.messages import Media
@@ -19,7 +18,6 @@ from .turns import (
     CompactedHistory,
     ExportedCall,
     ExportedConversation,
-    ExportedTurn,
     ReasoningText,
     TrimmedTurns,
     TurnPart,
@@ -32,29 +30,25 @@ _LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 
 def render_markdown(conversation: ExportedConversation, words: Words) -> str:
     """Render the conversation as Markdown."""
+    return "\n\n".join(text for text, _ in render_pieces(conversation, words)) + "\n"
+
+
+def render_pieces(conversation: ExportedConversation, words: Words) -> Iterator[tuple[str, tuple[Media, ...]]]:
+    """Yield the conversation as pieces of Markdown, each with the pictures, sounds and files that it names."""
     setup = conversation.setup
-    head = [
-        f"# {_escape(conversation.title)}",
-        f"- {words('export.session')}: {conversation.name}\n"
-        f"- {words('export.model')}: {_escape(sanitize_line(setup.model))}"
-        f" ({words('export.context', tokens=setup.context_tokens)})",
-    ]
-    return (
-        "\n\n".join(
-            [*head, *chain.from_iterable(_render_turn(turn, conversation, words) for turn in conversation.turns)]
-        )
-        + "\n"
-    )
-
-
-def _render_turn(turn: ExportedTurn, conversation: ExportedConversation, words: Words) -> Iterator[str]:
-    yield f"## {words('export.you')}, {conversation.to_local_time(turn.at):%Y-%m-%d %H:%M}"
-    yield _quote("\n".join([*_name_media(turn.media, words), _escape(sanitize_for_terminal(turn.asked))]))
-    for part in turn.parts:
-        if text := _render_part(part, words).strip("\n"):
-            yield text
-    if turn.reason and turn.reason != "answered":
-        yield f"*{words(f'export.end_{turn.reason}')} {_escape(sanitize_line(turn.error))}".rstrip() + "*"
+    yield f"# {_escape(conversation.title)}", ()
+    model = f"{_escape(sanitize_line(setup.model))} ({words('export.context', tokens=setup.context_tokens)})"
+    yield f"- {words('export.session')}: {conversation.name}\n- {words('export.model')}: {model}", ()
+    for turn in conversation.turns:
+        yield f"## {words('export.you')}, {conversation.to_local_time(turn.at):%Y-%m-%d %H:%M}", ()
+        asked = "\n".join([*_name_media(turn.media, words), _escape(sanitize_for_terminal(turn.asked))])
+        yield _quote(asked), turn.media
+        for part in turn.parts:
+            if text := _render_part(part, words).strip("\n"):
+                yield text, part.result.media if isinstance(part, ExportedCall) and part.result else ()
+        if turn.reason and turn.reason != "answered":
+            reason = f"{words(f'export.end_{turn.reason}')} {_escape(sanitize_line(turn.error))}".rstrip()
+            yield f"*{reason}*", ()
 
 
 def _render_part(part: TurnPart, words: Words) -> str:

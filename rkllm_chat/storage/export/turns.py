@@ -102,21 +102,6 @@ class ExportedTurn:
     told: tuple[str, ...] = ()
     media: tuple[Media, ...] = ()
 
-    @property
-    def results(self) -> list[ToolResult]:
-        """Results of the calls of this turn."""
-        return [part.result for part in self.parts if isinstance(part, ExportedCall) and part.result]
-
-    @property
-    def prefill_s(self) -> float:
-        """Seconds spent on prefill."""
-        return sum(cost.prefill_s for cost in self.costs)
-
-    @property
-    def generate_s(self) -> float:
-        """Seconds spent on generation."""
-        return sum(cost.generate_s for cost in self.costs)
-
 
 @dataclass(frozen=True)
 class ExportedConversation:

@@ -11,7 +11,7 @@ from ...core.events import Leave, Notice, Page, Table
 from ...core.i18n import Words
 from ..key_table import make_key_table
 from .help_topics import ACTIONS, iter_groups
-from .registry import COMMANDS, MIN_SIMILARITY, EventStream, command, find_other, list_other
+from .registry import COMMANDS, MIN_SIMILARITY, EventStream, command, find, find_other, list_other
 
 _KEYS_TOPIC = "keys"
 
@@ -35,7 +35,7 @@ async def show_help(app: App, argument: str) -> EventStream:
         yield make_key_table(words)
         return
     written = f"/{argument.lstrip('/')}"
-    entry = COMMANDS.get(written.lower()) or await find_other(app, written)
+    entry = find(written) or await find_other(app, written)
     if entry is None:
         near = get_close_matches(written.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
         yield Notice(words("commands.near" if near else "commands.unknown", name=argument, near="".join(near)))

@@ -8,15 +8,15 @@ from .registry import COMMANDS, Command
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "conversation": (
-        *("/attach", "/image", "/retry", "/edit", "/undo", "/copy"),
-        *("/compact", "/context", "/usage", "/history"),
+        *("/attach", "/retry", "/edit", "/undo", "/copy"),
+        *("/compact", "/context", "/calls"),
     ),
-    "sessions": ("/clear", "/sessions", "/resume", "/export", "/replay"),
+    "sessions": ("/clear", "/sessions", "/export"),
     "servers": (
         *("/tools", "/call", "/permissions", "/mcp"),
-        *("/resources", "/watch", "/unwatch", "/prompts", "/prompt", "/skills"),
+        *("/resources", "/prompt", "/skills"),
     ),
-    "model": ("/model", "/system", "/thinking", "/set", "/language"),
+    "model": ("/model", "/system", "/set"),
     "program": ("/help", "/doctor", "/quit"),
 }
 """Names of the commands by group, in the order in which help lists them."""
@@ -59,13 +59,21 @@ ACTIONS: dict[str, dict[str, str]] = {
         "allow NAME network": "allow_network",
         "allow NAME reset": "allow_reset",
     },
-    "/set": {"KEY": "show", "KEY VALUE": "value", "KEY default": "default", "KEY VALUE --save": "save"},
+    "/set": {
+        "KEY": "show",
+        "KEY VALUE": "value",
+        "KEY default": "default",
+        "KEY VALUE --save": "save",
+        "thinking show": "thinking_show",
+        "thinking hide": "thinking_hide",
+    },
     "/system": {"TEXT": "text", "reset": "reset"},
-    "/thinking": {"show": "show", "hide": "hide", "on": "on", "off": "off", "auto": "auto"},
     "/copy": {"code": "code", "code NUMBER": "code_number"},
-    "/context": {"cache": "cache"},
+    "/attach": {"NUMBER": "number", "NUMBER FILE": "save"},
+    "/resources": {"SERVER": "server", "watch": "watched", "watch URI": "watch", "unwatch URI": "unwatch"},
+    "/sessions": {"WORDS": "words", "resume ID": "resume"},
+    "/context": {"cache": "cache", "usage": "usage"},
     "/compact": {"preview": "preview"},
-    "/replay": {"all": "all"},
 }
 """What can be written behind a command, and the key of its explanation behind `actions.` and the command's name."""
 

@@ -11,11 +11,10 @@ from ...chat.app import App
 from ...chat.compaction import compact, find_older_messages, restore_compacted, write_transcript
 from ...chat.context import count_tokens
 from ...chat.cost_estimate import estimate_cost
-from ...chat.prefix_changes import PromptSent, find_cache_miss
 from ...chat.tool_selection import count_text_in_prompt, select_catalogue
 from ...chat.turn import Turn
 from ...core.errors import UsageError
-from ...core.events import Copied, Draft, Event, Notice, Page, Table
+from ...core.events import Copied, Draft, Event, Notice, Page, Table, Usage
 from ...core.i18n import Words
 from ...core.messages import Attachment, Message, Tool, ToolResult
 from ...core.sanitize import shorten_line
@@ -31,7 +30,7 @@ _MAX_LINE_LENGTH = 60
 _MAX_PROMPTS = 20
 
 
-@command("/history", usage="[NUMBER]")
+@command("/calls", usage="[NUMBER]")
 async def show_calls(app: App, argument: str) -> EventStream:
     """List the tool calls of the conversation, or show one of them in full."""
     results = [message.result for message in app.chat.history if message.result]
@@ -56,7 +55,7 @@ def _row_of(number: int, result: ToolResult, words: Words) -> tuple[str, ...]:
 def _parse_call_number(text: str, count: int) -> int:
     """Parse the number of one of `count` tool calls. Raises UsageError."""
     if not text.isdecimal() or not 1 <= int(text) <= count:
-        raise UsageError(f'There is no tool call "{text}".', f"Write a number from 1 to {count}; /history lists them.")
+        raise UsageError(f'There is no tool call "{text}".', f"Write a number from 1 to {count}; /calls lists them.")
     return int(text)
 
 
@@ -92,7 +91,6 @@ async def retry_turn(app: App, _argument: str) -> EventStream:
     turn = Turn(app.chat)
     turn.check_length([app.chat.history[_find_last_turn(app)]])
     message = remove_last_turn(app)
-    app.chat.prompt_log.note_retry()
     async with aclosing(turn.run([Message("user", message.text, media=message.media)])) as events:
         async for event in events:
             yield event
@@ -160,21 +158,23 @@ def _choose_code(answer: str, argument: str) -> str:
 
 
 async def _suggest_context(_app: App, _typed: str) -> Sequence[str]:
-    """Return the argument of /context."""
-    return ["cache"]
+    """Return the arguments of /context."""
+    return ["cache", "usage"]
 
 
-@command("/context", usage="[cache]", suggest=_suggest_context)
+@command("/context", usage="[cache | usage]", suggest=_suggest_context)
 async def show_context(app: App, argument: str) -> EventStream:
-    """Show the context usage by part, or the prefix reuse of recent prompts."""
+    """Show the context usage by part, the prefix reuse of recent prompts, or the tokens and times of this session."""
+    if argument == "usage":
+        yield _describe_usage(app.chat.usages, app.words)
+        return
     if argument == "cache":
-        is_reported = app.backend.count_cached_tokens([Message("user", "")]) is not None
-        yield describe_cache(app.chat.prompt_log.sent, app.words, is_reported)
-        if prefilled := app.chat.prompt_log.prefilled_tokens:
+        yield describe_cache(app.chat.usages, app.words)
+        if prefilled := app.chat.prefilled_tokens:
             yield Notice(app.words("cache.ahead", tokens=format_tokens(prefilled)))
         return
     if argument:
-        raise UsageError(f'Unknown argument "{argument}".', "Write /context or /context cache.")
+        raise UsageError(f'Unknown argument "{argument}".', "Write /context, /context cache or /context usage.")
     capacity = app.backend.context_tokens
     used, parts = count_tokens(app.chat), _measure_parts(app)
     rows = [
@@ -249,58 +249,36 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
     return parts
 
 
-def describe_cache(prompts: Sequence[PromptSent], words: Words, is_reported: bool = True) -> Event:
-    """Return a table of recent prompts: reused tokens, new tokens and the cause of each divergence.
-
-    Args:
-        prompts: All prompts.
-        words: The user's language.
-        is_reported: Whether the engine reports what it reused; else a prompt without a cause of its own has none.
-    """
-    if not prompts:
+def describe_cache(usages: Sequence[Usage], words: Words) -> Event:
+    """Return a table of recent requests to the model: the tokens of their prompts that were reused and new."""
+    if not usages:
         return Notice(words("cache.none"))
-    shown = range(max(0, len(prompts) - _MAX_PROMPTS), len(prompts))
-    rows = [_cache_row(prompts, index, words, is_reported) for index in shown]
-    return Table(
-        tuple(words(f"cache.{key}") for key in ("reply", "prompt", "reused", "new", "time", "why")), tuple(rows)
-    )
-
-
-def _cache_row(prompts: Sequence[PromptSent], index: int, words: Words, is_reported: bool) -> tuple[str, ...]:
-    """Return the table row of a prompt."""
-    usage, divergence = prompts[index].usage, prompts[index].divergence
-    numbers = (usage.prompt_tokens, usage.reused_tokens, usage.prefilled_tokens)
-    cells = (*map(format_tokens, numbers), format_seconds(usage.prefill_s)) if usage.prompt_tokens else ("-",) * 4
-    causes = find_cache_miss(prompts, index)
-    if causes == ("engine",) and not is_reported:
-        why = words("cache.unreported")
-    else:
-        why = ", ".join(words(f"cache.{cause}") for cause in causes)
-    if divergence.old_line or divergence.new_line:
-        why += words(
-            "cache.place",
-            was=shorten_line(divergence.old_line, _MAX_LINE_LENGTH),
-            now=shorten_line(divergence.new_line, _MAX_LINE_LENGTH),
+    head = tuple(words(f"cache.{key}") for key in ("reply", "prompt", "reused", "new", "time"))
+    rows = [
+        (
+            str(number),
+            *map(format_tokens, (usage.prompt_tokens, usage.reused_tokens, usage.prefilled_tokens)),
+            format_seconds(usage.prefill_s),
         )
-    return (str(index + 1), *cells, why)
+        for number, usage in enumerate(usages, 1)
+    ]
+    return Table(head, tuple(rows[-_MAX_PROMPTS:]))
 
 
-@command("/usage")
-async def show_usage(app: App, _argument: str) -> EventStream:
-    """Show the tokens and the times of this session."""
-    usages = app.chat.usages
+def _describe_usage(usages: Sequence[Usage], words: Words) -> Table:
+    """Return a table of the tokens and the times of this session."""
     prompt, reused, prefilled, generated = (
         sum(getattr(usage, key) for usage in usages)
         for key in ("prompt_tokens", "reused_tokens", "prefilled_tokens", "generated_tokens")
     )
     prefill_s, generate_s = (sum(getattr(usage, key) for usage in usages) for key in ("prefill_s", "generate_s"))
     rows = [
-        (app.words("usage.replies"), str(len(usages)), ""),
-        (app.words("usage.reused"), format_tokens(reused), f"{100 * reused / max(1, prompt):.0f}%"),
-        (app.words("usage.prefilled"), format_tokens(prefilled), _describe_speed(prefilled, prefill_s, app.words)),
-        (app.words("usage.generated"), format_tokens(generated), _describe_speed(generated, generate_s, app.words)),
+        (words("usage.replies"), str(len(usages)), ""),
+        (words("usage.reused"), format_tokens(reused), f"{100 * reused / max(1, prompt):.0f}%"),
+        (words("usage.prefilled"), format_tokens(prefilled), _describe_speed(prefilled, prefill_s, words)),
+        (words("usage.generated"), format_tokens(generated), _describe_speed(generated, generate_s, words)),
     ]
-    yield Table((), tuple(rows))
+    return Table((), tuple(rows))
 
 
 def _describe_speed(tokens: int, time_s: float, words: Words) -> str:

@@ -1,4 +1,4 @@
-"""Commands about the model: selection, system prompt, thinking and language."""
+"""Commands about the model: selection and system prompt."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from ...calls.model_families import resolve_formats
 from ...chat.app import App
 from ...chat.model_loading import make_loading_event
 from ...chat.model_offers import ModelOffer, find_offer, find_offers, find_service_offers
-from ...config.settings import Thinking
-from ...core import i18n as language
 from ...core.errors import UsageError
-from ...core.events import Notice, Page, Shown
+from ...core.events import Notice, Page
 from ...core.user_paths import path_exists
 from ..picker import Choice, Picker, PickerFrontend
 from .registry import EventStream, command, suggest_nearest
@@ -100,13 +97,13 @@ def _choose_target(name: str, offers: Sequence[ModelOffer]) -> str:
 
 
 def _describe_call_formats(app: App) -> str:
-    """Return a sentence about the model family, its call format and the formats that it accepts."""
+    """Return a sentence about the model family, its prompt profile and the call formats asked for and accepted."""
     family, requested = app.backend.family, app.chat.call_format
     formats = resolve_formats(requested, family.accepted_formats)
     named = ", ".join(one.name for one in formats if one.name != requested)
     accepted = named if family.accepted_formats else app.words("model.all_forms")
     key = "model.native" if app.backend.native_tools else "model.forms"
-    return app.words(key, family=family.name, asks=requested, accepts=accepted)
+    return app.words(key, family=family.name, profile=app.chat.profile.name, asks=requested, accepts=accepted)
 
 
 @command("/system", usage="[TEXT | reset]")
@@ -121,37 +118,3 @@ async def choose_system(app: App, argument: str) -> EventStream:
         yield Notice(app.words("model.system_changed"))
     else:
         yield Page(app.settings.system or app.chat.prompt_words("prompt.system"))
-
-
-async def _suggest_thinking(_app: App, _typed: str) -> Sequence[str]:
-    """Return the settings of /thinking."""
-    return ["show", "hide", "on", "off", "auto"]
-
-
-@command("/thinking", usage="[show|hide|on|off|auto]", suggest=_suggest_thinking)
-async def choose_thinking(app: App, argument: str) -> EventStream:
-    """Show or hide thoughts; switch thinking on or off for models that support it."""
-    if argument in ("show", "hide"):
-        yield Shown(thoughts=argument == "show")
-    elif argument in ("on", "off", "auto"):
-        await app.switch_thinking(cast("Thinking", argument))
-    elif argument:
-        raise UsageError(f'Unknown setting "{argument}".', "Write show, hide, on, off or auto.")
-    yield Notice(app.words("model.thinking", state=argument or app.settings.thinking))
-
-
-async def _suggest_languages(_app: App, _typed: str) -> Sequence[str]:
-    """Return the available languages."""
-    return language.list_languages()
-
-
-@command("/language", usage="[en|ja|zh]", suggest=_suggest_languages)
-async def choose_language(app: App, argument: str) -> EventStream:
-    """Show or change the language of the user interface."""
-    if argument:
-        if argument not in language.list_languages():
-            raise UsageError(
-                f'Unknown language "{argument}".', f"Available languages: {', '.join(language.list_languages())}."
-            )
-        app.words.set_language(argument)
-    yield Notice(app.words("language.name"))

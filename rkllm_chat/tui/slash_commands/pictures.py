@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 from ...chat import attachments as attach
@@ -19,11 +20,20 @@ from .registry import EventStream, command
 from .resources import suggest_resources
 
 
-@command("/attach", "/resource", usage="FILE|URI", suggest=suggest_resources)
+async def _suggest_attachments(app: App, typed: str) -> Sequence[str]:
+    """Return the numbers of the pictures and files of the conversation, and the URIs of all resources."""
+    numbers = [str(number) for number in range(1, len(list_media(app.chat.history)) + 1)]
+    return [*numbers, *(await suggest_resources(app, typed) if app.servers else ())]
+
+
+@command("/attach", "/resource", usage="[FILE | URI | NUMBER [FILE]]", suggest=_suggest_attachments)
 async def attach_file(app: App, argument: str) -> EventStream:
-    """Attach a file, a picture, a sound or a resource to the next message."""
-    if not argument:
-        raise UsageError("The URI of a resource or the path of a file is missing.", "/resources lists the resources.")
+    """Attach a file, a picture, a sound or a resource to the next message; list, open and save those that there are."""
+    if not argument or (argument.partition(" ")[0].isdecimal() and not path_exists(argument)):
+        async with aclosing(_show_media(app, argument)) as events:
+            async for event in events:
+                yield event
+        return
     attachment = await attach.read_attachment(app, _unquote(argument))
     app.attachments.append(attachment)
     yield Notice(attach.describe_attachment(app, attachment))
@@ -32,13 +42,7 @@ async def attach_file(app: App, argument: str) -> EventStream:
     yield Notice(app.words("resources.next"))
 
 
-async def _suggest_image(app: App, _typed: str) -> Sequence[str]:
-    """Return the numbers of the pictures and files."""
-    return [str(number) for number in range(1, len(list_media(app.chat.history)) + 1)]
-
-
-@command("/image", usage="[NUMBER [FILE]]", suggest=_suggest_image)
-async def show_image(app: App, argument: str) -> EventStream:
+async def _show_media(app: App, argument: str) -> EventStream:
     """List the pictures and files of the conversation, open one, or save it."""
     found = list_media(app.chat.history)
     if not found:
@@ -49,7 +53,7 @@ async def show_image(app: App, argument: str) -> EventStream:
         rows = ((str(index), media.name, describe_media(media, app.words)) for index, media in enumerate(found, 1))
         yield Table((), tuple(rows))
         return
-    if not number.isdecimal() or not 0 < int(number) <= len(found):
+    if not 0 < int(number) <= len(found):
         raise UsageError(f'There is no picture "{number}".', f"They are numbered from 1 to {len(found)}.")
     media = found[int(number) - 1]
     if target.strip():

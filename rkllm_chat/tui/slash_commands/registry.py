@@ -54,6 +54,18 @@ MIN_SIMILARITY = 0.7
 _SLASHES = ("/", "／")
 COMMANDS: dict[str, Command] = {}
 SOURCES: list[CommandSource] = []
+RENAMED: dict[str, str] = {
+    "/history": "/calls",
+    "/image": "/attach",
+    "/language": "/set language",
+    "/prompts": "/prompt",
+    "/resume": "/sessions resume",
+    "/thinking": "/set thinking",
+    "/unwatch": "/resources unwatch",
+    "/usage": "/context usage",
+    "/watch": "/resources watch",
+}
+"""Commands that became parts of others -> what to write now. They are not shown, and go in version 0.3."""
 
 
 async def suggest_nothing(_app: App, _typed: str) -> Sequence[str]:
@@ -94,6 +106,8 @@ def run(app: App, line: str) -> EventStream:
         UsageError: The command takes no argument, and there is one.
     """
     name, _, argument = line.strip().partition(" ")
+    renamed = RENAMED.get(_normalize(name), name)
+    name, _, argument = f"{renamed} {argument}".strip().partition(" ")
     entry = find(name)
     if entry and argument and not entry.usage:
         raise UsageError(f"{entry.names[0]} takes no argument.", f"Write {entry.names[0]} alone.")
@@ -138,8 +152,14 @@ def leaves(line: str) -> bool:
 
 
 def find(name: str) -> Command | None:
-    """Return the command of a name; None if there is none."""
-    return COMMANDS.get(f"/{name[1:]}".lower()) if name.startswith(_SLASHES) else None
+    """Return the command of a name, or the one that it is a part of now; None if there is none."""
+    key = _normalize(name)
+    return COMMANDS.get(RENAMED[key].partition(" ")[0] if key in RENAMED else key)
+
+
+def _normalize(name: str) -> str:
+    """Return the name of a command in lower case, with an ASCII slash."""
+    return f"/{name[1:]}".lower() if name.startswith(_SLASHES) else name
 
 
 async def report_unknown(app: App, name: str) -> EventStream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,8 @@ from ...chat import attachments as attach
 from ...chat.app import App
 from ...chat.turn import Turn
 from ...core.errors import ChatError, UsageError
-from ...core.events import Notice, Page, Table
+from ...core.events import Event, Notice, Page, Table
+from ...core.i18n import Words
 from ...core.messages import NOT_SHOWN, MediaKind, Message
 from ...core.sanitize import escape_visibly, sanitize_line
 from ...prompt.compose import show_media
@@ -24,12 +25,27 @@ if TYPE_CHECKING:
     from ...mcp_client.toolbox import Toolbox
 
 
-@command("/resources", usage="[SERVER]")
+async def _suggest_resource_actions(app: App, typed: str) -> Sequence[str]:
+    """Return the actions of /resources, and their URIs."""
+    action, blank, _ = typed.partition(" ")
+    if not blank:
+        return list(_RESOURCE_ACTIONS)
+    watched = [uri for _, uri in _servers_of(app).subscriptions]
+    return watched if action == "unwatch" else await suggest_resources(app, typed)
+
+
+@command("/resources", usage="[SERVER | watch [URI] | unwatch URI]", suggest=_suggest_resource_actions)
 async def show_resources(app: App, argument: str) -> EventStream:
-    """List resources and resource templates."""
+    """List resources and resource templates, or announce changes of a resource."""
     from ...mcp_client.content import is_for_user
 
     servers = _servers_of(app)
+    action, _, uri = argument.partition(" ")
+    if action in _RESOURCE_ACTIONS:
+        async with aclosing(_RESOURCE_ACTIONS[action](app, uri.strip())) as events:
+            async for event in events:
+                yield event
+        return
     rows = [
         (
             server,
@@ -60,8 +76,7 @@ async def suggest_resources(app: App, _typed: str) -> Sequence[str]:
     return [str(one.uri) for _, one in await _servers_of(app).list_resources()]
 
 
-@command("/watch", usage="[URI]", suggest=suggest_resources)
-async def watch_resource(app: App, argument: str) -> EventStream:
+async def _watch_resource(app: App, argument: str) -> EventStream:
     """Announce changes of a resource from now on; without a URI, list the resources that are watched."""
     if not argument:
         watched = _servers_of(app).subscriptions
@@ -72,31 +87,30 @@ async def watch_resource(app: App, argument: str) -> EventStream:
     yield Notice(app.words("resources.watched", server=server, uri=argument))
 
 
-async def _suggest_watched(app: App, _typed: str) -> Sequence[str]:
-    """Return the URIs that are watched."""
-    return [uri for _, uri in _servers_of(app).subscriptions]
-
-
-@command("/unwatch", usage="URI", suggest=_suggest_watched)
-async def unwatch_resource(app: App, argument: str) -> EventStream:
+async def _unwatch_resource(app: App, argument: str) -> EventStream:
     """Announce changes of a resource no more."""
     servers = _servers_of(app)
     owners = [server for server, uri in servers.subscriptions if uri == argument]
     if not owners:
-        raise UsageError(f"{argument or 'Nothing'} is not watched.", "/watch lists the resources that are.")
+        raise UsageError(f"{argument or 'Nothing'} is not watched.", "/resources watch lists the resources that are.")
     for server in owners:
         await servers.unsubscribe(server, argument)
     yield Notice(app.words("resources.unwatched", uri=argument))
 
 
-@command("/prompts", usage="[SERVER]")
-async def show_prompts(app: App, argument: str) -> EventStream:
-    """List the prompts of the servers."""
+_RESOURCE_ACTIONS: dict[str, Callable[[App, str], EventStream]] = {
+    "watch": _watch_resource,
+    "unwatch": _unwatch_resource,
+}
+
+
+def _list_prompts(prompts: Sequence[tuple[str, Prompt]], words: Words) -> Event:
+    """Return a table of the prompts of servers."""
     rows = [
         (server, prompt.name, format_usage(prompt), prompt.title or prompt.description or "")
-        for server, prompt in await _servers_of(app).list_prompts(argument or None)
+        for server, prompt in prompts
     ]
-    yield Table((), tuple(rows)) if rows else Notice(app.words("prompts.none"))
+    return Table((), tuple(rows)) if rows else Notice(words("prompts.none"))
 
 
 def format_usage(prompt: Prompt) -> str:
@@ -121,9 +135,9 @@ async def _suggest_prompt(app: App, typed: str) -> Sequence[str]:
     return [f"{key}={shlex.quote(one)}" for one in await complete_argument(app, server, name, key, value, {})]
 
 
-@command("/prompt", usage="NAME [argument=value ...]", suggest=_suggest_prompt)
+@command("/prompt", usage="[NAME [argument=value ...]]", suggest=_suggest_prompt)
 async def send_prompt(app: App, argument: str) -> EventStream:
-    """Ask for missing arguments, show the rendered prompt and send it after confirmation.
+    """Ask for missing arguments, show the rendered prompt and send it after confirmation; without a name, list all.
 
     All of it is shown, also what is addressed to the model alone: the user confirms it. What is for the user alone is
     not sent. Texts of embedded resources are sent as attachments; a model that does not understand a picture gets its
@@ -131,11 +145,15 @@ async def send_prompt(app: App, argument: str) -> EventStream:
     """
     from ...mcp_client.content import is_for_model
 
+    prompts = await _servers_of(app).list_prompts()
+    is_server = argument in _servers_of(app).connections and argument not in (prompt.name for _, prompt in prompts)
+    if not argument or is_server:
+        yield _list_prompts([one for one in prompts if argument in ("", one[0])], app.words)
+        return
     try:
         name, *words = shlex.split(argument)
     except ValueError as error:
-        what = f"The arguments cannot be parsed: {error}." if argument else "The name of a prompt is missing."
-        raise UsageError(what, "/prompts lists the prompts.") from None
+        raise UsageError(f"The arguments cannot be parsed: {error}.", "/prompt lists the prompts.") from None
     server, prompt = await _find_prompt(app, name)
     values = await _ask_missing(app, server, prompt, _parse_arguments(prompt, words))
     if values is None:

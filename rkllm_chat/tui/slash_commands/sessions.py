@@ -1,4 +1,4 @@
-"""Commands about saved sessions: list, resume, new, export and replay."""
+"""Commands about saved sessions: list, resume, new and export."""
 
 from __future__ import annotations
 
@@ -9,26 +9,34 @@ from pathlib import Path
 
 from ...chat.app import App
 from ...chat.transcript import iter_last_turns
-from ...chat.turn import Turn
-from ...core.errors import ChatError, UsageError
+from ...core.errors import ChatError
 from ...core.events import Event, Notice, Table
 from ...core.user_paths import expand_home
 from ...storage.export import EXPORTS, export_conversation, write_export
 from ...storage.session_files import SessionDirectory
 from ...storage.session_index import SessionSummary, list_sessions
-from ...storage.session_records import HistoryEdited
 from ..picker import PickerFrontend
 from ..session_picker import format_folder, format_time, make_session_picker
 from .registry import command
 
 _MAX_LISTED, _MAX_PICKED = 20, 200
+_RESUME = "resume"
 
 
-@command("/sessions", usage="[WORDS]")
+async def _suggest_ids(app: App, typed: str) -> Sequence[str]:
+    """Return the action of /sessions, and the ids of the saved sessions for it."""
+    if not typed.startswith(f"{_RESUME} "):
+        return [_RESUME]
+    return await asyncio.to_thread(app.sessions.directory.list_ids) if app.sessions.directory else ()
+
+
+@command("/sessions", usage="[WORDS | resume ID]", suggest=_suggest_ids)
 async def show_sessions(app: App, argument: str) -> AsyncGenerator[Event, None]:
-    """Pick one of the newest sessions, or list those that contain words."""
-    if not argument and isinstance(app.frontend, PickerFrontend):
-        async with aclosing(resume_session(app, "")) as events:
+    """Pick one of the newest sessions, list those that contain words, or resume one."""
+    action, _, name = argument.partition(" ")
+    is_resumed = action == _RESUME and len(name.split()) < 2
+    if is_resumed or (not argument and isinstance(app.frontend, PickerFrontend)):
+        async with aclosing(_resume_session(app, name.strip())) as events:
             async for event in events:
                 yield event
         return
@@ -61,23 +69,12 @@ async def _pick_session(app: App, directory: SessionDirectory, frontend: PickerF
     return await frontend.pick(make_session_picker(directory, summaries, app.words, sessions.rename, sessions.name))
 
 
-async def _suggest_ids(app: App, _typed: str) -> Sequence[str]:
-    """Return the ids of the saved sessions."""
-    return await asyncio.to_thread(app.sessions.directory.list_ids) if app.sessions.directory else ()
-
-
 async def _suggest_formats(_app: App, _typed: str) -> Sequence[str]:
     """Return the export formats."""
     return list(EXPORTS)
 
 
-async def _suggest_all(_app: App, _typed: str) -> Sequence[str]:
-    """Return the argument of /replay."""
-    return ["all"]
-
-
-@command("/resume", usage="[ID]", suggest=_suggest_ids)
-async def resume_session(app: App, argument: str | None) -> AsyncGenerator[Event, None]:
+async def _resume_session(app: App, argument: str | None) -> AsyncGenerator[Event, None]:
     """Continue a saved session; pick one if no id is given."""
     directory = app.sessions.directory
     try:
@@ -138,27 +135,3 @@ async def start_session(app: App, _argument: str) -> AsyncGenerator[Event, None]
     name = app.sessions.name
     app.sessions.start_new()
     yield Notice(app.words("commands.cleared_kept", name=name) if name else app.words("commands.cleared"))
-
-
-@command("/replay", usage="[all]", suggest=_suggest_all)
-async def replay_steps(app: App, argument: str) -> AsyncGenerator[Event, None]:
-    """Run the next recorded step of the replayed session, or all remaining ones."""
-    if argument not in ("", "all"):
-        raise UsageError(f'Unknown argument "{argument}".', "Write /replay or /replay all.")
-    if app.replay is None:
-        yield Notice(app.words("commands.no_replay"))
-        return
-    steps = app.replay.steps
-    while steps:
-        step = steps.pop(0)
-        if isinstance(step, HistoryEdited):
-            app.chat.history[step.start : step.stop] = step.messages
-            yield Notice(app.words("commands.replay_edit"))
-            continue
-        yield Notice(f"> {step[-1].text}")
-        async with aclosing(Turn(app.chat).run(step)) as turn:
-            async for event in turn:
-                yield event
-        if argument != "all":
-            return
-    yield Notice(app.words("commands.replayed"))

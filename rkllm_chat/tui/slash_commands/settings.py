@@ -15,18 +15,19 @@ from ...config.named_settings import KEYS, TABLE_OF, TABLES, replace_setting
 from ...config.settings import Settings, Thinking
 from ...config.value_checks import check_keys, decode_table, describe_values, read_types
 from ...core.errors import UsageError
-from ...core.events import Notice, Table
+from ...core.events import Notice, Shown, Table
 from ...core.sanitize import shorten_line
 from .model import choose_model
 from .permissions import accept_patterns
 from .registry import EventStream, command
 
-_IN_PROMPT = ("system", "tool_format", "tools_share", "few_tools", "prompt_language")
+_IN_PROMPT = ("system", "tool_format", "prompt_profile")
 _RELOADED = ("backend", "context_tokens")
 """Keys whose change loads the model again."""
 _AT_START = ("keep_secrets", "prefill_ahead", "keep_prefix", "llama_library")
 """Keys that are read when the program starts."""
 _SAVE, _DEFAULT = "--save", "default"
+_THOUGHTS = ("show", "hide")
 _SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _MAX_LENGTH = 60
 
@@ -38,6 +39,7 @@ async def _suggest_settings(_app: App, typed: str) -> Sequence[str]:
     if not blank:
         return list(TABLE_OF)
     values = _describe_accepted(key).split("|") if key in TABLE_OF else []
+    values += _THOUGHTS if key == "thinking" else ()
     return [*(value for value in values if value.isidentifier() or "-" in value[1:]), _DEFAULT, _SAVE]
 
 
@@ -52,6 +54,10 @@ async def change_settings(app: App, argument: str) -> EventStream:
         yield Table((), tuple(_row_of(app, key) for key in TABLE_OF))
         return
     key = _find_key(name)
+    if key == "thinking" and text in _THOUGHTS:
+        yield Shown(thoughts=text == "show")
+        yield Notice(app.words("model.thinking", state=text))
+        return
     if text:
         value = _parse(key, text)
         if key in ("allow", "deny") and not await accept_patterns(app, key, value):

@@ -21,7 +21,7 @@ async def show_skills(app: App, argument: str) -> EventStream:
     """List the skills with their origin, or show a skill or a file of it; the folder is read again."""
     library, words = app.chat.skills, app.words
     if library is None:
-        raise UsageError("A replay has no skills.")
+        raise UsageError("This conversation has no skills.")
     library.refresh()
     if argument:
         name, _, file = argument.partition(" ")

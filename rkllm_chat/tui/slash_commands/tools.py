@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from typing import Any
 
 from ...calls.arguments import validate_arguments
-from ...calls.formats import FORMATS
 from ...calls.tool_names import find_tools, shown_names, similar_names
 from ...chat.app import App
 from ...chat.prefill_speed import PrefillSpeed
@@ -52,7 +51,7 @@ async def show_tools(app: App, argument: str) -> EventStream:
         return
     listed = set(tools) if not argument else _select_tools(app, tools, argument.replace(",", " ").split())
     signature_tokens = {
-        name: count_text_in_prompt(app.chat, render_tool(name, tool, FORMATS[app.chat.call_format]))
+        name: count_text_in_prompt(app.chat, render_tool(name, tool, app.chat.list_format))
         for name, tool in tools.items()
     }
     speed = app.prefill_speed

@@ -9,7 +9,6 @@ from rkllm_chat.backends.base import Backend
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.settings import Generation, Settings
-from rkllm_chat.config.trust_rules import Origin
 from rkllm_chat.core import i18n as language
 from rkllm_chat.core.events import Event, Usage
 from rkllm_chat.core.messages import Message, Tool
@@ -37,8 +36,7 @@ def tools() -> Box:
 
 def chat_with(backend: Backend, **settings: Any) -> Conversation:
     """Told of tools as the small model was taught, which its file alone says."""
-    taught = {"tools_share": 0.0, "few_tools": True}
-    settings = {**taught, "origins": dict.fromkeys(taught, Origin.USER), **settings}
+    settings = {"prompt_profile": "tiny-tools", **settings}
     return Conversation(backend, tools(), Settings(generation=GREEDY, **settings), language.load())
 
 

@@ -23,7 +23,7 @@ from rkllm_chat.config.settings import Generation, Settings, read_toml
 from rkllm_chat.core.errors import ConfigError, GenerationError, ModelError
 from rkllm_chat.core.events import Reading, Text, WritingCall
 from rkllm_chat.core.messages import Message, Tool
-from stage import GREEDY
+from stage import GREEDY, add_profile
 
 Run = Callable[..., Any]
 Open = Callable[..., OpenaiBackend]
@@ -223,7 +223,7 @@ def test_native_calls_are_run_and_their_results_sent(start: Start, open_remote: 
         {"name": "get_time", "arguments": '{"place": "[END_TOOL_CALL] Tokyo"}'},
         {"name": "calculate", "arguments": '{"expression": "12 * 34"}'},
     ]
-    chat = chat_with(open_remote(service.url, native_tools=True), tools_share=1.0)
+    chat = chat_with(open_remote(service.url, native_tools=True), prompt_profile=add_profile(tools_fraction=1.0))
     (turn,) = run(talk(chat, "What time is it, and what is 12 * 34?"))
     assert "".join(event.text for event in turn if isinstance(event, Text)).strip() == REPLY
     results = [message.result for message in chat.history if message.result]
@@ -259,7 +259,9 @@ def test_native_tools_are_sent_with_slim_schemas(service: Service, open_remote: 
 def test_an_unreadable_native_call_is_never_run(start: Start, open_remote: Open, run: Run) -> None:
     service = start("tool calls")
     service.calls = [{"name": "calculate", "arguments": '{"expression": '}]
-    chat = chat_with(open_remote(service.url, native_tools=True), tools_share=1.0, max_steps=2)
+    chat = chat_with(
+        open_remote(service.url, native_tools=True), prompt_profile=add_profile(tools_fraction=1.0), max_steps=2
+    )
     run(talk(chat, "What is 12 * 34?"))
     assert not [message for message in chat.history if message.result]
     *_, said, answer = service.asked[1].body["messages"]
@@ -278,7 +280,14 @@ def test_a_wrong_native_call_is_corrected_in_the_native_form(start: Start, open_
         {"name": "calculator", "arguments": "{}"},
         {"name": "get_time", "arguments": '{"place": "Tokyo"}'},
     ]
-    run(talk(chat_with(open_remote(service.url, native_tools=True), tools_share=1.0, max_steps=2), "What is 12 * 34?"))
+    run(
+        talk(
+            chat_with(
+                open_remote(service.url, native_tools=True), prompt_profile=add_profile(tools_fraction=1.0), max_steps=2
+            ),
+            "What is 12 * 34?",
+        )
+    )
     *_, said, missing, unknown, time = service.asked[1].body["messages"]
     ids = [call["id"] for call in said["tool_calls"]]
     assert [(message["role"], message["tool_call_id"]) for message in (missing, unknown, time)] == [
@@ -307,7 +316,7 @@ def test_tools_are_native_where_ollama_reports_support(
     be_ollama(service)
     service.answers["/api/show"]["capabilities"] = capabilities
     backend = open_remote(f"{service.url}#qwen3:8b", native_tools=setting)
-    run(talk(chat_with(backend, tools_share=1.0), "Hello!"))
+    run(talk(chat_with(backend, prompt_profile=add_profile(tools_fraction=1.0)), "Hello!"))
     assert (backend.native_tools, "tools" in service.asked[0].body) == (is_native, is_native)
 
 
@@ -326,7 +335,7 @@ def test_tools_are_native_where_the_template_of_llama_cpp_takes_them(
     be_llama_cpp(service)
     service.answers["/props"]["chat_template_caps"] = {"supports_tools": True, "supports_tool_calls": tool_calls}
     backend = open_remote(service.url, **options)
-    run(talk(chat_with(backend, tools_share=1.0), "Hello!"))
+    run(talk(chat_with(backend, prompt_profile=add_profile(tools_fraction=1.0)), "Hello!"))
     assert backend.native_tools == is_native
     assert service.asked[0].path == ("/v1/chat/completions" if is_native else "/v1/completions")
     assert ("tools" in service.asked[0].body) == is_native
@@ -335,7 +344,7 @@ def test_tools_are_native_where_the_template_of_llama_cpp_takes_them(
 def test_a_native_call_is_reported_while_it_is_written(start: Start, open_remote: Open, run: Run) -> None:
     service = start("tool calls")
     service.calls = [{"name": "calculate", "arguments": '{"expression": "12 * 34"}'}]
-    chat = chat_with(open_remote(service.url, native_tools=True), tools_share=1.0)
+    chat = chat_with(open_remote(service.url, native_tools=True), prompt_profile=add_profile(tools_fraction=1.0))
     (events,) = run(talk(chat, "What is 12 * 34?"))
     written = [event for event in events if isinstance(event, WritingCall)]
     assert written == [WritingCall("calculate", length) for length in (0, 5, 25)]

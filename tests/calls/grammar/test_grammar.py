@@ -20,7 +20,7 @@ from rkllm_chat.calls.arguments import validate_arguments
 from rkllm_chat.calls.formats import FORMATS, select_formats
 from rkllm_chat.calls.grammar import GRAMMARS, CallGrammar, build_call_grammar
 from rkllm_chat.calls.grammar.tagged_values import ArgumentTags
-from rkllm_chat.calls.grammar.trigger import MarkerDetector
+from rkllm_chat.calls.grammar.trigger import CallDetector
 from rkllm_chat.calls.model_families import FAMILIES
 from rkllm_chat.calls.scanner import Scanner
 from rkllm_chat.core.errors import ValidationError
@@ -268,21 +268,21 @@ def test_a_grammar_of_tags_accepts_the_values_of_its_schema(
 def test_the_marker_of_a_form_that_a_family_is_asked_for_begins_its_grammar(form: str, matcher: Matcher) -> None:
     grammar = grammar_of(MANY, form)
     call = FORMATS[form].render_call("do_it", {"unit": "kelvin", "limits": [1, 2]})
-    detector = MarkerDetector(*grammar.rules)
+    detector = CallDetector(grammar)
     assert detector.feed(f"<think>I write {grammar.trigger}.</think>\n\nSure.\n") == ""
     found = [(detector.feed(char), call[end:]) for end, char in enumerate(call, 1)]
     marker, rest = next((marker, rest) for marker, rest in found if marker)
-    assert matcher.read(grammar.gbnf, rest, grammar.rules[marker]) == rest + "$"
+    assert matcher.read(grammar.gbnf, rest, grammar.triggers[marker]) == rest + "$"
     wrong = rest.replace("kelvin", "celsium")
-    assert not matcher.read(grammar.gbnf, wrong, grammar.rules[marker]).endswith("$")
+    assert not matcher.read(grammar.gbnf, wrong, grammar.triggers[marker]).endswith("$")
 
 
 def test_a_call_of_qwen_may_begin_without_its_outer_tag(matcher: Matcher) -> None:
     grammar = grammar_of(MANY, "qwen3-coder")
     call = "do_it>\n<parameter=unit>\nkelvin\n</parameter>\n</function>"
-    assert MarkerDetector(*grammar.rules).feed("<function=") == grammar.inner_trigger
+    assert CallDetector(grammar).feed("<function=") == "<function="
     assert matcher.read(grammar.gbnf, call, "inner") == call + "$"
-    (found,) = read_calls("qwen3-coder", grammar.inner_trigger + call)
+    (found,) = read_calls("qwen3-coder", f"<function={call}")
     assert found.call.arguments == {"unit": "kelvin"}
 
 

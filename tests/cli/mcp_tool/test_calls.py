@@ -127,10 +127,10 @@ def test_yaml_is_the_same_document(box: Stage) -> None:
         "ok: true",
         "result:",
         "  content:",
-        "    - type: text",
-        "      text: recorded",
+        "  - type: text",
+        "    text: recorded",
         "  structuredContent:",
-        '    x: "no"',
+        "    x: 'no'",
     ]
 
 

@@ -92,7 +92,7 @@ def test_a_failure_is_also_a_document_with_output_json_and_yaml(form: str, box: 
 @pytest.mark.parametrize(
     ("words", "start"),
     [
-        (["--json", "{", "box__echo"], "--json: not valid JSON"),
+        (["--json", "{", "box__echo"], "--json is not valid JSON"),
         (["--json", "{}", "--json-stdin", "box__echo"], "--json and --json-stdin"),
         (["--json-stdin", "box__echo", "--x@=-"], "Standard input"),
         (["box__echo", "--x@=none.txt"], "none.txt cannot be read: No such file"),

@@ -154,7 +154,7 @@ def test_every_schema_has_an_example_that_is_valid(row: Row) -> None:
     check_arguments(example, schema)
     words = format_as_flags(example, schema)
     if words is not None:
-        assert merge_arguments(parse_words(words, schema, {})[0], schema, {}) == example
+        assert merge_arguments(parse_words(words, schema), schema, {}) == example
 
 
 def test_the_commands_of_an_example_run_as_they_are_printed(stage: Stage) -> None:

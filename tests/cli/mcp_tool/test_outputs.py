@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from rkllm_chat.cli.mcp_tool.output_formats import FORMATTERS, to_yaml
 
@@ -15,32 +16,34 @@ from rkllm_chat.cli.mcp_tool.output_formats import FORMATTERS, to_yaml
     [
         ("plain text-with/a.b", "plain text-with/a.b"),
         ("", '""'),
-        ("no", '"no"'),
+        ("no", "'no'"),
+        ("1e3", '"1e3"'),
         ("a\nb", '"a\\nb"'),
         ("東京", '"東京"'),
-        ("\u2028\x85\ufeff", '"\\u2028\\u0085\\ufeff"'),
+        ("\u2028\x85\ufeff", '"\\L\\N\\uFEFF"'),
+        ("\u202e\U000e0041\x1b", '"\\U0000202e\\U000E0041\\e"'),
         (None, "null"),
-        ("x" * 100, f'"{"x" * 100}"'),
+        ("x" * 100, "x" * 100),
+        ("x, " * 100, f'"{"x, " * 100}"'),
         (12345678901234567890123, "12345678901234567890123"),
         (1e-7, "1.0e-07"),
         ([], "[]"),
         ([1, []], "- 1\n- []"),
-        ({"a": 1, "b": {"c": [None]}}, "a: 1\nb:\n  c:\n    - null"),
-        ({"no": 1, "a b": 2, "": 3, "1": 4}, '"no": 1\na b: 2\n"": 3\n"1": 4'),
-        ({"k" * 1001: [1]}, f'? "{"k" * 1001}"\n:\n  - 1'),
+        ({"a": 1, "b": {"c": [None]}}, "a: 1\nb:\n  c:\n  - null"),
+        ({"no": 1, "a b": 2, "": 3, "1": 4}, '\'no\': 1\na b: 2\n? ""\n: 3\n"1": 4'),
+        ({"k" * 1001: [1]}, f"? {'k' * 1001}\n: - 1"),
     ],
 )
 def test_yaml_is_written_so_that_every_reader_reads_the_same(value: Any, expected: str) -> None:
     assert to_yaml(value) == expected
 
 
-def test_yaml_that_lies_deep_goes_on_as_json() -> None:
-    value: Any = "leaf"
-    for _ in range(40):
+def test_yaml_holds_each_value_as_often_as_json_does_and_as_deep() -> None:
+    value: Any = ["leaf"]
+    for _ in range(100):  # as deep as a message of a server may be
         value = {"a": value}
-    lines = to_yaml(value).splitlines()
-    assert len(lines) == 33
-    assert json.loads(lines[-1].partition(": ")[2])["a"]
+    assert yaml.safe_load(to_yaml([value, value])) == [value, value]
+    assert "&" not in to_yaml([value, value])
 
 
 def content(*texts: str, **more: Any) -> dict[str, Any]:

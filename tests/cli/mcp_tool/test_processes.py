@@ -14,7 +14,7 @@ import fork_server
 from cli.mcp_tool.stage import COMMAND, Stage
 from processes import is_there
 from rkllm_chat.cli.mcp_tool.invocation import ToolInvocation
-from rkllm_chat.cli.mcp_tool.options import make_default_options
+from rkllm_chat.cli.mcp_tool.options import make_options
 from rkllm_chat.cli.mcp_tool.run import report_error
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ConnectError
@@ -73,7 +73,7 @@ def test_an_error_line_hides_the_secrets_of_its_own_server(server: str | None, h
         configured = ServerConfig(name, env={"TOKEN": f"s3cret-of-{name}"})
         invocation.select_server(configured, configured)
     error = ConnectError("Failed: s3cret-of-one, s3cret-of-two.", server=server)
-    report_error(error, make_default_options(), invocation)
+    report_error(error, make_options(), invocation)
     shown = [REDACTED if name in hidden else f"s3cret-of-{name}" for name in ("one", "two")]
     assert invocation.error_lines == [f"Failed: {', '.join(shown)}."]
 

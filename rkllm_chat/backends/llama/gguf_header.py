@@ -1,0 +1,182 @@
+"""Read the header of a GGUF without native code: metadata, lengths of arrays, shapes of tensors.
+
+The format is ggml's docs/gguf.md, versions 2 and 3. What is read is bounded in size and number, so that a hostile file
+costs a second and not the memory of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from ...core.errors import ModelError
+
+MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_MAX_KEYS, _MAX_TENSORS, _MAX_DIMENSIONS = 1 << 16, 1 << 16, 4
+_MAX_STRINGS = 1 << 22
+"""Of all arrays together; the largest vocabularies have 0.3 million tokens and 0.6 million merges."""
+_MAX_BYTES = 1 << 28
+_MAX_KEY_BYTES = 1 << 16  # gguf.md
+_BLOCK_BYTES = 1 << 20
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_HINT = "Check that the download is complete; its source may publish a SHA-256."
+
+Value = int | float | bool | str
+
+
+@dataclass(frozen=True)
+class GgufHeader:
+    """What a GGUF says of itself.
+
+    Attributes:
+        metadata: Values by key, without arrays.
+        array_lengths: Number of elements of each array by key.
+        tensors: Shape of each tensor by name.
+    """
+
+    metadata: dict[str, Value] = field(default_factory=dict[str, Value])
+    array_lengths: dict[str, int] = field(default_factory=dict[str, int])
+    tensors: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+    def get_text(self, key: str) -> str:
+        """Return a text of the metadata; "" if there is none."""
+        value = self.metadata.get(key, "")
+        return value if isinstance(value, str) else ""
+
+    def get_number(self, key: str) -> int | None:
+        """Return a whole number of the architecture's own metadata, such as "block_count"; None if there is none."""
+        value = self.metadata.get(f"{self.get_text('general.architecture')}.{key}")
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+@contextmanager
+def open_regular(path: Path, hint: str) -> Iterator[BinaryIO]:
+    """Open a regular file, without waiting for the other end of a pipe. Raises ModelError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}.", hint, path=str(path)) from None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            kind = "a folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "not a regular file"
+            raise ModelError(f"{path}: {kind}.", hint, path=str(path))
+        yield file
+
+
+def read_gguf_header(path: Path, hint: str = _HINT) -> GgufHeader:
+    """Read the header of a GGUF.
+
+    Raises:
+        ModelError: The file cannot be read, or its header is damaged or too large.
+    """
+    with open_regular(path, hint) as file:
+        try:
+            return _Reader(file).read_header()
+        except (EOFError, ValueError) as error:
+            raise ModelError(f"{path}: damaged GGUF: {error}.", hint, path=str(path)) from None
+        except OSError as error:
+            raise ModelError(f"{path}: {error.strerror}.", hint, path=str(path)) from None
+
+
+class _Reader:
+    """Reads a header from the beginning of a file. Raises EOFError and ValueError."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._data, self._place, self._read = b"", 0, 0
+        self._strings = 0
+
+    def read_header(self) -> GgufHeader:
+        if self._take(4) != MAGIC:
+            raise ValueError("it does not begin with GGUF")
+        version, tensor_count, key_count = self._unpack("<IQQ")
+        if version not in _VERSIONS:
+            raise ValueError(f"its version is {version}, and {' and '.join(map(str, _VERSIONS))} are known")
+        if key_count > _MAX_KEYS or tensor_count > _MAX_TENSORS:
+            raise ValueError(f"it claims {key_count} keys and {tensor_count} tensors")
+        header = GgufHeader()
+        for _ in range(key_count):
+            self._read_entry(header)
+        for _ in range(tensor_count):
+            name = self._read_text()
+            (dimensions,) = self._unpack("<I")
+            if dimensions > _MAX_DIMENSIONS:
+                raise ValueError(f"the tensor {name[:64]!r} has {dimensions} dimensions")
+            header.tensors[name] = self._unpack(f"<{dimensions}Q")
+            self._take(4 + 8)  # type and offset
+        return header
+
+    def _read_entry(self, header: GgufHeader) -> None:
+        key = self._read_text()
+        (kind,) = self._unpack("<I")
+        if kind == _STRING:
+            header.metadata[key] = self._read_text(_MAX_BYTES)
+        elif kind == _ARRAY:
+            header.array_lengths[key] = self._skip_array(key)
+        elif kind in _NUMBERS:
+            (header.metadata[key],) = self._unpack(f"<{_NUMBERS[kind]}")
+        else:
+            raise ValueError(f"the key {key[:64]!r} has the unknown type {kind}")
+
+    def _skip_array(self, key: str) -> int:
+        kind, count = self._unpack("<IQ")
+        if kind in _NUMBERS:
+            self._take(count * struct.calcsize(f"<{_NUMBERS[kind]}"))
+        elif kind == _STRING:
+            self._strings += count
+            if self._strings > _MAX_STRINGS:
+                raise ValueError(f"the key {key[:64]!r} claims {count} texts")
+            self._skip_texts(count)
+        else:
+            raise ValueError(f"the key {key[:64]!r} is an array of the type {kind}")
+        return count
+
+    def _skip_texts(self, count: int) -> None:
+        """Skip texts; there may be a million of them, so that the usual case calls nothing of ours."""
+        data, place = self._data, self._place
+        for _ in range(count):
+            start = place + 8
+            if start > len(data) or (end := start + int.from_bytes(data[place:start], "little")) > len(data):
+                self._place = place
+                (length,) = self._unpack("<Q")
+                self._take(length)
+                data, end = self._data, self._place
+            place = end
+        self._place = place
+
+    def _read_text(self, limit_bytes: int = _MAX_KEY_BYTES) -> str:
+        (length,) = self._unpack("<Q")
+        if length > limit_bytes:
+            raise ValueError(f"it claims a text of {length} bytes")
+        return self._take(length).decode("utf-8", errors="replace")
+
+    def _unpack(self, layout: str) -> tuple[int, ...]:
+        return struct.unpack(layout, self._take(struct.calcsize(layout)))
+
+    def _take(self, count: int) -> bytes:
+        end = self._place + count
+        if end > len(self._data):
+            self._fill(count)
+            end = self._place + count
+        taken = self._data[self._place : end]
+        self._place = end
+        return taken
+
+    def _fill(self, count: int) -> None:
+        """Read at least so many bytes beyond the place."""
+        rest = self._data[self._place :]
+        if self._read + count > _MAX_BYTES:
+            raise ValueError(f"its header is larger than {_MAX_BYTES >> 20} MB")
+        new = self._file.read(max(_BLOCK_BYTES, count - len(rest)))
+        self._read += len(new)
+        self._data, self._place = rest + new, 0
+        if len(self._data) < count:
+            raise EOFError("it ends within its header")

@@ -1,0 +1,118 @@
+"""PROFILES: how each model family is asked, in one row: the prompt belongs to the model.
+
+A row is chosen by measurement with real models, not by reading templates; docs/small-models.md has the figures. The row
+of the model that ships is the text that it was trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+from ..calls.model_families import AUTO, Family
+from ..core.i18n import Words, load
+
+Sentences = Mapping[str, Mapping[str, str]]
+"""Language -> key of table `[prompt]` of the catalogue -> sentence."""
+
+
+@dataclass(frozen=True, eq=False)
+class PromptProfile:
+    """How a model is asked.
+
+    Attributes:
+        name: Key in PROFILES.
+        families: Keys of FAMILIES that it is the default of.
+        call_format: Row of FORMATS to ask for; "" for the one that the family was trained on.
+        language: The only language of model-facing text that the model knows; "" if any will do.
+        tool_list: How a tool is listed: as the call to write, or as a signature that is no call.
+        tools_fraction: Fraction of the context window that complete descriptions of all tools may take at the start of
+            the prompt. If they need more, tools are listed in short there, and each user message is accompanied by the
+            signatures of the most likely tools.
+        few_tools: With each user message, describe only tools that its words match.
+        writes_unmarked: The family writes calls without a marker, also behind prose.
+        sampling: Names of sampling parameters -> values, where the settings have none.
+        sentences: Sentences that replace those of the catalogue, in which `tools_end`, a line behind the list of tools,
+            and `rule`, a paragraph behind the form of a call, are empty.
+    """
+
+    name: str
+    families: tuple[str, ...] = ()
+    call_format: str = ""
+    language: str = ""
+    tool_list: Literal["calls", "signatures"] = "signatures"
+    tools_fraction: float = 0.25
+    few_tools: bool = False
+    writes_unmarked: bool = False
+    sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    sentences: Sentences = field(default_factory=dict[str, Mapping[str, str]])
+
+    def load_words(self, language: str) -> Words:
+        """Return the model-facing sentences, in the profile's language or, without one, in `language`."""
+        return _load_words(self, self.language or language)
+
+
+DEFAULT = PromptProfile("default")
+
+# The first row that has the family wins.
+PROFILES: dict[str, PromptProfile] = {
+    profile.name: profile
+    for profile in (
+        # 5.8 M parameters, trained with this text alone: the tools that may help stand beside the question
+        PromptProfile(
+            "tiny-tools",
+            ("tiny-tools",),
+            call_format="json",
+            language="en",
+            tool_list="calls",
+            tools_fraction=0.0,
+            few_tools=True,
+        ),
+        # trained on its own sentences about tools; it writes bare JSON or a fence where a marker is asked for
+        PromptProfile(
+            "qwen2.5",
+            ("qwen2.5",),
+            call_format="hermes",
+            language="en",
+            writes_unmarked=True,
+            sentences={
+                "en": {
+                    "tools": "# Tools\n\nYou may call one or more functions to assist with the user query:\n<tools>",
+                    "tools_end": "</tools>",
+                    "call": (
+                        "For each function call, return a json object with function name and arguments within"
+                        " <tool_call></tool_call> XML tags:"
+                    ),
+                    "rule": "What a tool can find out, ask the tool. For everything else, answer in words.",
+                    "answer": "Call a tool for the rest of the question, or answer from this result.",
+                    "answer_now": "Answer the question from this result in one sentence.",
+                }
+            },
+        ),
+        DEFAULT,
+    )
+}
+
+
+def select_profile(setting: str, suggested: str, family: Family) -> PromptProfile:
+    """Return the profile of a model.
+
+    Args:
+        setting: The row that the user chose, or "auto".
+        suggested: The row that the model file names; "" for none. An unknown one, of another version, is ignored.
+        family: The model's family.
+    """
+    if setting != AUTO:
+        return PROFILES[setting]
+    if suggested in PROFILES:
+        return PROFILES[suggested]
+    return next((profile for profile in PROFILES.values() if family.name in profile.families), DEFAULT)
+
+
+@cache
+def _load_words(profile: PromptProfile, language: str) -> Words:
+    """Return a catalogue with the sentences of a profile: always the same object, since prompts are cached by it."""
+    own = {f"prompt.{key}": text for key, text in profile.sentences.get(language, {}).items()}
+    return Words({**load(language).sentences, **own}, language)

@@ -1,0 +1,68 @@
+"""A GGUF without a chat template takes that of its family, and a base model is named as such, at every door."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from altered import without_template
+from stage import Screen
+
+pytestmark = pytest.mark.model
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+CONTINUES = "has no chat template; it will continue texts, not answer."
+BUILT_IN = 'has no chat template; the built-in template "{}" is used.'
+
+# Name of the file -> what is said of it.
+NAMES = {
+    "gemma-3-270m.gguf": CONTINUES,
+    "gemma-3-270m-it.gguf": BUILT_IN.format("gemma"),
+    "Llama-3.2-1B-Instruct.gguf": BUILT_IN.format("llama3"),
+    "Qwen3-0.6B-Base.gguf": CONTINUES,
+    "Qwen3-0.6B.gguf": BUILT_IN.format("chatml"),
+    "harbour.gguf": CONTINUES,
+    "harbour-instruct.gguf": BUILT_IN.format("chatml"),
+}
+
+
+@pytest.fixture
+def put_model(shipped_model: Path, folder: Path) -> Callable[[str], str]:
+    """Writes the shipped model without its template and name."""
+
+    def put(name: str) -> str:
+        content = without_template(shipped_model.read_bytes()).replace(b"tiny-tools", b"some-thing")
+        (folder / name).write_bytes(content)
+        return name
+
+    return put
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_is_told_on_standard_error_and_the_doctor_says_the_same(
+    name: str, put_model: Callable[[str], str], program: Run
+) -> None:
+    model = put_model(name)
+    done = program("--no-servers", "--model", model, "-p", "Hello!", "--max-tokens", "4")
+    assert f"{name} {NAMES[name]}" in done.stderr.splitlines()
+    report = program("doctor", "--json", "--model", model, code=None)
+    lines = json.loads(report.stdout)["result"]["lines"]
+    assert [line["value"] for line in lines if line["name"] == "template"] == [f"{name} {NAMES[name]}"]
+
+
+def test_nothing_is_said_of_a_model_with_a_template(shipped_model: Path, program: Run) -> None:
+    done = program("--no-servers", "--model", str(shipped_model), "-p", "Hello!", "--max-tokens", "4")
+    assert "template" not in done.stderr
+    assert "template" not in program("doctor", "--model", str(shipped_model), code=None).stdout
+
+
+def test_the_chat_says_it_when_the_model_is_loaded(
+    put_model: Callable[[str], str], open_screen: Callable[..., Screen]
+) -> None:
+    screen = open_screen("--no-servers", "--model", put_model("gemma-3-270m.gguf"))
+    screen.wait_for("it will continue texts, not answer.")
+    screen.wait_for_prompt()
+    screen.leave()

@@ -1,0 +1,242 @@
+"""A turn always ends with something a person can use, whatever the model writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chat.scripted_app import backend_of
+from fuzzing import examples
+from rkllm_chat.chat.answer import Answer
+from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.config.policy import Policy
+from rkllm_chat.core.events import Event, ReplyDiscarded, Text, ToolFinished, TurnEnded
+from rkllm_chat.core.messages import Tool
+from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
+from stage import Box, call_text, make_chat, take_turn
+
+Run = Callable[..., Any]
+LOOK, MOVE = call_text("look", place="Husum"), call_text("move", to="Leer")
+ANSWER_NOW = "Answer the question from this result."
+
+
+class Harbour(Box):
+    """Has `look`, which only reads, `move`, which may change something, and `fail`."""
+
+    def __init__(self) -> None:
+        super().__init__({"look": self._look, "move": self._move, "fail": self._fail})
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        return [Tool(name, "", {}, "box", read_only=name == "look", trusted=True) for name in self.functions]
+
+    async def _look(self, place: str = "Husum") -> str:
+        return f"{place} is quiet"
+
+    async def _move(self, to: str = "Leer") -> str:
+        return f"moved to {to}"
+
+    async def _fail(self) -> str:
+        raise ValueError("it is broken")
+
+
+def open_harbour(replies: Sequence[str], **chosen: Any) -> tuple[Conversation, Harbour]:
+    box = Harbour()
+    return make_chat(replies, box, **{"policy": Policy("all"), **chosen}), box
+
+
+def read_answer(events: Sequence[Event]) -> tuple[str, str, str]:
+    """Text, reason, and who wrote it."""
+    answer = Answer()
+    for event in events:
+        answer.add(event)
+    return answer.text, answer.end.reason, answer.end.answered_by
+
+
+def test_a_repeated_call_is_discarded_and_the_answer_generated_from_its_result() -> None:
+    chat, box = open_harbour([LOOK, f"Let me see. {LOOK}", "It is quiet.", "You are welcome."])
+    events = take_turn(chat, "Is Husum quiet?")
+    assert box.called == [("look", {"place": "Husum"})]
+    assert read_answer(events) == ("It is quiet.", "answered", "forced")
+    assert sum(isinstance(event, ReplyDiscarded) for event in events) == 1
+    assert [message.reply_kind for message in chat.history if message.role == "assistant"] == [
+        "",
+        "discarded",
+        "forced",
+    ]
+    take_turn(chat, "Thanks!")
+    _first, repeated, forced, following = backend_of(chat).prompts
+    assert repeated[-1].text.endswith("Answer the question from this result, or use another tool.")
+    assert forced[:-1] == repeated[:-1] and forced[-1].text.endswith(f"Husum is quiet\n{ANSWER_NOW}")
+    assert following[: len(forced)] == forced  # what the engine has evaluated stays valid
+    assert [(message.role, message.text) for message in following[len(forced) :]] == [
+        ("assistant", "It is quiet."),
+        ("user", "Thanks!"),
+    ]
+
+
+def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_shown() -> None:
+    chat, box = open_harbour([LOOK, LOOK, LOOK, "Quiet."])
+    assert read_answer(take_turn(chat, "Is Husum quiet?")) == ("Quiet.", "answered", "forced")
+    flat = backend_of(chat).prompts[-1]
+    assert [message.role for message in flat] == ["system", "user"] and "look" not in flat[0].text
+    assert flat[1].text == f'Is Husum quiet?\n\nResult of look {{"place": "Husum"}}:\nHusum is quiet\n\n{ANSWER_NOW}'
+    chat, box = open_harbour([LOOK] * 4)
+    text = "The model wrote no answer. Result of look:\nHusum is quiet"
+    assert read_answer(take_turn(chat, "Is Husum quiet?")) == (text, "answered", "result")
+    assert len(box.called) == 1 and "Husum is quiet" not in chat.history[-1].text
+
+
+@pytest.mark.parametrize(
+    ("replies", "called"),
+    [
+        ([LOOK, LOOK], ["look"]),
+        ([LOOK + MOVE, LOOK + MOVE], ["look", "move"]),
+        ([LOOK + MOVE, MOVE], ["look", "move"]),
+        ([LOOK, MOVE, LOOK, LOOK], ["look", "move", "look"]),  # what was moved may be seen again, once
+        ([MOVE, LOOK, MOVE], ["move", "look"]),  # nobody is there to be asked again
+        ([LOOK + LOOK], ["look"]),
+        ([MOVE + MOVE], ["move"]),
+        ([call_text("fail"), call_text("fail")], ["fail"]),
+    ],
+)
+def test_a_call_runs_again_only_if_it_reads_and_another_was_made_since(replies: list[str], called: list[str]) -> None:
+    chat, box = open_harbour([*replies, "Done."])
+    assert read_answer(take_turn(chat, "Go."))[:2] == ("Done.", "answered")
+    assert [name for name, _ in box.called] == called
+
+
+def test_the_user_is_asked_again_before_a_call_changes_something_twice() -> None:
+    asked: list[str] = []
+
+    async def approve(tool: Tool, _arguments: Mapping[str, Any], _position: CallPosition) -> Consent:
+        asked.append(tool.name)
+        return "once"
+
+    box = Harbour()
+    chat = make_chat([MOVE, LOOK, MOVE, "Done."], box, approve, policy=Policy(allow=("box__*",)))
+    take_turn(chat, "Go.")
+    assert [name for name, _ in box.called] == ["move", "look", "move"] and asked == ["move"]
+
+
+@pytest.mark.parametrize(
+    ("replies", "answer"),
+    [
+        (["", "Here."], ("Here.", "answered", "forced")),
+        ([LOOK, "", "Quiet."], ("Quiet.", "answered", "forced")),
+        ([call_text("sail"), call_text("sail"), "I cannot sail."], ("I cannot sail.", "answered", "forced")),
+        (
+            [call_text("fail"), "", "", ""],
+            ("The model wrote no answer. fail failed:\nit is broken", "steps", "result"),
+        ),
+    ],
+)
+def test_an_empty_reply_or_a_wrong_call_is_no_end(replies: list[str], answer: tuple[str, str, str]) -> None:
+    chat, _ = open_harbour(replies)
+    assert read_answer(take_turn(chat, "Go.")) == answer
+
+
+@pytest.mark.parametrize("consent", ["once", "no"])
+def test_a_call_that_the_answer_describes_runs_only_if_the_user_wants_it(consent: Consent) -> None:
+    positions: list[CallPosition] = []
+
+    async def approve(_tool: Tool, _arguments: Mapping[str, Any], position: CallPosition) -> Consent:
+        positions.append(position)
+        return consent
+
+    box = Harbour()
+    fenced = '```json\n{"name": "look", "arguments": {"place": "Husum"}}\n```'
+    text = f"You can look there:\n{fenced}\nThis tells you whether it is quiet."
+    chat = make_chat([text, "It is quiet."], box, approve, policy=Policy("all"))
+    answer, reason, _ = read_answer(take_turn(chat, "How do I look?"))
+    assert positions == [CallPosition(is_described=True)]
+    assert (box.called, answer) == (
+        ([("look", {"place": "Husum"})], "It is quiet.") if consent == "once" else ([], text)
+    )
+    assert reason == "answered"
+
+
+async def answer_in_the_end(_rounds: int) -> Continuation:
+    return "answer"
+
+
+REPLIES = st.lists(
+    st.sampled_from(
+        [
+            *(LOOK, MOVE, call_text("look", place="Leer"), call_text("fail"), call_text("sail"), LOOK + MOVE),
+            *("", " \n", "It is quiet.", "look", f"I look. {LOOK}", '{"name": "look", "arguments": {}}'),
+            *('[TOOL_CALL]{"name": }[END_TOOL_CALL]', '{"name": "look", "arguments": {"place": "Husum"}', "<think>"),
+            '```json\n{"name": "look", "arguments": {}}\n``` shows it.',
+        ]
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(replies=REPLIES, last=st.sampled_from([LOOK, "", call_text("sail"), "look"]), rounds=st.integers(1, 4))
+def test_whatever_a_model_writes_the_turn_ends_with_a_text_and_nothing_is_changed_twice(
+    replies: list[str], last: str, rounds: int
+) -> None:
+    chat, box = open_harbour([*replies, *[last] * 20], max_steps=rounds)
+    chat.ask_to_continue = answer_in_the_end
+    events = take_turn(chat, "Go.")
+    text, reason, _ = read_answer(events)
+    completed = [event for event in events if isinstance(event, ToolFinished) and event.result.status == "completed"]
+    assert reason in ("answered", "steps")
+    assert (reason == "answered") >= bool(completed)
+    assert text if completed else True
+    assert sum(name == "move" for name, _ in box.called) <= 1
+    assert isinstance(events[-1], TurnEnded)
+    assert not any(isinstance(event, Text) and "[TOOL_CALL]" in event.text for event in events if completed)
+
+
+GET_TIME = '{"name": "get_time", "arguments": {"place": "Paris"}}'
+TIME_CALL = f"<tool_call>\n{GET_TIME}\n</tool_call>"
+
+# What real small models wrote -> texts of which the answer has one, and how it came about.
+MISBEHAVIOURS: dict[str, tuple[str, list[str], str, str]] = {
+    "an equal call again and again": ("qwen2.5-coder-0.5b-instruct", [TIME_CALL] * 8, "(Europe/Paris", "result"),
+    "a call in a fence": ("qwen2.5-coder-0.5b-instruct", [f"```json\n{GET_TIME}\n```", "Done."], "Done.", "model"),
+    "a missing brace": ("qwen2.5-coder-0.5b-instruct", [GET_TIME[:-1]] * 3, "(Europe/Paris", "result"),
+    "a tool that does not exist": (
+        "qwen2.5-coder-0.5b-instruct",
+        [TIME_CALL.replace("get_time", "get_weather")] * 3 + ["I cannot."],
+        "I cannot.",
+        "forced",
+    ),
+    "a call described in prose": (
+        "qwen2.5-coder-1.5b-instruct",
+        [f"To get the time, use:\n```json\n{GET_TIME}\n```\nThis returns the time.", "Noon."],
+        "To get the time",
+        "model",
+    ),
+    "the name of a tool": (
+        "qwen2.5-coder-0.5b-instruct",
+        ["get_time", TIME_CALL, "It is late."],
+        "It is late.",
+        "model",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISBEHAVIOURS)
+def test_a_script_gets_an_answer_where_a_real_model_misbehaved(name: str, program: Run, folder: Path) -> None:
+    model, replies, text, answered_by = MISBEHAVIOURS[name]
+    replies = [*replies, *replies[-1:] * (8 - len(replies))] if answered_by == "result" else replies
+    (folder / "replies.json").write_text(json.dumps({"model": model, "replies": replies}), encoding="utf-8")
+    asked = ("-p", "What time is it in Paris?", "--backend", "scripted", "--model", "replies.json")
+    result = json.loads(program(*asked, "--output-format", "json").stdout)["result"]
+    assert text in result["text"]
+    assert (result["answered_by"], result["reason"]) == (answered_by, "answered")
+    assert len(result["calls"]) <= 2
+    is_described = name == "a call described in prose"
+    assert result["suggested_calls"] == (
+        [{"tool": "get_time", "arguments": {"place": "Paris"}}] if is_described else []
+    )
