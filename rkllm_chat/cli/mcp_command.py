@@ -220,10 +220,10 @@ def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
     if needs_network := _choose_network(entry, options):
         entry["network"] = True
     add_to_file(entry, path, settings)
+    if options.scope != "user" and path.resolve().is_relative_to(Path.cwd()):
+        _report_secrets(entry, path)
     if needs_network:
         print(sanitize_line(f"Its sandbox has the network: network = true in {path}."))
-    if options.scope in (_SCOPES[0], "local") and path.resolve().is_relative_to(Path.cwd()):
-        _report_secrets(entry, path)
     print(sanitize_line(f'Server "{options.name}" was added to {path}. rkllm-chat mcp test {options.name} tries it.'))
     return 0
 
