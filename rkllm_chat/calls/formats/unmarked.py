@@ -17,7 +17,9 @@ from .named_calls import read_tool_name
 from .python_calls import parse_python_calls, peek_call_name, read_chatglm_code, read_python_code
 
 _FUNCTION_NAME = re.compile(r"[a-z_]\w*(?:[.:/-]\w+)*", re.ASCII)
-"""What an unknown tool may be called, so that its call is not data about somebody."""
+"""What an unknown tool may be called if its arguments are not called that; else it may be data about somebody."""
+_MAX_NAME_LENGTH = 64
+"""Maximum length of an unknown name that is not shown as an answer: `{"name": "Empire State", "arguments": {}}`."""
 _CODE_NAME = re.compile(r"\w*(?:[_.:/-]|\d|[a-z][A-Z])[\w.:/-]*", re.ASCII)
 """A name that is no word of a sentence."""
 _NAME_ALONE = re.compile(r"[`\"']{0,3}(?P<name>[\w.:/-]*)(?P<call>\(\s*\)?)?[`\"']{0,3}\.?\s*", re.ASCII)
@@ -54,6 +56,9 @@ def read_unmarked_json(
         return None
     calls = parse_json_calls(body.text, repairs, body.is_open, context, key="parameters", is_bare=True)
     names = [call.call.name for call in calls or () if isinstance(call, CallFound)]
+    may_be_data = '"arguments"' not in body.text
+    if may_be_data and not all(context.is_known(name) or _FUNCTION_NAME.fullmatch(name) for name in names):
+        return None
     if not all(map(is_tool, names)) or (names and body.text.startswith("[") and not any(map(context.is_known, names))):
         return None
     return calls
@@ -93,7 +98,7 @@ def _ends_cleanly(reader: Reader, context: ReadContext) -> Parsing[bool]:
 
 def may_be_unknown_tool(name: str) -> bool:
     """Tell whether a name that no tool has may be meant as that of a tool, and is not data."""
-    return bool(_FUNCTION_NAME.fullmatch(name.strip()))
+    return 0 < len(name.strip()) <= _MAX_NAME_LENGTH
 
 
 def read_name_alone(reader: Reader, needs: Mapping[str, bool]) -> Parsing[ParsedCalls]:
