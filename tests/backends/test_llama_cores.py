@@ -157,6 +157,31 @@ def test_the_engine_runs_on_its_cores_only(open_llama: Callable[..., LlamaBacken
     assert asyncio.run(find_affinity(free)) == os.sched_getaffinity(0)
 
 
+CONTEND = """
+import os, sys, time
+from pathlib import Path
+from rkllm_chat.backends.llama.engine import load_engine
+engines = [load_engine(Path(sys.argv[1]), 256, threads) for threads in (1, 2)]
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # later than OpenMP looks how many cores there are
+for engine in engines:
+    engine.eval(list(range(5, 25)))
+    started = time.process_time()
+    for token in range(20):
+        engine.eval([30 + token])
+    print(time.process_time() - started, flush=True)
+"""
+
+
+@pytest.mark.model
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be bound to cores")
+def test_threads_that_share_a_core_do_not_spin_through_each_others_time(shipped_model: Path) -> None:
+    command = [sys.executable, "-c", CONTEND, str(shipped_model)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
+    one, two = map(float, done.stdout.split())
+    assert two < 12 * one  # 5 times; without a limit of spinning 36 times
+
+
 MAPPED = """
 import asyncio, sys
 from rkllm_chat.cli.main import main
