@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -531,26 +530,6 @@ def test_an_unreadable_token_response_is_in_the_error_and_its_log() -> None:
         run(handle_token_response_scopes(response))
     assert isinstance(caught.value.__cause__ or caught.value.__context__, ValidationError)
     assert mcp.client.auth.oauth2.logger.name.startswith("mcp.client.auth")
-
-
-# mcp_servers/http.py
-
-
-def test_the_guard_of_the_sdk_logs_refused_hosts_under_its_own_name(caplog: pytest.LogCaptureFixture) -> None:
-    server = MCPServer("s")
-    transport = httpx2.ASGITransport(server.streamable_http_app())
-
-    async def go() -> Any:
-        async with (
-            server.session_manager.run(),
-            httpx2.AsyncClient(transport=transport, base_url="http://evil.test") as http,
-        ):
-            return (await http.post("/mcp", json={}, headers={"accept": EVENTS})).status_code
-
-    with caplog.at_level(logging.WARNING):
-        assert run(go()) == 421
-    warnings = [record.name for record in caplog.records if record.levelno >= logging.WARNING]
-    assert warnings == ["mcp.server.transport_security"]
 
 
 # cli/mcp_tool/output_formats.py

@@ -18,7 +18,16 @@ LIKE_OURS = re.compile(r"_\w+|[a-z]\w*_\w+|[A-Z]\w*[a-z]\w*|[A-Z]+_\w+|(?!.*\.(?
 RAISED = re.compile(r"\b(?:[Rr]aises|raising) ([A-Z]\w+)(?:,? (?:or|and) ([A-Z]\w+))?")
 RAISES_SECTION = re.compile(r"^ *Raises:\n((?:(?: +.*)?\n)+)", re.MULTILINE)
 NOT_OURS = {
-    *("server__tool", "server__name", "server_tool", "a__b", "entity_name", "snake_case", "zh_TW"),  # examples of names
+    *(
+        "server__tool",
+        "server__name",
+        "server_tool",
+        "a__b",
+        "entity_name",
+        "snake_case",
+        "zh_TW",
+        "get_tide",
+    ),  # examples of names
     *(
         "rkllm_NAME",
         "rknn_NAME",
