@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from fork_server import run
 from rkllm_chat.core.version import __version__
@@ -82,3 +83,25 @@ def test_the_installation_without_a_compiler_names_every_other_requirement() -> 
     page = (ROOT / "models/README.md").read_text(encoding="utf-8")
     command = page.partition("```sh\npip install ")[2].partition("\n")[0]
     assert set(command.split()) == required | npu
+
+
+# Package, first release without the hole, its advisory, and when that or the release was published; looked up on
+# 2026-11-27. CVE-2026-96641 of Pillow (2026-10-21) is mended in 13.0.0, which does not exist for Python 3.10.
+HOLES = [
+    ("h11", "0.16.0", "CVE-2025-43859", "2025-04-24"),
+    ("jinja2", "3.1.6", "CVE-2025-27516", "2025-03-05"),
+    ("mcp", "2.2.0", "CVE-2026-59951", "2026-10-14"),
+    ("pillow", "12.3.0", "CVE-2026-59197 to CVE-2026-59200", "2026-07"),
+    ("pygments", "2.20.0", "CVE-2026-4539", "2026-03-22"),
+    ("pyjwt", "2.15.0", "CVE-2026-102267, CVE-2026-102275", "2026-09-28"),
+    ("pytest", "9.0.3", "CVE-2025-71176", "2026-04-07"),
+    ("starlette", "1.3.1", "CVE-2025-62727, CVE-2026-48710, PYSEC-2026-248", "2026-06-22"),
+]
+
+
+@pytest.mark.parametrize(("package", "mended", "advisory", "published"), HOLES, ids=[hole[0] for hole in HOLES])
+def test_no_lower_bound_has_a_known_hole(package: str, mended: str, advisory: str, published: str) -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[project]")[2]
+    lowest = re.findall(rf'"{package}(?:\[\w+\])?>=([\w.]+)', project)
+    assert lowest, f"{package} is no dependency any more"
+    assert min(map(Version, lowest)) >= Version(mended), f"{advisory} of {published} is in what is admitted"

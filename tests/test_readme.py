@@ -53,6 +53,7 @@ FOREIGN = {"--no-x", "--place", "--expression", "--dangerously-skip-permissions"
         "--python",
         "--repository",
         "--security-opt",
+        "--seed",
     ),
 }
 TRANSLATED = {code: ROOT / f"README.{code}.md" for code in list_languages() if code != "en"}
@@ -216,7 +217,7 @@ def test_contributing_lists_every_package() -> None:
 def test_every_option_in_the_examples_exists() -> None:
     names = [["serve", name] for name in (*BUNDLED, "openai")]
     names += [["mcp", action] for action in ("list", "add", "test", "import", "client-metadata")]
-    helps = [[], *names, *([name] for name in (*SUBCOMMANDS, *SUMMARIES) if name not in ("chat", "serve"))]
+    helps = [[], *names, *([name] for name in (*SUBCOMMANDS, *SUMMARIES) if name != "serve")]
     others = [[sys.executable, "-m", module] for module in ("tests.bench", "rkllm_chat.cli.mcp_tool")]
     commands = [[*one, "--help"] for one in (*([*PROGRAM, *one] for one in helps), *others)]
     shown = [run(one, cwd=ROOT, encoding="utf-8") for one in commands]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 from ..backends import Backend
@@ -17,6 +18,7 @@ from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, build_call_grammar, build_reply_grammar, require_call
 from ..chat.context import make_call_toolbox
 from ..chat.conversation import Conversation, select_call_format
+from ..chat.instructions_budget import may_have_instructions
 from ..chat.json_answer import find_problem, remove_fence, request_json
 from ..chat.tool_calls import PreparedCall, resolve_call
 from ..chat.tool_selection import select_tools
@@ -32,6 +34,7 @@ from ..core.events import (
     ReplyDiscarded,
     Text,
     Thought,
+    ToolFinished,
     TurnEnded,
     Usage,
 )
@@ -46,6 +49,8 @@ from .reply_histories import ReplyHistories
 from .request_backend import LimitReachedError, RequestBackend
 
 Finish = Literal["stop", "length", "tool_calls"]
+_MAX_HELD_CHARACTERS = 120
+"""Longest text before a repeated call that is discarded with it; of a longer one the client has the beginning."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,36 @@ class _BlankTrimmer:
         self._held = text[len(shown) :]
         self._has_text = self._has_text or bool(shown)
         return shown
+
+
+@dataclass
+class _HeldReply:
+    """What a client does not get yet of a reply, since one that only repeats its call is discarded.
+
+    Calls are held until their reply has ended, and behind a result also the beginning of its text.
+
+    Attributes:
+        may_be_discarded: A call of the reply may be one that was already answered.
+        text: Text that is held.
+        calls: Calls that are held.
+    """
+
+    may_be_discarded: bool
+    text: str = ""
+    calls: list[ClientCall] = field(default_factory=list[ClientCall])
+
+    def take_certain_text(self) -> str:
+        """Return the text that the client gets now."""
+        if self.may_be_discarded and len(self.text) <= _MAX_HELD_CHARACTERS:
+            return ""
+        self.may_be_discarded = self.may_be_discarded and not self.text
+        text, self.text = self.text, ""
+        return text
+
+    def discard(self) -> None:
+        """Forget the reply; an answer without calls follows."""
+        self.text, self.may_be_discarded = "", False
+        self.calls.clear()
 
 
 class ReplyGenerator:
@@ -138,7 +173,7 @@ class ReplyGenerator:
         words = i18n.load(settings.language)
         self._chat = Conversation(self._backend, toolbox, settings, words)
         self._chat.find_quarantined = toolbox.find_quarantined
-        self._chat.find_instructions = toolbox.find_instructions
+        self._chat.find_instructions = partial(toolbox.select_instructions, may_have_instructions(backend))
         self._chat.is_served = True
         if not self._has_tools:
             self._chat.ask_to_continue = stop_at_limit
@@ -190,30 +225,47 @@ class ReplyGenerator:
         yield ReplyEnded(self._find_reason(), add_usages(self._hide_foreign_reuse()))
 
     async def _run_turn(self, messages: Sequence[Message]) -> AsyncGenerator[Text | Thought | ReplyCall, None]:
-        """Run one turn up to a call of the client's tools, which is passed on once its reply has ended."""
-        held: list[ReplyCall] = []
+        """Run one turn up to a call of the client's tools."""
+        held = _HeldReply(may_be_discarded=bool(messages) and messages[0].role == "tool")
         try:
             async with aclosing(Turn(self._chat).run(messages)) as events:
-                async for item in events:
-                    event: Event = item
-                    if isinstance(item, CallFound | CallUnreadable) and not self._has_tools:
-                        event = Text(item.raw)  # without tools, a call is only text
-                    if isinstance(event, Text) and (text := self._trimmer.feed(event.text)):
-                        self._text.append(text)
-                        yield Text(text)
-                    elif isinstance(event, Thought):
+                async for event in events:
+                    if isinstance(event, Thought):
                         yield event
-                    elif isinstance(event, CallFound) and (call := self._accept(event.call)):
-                        held.append(ReplyCall(call))
-                    elif isinstance(event, ReplyDiscarded):
-                        held.clear()
-                        self._calls.clear()
-                    elif isinstance(event, TurnEnded) or (isinstance(event, CallsDetected) and self._calls):
+                    self._hold(event, held)
+                    if text := held.take_certain_text():
+                        yield self._add_text(text)
+                    if isinstance(event, TurnEnded) or (isinstance(event, CallsDetected) and self._calls):
                         break
-                for reply_call in held:
-                    yield reply_call
         except LimitReachedError:
-            return
+            pass
+        if held.text:
+            yield self._add_text(held.text)
+        for call in held.calls:
+            yield ReplyCall(call)
+
+    def _hold(self, event: Event, held: _HeldReply) -> None:
+        """Hold what an event has for the client."""
+        if isinstance(event, CallFound | CallUnreadable) and not self._has_tools:
+            event = Text(event.raw)  # without tools, a call is only text
+        match event:
+            case Text(text):
+                held.text += self._trimmer.feed(text)
+            case CallFound(call):
+                held.calls += filter(None, [self._accept(call)])
+            case ReplyDiscarded():
+                held.discard()
+                self._calls.clear()
+                self._trimmer = _BlankTrimmer()
+            case ToolFinished():
+                held.may_be_discarded = True
+            case _:
+                pass
+
+    def _add_text(self, text: str) -> Text:
+        """Add text to the reply and return it for the client."""
+        self._text.append(text)
+        return Text(text)
 
     def _accept(self, found: ToolCall) -> ClientCall | None:
         """Return a call for the client; None if it is invalid, not of its tools, or one too many."""

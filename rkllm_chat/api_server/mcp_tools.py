@@ -51,9 +51,9 @@ class RequestToolbox:
         """Return the tools that are quarantined until the user accepts them."""
         return self.servers.quarantined_tools if self.servers else ()
 
-    def find_instructions(self) -> Mapping[str, str]:
-        """Return what the servers say about their use."""
-        return self.servers.instructions if self.servers else {}
+    def select_instructions(self, by_default: bool) -> Mapping[str, str]:
+        """Return what the servers say about their use, as `Toolbox.select_instructions`."""
+        return self.servers.select_instructions(by_default) if self.servers else {}
 
 
 @asynccontextmanager

@@ -153,6 +153,15 @@ class ContextGuesser(Protocol):
 
 
 @runtime_checkable
+class PromptRenderer(Protocol):
+    """A backend that shows what it sends for a prompt."""
+
+    def render_request(self, prompt: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
+        """Return the rendered prompt with its control tokens, or the messages and tools of a request as JSON."""
+        ...
+
+
+@runtime_checkable
 class LoadReporter(Protocol):
     """A backend with something to say of the model that it has loaded.
 

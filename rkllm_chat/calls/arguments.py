@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -29,10 +29,12 @@ class ValidatedArguments:
     Attributes:
         arguments: The arguments as the schema expects them.
         coercions: What was changed, for example "harbour: text to integer".
+        misspelled: Maps each name that the schema allows without declaring it to the declared one that it resembles.
     """
 
     arguments: dict[str, Any]
     coercions: tuple[str, ...] = ()
+    misspelled: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> ValidatedArguments:
@@ -57,7 +59,16 @@ def validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) 
     if violation:
         code = "missing_argument" if violation.kind == "required" else "bad_arguments"
         raise ValidationError(message, code=code, expected=dict(schema), got=original)
-    return valid
+    return replace(valid, misspelled=_find_misspelled(valid.arguments, schema))
+
+
+def _find_misspelled(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, str]:
+    declared = schema.get("properties")
+    if not isinstance(declared, Mapping):
+        return {}
+    free = [name for name in declared if name not in arguments]
+    unknown = [name for name in arguments if name not in declared and len(name) <= _MAX_NAME_LENGTH]
+    return {name: near[0] for name in unknown if (near := get_close_matches(name, free, n=1, cutoff=0.75))}
 
 
 def find_violation(value: Any, root: BudgetedSchema) -> Violation | None:

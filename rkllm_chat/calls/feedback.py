@@ -39,6 +39,7 @@ class CallError:
         tool: The tool that was meant, as far as that is known.
         tool_name: The name under which the model sees the tool.
         arguments: The arguments that could be read.
+        is_final: A correction would not help: no tool has such a name.
     """
 
     code: str
@@ -47,6 +48,7 @@ class CallError:
     tool: Tool | None = None
     tool_name: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_final: bool = False
 
 
 def to_call_error(unreadable: CallUnreadable, tools: Sequence[Tool], words: Words) -> CallError:

@@ -60,13 +60,14 @@ class Reader:
         max_head_length: Limit of a recording before `commit`, in characters.
         size: Number of characters consumed since `start_recording`.
         is_mid_line: Whether text precedes the recording on its line.
+        is_in_markup: Whether the text before the recording ends with a tag.
     """
 
     def __init__(self, max_length: int = MAX_CALL_LENGTH, max_head_length: int = _MAX_HEAD_LENGTH) -> None:
         self.text = ""
         self.at = 0
         self.ended = self.is_complete = False
-        self.is_committed = self.is_mid_line = False
+        self.is_committed = self.is_mid_line = self.is_in_markup = False
         self.max_length = max_length
         self.max_head_length = max_head_length
         self._limit = max_head_length

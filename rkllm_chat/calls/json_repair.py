@@ -20,6 +20,7 @@ REPAIRS = (
     "curly quotes",
     "Python literal",
     "raw newline",
+    "unknown escape",
     "unquoted key",
     "comment",
     "extra brace",
@@ -56,6 +57,11 @@ _BLANKS = re.compile(
 _WORD = re.compile(r"""[^ \t\r\n,:\[\]{}"'“”‘’]*""")
 _KEY = re.compile(r"(?:(?:[^\W\d]|\$)[\w$-]*)?")
 _SINGLE_QUOTED = re.compile(r'\\.|"', re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_JSON_ESCAPES = '"\\/bfnrt'
+_DOUBTFUL_ESCAPES = "'`xuU0123456789\n"
+"""What may follow a backslash with a meaning in other languages."""
+_DRIVE = re.compile(r"[A-Za-z]:\\")
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _THREE_DIGITS = re.compile(r"[0-9]{3}(?![0-9])")
 
@@ -231,11 +237,15 @@ class _Parser:
             self.repairs.add("raw newline")
         if quote.closer == "'":
             body = _SINGLE_QUOTED.sub(_as_double_quoted, body)
-        try:
-            return str(parse_strict_json(f'"{body}"', strict=False))
-        except ValueError as error:
-            if not isinstance(error.__cause__, json.JSONDecodeError):
-                raise
+        for tried in (body, _double_unknown_escapes(body)):
+            try:
+                text = str(parse_strict_json(f'"{tried}"', strict=False))
+            except ValueError as error:
+                if not isinstance(error.__cause__, json.JSONDecodeError):
+                    raise
+            else:
+                self.repairs |= {"unknown escape"} if tried != body else set()
+                return text
         self.at = start
         raise self.fault("JSON knows no such escape as stands in the string")
 
@@ -266,6 +276,20 @@ class _Parser:
 
     def fault(self, what: str) -> ValueError:
         return syntax_error(what, self.text, self.at)
+
+
+def _double_unknown_escapes(body: str) -> str:
+    r"""Return a JSON string in which `\d` is a backslash and a `d`, because JSON knows no such escape.
+
+    It is returned unchanged if another escape in it may be meant in the same way: `\b` in a regular expression, or `\n`
+    in a path of Windows.
+    """
+    escapes = {match[1] for match in _ESCAPE.finditer(body)}
+    known = {escape for escape in escapes if escape[0] in _JSON_ESCAPES or len(escape) > 1}
+    doubtful = "bfnrtu" if _DRIVE.match(body) else "bf"
+    if any(escape in _DOUBTFUL_ESCAPES for escape in escapes - known) or any(one[0] in doubtful for one in known):
+        return body
+    return _ESCAPE.sub(lambda match: match[0] if match[1] in known else f"\\\\{match[1]}", body)
 
 
 def _as_double_quoted(match: re.Match[str]) -> str:

@@ -8,11 +8,12 @@ which no runtime strips of its markers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..core.errors import ValidationError
 from ..core.i18n import Words
+from ..core.identity_cache import cache_by_identity
 from ..core.messages import Tool
 from .arguments import validate_arguments
 from .formats import FORMATS, Format, select_formats
@@ -280,8 +281,14 @@ def make_scanner(
         parameters_of=parameters_of,
         thought_ending=[FORMATS[row] for row in rows if FORMATS[row].call_ends_thought],
         writes_unmarked=writes_unmarked,
-        offered={name: _needs_arguments(tool) for name, tool in shown_names(tools).items()},
+        offered=_list_offered(tools),
     )
+
+
+@cache_by_identity()
+def _list_offered(tools: Iterable[Tool]) -> Mapping[str, bool]:
+    """Return whether each tool needs arguments, by the name that is shown to the model."""
+    return {name: _needs_arguments(tool) for name, tool in shown_names(tools).items()}
 
 
 def _needs_arguments(tool: Tool) -> bool:

@@ -188,9 +188,13 @@ class _Parser:
         raise self.unexpected("a value")
 
     def read_strings(self) -> str:
-        """Read adjacent strings as one, as Python does."""
-        parts = []
+        """Read adjacent strings as one, as Python does; not `'LA''C'`, which other languages read as `LA'C`."""
+        parts: list[str] = []
+        end = -1
         while self.next.kind == "string":
+            if self.next.at == end:
+                raise self.fault("two strings touch each other; a quote inside a string is written with a backslash,")
+            end = self.next.at + len(self.next.text)
             try:
                 parts.append(_read_string(self.next.text))
             except (SyntaxError, ValueError):

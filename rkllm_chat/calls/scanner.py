@@ -45,12 +45,26 @@ from .literals import Markers, char_pattern, compile_markers
 THINK_TAGS = {"<think>": "</think>"}
 _FENCES = ("```", "~~~")
 _QUOTED_LINE = "> "
-_END_ONLY = ("</s>", "<eos>")
+_END_ONLY = ("</s>", "<eos>", "</assistant>", "</response>", "<sep>", "<SPECIAL_12>", "<end_of_sentence>")
+"""Control tokens that may stand in ordinary text, too; they are dropped only at the end of a reply."""
 _LINE_END = char_pattern("\n")
 _MAX_RUN_LENGTH = 32
 """Maximum length of a code fence, and of the blanks before it."""
 _MAX_THOUGHT_LENGTH = 65536
 """How much of a thought is searched for a misplaced call, in characters."""
+
+_OPENING_QUOTES = ('"', "'", "“", "‘", "「", "『", "«")
+_ROLE_LABEL = re.compile(
+    r"^\W*(user|human|assistant|ai|model|bot|system|ユーザー|アシスタント|用户|助手)\W*[:：]",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MAX_LINE_LENGTH = 256
+_NEAR = r"[\[\]［］【】<>*_`\\(){}|/ -]"
+_NEAR_MARKER = re.compile(
+    rf"(?:^|\n){_NEAR}*[\[［【<*(]{_NEAR}*(?:functions?|tools?){_NEAR}*(?:calls?)?{_NEAR}*\s*$", re.I
+)
+_NEAR_END = re.compile(rf"\s*(?:{_NEAR}*(?:end)?{_NEAR}*(?:functions?|tools?){_NEAR}*(?:calls?)?{_NEAR}*)?\s*", re.I)
+"""What looks like the markers of a call, but is written differently."""
 
 _UNMARKED_BEGINNINGS = (*_FENCES, "{", "[")
 _SHOWN_CALL = re.compile(rf"""\{{\s*["'](?:{"|".join(NAME_KEYS)})["']\s*:""")
@@ -185,12 +199,47 @@ class Scanner:
         if mark in lexicon.thoughts:
             yield from self._read_thought((lexicon.thoughts[mark],))
         elif mark in lexicon.openers:
-            if not (yield from self._try(mark, lexicon.openers[mark])) and mark not in lexicon.controls:
-                self._emit(Text, mark)
+            opener = yield from self._read_repeated(mark)
+            is_call = not self._is_quoted() and (yield from self._try(opener, lexicon.openers[mark]))
+            if not is_call and mark not in lexicon.controls:
+                self._emit(Text, opener)
         elif mark in lexicon.controls:
             yield from self._drop(mark)
         elif mark and not (yield from self._read_last_call(mark)):
             yield from self._read_quote(mark)
+
+    def _read_repeated(self, mark: str) -> Parsing[str]:
+        """Consume further copies of an opener, which mean no more than one; return what was read of it."""
+        opener, reader = mark, self._reader
+        tail = ">" if mark.startswith("<") and not mark.endswith(">") else ""
+        while (yield from reader.skip(tail)):
+            space = yield from reader.skip_space()
+            if not (yield from reader.skip(mark)):
+                reader.unread(tail + space)
+                break
+            opener += tail + space + mark
+        return opener
+
+    def _is_quoted(self) -> bool:
+        """Tell whether a marker here is quoted: directly behind a quotation mark, or as the line of a transcript."""
+        if self._is_fresh or self._indent is not None:
+            return False
+        line = self._last_line()
+        if line.endswith(_OPENING_QUOTES):
+            return True
+        if not _ROLE_LABEL.fullmatch(line):
+            return False
+        before = "".join(self._texts)[-_MAX_THOUGHT_LENGTH:]
+        return len({match[1].casefold() for match in _ROLE_LABEL.finditer(before)}) > 1
+
+    def _last_line(self) -> str:
+        """Return the last line of the text so far that is not blank, or its end."""
+        line = ""
+        for text in reversed(self._texts):
+            line = text + line
+            if len(line) > _MAX_LINE_LENGTH or "\n" in line.rstrip():
+                break
+        return line.rstrip().rpartition("\n")[2]
 
     def _read_last_call(self, mark: str) -> Parsing[bool]:
         """Read calls without a marker that begin with `mark` on a line of their own behind prose and end the reply."""
@@ -208,7 +257,7 @@ class Scanner:
         if not self._calls and reader.text.startswith(lexicon.ordered_openers, reader.at):
             return False
         self._emit(Text, (yield from reader.skip_space()))
-        closer = yield from reader.peek_literal(lexicon.closers if self._calls else ())
+        closer = yield from reader.peek_literal(lexicon.closers if self._calls else self._redundant_thought_ends)
         if closer:
             reader.take(len(closer))
             self._keep()
@@ -224,11 +273,17 @@ class Scanner:
             return (yield from self._try("", self._read_to_end))
         return False
 
+    @property
+    def _redundant_thought_ends(self) -> tuple[str, ...]:
+        """What may end a thought at the start of the reply, although none began; some models write it."""
+        return () if self._has_text or self._thoughts else tuple(self._lexicon.thoughts.values())
+
     def _try(self, opener: str, read: BodyReader) -> Parsing[bool]:
         """Try to read a call after its opener. False if it is no call; its text is then put back to be read as text."""
         reader = self._reader
         reader.start_recording()
         reader.is_mid_line = not self._is_fresh and self._indent is None
+        reader.is_in_markup = not self._is_fresh and self._last_line().endswith(">")
         parsed: ParsedCalls = None
         is_too_long = False
         try:
@@ -439,7 +494,7 @@ class Scanner:
         self._emit(Text, end)
 
     def _drop(self, control: str) -> Parsing[None]:
-        """Drop a control token; `</s>` only at the end of a reply, because it also closes struck-out text in HTML."""
+        """Drop a control token; one that ordinary text may contain only at the end of the reply."""
         if control not in _END_ONLY:
             return
         space = yield from self._reader.skip_space()
@@ -473,6 +528,10 @@ class Scanner:
         found: list[CallDescribed] = []
         for match in itertools.islice(_SHOWN_CALL.finditer(text), _MAX_SHOWN_CALLS):
             described = self._read_described(text[match.start() :])
+            if described and _is_nearly_marked(text, match.start(), match.start() + len(described.raw)):
+                detail = "The call does not stand between the markers of the format."
+                self._events.append(CallUnreadable("bad_json", detail, described.raw))
+                return
             if described and described not in found:
                 found.append(described)
         self._events += found[:_MAX_DESCRIBED]
@@ -495,6 +554,13 @@ class Scanner:
         inner = Scanner(formats, self._context.is_known, parameters_of=self._context.parameters_of)
         events = inner.feed(thought) + inner.close()
         return [event for event in events if not isinstance(event, Text) or event.text.strip()]
+
+
+def _is_nearly_marked(text: str, start: int, end: int) -> bool:
+    """Tell whether a call that ends the text stands behind something like a marker, on a line of its own."""
+    if not _NEAR_END.fullmatch(text, end) or text.count("```", 0, start) % 2:
+        return False
+    return bool(_NEAR_MARKER.search(text, max(0, start - _MAX_LINE_LENGTH), start))
 
 
 class _Lexicon:

@@ -1,8 +1,8 @@
 """Map tools to the names shown to the model, and names written by the model to tools, without guessing.
 
 Accepted spellings: `server__tool`, `server.tool`, `server/tool`, `server:tool`, `server_tool`, and the bare name if
-only one server has it; also with blanks or quotes around it, and with the prefix `functions.`, `tools.` or `mcp__` that
-some models are trained to write.
+only one server has it, also without what it has up to its last dot; also with blanks or quotes around it, and with the
+prefix `functions.`, `tools.` or `mcp__` that some models are trained to write.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _find_exact(name: str, known: Sequence[Tool]) -> list[Tool]:
     full = [tool for tool in known if tool.full_name == name and tool.server]
     joined = [tool for tool in known if name in _spellings(tool)]
     builtin = [tool for tool in known if tool.full_name == name and name in _BUILTIN_NAMES]
-    return full or builtin or joined or [tool for tool in known if tool.name == name]
+    named = [tool for tool in known if tool.name == name]
+    return full or builtin or joined or named or [tool for tool in known if tool.name.endswith(f".{name}")]
 
 
 @cache_by_identity()
@@ -74,7 +75,7 @@ def _spelled(tools: Iterable[Tool]) -> Mapping[str, Sequence[Tool]]:
     """Map every accepted name to the tools that it may mean."""
     by_name: dict[str, list[Tool]] = {}
     for tool in tools:
-        for name in {tool.name, tool.full_name, *_spellings(tool)}:
+        for name in {tool.name, tool.full_name, tool.name.removeprefix(_namespace_of(tool)), *_spellings(tool)}:
             by_name.setdefault(name, []).append(tool)
     return by_name
 
@@ -82,6 +83,11 @@ def _spelled(tools: Iterable[Tool]) -> Mapping[str, Sequence[Tool]]:
 def _spellings(tool: Tool) -> set[str]:
     """Return the tool's name with its server's in every accepted spelling."""
     return {f"{tool.server}{mark}{tool.name}" for mark in NAME_SEPARATORS} if tool.server else set()
+
+
+def _namespace_of(tool: Tool) -> str:
+    """Return what a tool's own name has up to its last dot: models leave it out (`history.get_events`)."""
+    return "".join(tool.name.rpartition(".")[:2])
 
 
 def similar_names(name: str, tools: Sequence[Tool], max_names: int = _MAX_SIMILAR) -> list[str]:

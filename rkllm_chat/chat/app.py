@@ -39,6 +39,7 @@ from ..storage.media import MediaStore
 from ..storage.session_files import SessionDirectory
 from .conversation import Conversation
 from .elicitation import Elicitation, LoginPrompt, UserPromptsWithBrowser
+from .instructions_budget import InstructionsReport, may_have_instructions
 from .model_loading import MEASUREMENTS_FILE, load_model, report_load
 from .prefill import Prefiller
 from .prefill_speed import PrefillSpeed
@@ -176,8 +177,9 @@ class App:
         self.chat.settings = settings
 
     def __post_init__(self) -> None:
+        notify = self.frontend.notify if self.frontend else _collect_texts(self.notices)
         self.sandbox_access = SandboxAccess(
-            self.server_approval, self.frontend, self.words, lambda: self.servers, lambda: self.settings.servers
+            self.server_approval, self.frontend, notify, self.words, lambda: self.servers, lambda: self.settings.servers
         )
 
     async def apply_servers(self, servers: tuple[ServerConfig, ...]) -> list[str]:
@@ -387,7 +389,10 @@ async def open_app(
         chat.find_quarantined = partial(_find_quarantined, app)
         chat.store_allowed = partial(_store_allowed, approval, events.notify)
         chat.find_instructions = partial(_find_instructions, app)
-        events.on_tools_changed = app.prefiller.start
+        report = InstructionsReport(chat, words, events.notify)
+        events.on_tools_changed = partial(_handle_changed_tools, app, report)
+        if frontend:
+            report.update(servers.select_instructions() if servers else {})
         chat.skills = toolbox.skills = SkillLibrary(
             Path(find_own_folder(), "skills"), partial(_find_connections, app), lambda: chat.prompt_words
         )
@@ -460,9 +465,16 @@ def _find_subscriptions(app: App) -> Sequence[tuple[str, str]]:
     return app.servers.subscriptions if app.servers else ()
 
 
+def _handle_changed_tools(app: App, report: InstructionsReport) -> None:
+    """Prefill the prompt with the new tools; tell the user what the instructions of a new server cost."""
+    app.prefiller.start()
+    if app.frontend and app.servers:
+        report.update(app.servers.select_instructions())
+
+
 def _find_instructions(app: App) -> Mapping[str, str]:
     """Return what the servers say about their use."""
-    return app.servers.instructions if app.servers else {}
+    return app.servers.select_instructions(may_have_instructions(app.backend)) if app.servers else {}
 
 
 def _report_log_errors(words: Words, notify: Callable[[str], None] | None) -> None:

@@ -104,17 +104,22 @@ async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> A
     attached = [*app.attachments, *fetched]
     for attachment in fetched:
         yield Notice(describe_attachment(app, attachment))
-    texts, notices = fence_attachments(app, attached)
+    message, notices = compose_message(app, text, attached)
     for notice in notices:
         yield notice
-    media = tuple(media for attachment in attached for media in attachment.media)
-    message = Message("user", "\n\n".join([text, *texts]), media=media)
     turn = Turn(app.chat)
     turn.check_length([message])
     app.attachments = []
     async with aclosing(turn.run([message])) as events:
         async for event in events:
             yield event
+
+
+def compose_message(app: App, text: str, attached: Sequence[Attachment]) -> tuple[Message, list[Notice]]:
+    """Return the message of a text with attachments, and a notice about each attachment that was truncated."""
+    texts, notices = fence_attachments(app, attached)
+    media = tuple(media for attachment in attached for media in attachment.media)
+    return Message("user", "\n\n".join([text, *texts]), media=media), notices
 
 
 def expand_message(app: App, line: str) -> str | None:

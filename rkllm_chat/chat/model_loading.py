@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..backends import choose_backend, open_backend
-from ..backends.base import Backend, LoadReporter
+from ..backends.base import Backend, LoadReporter, StateKeeper
 from ..backends.shared.model_files import resolve_model
 from ..config.settings import Settings
 from ..core.events import Loading
@@ -30,6 +30,7 @@ MEASUREMENTS_FILE = "measured.json"
 _PROFILE = "profile"
 """Kind of the remembered prompt profiles in it."""
 _HASHED_BYTES = 1024 * 1024
+_STATES_BYTES = 64 * 1024 * 1024
 
 
 def make_loading_event(settings: Settings, state: Path) -> Loading:
@@ -56,6 +57,8 @@ def load_model(settings: Settings, state: Path) -> asyncio.Future[Backend]:
             return
         measurements = Measurements(state / MEASUREMENTS_FILE)
         measurements.record_figure("load", name_model(settings), time.monotonic() - started_at)
+        if isinstance(backend, StateKeeper):  # an answer from the results alone replaces the prompt of the chat
+            backend.keep_states(_STATES_BYTES)
         if (remembered := measurements.read_value(_PROFILE, _identify_model(settings))) in PROFILES:
             backend.profile = str(remembered)
         deliver(loaded.set_result, backend)

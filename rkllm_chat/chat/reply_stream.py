@@ -69,7 +69,7 @@ class ReplyStream:
                         await emit(event)
                     if self._has_invented_result:
                         break
-        for event in self._record(self._scanner.close()):
+        for event in self._record(self._scanner.close(is_complete=not self.usage.hit_limit)):
             await emit(event)
 
     def _record(self, seen: list[ScannerEvent]) -> list[Event]:

@@ -11,12 +11,14 @@ from ..config.sandbox_rules import Allowance, find_allowance, find_own_rules, sa
 from ..config.servers import ServerConfig
 from ..core.errors import ChatError, UsageError
 from ..core.i18n import Words
+from ..core.protocols import Notify
 from ..core.sanitize import escape_line_visibly
 from ..mcp_client.acceptance import may_start
 from .elicitation import UserPrompts
 from .server_approval import ServerApproval
 
 if TYPE_CHECKING:
+    from ..mcp_client.process.denials import Denial
     from ..mcp_client.toolbox import Toolbox
 
 
@@ -25,7 +27,8 @@ class SandboxAccess:
 
     Args:
         approval: Approval of server starts, which what is allowed becomes a part of.
-        user: The user; None without a front end, which is then never asked.
+        user: The user; None without a front end, which is then told and not asked.
+        notify: Shows a message where nobody can be asked.
         words: Sentences in the user's language.
         find_toolbox: Returns the current connections.
         find_servers: Returns the configured servers.
@@ -35,37 +38,60 @@ class SandboxAccess:
         self,
         approval: ServerApproval,
         user: UserPrompts | None,
+        notify: Notify,
         words: Words,
         find_toolbox: Callable[[], Toolbox | None],
         find_servers: Callable[[], Sequence[ServerConfig]],
     ) -> None:
-        self._approval, self._user, self._words = approval, user, words
+        self._approval, self._user, self._notify, self._words = approval, user, notify, words
         self._find_toolbox, self._find_servers = find_toolbox, find_servers
         self._declined: set[tuple[str, str]] = set()
 
     async def offer(self) -> frozenset[str]:
-        """Offer what the sandboxes have denied since the last time; return the servers that may do more now."""
-        toolbox, user, words = self._find_toolbox(), self._user, self._words
-        denials = dict.fromkeys(toolbox.take_denials()) if toolbox else {}
-        allowed: set[str] = set()
-        for server, folder in denials:
-            if user is None or (server, folder) in self._declined:
-                continue
-            key = "offer_write" if folder else "offer_network"
-            if not await user.confirm(words(f"sandbox.{key}", server=server, path=escape_line_visibly(folder))):
-                self._declined.add((server, folder))
-                what = f"write {shlex.quote(folder)}" if folder else "network"
-                user.show_message(words("sandbox.later", server=server, what=what))
-                continue
-            try:
-                await self.allow(server, folder)
-            except ChatError as error:
-                user.show_message(str(error))
+        """Offer what the sandboxes have denied since the last time; return the servers that may do more now.
+
+        What cannot be offered, because nobody can be asked or a question is not enough, is said once.
+        """
+        toolbox = self._find_toolbox()
+        if toolbox is None:
+            return frozenset()
+        offers: dict[tuple[str, str], None] = {}
+        for denial in toolbox.take_denials():
+            if self._user is None or not denial.may_offer:
+                self._explain(denial)
             else:
-                allowed.add(server)
-                key = "may_write" if folder else "may_connect"
-                user.show_message(words(f"sandbox.{key}", server=server, path=folder, file=find_own_rules()))
+                offers[denial.server, denial.folder] = None
+        fatal = toolbox.find_fatal_denials() if self._user else []
+        allowed = [server for server, folder in dict.fromkeys([*offers, *fatal]) if await self._ask(server, folder)]
         return frozenset(allowed)
+
+    def _explain(self, denial: Denial) -> None:
+        """Say which setting would allow what was denied."""
+        if (denial.server, denial.folder) not in self._declined:
+            self._declined.add((denial.server, denial.folder))
+            key = "advise_network" if denial.is_network else "advise_write"
+            values = {"server": denial.server, "file": denial.source, "writes": denial.writes}
+            self._notify(self._words(f"sandbox.{key}", **values), "warning")
+
+    async def _ask(self, server: str, folder: str) -> bool:
+        """Ask once whether a server may write a folder, or without one use the network; return whether it may now."""
+        user, words = self._user, self._words
+        if user is None or (server, folder) in self._declined:
+            return False
+        key = "offer_write" if folder else "offer_network"
+        if not await user.confirm(words(f"sandbox.{key}", server=server, path=escape_line_visibly(folder))):
+            self._declined.add((server, folder))
+            what = f"write {shlex.quote(folder)}" if folder else "network"
+            user.show_message(words("sandbox.later", server=server, what=what))
+            return False
+        try:
+            await self.allow(server, folder)
+        except ChatError as error:
+            user.show_message(str(error))
+            return False
+        key = "may_write" if folder else "may_connect"
+        user.show_message(words(f"sandbox.{key}", server=server, path=folder, file=find_own_rules()))
+        return True
 
     async def allow(self, name: str, folder: str = "") -> None:
         """Allow a server to write a folder from now on, or without one to use the network, and restart it.

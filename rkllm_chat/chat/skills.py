@@ -85,7 +85,7 @@ class SkillLibrary:
             skill = await self.find(label)
             text = await self.read(skill, file)
         except ChatError as error:
-            return ToolResult("", SKILL_TOOL_NAME, dict(arguments), "failed", str(error))
+            return ToolResult("", SKILL_TOOL_NAME, dict(arguments), "failed", error.message)
         words = self._find_words()
         heading = words("prompt.skill", name=label, origin=skill.server or words("prompt.skill_user"))
         if skill.paths and not file:
@@ -104,7 +104,7 @@ class SkillLibrary:
             found = await servers.find_skills(label)
             skill = found[0] if len(found) == 1 else None
         if skill is None:
-            raise UsageError(f'There is no skill "{label}".', f"Skills: {', '.join(self.usable) or 'none'}.")
+            raise UsageError(f'There is no skill "{label}". Skills: {", ".join(self.usable) or "none"}.')
         if skill.fault:
             raise UsageError(f'The skill "{label}" cannot be used.', "/skills says why.")
         return skill
@@ -177,7 +177,7 @@ def _read_local_file(skill: Skill, file: str) -> str:
         path = (folder / file).resolve()
         if not path.is_relative_to(folder) or not path.is_file():
             listed = ", ".join(skill.paths) or "none"
-            raise UsageError(f'The skill "{skill.name}" has no file {file}.', f"Its files: {listed}.")
+            raise UsageError(f'The skill "{skill.name}" has no file {file}. Its files: {listed}.')
         with path.open("rb") as stream:
             data = stream.read(_MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:  # no permission; a name that is too long or has a NUL

@@ -178,7 +178,9 @@ class TurnState:
         return state
 
     def may_correct(self, call_error: CallError) -> bool:
-        """Return whether a correction may be sent: the limit is not reached and this error was not reported before."""
+        """Return whether a correction may be sent: it may help, and the limit is not reached."""
+        if call_error.is_final:  # that is how a model says that no tool fits
+            return False
         return self.corrections < _MAX_CORRECTIONS and call_error.fingerprint not in self.reported_errors
 
     def record_errors(self, call_errors: Sequence[CallError], calls: int) -> None:
@@ -456,14 +458,18 @@ def resolve_call(call: ToolCall, tools: Sequence[Tool], words: Words) -> Prepare
     fingerprint = fingerprint_call(call.name, call.arguments)
     candidates = find_tools(call.name, tools)
     if len(candidates) != 1:
-        return CallError("unknown_tool", _describe_unknown(call.name, candidates, tools, words), fingerprint)
+        near = candidates or similar_names(call.name, tools)
+        text = _describe_unknown(call.name, candidates, tools, words)
+        return CallError("unknown_tool", text, fingerprint, is_final=not near)
     tool = candidates[0]
     try:
         checked = validate_arguments(call.arguments, tool.schema)
     except ValidationError as error:
         code = error.details["code"]
         return CallError(code, error.message, fingerprint, tool, shown_name(tool, tools), call.arguments)
-    return PreparedCall(0, tool, ToolCall(call.name, checked.arguments, (*call.repairs, *checked.coercions)))
+    remarks = [words("prompt.misspelled", name=name, near=near) for name, near in checked.misspelled.items()]
+    valid = ToolCall(call.name, checked.arguments, (*call.repairs, *checked.coercions))
+    return PreparedCall(0, tool, valid, remark="\n".join(remarks))
 
 
 def make_unexecuted_result(call: ToolCall, tool: Tool | None, status: Status, text: str) -> ToolResult:

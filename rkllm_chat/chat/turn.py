@@ -29,7 +29,7 @@ from ..core.events import (
     TurnEnded,
     Usage,
 )
-from ..core.messages import Message, ReplyKind
+from ..core.messages import EMPTY_REPLY, Message, ReplyKind
 from ..prompt.budget import MAX_TOKEN_LENGTH, find_last_turn
 from ..storage.session_records import End, TurnFinished
 from .context import (
@@ -225,9 +225,10 @@ class Turn:
             await emit(Text(f"{heading}\n{shown[0].text}"))
             chat.history.append(Message("assistant", heading, reply_kind="forced"))
             return "answered" if completed else "steps"
-        await emit(Text(next(message.text for message in reversed(turn) if message.role == "assistant")))
+        written = [message for message in turn if message.role == "assistant" and message.reply_kind != "discarded"]
+        await emit(Text(written[-1].text if written else EMPTY_REPLY))
         await emit(Notice(chat.words("chat.gave_up")))
-        return "steps"
+        return "length" if self._usage[-1].hit_limit else "steps"
 
     async def _trim_history(self, emit: Emit, next_tokens: int = 0) -> None:
         """Drop turns if the prompt, or one longer by `estimate_question_tokens`, would overflow."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -24,7 +23,7 @@ from statistics import median
 from ..backends import Backend, choose_backend, open_backend
 from ..backends.rkllm.abi import find_library, read_release
 from ..backends.rkllm.model_file import read_toolkit_release
-from ..backends.shared.model_files import resolve_model
+from ..backends.shared.model_files import read_parameter_count, resolve_model
 from ..calls.model_families import find_family_by_name
 from ..config.loader import load_settings
 from ..config.settings import Settings
@@ -196,14 +195,8 @@ def _find_counterpart(settings: Settings, named: str) -> Settings:
 
 def _is_same_model(name: str, other: str) -> bool:
     """Return whether two file names state the same family and, as far as both state it, the same size."""
-    sizes = set(map(_read_parameter_count, (name, other))) - {""}
+    sizes = set(map(read_parameter_count, (name, other))) - {0}
     return find_family_by_name(name) == find_family_by_name(other) and len(sizes) < 2
-
-
-def _read_parameter_count(name: str) -> str:
-    """Return the number of parameters that a file name states, such as "1.7b"; "" if none."""
-    match = re.search(r"(?<![\w.])\d+(?:[._]\d+)?[bm](?![a-z0-9])", name.casefold().replace("_", "-"))
-    return match[0] if match else ""
 
 
 def _measure_engines(jobs: Sequence[Settings], board: Board, report: Callable[[str], None]) -> list[EngineReport]:

@@ -70,6 +70,8 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
         prompt, settings = _expand_prompt_file(read_prompt(options.prompt)), _load_settings(options)
         if prompt is None and options.image:
             raise UsageError("--image needs -p.", "In the chat, /attach FILE attaches a picture.")
+        if prompt is None and options.print_prompt:
+            raise UsageError("--print-prompt needs -p.", "In the chat, /context prompt shows it.")
         prompt = prompt and replace(prompt, images=tuple(options.image))
         schema = read_schema(options.json_schema)
         if prompt is not None and settings.session == PICK_SESSION:
@@ -101,7 +103,14 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
         )
     from . import print_mode
 
-    output = print_mode.Output(options.output_format, options.quiet, options.no_stream, schema, options.output_dir)
+    output = print_mode.Output(
+        options.output_format,
+        options.quiet,
+        options.no_stream,
+        schema,
+        options.output_dir,
+        options.print_prompt,
+    )
     limits = print_mode.Limits(options.timeout, options.max_cost_s)
     return run_interface(print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, limits))
 
@@ -145,11 +154,10 @@ def _load_settings(options: argparse.Namespace) -> Settings:
     """
     from ..chat.setting_choices import check_choices
     from ..config.loader import load_settings, state_folder
+    from ..config.named_settings import parse_setting, replace_setting
     from ..config.project_trust import TrustStore
-    from ..config.trust_rules import Origin
 
-    settings = load_settings(options.config)
-    overrides = {
+    given = {
         "model": options.model,
         "backend": options.backend,
         "language": options.language,
@@ -159,18 +167,20 @@ def _load_settings(options: argparse.Namespace) -> Settings:
         "max_steps": options.max_steps,
         "context_tokens": options.context,
         "theme": options.theme,
+        "temperature": options.temperature,
+        "max_tokens": options.max_tokens,
+        "seed": options.seed,
     }
-    settings = replace(settings, **{key: value for key, value in overrides.items() if value is not None})
-    generation_overrides = {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed}
-    generation = replace(settings.generation, **{key: v for key, v in generation_overrides.items() if v is not None})
+    settings = load_settings(options.config)
+    written = {key: value for key, value in given.items() if value is not None}
+    for key, value in [*written.items(), *(parse_setting(pair, "--set") for pair in options.set)]:
+        settings = replace_setting(settings, key, value)
     policy = settings.policy
     saved_rules = TrustStore(str(state_folder())).read_rules()
     allow = tuple(dict.fromkeys((*policy.allow, *saved_rules["allow"], *(options.allow or ()))))
     deny = tuple(dict.fromkeys((*policy.deny, *saved_rules["deny"], *(options.deny or ()))))
-    given = {key: value for key, value in {**overrides, **generation_overrides}.items() if value is not None}
-    origins = {key if key in overrides else f"generation.{key}": Origin.COMMAND_LINE for key in given}
     policy = replace(policy, allow=allow, deny=deny)
-    settings = replace(settings, generation=generation, policy=policy, origins={**settings.origins, **origins})
+    settings = replace(settings, policy=policy)
     check_choices(settings)
     return _choose_servers(replace(settings, session=_choose_session(options)), options)
 

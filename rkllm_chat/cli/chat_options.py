@@ -6,6 +6,7 @@ It imports no module that `--help` does not need: `dataclasses`, `logging` and `
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from ..core.command_line import Parser
 from ..core.version import __version__
@@ -36,6 +37,7 @@ def make_parser() -> Parser:
     add("--output-format", choices=_OUTPUT_FORMATS, default="text", help="output format of -p (default: text)")
     add("-q", "--quiet", action="store_true", help="with -p: print the answer and errors alone")
     add("--no-stream", action="store_true", help="with -p: print the answer when it is complete")
+    add("--print-prompt", action="store_true", help="with -p: print the prompt as it would be sent, and send nothing")
     schema = "with -p: the answer is a JSON value that matches this JSON Schema, a file or the JSON itself"
     add("--json-schema", metavar="FILE|JSON", help=schema)
     add("--timeout", metavar="SECONDS", type=parse_seconds, help="with -p: end after this time, with exit code 7")
@@ -43,12 +45,9 @@ def make_parser() -> Parser:
     add("--max-cost-s", metavar="SECONDS", type=parse_seconds, help=cost)
     model = "a .gguf or .rkllm file, or the URL of an OpenAI-compatible service (default: the bundled small model)"
     add("--model", metavar="PATH|URL", help=model)
-    add("--backend", metavar="NAME", help="auto, rkllm, llama, openai or scripted (default: auto)")
     add("--config", metavar="FILE", default="", help="read only this configuration file")
     add("--server", metavar="NAME", action="append", help="use only this server; repeatable")
     add("--no-servers", action="store_true", help="use no servers")
-    tool_format = "format of tool calls: json, xml, hermes ... (default: auto, that of the model's family)"
-    add("--tool-format", metavar="NAME", help=tool_format)
     profile = "how the model is asked: a row of docs/small-models.md (default: auto, by its file or family)"
     add("--prompt-profile", metavar="NAME", help=profile)
     add("--system", metavar="TEXT", help="system prompt: the role of the model")
@@ -59,24 +58,33 @@ def make_parser() -> Parser:
     resume = "resume this session; a unique prefix of its id is enough; without ID, pick one"
     session.add_argument("--resume", metavar="ID", nargs="?", const=PICK_SESSION, help=resume)
     add("--language", metavar="CODE", help="language of the interface: en, ja or zh (default: auto, by the locale)")
-    add("--max-steps", metavar="N", type=parse_positive, help="maximum rounds of tool calls in one turn (default: 8)")
     add("--max-tokens", metavar="N", type=parse_positive, help="maximum tokens of one reply (default: 1024)")
-    add("--context", metavar="N", type=parse_positive, help="context size in tokens (default: that of the model)")
     add(
         "--temperature",
         metavar="X",
         type=parse_temperature,
         help="sampling temperature; 0 is greedy (default: that of the model, else 0.6)",
     )
-    add("--seed", metavar="N", type=parse_integer, help="seed of the sampler, for repeatable replies")
-    add("--theme", choices=_THEMES, help="colors: auto (default), light, dark or none")
-    add("--no-color", action="store_true", help="disable colors, as --theme none does")
+    add("--context", metavar="N", type=parse_positive, help="context size in tokens (default: that of the model)")
+    setting = "set a setting, such as seed=7, theme=none, backend=llama; repeatable; /set in the chat lists them"
+    add("--set", metavar="KEY=VALUE", action="append", default=[], help=setting)
     log = "write a log of starts, stops, errors, and sizes and times of calls, as JSON lines (default: no log)"
     add("--log-file", metavar="FILE", help=log)
     add("--log-bodies", action="store_true", help="include sent and received content in the log, with secrets hidden")
     add("-v", "--verbose", action="store_true", help="log more details")
     add("--version", action="version", version=f"rkllm-chat {__version__}")
+    _add_renamed(add)
     return parser
+
+
+def _add_renamed(add: Callable[..., object]) -> None:
+    """Add the options that `--set` replaces; they are not shown, and go in version 0.3."""
+    for name in ("--backend", "--tool-format"):
+        add(name, metavar="NAME", help=argparse.SUPPRESS)
+    add("--max-steps", metavar="N", type=parse_positive, help=argparse.SUPPRESS)
+    add("--seed", metavar="N", type=parse_integer, help=argparse.SUPPRESS)
+    add("--theme", choices=_THEMES, help=argparse.SUPPRESS)
+    add("--no-color", action="store_true", help=argparse.SUPPRESS)
 
 
 def parse_positive(text: str) -> int:

@@ -67,8 +67,12 @@ def _list_candidates(words: Sequence[str]) -> list[str]:
         if action is not None and action.nargs != 0:
             values = action.choices or _list_values(option, position)
             return [f"{prefix}{value}" for value in values if is_completion(str(value), text)]
-    known = get_options(position.parser) if last.startswith("-") else _list_arguments(position)
+    known = _list_options(position.parser) if last.startswith("-") else _list_arguments(position)
     return [word for word in known if is_completion(word, last)]
+
+
+def _list_options(parser: argparse.ArgumentParser) -> list[str]:
+    return [name for name, action in get_options(parser).items() if action.help != argparse.SUPPRESS]
 
 
 def _find_position(words: Sequence[str]) -> _Position:
@@ -153,6 +157,12 @@ def _list_languages(_position: _Position) -> list[str]:
     return [i18n.AUTO, *i18n.list_languages()]
 
 
+def _list_settings(_position: _Position) -> list[str]:
+    from ..config.named_settings import TABLE_OF
+
+    return [f"{key}=" for key in TABLE_OF]
+
+
 def _list_backends(_position: _Position) -> list[str]:
     from ..backends import BACKENDS
 
@@ -172,6 +182,7 @@ def _list_profiles(_position: _Position) -> list[str]:
 
 
 _VALUES: dict[str, Callable[[_Position], Iterable[str]]] = {
+    "--set": _list_settings,
     "--server": _list_servers,
     "--tool": _list_tools,
     "--resume": _list_sessions,

@@ -14,36 +14,32 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..config.editor import add_server, find_target, remove_server, set_enabled
-from ..config.files import find_origin
+from ..config.editor import find_target, remove_server, set_enabled
 from ..config.foreign_files import SOURCES, find_files, read_foreign_servers
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.secrets import is_literal_secret, make_redactor
 from ..config.servers import (
     BOARD_SERVER,
-    RUNNER_CONNECT_S,
-    SERVER_KEYS,
     ServerConfig,
     SkippedServer,
     find_server,
     read_json_servers,
 )
 from ..config.settings import Settings
-from ..config.trust_rules import Origin
 from ..core.command_line import Parser, get_options, get_subparsers
-from ..core.errors import ChatError, ConfigError, UsageError
+from ..core.errors import ChatError, UsageError
 from ..core.sanitize import sanitize_json, sanitize_line
-from ..mcp_client.acceptance import accept, check_start, review_start
+from ..mcp_client.acceptance import check_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
 from ..mcp_client.process.launch import wants_sandbox
 from .json_commands.commands import describe_server
 from .network_need import find_network_library
+from .server_entries import add_to_file, describe_entry
 from .trust_command import add_arguments as add_trust_arguments
 from .trust_command import review_servers
 
@@ -282,56 +278,11 @@ def _parse_json_entry(name: str, text: str) -> dict[str, Any]:
     return describe_entry(server)
 
 
-def describe_entry(server: ServerConfig) -> dict[str, Any]:
-    """Return the entry that defines a server as it was read: what is no default, without its name."""
-    default = ServerConfig("")
-    values = {key: getattr(server, key) for key in SERVER_KEYS if key not in ("name", "oauth")}
-    if server.command and server.connect_s == RUNNER_CONNECT_S:
-        del values["connect_s"]  # the default of package runners
-    entry = {key: _to_plain(value) for key, value in values.items() if value != getattr(default, key)}
-    oauth = {key: value for key, value in asdict(server.oauth).items() if value != getattr(default.oauth, key)}
-    return {**entry, **({"oauth": oauth} if oauth else {})}
-
-
-def _to_plain(value: Any) -> Any:
-    return [*value] if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
-
-
 def _split_pair(pair: str, mark: str, option: str) -> tuple[str, str]:
     name, separator, value = pair.partition(mark)
     if not separator or not name.strip():
         raise UsageError(f"{option} must be NAME{mark}VALUE.", expected=f"NAME{mark}VALUE")
     return name.strip(), value.strip() if mark == ":" else value
-
-
-def add_to_file(entry: Mapping[str, Any], path: Path, settings: Settings) -> None:
-    """Add a server to a file and accept it, with the board server if that was used without an entry until now.
-
-    Raises:
-        ConfigError: The entry or a file is invalid, or there is such a server already.
-    """
-    known: list[ServerConfig | SkippedServer] = [*settings.servers, *settings.skipped]
-    for server in known:
-        if entry["name"] in (server.name, server.original_name) and server != BOARD_SERVER:
-            raise ConfigError(
-                f'There is a server "{entry["name"]}" already, in {server.source}.',
-                f"Choose another name, or remove it first: rkllm-chat mcp remove {server.name}",
-                path=server.source,
-            )
-    add_server(entry, path)
-    if BOARD_SERVER in settings.servers and entry["name"] != BOARD_SERVER.name:
-        add_server({"name": BOARD_SERVER.name, **describe_entry(BOARD_SERVER)}, path)
-    if find_origin(str(path), os.environ) is Origin.PROJECT:
-        _accept(str(entry["name"]), str(path))
-
-
-def _accept(name: str, path: str) -> None:
-    """Accept a server that the user has just added to a file of the folder."""
-    trust_store = TrustStore(str(state_folder()))
-    with suppress(ChatError):  # what is wrong with it is said when it is used
-        for server in load_settings().servers:
-            if name in (server.name, server.original_name) and server.source == path:
-                accept(trust_store, review_start(server))
 
 
 def _edit(settings: Settings, options: argparse.Namespace, done: str) -> int:

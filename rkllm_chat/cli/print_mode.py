@@ -21,6 +21,7 @@ from ..chat.answer import Answer
 from ..chat.app import App, open_app
 from ..chat.attachments import (
     choose_media,
+    compose_message,
     find_mentions,
     find_missing_files,
     read_attachment,
@@ -30,6 +31,7 @@ from ..chat.attachments import (
 )
 from ..chat.json_answer import correct_answer, request_json
 from ..chat.media_output import save_results
+from ..chat.sent_prompt import render_sent_prompt
 from ..chat.server_approval import list_config_notices
 from ..config.policy import Policy, decide_call, exact_pattern, find_ambiguous
 from ..config.settings import Settings
@@ -81,6 +83,7 @@ class Output:
         is_held: Whether the text format prints the answer when it is complete.
         schema: JSON Schema that the answer must match; None for any text.
         folder: Where pictures, sounds and other binary data of tools are saved; "" for nowhere.
+        is_prompt: The prompt is printed instead, as it would be sent, and nothing is sent.
     """
 
     format: str = "text"
@@ -88,6 +91,7 @@ class Output:
     is_held: bool = False
     schema: Mapping[str, Any] | None = None
     folder: str = ""
+    is_prompt: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,8 @@ async def run_prompt(
             open_app(settings, state, secrets=secrets) as app,
             aclosing(_stream_events(app, prompt, output, limits)) as events,
         ):
+            if output.is_prompt:
+                return await _print_prompt(app, prompt, output)
             app.notices += [app.words("repl.exposed", path=path, entry=key) for path, key in exposed]
             _raise_login_error(app)
             return await show(app, _collect(answer, events, output.folder, app.secrets), answer, output)
@@ -190,9 +196,8 @@ async def _stream_events(app: App, prompt: Prompt, output: Output, limits: Limit
     """
     for notice in _list_notices(app, prompt):
         yield Notice(notice)
-    attached = await choose_media(app, await _read_attachments(app, prompt)) or []
+    text, attached = await _read_message(app, prompt)
     schema = output.schema
-    text = "\n\n".join(unescape_mentions(part.text) if part.is_typed else part.text for part in prompt.parts)
     started_at = time.monotonic()
     turn = send_attached(app, text if schema is None else request_json(app.chat, text, schema), attached)
     turn = turn if schema is None else correct_answer(app.chat, turn, schema)
@@ -246,6 +251,26 @@ def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
     for part in prompt.parts:
         for name in find_missing_files(part.text) if part.is_typed else ():
             yield app.words("attach.missing", name=name)
+
+
+async def _print_prompt(app: App, prompt: Prompt, output: Output) -> int:
+    """Print the prompt of the first request and return the exit code. Raises ChatError."""
+    text, attached = await _read_message(app, prompt)
+    text = text if output.schema is None else request_json(app.chat, text, output.schema)
+    message, _ = compose_message(app, text, attached)
+    sent = render_sent_prompt(app.chat, [message])
+    if output.format == "text":
+        print(sanitize_for_terminal(sent) if sys.stdout.isatty() else sent)
+    else:
+        _write_line({"ok": True, "result": {"prompt": sent}})
+    return 0
+
+
+async def _read_message(app: App, prompt: Prompt) -> tuple[str, list[Attachment]]:
+    """Return the text of the message and its attachments. Raises ChatError."""
+    attached = await choose_media(app, await _read_attachments(app, prompt)) or []
+    parts = (unescape_mentions(part.text) if part.is_typed else part.text for part in prompt.parts)
+    return "\n\n".join(parts), attached
 
 
 async def _read_attachments(app: App, prompt: Prompt) -> list[Attachment]:

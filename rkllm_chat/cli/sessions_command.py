@@ -1,4 +1,4 @@
-"""List, search, show, export, rename and delete saved sessions: `rkllm-chat sessions ACTION ...`."""
+"""List, export, rename and delete saved sessions: `rkllm-chat sessions ACTION ...`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..storage.session_index import SessionSummary, list_sessions, summarize
 from .doctor import write_json, write_output
 
 _ACTIONS = {
-    "list": "list the newest sessions; this is the default",
-    "search": "list the sessions that contain all of the words",
-    "show": "print a conversation as Markdown",
-    "export": f"write a conversation as {', '.join(EXPORTS)}",
+    "list": "list the newest sessions, or those that contain all of the words; this is the default",
+    "export": f"print a conversation, or write it to a file, as {', '.join(EXPORTS)}",
     "rename": "give a session a title",
     "delete": "delete sessions",
 }
+_RENAMED = {"search": "list", "show": "export"}
+"""Actions that became parts of others -> what to write now. They are not shown, and go in version 0.3."""
 _DEFAULT_LIMIT = 50
 _DESCRIPTION = "List and manage saved sessions. The beginning of an ID is enough where it is unique."
 
@@ -36,9 +36,10 @@ def main(arguments: Sequence[str]) -> int:
     words = list(arguments)
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
         words.insert(0, "list")
+    words[0] = _RENAMED.get(words[0], words[0])
     options = make_parser().parse_args(words)
     directory = SessionDirectory(state_folder() / "sessions")
-    if options.action in ("list", "search"):
+    if options.action == "list":
         return _list(directory, options)
     if options.action == "delete":
         return _delete(directory, [directory.find_id(name) for name in options.ids], options.yes)
@@ -54,13 +55,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rkllm-chat sessions", description=_DESCRIPTION)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     parsers = {name: actions.add_parser(name, help=text, description=text) for name, text in _ACTIONS.items()}
-    parsers["search"].add_argument("words", metavar="WORD", nargs="+", help="word of a message or of a title")
-    for name in ("list", "search"):
-        add = parsers[name].add_argument
-        add("--here", action="store_true", help="only sessions of the current folder")
-        add("--limit", metavar="N", type=int, default=_DEFAULT_LIMIT, help="maximum number (default: %(default)s)")
-        add("--json", action="store_true", help="print one JSON document")
-    for name in ("show", "export", "rename"):
+    add = parsers["list"].add_argument
+    add("words", metavar="WORD", nargs="*", help="word of a message or of a title")
+    add("--here", action="store_true", help="only sessions of the current folder")
+    add("--limit", metavar="N", type=int, default=_DEFAULT_LIMIT, help="maximum number (default: %(default)s)")
+    add("--json", action="store_true", help="print one JSON document")
+    for name in ("export", "rename"):
         parsers[name].add_argument("id", metavar="ID", help="a session")
     parsers["export"].add_argument("--format", choices=EXPORTS, help="default: by the suffix of FILE, else md")
     parsers["export"].add_argument("-o", "--output", metavar="FILE", type=Path, help="a new file (default: print)")
@@ -74,7 +74,7 @@ def _list(directory: SessionDirectory, options: argparse.Namespace) -> int:
     """Print the sessions, newest first."""
     if options.limit < 1:
         raise UsageError(f"--limit must be at least 1, not {options.limit}.")
-    search = " ".join(options.words) if options.action == "search" else ""
+    search = " ".join(options.words)
     summaries = list_sessions(directory, search, options.limit, str(Path.cwd()) if options.here else "")
     if options.json:
         write_json({"ok": True, "result": [asdict(summary) for summary in summaries]})
@@ -95,9 +95,9 @@ def _describe(session: SessionSummary) -> str:
 
 def _export(directory: SessionDirectory, name: str, options: argparse.Namespace) -> int:
     """Write a conversation to standard output, or to a new file. Raises ConfigError."""
-    path: Path | None = options.output if options.action == "export" else None
+    path: Path | None = options.output
     suffix = path.suffix.removeprefix(".") if path else ""
-    format_name = (options.format if options.action == "export" else None) or (suffix if suffix in EXPORTS else "md")
+    format_name = options.format or (suffix if suffix in EXPORTS else "md")
     text = export_conversation(format_name, name, directory.read(name).entries, i18n.load(i18n.AUTO))
     if path is None:
         write_output(sanitize_for_terminal(text) if sys.stdout.isatty() else text)

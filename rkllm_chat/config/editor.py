@@ -22,6 +22,7 @@ from .entry_edits import (
     remove_json_member,
     remove_toml_entry,
     render_toml_entry,
+    render_toml_value,
     set_json_member,
     set_toml_key,
 )
@@ -46,75 +47,6 @@ _VALUE_END = re.compile(r"(?=[ \t]*#|[ \t\r]*$)", re.MULTILINE)
 _MAX_VALUE_LINES = 100
 _JSON_KEYS = {"transport": "type"}
 """Our keys -> the keys of JSON files, which other programs read too."""
-
-
-def render_entry(server: ServerConfig) -> str:
-    """Render the TOML entry of a server with a name and either a command or a URL.
-
-    Raises:
-        ConfigError: The server cannot be represented.
-    """
-    lines = ["[[servers]]", f"name = {_quote(server.name)}"]
-    if server.url:
-        lines.append(f"url = {_quote(server.url)}")
-    else:
-        lines.append(f"command = {_quote(server.command)}")
-        lines += [f"args = [{', '.join(map(_quote, server.args))}]"] if server.args else []
-    entry = "\n".join(lines) + "\n"
-    try:
-        parsed = read_toml(entry.encode().decode(), "", {}).servers
-    except UnicodeError:
-        parsed = ()
-    if [replace(parsed_server, source="") for parsed_server in parsed] != [replace(server, source="")]:
-        raise ConfigError(
-            f'Server "{server.name}" cannot be written to a configuration file.',
-            "Its values contain characters that TOML cannot represent.",
-        )
-    return entry
-
-
-def _quote(text: str) -> str:
-    """Quote a TOML string: like JSON, but DEL is escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def plan_addition(
-    entry: str, name: str, path: Path = DEFAULT_CONFIG_PATH, environment: Mapping[str, str] = os.environ
-) -> str:
-    """Return the text to append to a configuration file so that it defines the server.
-
-    Args:
-        entry: TOML entry, from `render_entry`.
-        name: Name of the server.
-        path: Configuration file; may be missing.
-        environment: Values for `${VAR}` references.
-
-    Raises:
-        ConfigError: The file is invalid, already has such a server, or does not use [[servers]].
-    """
-    servers: tuple[ServerConfig, ...] = ()
-    text = ""
-    if path.exists():
-        settings = read_settings(path, environment, find_origin(str(path), environment))
-        servers, text = settings.servers, path.read_text(encoding="utf-8-sig")
-    if any(server.name == name for server in servers):
-        raise ConfigError(f'{path}: there is a server "{name}" already.', "Choose another name.", path=str(path))
-    addition = "\n" * bool(text and not text.endswith("\n")) + "\n" * bool(text) + entry
-    try:
-        read_toml(text + addition, str(path), environment, find_origin(str(path), environment), skips=True)
-    except ConfigError as error:
-        hint = f"Add this entry by hand:\n\n{entry}"
-        raise ConfigError(f"{path}: no server can be added ({error.message})", hint, path=str(path)) from None
-    return addition
-
-
-def append_entry(addition: str, path: Path = DEFAULT_CONFIG_PATH) -> None:
-    """Append text to the configuration file; raise ConfigError if it cannot be written."""
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(addition)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=str(path)) from None
 
 
 def find_target(scope: str, named: str = "", environment: Mapping[str, str] = os.environ) -> Path:
@@ -312,7 +244,7 @@ def save_setting(table: str, key: str, value: Any, path: Path, environment: Mapp
 
 def _list_edits(text: str, table: str, key: str, value: Any) -> Iterator[str]:
     """Yield the text with the key replaced or removed, added to its table, or added with its table."""
-    line = "" if value is None else f"{key} = {_render_value(value)}"
+    line = "" if value is None else f"{key} = {render_toml_value(value)}"
     for found in re.finditer(rf"^[ \t]*{key}[ \t]*=", text, re.MULTILINE):
         for end in islice(_VALUE_END.finditer(text, found.end()), _MAX_VALUE_LINES):
             if not _is_value(text[found.end() : end.start()]):
@@ -334,13 +266,6 @@ def _is_value(text: str) -> bool:
         return bool(read_toml_tables(f"chat = {text}", ""))
     except ConfigError:
         return False
-
-
-def _render_value(value: Any) -> str:
-    """Render a TOML value."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_quote, value))}]"
-    return _quote(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _parses_to(text: str, expected: Settings, path: Path, environment: Mapping[str, str], origin: Origin) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from ..core.errors import ConfigError, UsageError
 from .policy import Policy
 from .settings import CHAT_KEYS, Generation, Settings
 from .trust_rules import Origin
-from .value_checks import check_keys, decode_table
+from .value_checks import check_keys, decode_table, read_types
 
 TABLES: dict[str, type] = {"chat": Settings, "generation": Generation, "policy": Policy}
 """The dataclass of each table."""
@@ -21,6 +23,9 @@ KEYS: dict[str, tuple[str, ...]] = {
 """The keys of each table."""
 TABLE_OF = {key: table for table, keys in KEYS.items() for key in keys}
 """The table of each key."""
+DEFAULT = "default"
+"""The value that stands for the built-in one."""
+_SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 
 
 def make_settings(values: Mapping[str, Any], source: str) -> Settings:
@@ -52,3 +57,50 @@ def replace_setting(settings: Settings, key: str, value: Any) -> Settings:
         part, written = replace(getattr(settings, table), **{key: value}), f"{table}.{key}"
         settings = replace(settings, **{table: part})
     return replace(settings, origins={**settings.origins, written: Origin.COMMAND_LINE})
+
+
+def parse_setting(pair: str, source: str) -> tuple[str, Any]:
+    """Parse `KEY=VALUE` of a command line, where the key may have its table before it. Raises UsageError."""
+    name, equals, text = pair.partition("=")
+    if not equals:
+        raise UsageError(f'{source}: "{pair}" has no "=".', "Write KEY=VALUE.", got=pair)
+    try:
+        key = find_key(name.strip(), source)
+        return key, parse_value(key, text.strip(), source)
+    except ConfigError as error:
+        raise UsageError(error.message, error.hint, got=pair) from None
+
+
+def find_key(name: str, source: str) -> str:
+    """Return the key of a name such as "temperature" or "generation.temperature". Raises ConfigError."""
+    check_keys({name: None}, (*TABLE_OF, *(f"{table}.{key}" for key, table in TABLE_OF.items())), source, "")
+    return name.rpartition(".")[2]
+
+
+def parse_value(key: str, text: str, source: str) -> Any:
+    """Return the checked value of a text. Raises ConfigError."""
+    table = TABLE_OF[key]
+    kind = TABLES[table]
+    if text == DEFAULT:
+        return next(entry.default for entry in fields(kind) if entry.name == key)
+    return decode_table(kind, {key: _read_value(read_types(kind)[key], text)}, source, table, KEYS[table])[key]
+
+
+def _read_value(kind: Any, text: str) -> Any:
+    """Convert a text to the type of its setting as far as possible; `decode_table` reports what is left."""
+    if kind is bool:
+        return _SWITCH.get(text.lower(), text)
+    if kind == tuple[str, ...]:
+        return [] if text == "[]" else text.strip("[]").replace(",", " ").replace('"', " ").split()
+    if kind in (int, float):
+        for convert in (int, float):
+            try:
+                return convert(text)
+            except ValueError:
+                pass
+    if text.startswith('"') and text.endswith('"') and len(text) > 1:
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
+    return text

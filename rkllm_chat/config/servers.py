@@ -79,7 +79,8 @@ class ServerConfig:
             download the server.
         roots: Folders that the server is told to work in, relative to the file; false for none. Left out: those of its
             arguments, else the folder in which the chat was started.
-        instructions: Whether what the server says about its use becomes part of the prompt.
+        instructions: Whether what the server says about its use becomes part of the prompt. Left out: not for models
+            that are known to have less than 2 billion parameters, nor for a context window below 8192 tokens.
         tools_allow: Names of the tools to use, or patterns such as "get_*"; empty for all.
         tools_deny: Names of the tools to leave out, or patterns.
         source: File that defines the server.
@@ -113,7 +114,7 @@ class ServerConfig:
     write: tuple[str, ...] | None = None
     network: bool | None = None
     roots: tuple[str, ...] | None = None
-    instructions: bool = True
+    instructions: bool | None = None
     tools_allow: tuple[str, ...] = ()
     tools_deny: tuple[str, ...] = ()
     source: str = ""

@@ -160,5 +160,5 @@ def resolve_file(skill: Skill, path: str) -> str:
     uri = f"{skill.root}/{relative}" if relative else skill.uri
     if uri not in skill.files:
         listed = ", ".join(skill.paths) or "none"
-        raise UsageError(f'The skill "{skill.name}" has no file {path}.', f"Its files: {listed}.")
+        raise UsageError(f'The skill "{skill.name}" has no file {path}. Its files: {listed}.')
     return uri

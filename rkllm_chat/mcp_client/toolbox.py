@@ -55,6 +55,7 @@ from .content import (
     result_to_text,
 )
 from .handlers import ClientHandlers, ignore
+from .process.denials import Denial
 from .progress import OnProgress
 from .requests import (
     complete,
@@ -107,7 +108,7 @@ class Toolbox:
         self.connections = {config.name: self._connect(config) for config in configs if is_enabled(config)}
         self._opening: set[asyncio.Task[None]] = set()
         self._apply_lock = asyncio.Lock()
-        self._denials: list[tuple[str, str]] = []
+        self._denials: list[Denial] = []
 
     @classmethod
     def from_servers(
@@ -168,13 +169,16 @@ class Toolbox:
             return tools
         return [*tools, *resource_tools(all(connection.config.trust == "trusted" for connection in sources))]
 
-    @property
-    def instructions(self) -> dict[str, str]:
-        """What the servers say about their use, by server name; without those whose entry switches it off."""
+    def select_instructions(self, by_default: bool = True) -> dict[str, str]:
+        """Return what the servers say about their use and what the prompt is to have of it, by server name.
+
+        Args:
+            by_default: Include those of servers whose entry does not decide it.
+        """
         return {
             name: one.instructions
             for name, one in self.connections.items()
-            if one.is_ready and one.instructions and one.config.instructions
+            if one.is_ready and one.instructions and (by_default if (own := one.config.instructions) is None else own)
         }
 
     @property
@@ -196,14 +200,15 @@ class Toolbox:
         """The error of each server that is not open, by server name."""
         return {name: one.error for name, one in self.connections.items() if one.error and not one.is_open}
 
-    def take_denials(self) -> list[tuple[str, str]]:
-        """Return what sandboxes have denied since the last time: server and folder to write, or "" for the network.
-
-        What made a server end is among it as long as the server is not open.
-        """
+    def take_denials(self) -> list[Denial]:
+        """Return what sandboxes have denied calls since the last time."""
         denials, self._denials = self._denials, []
+        return denials
+
+    def find_fatal_denials(self) -> list[tuple[str, str]]:
+        """Return the servers that have ended because they could not write a folder, and that folder."""
         fatal = ((name, str(error.details.get("denied_folder", ""))) for name, error in self.failures.items())
-        return [*denials, *((name, folder) for name, folder in fatal if folder)]
+        return [(name, folder) for name, folder in fatal if folder]
 
     def is_connected(self, server: str) -> bool:
         """Tell whether the server is open. Raises ServerNotFoundError."""
@@ -272,14 +277,10 @@ class Toolbox:
         text, user_text = result_to_text(result), result_for_user(result)
         media = await store_content(self.media_store, read_binary_content(result), tool.name)
         denial = connection.find_denial(text, arguments, bool(result.is_error))
-        if denial and (denial.folder or denial.is_network) and len(self._denials) < _MAX_DENIALS:
-            self._denials.append((tool.server, denial.folder))
-        if not result.is_error:
-            if denial and denial.is_network:
-                text, user_text = f"{text}\n{denial.text}", f"{user_text}\n{denial.text}" if user_text else ""
-            return finish("completed", text, result.structured_content, user_text, media)
-        explained = " ".join(filter(None, (text, denial.text if denial else "")))
-        return finish("failed", explained, result.structured_content, user_text, media)
+        if denial and len(self._denials) < _MAX_DENIALS:
+            self._denials.append(denial)
+        status: Status = "failed" if result.is_error else "completed"
+        return finish(status, text, result.structured_content, user_text, media)
 
     async def execute_tool(
         self,

@@ -84,7 +84,7 @@ def compose_flat_prompt(
     """
     shown = [show_media(message, media_kinds) for message in turn if message.role == "user"]
     results = [message for message in turn if message.result]
-    shown += [render_result_message(message, words, media_kinds, with_arguments=True) for message in results]
+    shown += [render_result_message(message, words, media_kinds, is_flat=True) for message in results]
     asking = Message("user", _request_answer(results, words))
     return [Message("system", system or words("prompt.system")), join_messages([*shown, asking], "\n\n")]
 
@@ -191,8 +191,8 @@ def _tool_turn(
     tail = [] if asks_answer else explain_next_page(messages, words, call_format)
     if asks_answer:
         tail.append(_request_answer(messages, words))
-    elif any(message.result for message in messages):
-        tail.append(words("prompt.answer"))
+    elif any(message.result for message in messages) and (invitation := words("prompt.answer")):
+        tail.append(invitation)
     return join_messages([*parts, *(Message("user", line) for line in tail)])
 
 
@@ -212,10 +212,10 @@ def join_messages(messages: Sequence[Message], separator: str = "\n") -> Message
 
 
 def render_result_message(
-    message: Message, words: Words, media_kinds: frozenset[MediaKind] = NO_MEDIA, with_arguments: bool = False
+    message: Message, words: Words, media_kinds: frozenset[MediaKind] = NO_MEDIA, is_flat: bool = False
 ) -> Message:
     """Return a result as `render_result`, with its media that the model understands."""
-    return _show_result_media(Message("user", render_result(message, words, with_arguments)), message, media_kinds)
+    return _show_result_media(Message("user", render_result(message, words, is_flat)), message, media_kinds)
 
 
 def _show_result_media(rendered: Message, message: Message, kinds: frozenset[MediaKind]) -> Message:
@@ -238,28 +238,27 @@ def _show_result_media(rendered: Message, message: Message, kinds: frozenset[Med
     return replace(rendered, text=text, media=tuple(placed))
 
 
-def render_result(message: Message, words: Words, with_arguments: bool = False) -> str:
+def render_result(message: Message, words: Words, is_flat: bool = False) -> str:
     """Return a result below a heading with its tool, or our own feedback unchanged.
 
     Args:
         message: Message of the history.
         words: Model-facing sentences.
-        with_arguments: Name the arguments of the call too, where the call itself is not in the prompt.
+        is_flat: The call is not in the prompt, so the heading has its arguments too.
     """
     if message.result is None:
         return message.text
     if is_tool_description(message):
         return message.text
-    key = "prompt.result" if message.result.status == "completed" else "prompt.failed"
+    key = "result" if message.result.status == "completed" else "failed"
     called = message.result.tool
-    if with_arguments and message.result.arguments:
+    if is_flat and message.result.arguments:
         called += f" {json.dumps(message.result.arguments, ensure_ascii=False, default=str)}"
-    heading = words(key, tool=neutralize_line(called))
-    return (
-        f"{heading}\n{_neutralize_result(message).text}"
-        if _is_correction(message)
-        else fence_untrusted(heading, message.text, words)
-    )
+    heading = words(f"prompt.flat_{key}" if is_flat else f"prompt.{key}", tool=neutralize_line(called))
+    if _is_correction(message):
+        return f"{heading}\n{_neutralize_result(message).text}"
+    end = "" if is_flat else words("prompt.result_end")
+    return "\n".join(filter(None, (fence_untrusted(heading, message.text, words), end)))
 
 
 def explain_next_page(messages: Iterable[Message], words: Words, call_format: Format) -> list[str]:

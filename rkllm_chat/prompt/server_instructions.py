@@ -8,6 +8,21 @@ from ..core.i18n import Words
 from .budget import INSTRUCTIONS_FRACTION, MAX_INSTRUCTIONS_TOKENS, truncate_middle
 from .untrusted_text import choose_fence, neutralize, neutralize_line
 
+_MIN_PARAMETERS = 2_000_000_000
+_MIN_CONTEXT_TOKENS = 8192
+
+
+def has_room_for_instructions(parameter_count: int, context_tokens: int) -> bool:
+    """Return whether a model is large enough to follow the instructions of servers beside the user's question.
+
+    Smaller ones answer the instructions instead (Qwen2.5-Coder 0.5B: "Server instructions are working!").
+
+    Args:
+        parameter_count: Number of parameters of the model; 0 if it is unknown.
+        context_tokens: Size of the context window.
+    """
+    return (parameter_count or _MIN_PARAMETERS) >= _MIN_PARAMETERS and context_tokens >= _MIN_CONTEXT_TOKENS
+
 
 def render_instructions(
     instructions: Mapping[str, str], words: Words, context_tokens: int, count_tokens: Callable[[str], int]

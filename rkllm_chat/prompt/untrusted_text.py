@@ -89,11 +89,12 @@ def could_mislead(text: str, words: Words) -> bool:
         folded.count("\n") >= MAX_UNFENCED_LINES
         or neutralize_control_tokens(text) != text
         or _pattern(call_openers()).search(folded)
+        or ((end := words("prompt.result_end")) and end in folded)
     ):
         return True
     if _is_call(text):
         return True
-    headings = _headings(tuple(words.sentences[key] for key in _HEADING_KEYS))
+    headings = _headings(tuple(filter(None, (words.sentences[key] for key in _HEADING_KEYS))))
     return any(_SPEAKER.match(line) or headings.fullmatch(line) for line in map(str.strip, folded.splitlines()))
 
 

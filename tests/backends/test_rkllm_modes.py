@@ -72,7 +72,8 @@ def test_a_chat_with_native_tools_has_none_in_its_prompt(open_npu: Open, run: Ca
         return prompts[-1]
 
     backend._planner.plan = watch  # type: ignore[method-assign]  # noqa: SLF001
-    chat = Conversation(backend, Box({"get_time": get_time}), Settings(generation=GREEDY), language.load())
+    settings = Settings(generation=GREEDY, prompt_profile="default")
+    chat = Conversation(backend, Box({"get_time": get_time}), settings, language.load())
     run(collect(Turn(chat).run("Hello!")))
     (sent,) = prompts
     assert sent.prompt == "Hello!"

@@ -40,6 +40,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "bare JSON": repeated('{"name": "get_time", "parameters": {}};'),
     "deep arrays": repeated("[TOOL_CALL]{" + '"a":[' * 40),
     "backticks": repeated("`"),
+    "end tags in a value": lambda size: '<tool_call name="f"><argument name="a">' + "</argument>x" * (size // 12),
     "trailing commas": repeated('[TOOL_CALL]{"name": "get_time", "arguments": {"a": [1,],},}[END_TOOL_CALL]'),
 }
 

@@ -106,7 +106,7 @@ PROSE = (
         f"I write [TOOL_CALL] and then the JSON:\n{CALL}",
         *(said("I write [TOOL_CALL] and then the JSON:"), TIDE),
     ),
-    row("a marker twice before the call", f"[TOOL_CALL]\n{CALL}", said("[TOOL_CALL]"), TIDE),
+    row("a marker twice before the call", f"[TOOL_CALL]\n{CALL}", TIDE),
 )
 
 CASES = (*PLAIN, *INSIDE_STRINGS, *GARBLED, *CUT_OFF, *SENTENCES, *PROSE)

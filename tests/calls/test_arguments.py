@@ -47,6 +47,8 @@ REJECTED: list[tuple[Any, Any, str]] = [
     (TEXT, None, "text"),
     (LIST, "a, b", "a list"),
     (TEXTS, '["a"', "a list"),
+    (TEXTS, "a, b", "a list"),
+    ({"type": "array", "items": {"enum": ["A B", "a-b"]}}, "ab", "a list"),
     (WHOLES, "four", "a list"),
     (WHOLES, [1, "two"], '"x.1" must be a whole number, not "two"'),
     (OBJECT, "{'a': open('f')}", "an object"),
@@ -56,7 +58,7 @@ REJECTED: list[tuple[Any, Any, str]] = [
     (OBJECT, "{" * 100_000, f'not "{"{" * 58}…'),
     (PAIR, '{"n": "one"}', '"x.n" must be a whole number, not "one"'),
     (NEEDY, {"n": ""}, '"x.n"'),
-    ({"enum": ["red", "green"]}, "RED", 'red, green, not "RED" (did you mean "red"?)'),
+    ({"enum": ["red", "green"]}, "redd", 'red, green, not "redd" (did you mean "red"?)'),
     ({"enum": ["red", "green"]}, "blue", 'red, green, not "blue".'),
     ({"type": "integer", "maximum": 9}, "10", "at most 9, not 10"),
     ({"type": "string", "maxLength": 2}, 100, "at most 2 characters, not 3"),
@@ -294,3 +296,14 @@ def test_valid_arguments_are_not_changed_and_accepted_ones_are_valid(
     assert bool(checked.coercions) is (json.dumps(value) != json.dumps(checked.arguments))
     if is_valid(value):
         assert as_json(checked.arguments) == as_json(value)
+
+
+def test_the_only_missing_name_is_read_in_another_spelling_and_an_optional_one_is_reported() -> None:
+    schema = {"type": "object", "properties": {"file_name": TEXT, "limit": WHOLE}, "required": ["file_name"]}
+    checked = validate_arguments({"fileName": "a", "limit": "3"}, schema)
+    assert checked.arguments == {"file_name": "a", "limit": 3}
+    assert checked.coercions == ("file_name: spelling", "limit: text to integer")
+    assert validate_arguments({"file_name": "a", "limits": 3}, schema).misspelled == {"limits": "limit"}
+    assert validate_arguments({"file_name": "a", "limit": 3, "limits": 3}, schema).misspelled == {}
+    with pytest.raises(ValidationError):
+        validate_arguments({"fileNames": "a"}, schema)

@@ -114,7 +114,7 @@ def test_the_model_command_shows_the_family_and_its_forms(open_screen: OpenScree
     screen.wait_for("for commands, Ctrl+D to exit")
     screen.wait_for_prompt()
     screen.type("/model\r")
-    screen.wait_for("Family: llama3. Tool call format: json")
+    screen.wait_for("Family: llama3. Prompt profile: default. Tool call format: json")
 
 
 @pytest.mark.slow

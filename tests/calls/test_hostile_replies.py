@@ -36,3 +36,10 @@ OTHERS = dict.fromkeys(opener for form in select_formats() for opener in form.op
 def test_hostile_markers_are_scanned_in_linear_time(piece: str) -> None:
     with limit_cpu(MOST_CPU_S):
         scan(piece * (SIZE // len(piece)), 64)
+
+
+@pytest.mark.parametrize("closer", ["</argument>", "</parameter>", "</tool_call>", "</b>"])
+def test_end_tags_inside_a_value_are_read_in_linear_time(closer: str) -> None:
+    begun = '<tool_call name="a"><argument name="b">'
+    with limit_cpu(MOST_CPU_S):
+        scan(begun + f"{closer}x" * (SIZE // len(closer)), 64)

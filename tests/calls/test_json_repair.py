@@ -34,6 +34,7 @@ PIECES: dict[str, tuple[str, str, Any]] = {
     "curly quotes": ("“d”: [“it's”, ‘x, y’]", "d", ["it's", "x, y"]),
     "Python literal": ('"e": [True, False, None, true]', "e", [True, False, None, True]),
     "raw newline": ('"f": "1\n2\t3"', "f", "1\n2\t3"),
+    "unknown escape": (r'"j": "\d+\.\w* \u00e9\n"', "j", "\\d+\\.\\w* é\n"),
     "unquoted key": ("$g-1 : [{ключ: 1}]", "$g-1", [{"ключ": 1}]),
     "comment": ('/* " */ "h": // }\n # ]\n8 #', "h", 8),
     "extra brace": ('"i": 9', "i", 9),
@@ -262,3 +263,10 @@ def write_key(key: str, data: st.DataObject) -> str:
 
 def single_quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@pytest.mark.parametrize("text", [r"\bword\d", r"C:\Program\new", r"it\'s", r"\x41", r"\u12", r"\0", "\\\n"])
+def test_an_unknown_escape_that_may_mean_something_else_is_rejected(text: str) -> None:
+    assert parse_lenient_json(r'["C:\Program\Acme"]')[0] == [r"C:\Program\Acme"]
+    with pytest.raises(ValueError, match="escape"):
+        parse_lenient_json(f'["{text}"]')

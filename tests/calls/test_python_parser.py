@@ -99,6 +99,7 @@ REJECTED: dict[str, tuple[str, int]] = {
     "f(x={'a': 1, 'a': 2})": ('"a" occurs twice', 0),
     "f(x='a\n": ("not closed", 5),
     "f(x='''a')": ("not closed", 5),
+    "f(x='LA''C')": ("touch each other", 9),
     "f(x=“a”)": ("'“a”'", 5),
     "f(x='\\x4')": ("backslash", 5),
     "f(x='\0')": ("backslash", 5),

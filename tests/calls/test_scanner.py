@@ -427,7 +427,7 @@ def test_any_reply_gives_the_same_events_in_whatever_pieces(form: str, reply: st
 def test_every_character_of_any_reply_is_shown_or_part_of_a_call_or_a_mark_or_invented(form: str, reply: str) -> None:
     scanner = Scanner(select_formats(form), is_known=TOOL.__eq__, headings=headings)
     events = scanner.feed(reply) + scanner.close()
-    sources = [event.raw if isinstance(event, CallFound | CallUnreadable) else event.text for event in events]
+    sources = [event.text if isinstance(event, Text | Thought | InventedResult) else event.raw for event in events]
     assert consists_of(reply, sources), events
     for event in events:
         if isinstance(event, InventedResult):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ from mcp_client.faults import chaos
 from rkllm_chat.chat.app import App
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.settings import ServerConfig
-from rkllm_chat.core.events import Notice, Page
+from rkllm_chat.core.events import Notice, Page, Table
 from rkllm_chat.prompt.budget import MAX_INSTRUCTIONS_TOKENS
 from rkllm_chat.tui import slash_commands as commands
 from shell import Shell
-from stage import GREEDY, collect
+from stage import GREEDY, Screen, collect
 
 ADVICE = "Call open_gate before enter. Ask for the berth by number."
 NOTES = {
@@ -44,7 +45,8 @@ server.run("stdio")
 def gate(folder: Path, text: str, name: str = "gate", **options: Any) -> ServerConfig:
     """A server with these instructions."""
     (folder / "gate.py").write_text(SERVER, encoding="utf-8")
-    return ServerConfig(name, command=sys.executable, args=(str(folder / "gate.py"), text), sandbox="off", **options)
+    options = {"instructions": True, "sandbox": "off", **options}
+    return ServerConfig(name, command=sys.executable, args=(str(folder / "gate.py"), text), **options)
 
 
 async def read_system_text(app: App) -> str:
@@ -102,6 +104,41 @@ def test_no_text_of_a_server_ends_its_section_or_begins_a_call(tmp_path: Path) -
             assert text.index("< tool_call>") < text.rindex("\n````\n")
 
     asyncio.run(play())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("asked", "window", "is_used"), [(None, 8192, True), (None, 8191, False), (True, 8191, True), (False, 8192, False)]
+)
+def test_a_small_context_has_none_unless_the_entry_asks_for_them(
+    asked: bool | None, window: int, is_used: bool, tmp_path: Path
+) -> None:
+    async def play() -> None:
+        async with open_with(tmp_path, gate(tmp_path, ADVICE, instructions=asked), context_tokens=window) as app:
+            assert (ADVICE in await read_system_text(app)) == is_used
+            rows = [
+                event.rows for event in [one async for one in commands.run(app, "/context")] if isinstance(event, Table)
+            ]
+            assert ("server instructions" in [row[0] for row in rows[0]]) == is_used
+
+    asyncio.run(play())
+
+
+@pytest.mark.slow
+def test_their_price_is_said_when_the_server_connects(
+    folder: Path, open_screen: Callable[..., Screen], script: Callable[..., str]
+) -> None:
+    (folder / "gate.py").write_text(SERVER, encoding="utf-8")
+    arguments = json.dumps(["gate.py", ADVICE])
+    entry = f'[[servers]]\nname = "gate"\ncommand = {json.dumps(sys.executable)}\nargs = {arguments}\n'
+    (folder / "own.toml").write_text(entry, encoding="utf-8")
+    large = open_screen("--config", "own.toml", "--context", "8192", "--model", script("Good day."))
+    large.wait_for("The instructions of server 'gate' take 2")
+    large.leave()
+    small = open_screen("--config", "own.toml", "--context", "8192")  # 5.8 million parameters
+    small.wait_for("The instructions of server 'gate' (")
+    small.wait_for("instructions = true")
+    small.leave()
 
 
 @pytest.mark.slow

@@ -761,7 +761,7 @@ def test_the_report_does_not_quote_an_invalid_configuration(
 
 
 def test_the_commands_of_the_report_exist(report: str, program: Run) -> None:
-    help_text = program("--help").stdout
+    help_text = program("chat", "--help").stdout
     commands = [line for line in report.splitlines() if line.startswith("rkllm-chat ")]
     options = {option for line in commands for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", line)}
     assert len(commands) >= 6 and options

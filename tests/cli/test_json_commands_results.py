@@ -145,7 +145,7 @@ def test_init_writes_a_folder_that_works(shell: Shell) -> None:
     there = Shell(place, shell.environment)
     assert "get_time" in {tool["name"] for tool in there.result("list-tools", "--server", "board")}
     commands = [line.strip() for line in laid["agents_instructions"].splitlines() if line.startswith("    rkllm-chat")]
-    assert [command.split()[1] for command in commands] == ["list-servers", "list-tools", "call-tool"]
+    assert [command.split()[1] for command in commands] == ["mcp", "list-tools", "call-tool"]
 
 
 @pytest.fixture(scope="module")

@@ -100,7 +100,7 @@ def test_help_names_the_options_and_the_bundled_servers(program: Run) -> None:
     for word in ("--model", "--allow", "--no-servers", "serve", "doctor", "trust", "call-tool"):
         assert word in shown
     assert len(shown.splitlines()) <= 24 and max(map(len, shown.splitlines())) <= 80
-    assert {"--output-format", "--config", "--seed"} < set(program("chat", "--help").stdout.split())
+    assert {"--output-format", "--config", "--set"} < set(program("chat", "--help").stdout.split())
     for name in ("board", "claude", "llm", "remote"):
         assert name in shown and name in program("serve", "--help").stdout
 
@@ -125,10 +125,13 @@ def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[
         (("frobnicate",), 'There is no command "frobnicate". Known commands: chat, '),
         (("--no-servers", "frobnicate"), 'There is no command "frobnicate". Known commands: chat, '),
         (("--modle", "doctor"), "unrecognized arguments: --modle"),
+        (("-p", "x", "--set", "sed=1"), '--set: unknown key "sed". Did you mean "seed"?'),
+        (("-p", "x", "--set", "seed=many"), "generation.seed must be a whole number, not 'many'"),
+        (("-p", "x", "--set", "seed"), "Write KEY=VALUE"),
     ],
-    ids=["a typo", "unknown", "behind an option", "an unknown option before a command"],
+    ids=["a typo", "unknown", "behind an option", "an option before a command", "key", "value", "no value"],
 )
-def test_an_unknown_command_is_one_line(
+def test_an_invalid_command_line_is_one_line(
     arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:

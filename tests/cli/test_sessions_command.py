@@ -35,24 +35,25 @@ def test_sessions_are_listed_searched_and_limited(program: Run, script: Script, 
     assert [line[:11] for line in lines] == [kiel, husum]
     assert "     1 turn  How deep is Husum?  [" in lines[1] and lines[1].endswith("/work]")
     assert program("sessions", "list", "--limit", "1").stdout.splitlines() == lines[:1]
-    assert program("sessions", "search", "METRES", "husum").stdout.splitlines() == lines[1:]
+    assert program("sessions", "list", "METRES", "husum").stdout.splitlines() == lines[1:]
     document = json.loads(program("sessions", "--here", "--json").stdout)
     assert [session["name"] for session in document["result"]] == [husum]
     assert document["result"][0].keys() == {"name", "updated_at", "title", "turns", "model", "folder"}
-    assert program("sessions", "search", "nowhere").stderr == "No session was found.\n"
+    assert program("sessions", "list", "nowhere").stderr == "No session was found.\n"
 
 
 def test_a_conversation_is_shown_and_exported(
     program: Run, script: Script, shelf: SessionDirectory, folder: Path
 ) -> None:
     husum, _ = save_two(program, script, shelf)
-    shown = program("sessions", "show", "250101").stdout
+    shown = program("sessions", "export", "250101").stdout
     assert "# How deep is Husum?" in shown and "Two metres." in shown
     assert json.loads(program("sessions", "export", husum, "--format", "json").stdout)["title"] == "How deep is Husum?"
     program("sessions", "export", husum, "-o", "talk.html")
     assert (folder / "talk.html").read_text("utf-8").startswith("<!doctype html>")
     done = program("sessions", "export", husum, "-o", "talk.html", code=3)
     assert "talk.html cannot be written: File exists. Existing files are not overwritten." in done.stderr
+    assert program("sessions", "show", husum).stdout == shown
     assert 'There is no session "zzzz".' in program("sessions", "show", "zzzz", code=2).stderr
 
 

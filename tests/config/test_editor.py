@@ -9,10 +9,7 @@ import pytest
 
 from rkllm_chat.config.editor import (
     add_server,
-    append_entry,
-    plan_addition,
     remove_server,
-    render_entry,
     save_setting,
     set_enabled,
 )
@@ -54,7 +51,8 @@ TWO_AT, THREE_AT = (THREE.index(f'[[servers]]\nname = "{name}"') for name in ("t
 def test_what_is_added_is_read_back(server: ServerConfig, tmp_path: Path) -> None:
     path = tmp_path / "mcp_config.toml"
     path.write_text(THREE.rstrip("\n"), encoding="utf-8")
-    append_entry(plan_addition(render_entry(server), server.name, path, {}), path)
+    started = {"url": server.url} if server.url else {"command": server.command, "args": [*server.args]}
+    add_server({"name": server.name, **started}, path, {})
     text = path.read_text(encoding="utf-8")
     assert text.startswith(THREE.rstrip("\n"))
     found = read_toml(text, "", {}).servers[-1]

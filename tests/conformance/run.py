@@ -46,8 +46,9 @@ class Suite:
 
     `tag` stands in brackets behind their names in the release's list; `alone` is how many the SDK passes without us,
     for a server with one that is made for the suite. `side` is what of ours is tested; of the servers, that which the
-    words of `serve` start. `like`: scenarios that the suite of that name expects to fail are left out, because they ask
-    for tools and resources that only a server made for the suite has.
+    words of `serve` start; of the client, the program `client`, which tries `scenarios` alone if there are any. `like`:
+    scenarios that the suite of that name expects to fail are left out, because they ask for tools and resources that
+    only a server made for the suite has.
     """
 
     release: str
@@ -57,6 +58,8 @@ class Suite:
     side: Literal["client", "server"] = "client"
     serve: tuple[str, ...] = ("board",)
     like: str = ""
+    client: str = "client.py"
+    scenarios: tuple[str, ...] = ()
 
 
 # What the other servers need on their command line: nothing here is called by a scenario.
@@ -70,6 +73,23 @@ SUITES = {
     "2025-03-26": Suite("0.2.0-alpha.12", ("--spec-version", "2025-03-26"), "2025-03-26", 2),
     "2025-11-25": Suite("0.2.0-alpha.12", ("--spec-version", "2025-11-25"), "2025-11-25", 19),
     "2026-07-28": Suite("0.2.0-alpha.12", ("--spec-version", "2026-07-28"), "2026-07-28", 33),
+    "one-shot-2025-11-25": Suite(
+        "0.2.0-alpha.12",
+        ("--spec-version", "2025-11-25"),
+        "2025-11-25",
+        3,
+        client="one_shot.py",
+        scenarios=("initialize", "tools_call", "sse-retry"),
+    ),
+    "one-shot-2026-07-28": Suite(
+        "0.2.0-alpha.12",
+        ("--spec-version", "2026-07-28"),
+        "2026-07-28",
+        1,
+        client="one_shot.py",
+        # the others want that no `initialize` is tried first, as one-shot commands do for the servers of today
+        scenarios=("tools_call",),
+    ),
     "extensions": Suite("0.2.0-alpha.12", (), "extension", 3),
     "server-0.1.16": Suite("0.1.16", (), "", 32, "server"),
     "server-2025-11-25": Suite("0.2.0-alpha.12", ("--spec-version", "2025-11-25"), "2025-11-25", 33, "server"),
@@ -127,6 +147,7 @@ def run_suite(name: str, place: Path, word: str) -> int:
     left_out = {line for line in expected if suite.like and ":" not in line}
     expected -= left_out
     scenarios = [one for one in list_scenarios(suite, place) if word in one and one not in left_out]
+    scenarios = [one for one in scenarios if one in (suite.scenarios or (one,))]
     with start_subject(suite) as subject:
         results = (try_client if suite.side == "client" else try_server)(suite, place, subject, scenarios)
     wrong = [result for result in results if not result.is_expected(expected)]
@@ -169,7 +190,7 @@ def read_list(release: str, place: Path) -> str:
 def start_subject(suite: Suite) -> Iterator[list[str]]:
     """The release's words for what is tested: our client's command, or the URL of a server, which runs."""
     if suite.side == "client":
-        yield ["client", "--command", f"{sys.executable} {FOLDER / 'client.py'}"]
+        yield ["client", "--command", f"{sys.executable} {FOLDER / suite.client}"]
         return
     server = [sys.executable, "-m", "rkllm_chat", "serve", *suite.serve, "--http", "0", "--no-token"]
     with subprocess.Popen(server, stderr=subprocess.PIPE, encoding="utf-8") as process:

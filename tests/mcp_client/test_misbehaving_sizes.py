@@ -12,7 +12,7 @@ from cpu_time import SLACK, allow_s
 from rkllm_chat.core.messages import ToolResult
 
 from .chaos_sizes import FLOOD_VARIABLE
-from .faults import Trial, assert_one_line, measure_each, try_mode
+from .faults import Trial, assert_one_line, measure, measure_each, try_mode
 
 MOST_GROWTH_MB = 32
 HELD_GROWTH_MB = 48
@@ -43,37 +43,47 @@ def test_a_result_beyond_the_limit_is_refused_and_not_held(modes: dict[str, str]
 
 
 @pytest.mark.slow
-def test_a_large_result_within_the_limit_comes_whole_and_the_client_stays_small(tmp_path: Path) -> None:
-    texts = {
-        "large-result": "xxxx",
-        "huge-blocks": "x\nx\n",
-        "large-image": "[image/png, 2000000 bytes, not shown]",
-        "huge-structured": '{"rows": [0, 1,',
-    }
-    for mode, measured in measure_each(tmp_path, *texts).items():
-        assert measured["status"] == "completed"
-        assert measured["text"].startswith(texts[mode])
-        assert_bounded(measured, 2 * SLACK, HELD_GROWTH_MB)
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("large-result", "xxxx"),
+        ("huge-blocks", "x\nx\n"),
+        ("large-image", "[image/png, 2000000 bytes, not shown]"),
+        ("huge-structured", '{"rows": [0, 1,'),
+    ],
+)
+def test_a_large_result_within_the_limit_comes_whole_and_the_client_stays_small(
+    mode: str, text: str, tmp_path: Path
+) -> None:
+    measured = measure(mode, tmp_path)
+    assert measured["status"] == "completed"
+    assert measured["text"].startswith(text)
+    assert_bounded(measured, 2 * SLACK, HELD_GROWTH_MB)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "most_parsings",
+    ("mode", "most_parsings"),
     [
-        pytest.param({"notifications-flood": 20, "progress-flood": 20, "server-request-flood": 90}, id="messages"),
-        pytest.param({"stderr-flood": 90, "stderr-noline": 90}, id="stderr"),
-        pytest.param({"list-changed-flood": 20, "list-crowd": 20, "list-heavy": 20}, id="lists"),
+        ("notifications-flood", 20),
+        ("progress-flood", 20),
+        ("server-request-flood", 90),
+        ("stderr-flood", 90),
+        ("stderr-noline", 90),
+        ("list-changed-flood", 20),
+        ("list-crowd", 20),
+        ("list-heavy", 20),
     ],
 )
 def test_a_flood_does_not_delay_the_answer_and_the_log_of_it_has_a_limit(
-    most_parsings: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mode: str, most_parsings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FLOOD_VARIABLE, FLOOD)
-    for mode, measured in measure_each(tmp_path, *most_parsings).items():
-        assert (measured["status"], measured["text"]) == ("completed", "act is done")
-        limit_s = most_parsings[mode] * measured["parsing_s"]
-        assert_bounded(measured, limit_s, HELD_GROWTH_MB if mode.startswith("list-") else MOST_GROWTH_MB)
-        assert (tmp_path / "logs" / f"{mode}.log").stat().st_size <= 1_100_000
+    measured = measure(mode, tmp_path)
+    assert (measured["status"], measured["text"]) == ("completed", "act is done")
+    most_mb = HELD_GROWTH_MB if mode.startswith("list-") else MOST_GROWTH_MB
+    assert_bounded(measured, most_parsings * measured["parsing_s"], most_mb)
+    assert (tmp_path / "logs" / f"{mode}.log").stat().st_size <= 1_100_000
 
 
 def test_reports_of_progress_are_thinned_out_and_the_last_one_is_told(tmp_path: Path) -> None:

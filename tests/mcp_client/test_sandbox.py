@@ -9,7 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
 from rkllm_chat.mcp_client.toolbox import Toolbox
 from shell import wait_until
+from stage import call_text
 
 from .enclosed import PROBE, SECRET, SECRET_NAMES, USERS, Stage, find_python, listening, staged
 from .faults import wait_until_gone
@@ -289,15 +290,33 @@ def test_a_call_that_the_sandbox_made_fail_says_what_allows_it(stage: Stage) -> 
     assert "hint" not in other
 
 
-def test_a_call_in_a_chat_that_the_sandbox_made_fail_says_what_allows_it(tmp_path: Path) -> None:
-    async def connect(port: int) -> str:
-        server = ServerConfig("probe", command=sys.executable, args=(str(PROBE),), sandbox="on")
-        async with Toolbox([server], tmp_path / "logs") as box:
-            arguments = {"probes": [["connect", port]], "fail": True}
-            return (await box.call(box.tools[0], arguments, lambda *_: None)).text
-
+def test_what_a_sandbox_denied_is_said_to_the_user_and_not_to_the_model(
+    program: Callable[..., subprocess.CompletedProcess[str]],
+    script: Callable[..., str],
+    folder: Path,
+) -> None:
+    server = {"name": "probe", "command": sys.executable, "args": [str(PROBE)], "sandbox": "on"}
+    entry = "".join(f"{key} = {json.dumps(value)}\n" for key, value in server.items())
+    (folder / "own.toml").write_text(f"[[servers]]\n{entry}", encoding="utf-8")
     with listening() as (tcp, _):
-        assert "network = true" in asyncio.run(connect(tcp))
+        acts: dict[str, list[Any]] = {
+            "has no network. To allow it: network = true": ["connect", tcp],
+            "allows writing to /tmp only": ["write", str(folder / "new.txt")],
+            "": ["about"],
+        }
+        for advice, probe in acts.items():
+            model = script(call_text("do", probes=[probe], fail=True), "It failed.")
+            done = program(
+                "-p", "x", "--config", "own.toml", "--allow", "*", "--output-format", "json", "--model", model
+            )
+            result = json.loads(done.stdout)["result"]
+            assert [
+                one for one in result["notices"] if "sandbox of server 'probe'" in one and advice in one
+            ] or not advice
+            assert bool(advice) == any("sandbox" in one for one in result["notices"])
+            (call,) = result["calls"]
+            assert call["status"] == "failed" and "The sandbox" not in call["text"] and "/mcp" not in call["text"]
+    assert "/mcp allow" not in done.stdout
 
 
 def test_what_a_server_writes_does_not_widen_its_next_sandbox(stage: Stage) -> None:

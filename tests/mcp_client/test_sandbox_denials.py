@@ -39,15 +39,19 @@ ERRORS = {
     "EROFS: read-only file system, open '{home}/project/a.txt.1f.tmp'": "project",
     "[Errno 30] Read-only file system: 'new.txt'": "project",
     "Unable to create '{home}/project/.git/index.lock': Read-only file system": "project",
-    "EACCES: permission denied, mkdir '{home}/notes/a/b'": "notes",
+    "EROFS: read-only file system, mkdir '{home}/notes/a/b'": "notes",
     "ENOENT: no such file or directory, open '{home}/notes/a.txt'": "notes",
     "ENOENT: no such file or directory, open '{home}/project/a.txt'": None,
-    "EROFS: read-only file system, open '{home}/project/data/a.txt'": "",
+    "EROFS: read-only file system, open '{home}/project/data/a.txt'": None,
     "EROFS: read-only file system, open '{home}/a.txt'": "",
     "EROFS: read-only file system, open '{home}/.ssh/keys/a'": "",
     "EROFS: read-only file system, open '{home}/project/../.ssh/keys/a'": "",
     "EROFS: read-only file system, open '/etc/hosts'": "",
     "Permission denied for user 'bob'": None,
+    # the kernel never refuses a path of a sandbox with this one
+    "EACCES: permission denied, mkdir '{home}/notes/a/b'": None,
+    "[Errno 13] Permission denied: '{home}/project/a.txt'": None,
+    "The database is in a read-only file system.": None,
     "The request failed.": None,
 }
 

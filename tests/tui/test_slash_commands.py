@@ -402,7 +402,7 @@ def test_tools_are_listed_with_their_cost_and_switched_on_and_off(open_chat: Ope
         return [row[0] for row in rows if row[0].isdecimal() and row[1] == "x"][-7:]
 
     screen = open_chat(HARBOUR, "Nothing.", size=(90, 11))
-    screen.enter("/tools", "7 of 7 tools are on: 134 tokens in every prompt")
+    screen.enter("/tools", "7 of 7 tools are on: 84 tokens in every prompt")
     assert on(screen) == list("1234567")
     clear(screen)
     lines = screen.enter("/tools off 2-3,wait", "4 of 7 tools are on")
@@ -595,3 +595,11 @@ def test_a_server_is_disabled_and_enabled_in_its_file_with_save(open_chat: OpenC
     screen.enter("/mcp enable harbour --save")
     screen.leave()
     assert "enabled = true" in (folder / "harbour.toml").read_text(encoding="utf-8")
+
+
+def test_settings_of_the_command_line_count_for_this_chat(open_chat: OpenChat) -> None:
+    given = "--no-servers --set temperature=0.25 --set chat.max_steps=3 --seed 7"
+    screen = open_chat(given, "Hello.", size=(100, 30))
+    screen.enter("/set temperature", "generation.temperature  0.25")
+    screen.enter("/set max_steps", "chat.max_steps  3")
+    screen.enter("/set seed", "generation.seed  7")  # an option that --set replaces

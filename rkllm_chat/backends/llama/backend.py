@@ -47,6 +47,7 @@ from .engine import (
     name_template,
     read_chat_template,
     read_model_names,
+    read_token_text,
 )
 from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
 from .prompt_lookup import DraftTiming, PromptLookup
@@ -281,6 +282,12 @@ class LlamaBackend:
         """Number of tokens in the KV cache, also while the engine is running."""
         return int(self._engine.n_tokens)
 
+    def render_request(self, prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> str:
+        """Return the rendered prompt with its control tokens; pictures and sounds by their placeholders."""
+        pieces = self._template(prompt)
+        text = "".join(piece.media.placeholder if piece.media else piece.text for piece in pieces)
+        return (read_token_text(self._engine, self._engine.token_bos()) if self._adds_bos(pieces) else "") + text
+
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of the prompt in tokens, template included."""
         return len(self._tokenize(self._template(prompt)))
@@ -338,6 +345,8 @@ class LlamaBackend:
         tokens = self._stable_prefix(request.prompt)
         if len(tokens) >= self.context_tokens or request.is_stopped:
             return
+        if self._state_pool:
+            self._state_pool.switch_to(tokens)
         unsaved_prefix = self._load_prefix(request.prompt, tokens)
         cached = self._count_cached(tokens)
         if len(tokens) - cached < _MIN_PREFILL_TOKENS:
@@ -496,9 +505,12 @@ class LlamaBackend:
 
     def _tokenize(self, pieces: Sequence[Piece]) -> list[int]:
         tokens = self._tokenizer.encode(pieces)
+        return [self._engine.token_bos(), *tokens] if self._adds_bos(pieces) else tokens
+
+    def _adds_bos(self, pieces: Sequence[Piece]) -> bool:
+        """Return whether the tokenizer puts a BOS token before a prompt, which the template does not begin with."""
         wants_bos = self.metadata.get("tokenizer.ggml.add_bos_token") == "true"
-        bos = self._engine.token_bos()
-        return [bos, *tokens] if wants_bos and tokens[:1] != [bos] else tokens
+        return wants_bos and self._tokenizer.encode(pieces[:1])[:1] != [self._engine.token_bos()]
 
     def _is_ended_by_token(self, stop_sequence: str) -> bool:
         """Return whether a stop sequence is also ordinary text, as `</s>`, and the vocabulary ends replies with it."""

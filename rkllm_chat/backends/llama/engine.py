@@ -111,7 +111,7 @@ def read_chat_template(engine: Any, names: Sequence[str]) -> Template:
     source = engine.metadata.get(TEMPLATE_KEY)
     if not source:
         return TEMPLATES[_choose_row(names)]
-    tokens = {name: _token_text(engine, getattr(engine, f"token_{name}")()) for name in ("bos", "eos")}
+    tokens = {name: read_token_text(engine, getattr(engine, f"token_{name}")()) for name in ("bos", "eos")}
     # the date is read once: a prompt whose beginning changes at midnight would have to be evaluated again
     return compile_template(source, bos=tokens["bos"], eos=tokens["eos"], today=date.today())
 
@@ -143,7 +143,8 @@ def read_model_names(path: Path, metadata: Mapping[str, object]) -> list[str]:
     return [path.stem, *(str(metadata.get(f"general.{key}", "")) for key in _NAME_KEYS)]
 
 
-def _token_text(engine: Any, token: int) -> str:
+def read_token_text(engine: Any, token: int) -> str:
+    """Return the text of a token, control tokens included; "" for a token that the vocabulary lacks."""
     data: bytes = engine.detokenize([token], special=True) if token >= 0 else b""
     return data.decode("utf-8", errors="replace")
 

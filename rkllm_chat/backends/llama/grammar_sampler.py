@@ -23,8 +23,9 @@ from ...config.settings import Generation
 _FIRST_TESTED = 128
 """Number of most likely tokens that are tested first."""
 _ROOT = "reply"
-_MIN_SHARE_OF_NAMES = 1 / 20
-"""Least probability of the names of tools behind an opener that may as well begin data."""
+_MIN_SHARE_OF_NAMES = 1 / 2
+"""Least probability of the names of tools behind an opener that may as well begin data, or the name of no tool: so did
+half of the replies to questions that no tool fits (Qwen2.5-Coder 0.5B, 60 questions)."""
 _MAX_WATCHED_LENGTH = 64
 _FIRST_SIGNS = "¿¡"
 """What may begin a reply without calls besides letters and digits."""

@@ -9,6 +9,7 @@ down, the next is tried; a reply that has begun is never requested again.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -47,6 +48,7 @@ class _Task:
     generation: Generation
     tools: Sequence[Tool]
     stop: asyncio.Event
+    forbids_calls: bool
 
 
 class OpenaiBackend:
@@ -89,11 +91,12 @@ class OpenaiBackend:
         prompt: Sequence[Message],
         generation: Generation,
         tools: Sequence[Tool] = (),
-        _grammar: CallGrammar | NoCalls | None = None,
+        grammar: CallGrammar | NoCalls | None = None,
     ) -> ModelStream:
         """Generate a reply: yield text chunks, then its Usage.
 
-        Also yields Readings during prefill, and a Sentence before a wait. Closing the stream closes the request.
+        Also yields Readings during prefill, and a Sentence before a wait. Closing the stream closes the request. Of
+        grammars, only the prohibition of calls reaches a service: one that knows it and is sent tools.
 
         Raises:
             GenerationError: The services failed.
@@ -101,11 +104,19 @@ class OpenaiBackend:
         """
         self._tools = tools or self._tools
         stop = asyncio.Event()
-        return StoppableStream(self._retry(_Task(prompt, generation, tools, stop)), stop.set)
+        return StoppableStream(
+            self._retry(_Task(prompt, generation, tools, stop, isinstance(grammar, NoCalls))), stop.set
+        )
 
     async def prefill(self, _prompt: Sequence[Message], _tools: Sequence[Tool] = ()) -> int:
         """Return 0 without a request: a service may charge for it, and others wait there."""
         return 0
+
+    def render_request(self, prompt: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
+        """Return the rendered prompt, or the body of the request as JSON, without sampling parameters."""
+        service = next(service for service in self.services if service.info)
+        body = self._make_request(service, prompt, tools).body
+        return str(body["prompt"]) if "prompt" in body else json.dumps(body, ensure_ascii=False, indent=2)
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of the prompt in tokens: measured for its beginning, estimated for the rest."""
@@ -134,10 +145,12 @@ class OpenaiBackend:
 
         return sorted(self.services, key=rank) if len(self.services) > 1 else list(self.services)
 
-    def _make_request(self, service: Service, prompt: Sequence[Message], tools: Sequence[Tool]) -> ServiceRequest:
+    def _make_request(
+        self, service: Service, prompt: Sequence[Message], tools: Sequence[Tool], forbids_calls: bool = False
+    ) -> ServiceRequest:
         assert service.info
         if self.native_tools:
-            return make_native_request(prompt, tools, service.info.kind, self._thinking)
+            return make_native_request(prompt, tools, service.info.kind, self._thinking, forbids_calls)
         if service.info.template and not any(message.media for message in prompt):
             return make_completion_request(prompt, service.info.template, service.info.bos, self._thinking)
         return make_chat_request(prompt, service.info.kind, self._thinking)
@@ -179,7 +192,7 @@ class OpenaiBackend:
         with service.track_request():
             if not service.info:
                 await _probe_again(service)
-            request = self._make_request(service, task.prompt, task.tools)
+            request = self._make_request(service, task.prompt, task.tools, task.forbids_calls)
             is_assumed = self.is_context_assumed
             exchange = Exchange(
                 service, request, task.generation, self.context_tokens, task.stop, is_assumed=is_assumed

@@ -47,6 +47,7 @@ class ServiceKind:
         sampling_names: Our names of sampling options that OpenAI does not have -> its names.
         tokenize_path: Path where it counts tokens; "" if it does not.
         supports_thinking_switch: Whether chat_template_kwargs switch thinking.
+        supports_tool_choice: Whether `tool_choice` "none" keeps a model from calling the tools of the request.
     """
 
     owned_by: str = ""
@@ -54,12 +55,16 @@ class ServiceKind:
     sampling_names: Mapping[str, str] = field(default_factory=dict[str, str])
     tokenize_path: str = ""
     supports_thinking_switch: bool = False
+    supports_tool_choice: bool = False
 
 
 SERVICE_KINDS: dict[str, ServiceKind] = {
-    "llama.cpp": ServiceKind("llamacpp", True, _LLAMA_OPTIONS, "/tokenize", True),
-    "vLLM": ServiceKind("vllm", True, {**_LLAMA_OPTIONS, "repeat_penalty": "repetition_penalty"}, "/tokenize", True),
-    "llama-cpp-python": ServiceKind("me", True, _LLAMA_OPTIONS, "/extras/tokenize/count"),
+    "llama.cpp": ServiceKind("llamacpp", True, _LLAMA_OPTIONS, "/tokenize", True, True),
+    "vLLM": ServiceKind(
+        "vllm", True, {**_LLAMA_OPTIONS, "repeat_penalty": "repetition_penalty"}, "/tokenize", True, True
+    ),
+    "rkllm-chat": ServiceKind("rkllm-chat", supports_tool_choice=True),
+    "llama-cpp-python": ServiceKind("me", True, _LLAMA_OPTIONS, "/extras/tokenize/count", False, True),
     # both put their own template around a prompt for /completions
     "Ollama": ServiceKind("library"),
     "rkllama": ServiceKind("rkllama"),
@@ -117,9 +122,22 @@ def make_chat_request(prompt: Sequence[Message], kind: ServiceKind, thinking: bo
 
 
 def make_native_request(
-    prompt: Sequence[Message], tools: Sequence[Tool], kind: ServiceKind, thinking: bool | None
+    prompt: Sequence[Message],
+    tools: Sequence[Tool],
+    kind: ServiceKind,
+    thinking: bool | None,
+    forbids_calls: bool = False,
 ) -> ServiceRequest:
-    """Build a request with messages, tools, calls and results in the service's own form."""
+    """Build a request with messages, tools, calls and results in the service's own form.
+
+    Args:
+        prompt: The messages.
+        tools: The tools.
+        kind: The program that serves the model.
+        thinking: Whether the model may think; None to leave it to the template.
+        forbids_calls: Ask the service to prevent calls, if it knows how. The tools stay: without them its prompt would
+            begin differently.
+    """
     shown = {_wire_name(name): (name, tool) for name, tool in shown_names(tools).items()}
     functions = [
         {
@@ -139,6 +157,7 @@ def make_native_request(
         **make_chat_request((), kind, thinking).body,
         "messages": messages,
         **({"tools": functions} if functions else {}),
+        **({"tool_choice": "none"} if functions and forbids_calls and kind.supports_tool_choice else {}),
     }
     return ServiceRequest(
         "/chat/completions",

@@ -27,6 +27,7 @@ from ...core.messages import MediaKind, Message, Tool
 from ...core.user_paths import expand_home
 from ...prompt.chat_templates import Piece, join_text
 from ..base import ModelStream, StoppableStream, StreamItem, TextEmbedding
+from ..shared.model_files import read_parameter_count
 from ..shared.prompt_cache_files import PromptCacheFiles
 from ..shared.prompt_tokens import PromptTokenizer, load_tokenizer
 from ..shared.stop_sequences import Ending, StopDetector
@@ -130,6 +131,7 @@ class RkllmBackend:
         name: Name of the model file.
         template: Name of the chat template.
         family: Model family, from the file name and the template.
+        parameter_count: Number of parameters that the file name states; 0 if none.
         context_tokens: Size of the context window: prompt and reply together.
         native_tools: Whether tools are passed to the runtime's own template.
         history: "client": the whole prompt is sent and the runtime reuses its beginning; "runtime": only new text is
@@ -156,6 +158,7 @@ class RkllmBackend:
         layout = find_layout(release, settings.rkllm.layout)
         check_release(settings, release, layout)
         self.name = model.name
+        self.parameter_count = read_parameter_count(model.name)
         self.template = Path(settings.rkllm.template).name
         self.family = find_family([model.stem], read_model_template(settings.rkllm.template, model))
         self.context_tokens = settings.context_tokens or CONTEXT_TOKENS
@@ -356,6 +359,10 @@ class RkllmBackend:
         if not summary.last_state:
             raise GenerationError("The NPU runtime returned no hidden states.", "Try another release of it.")
         return TextEmbedding(summary.last_state, summary.state_tokens)
+
+    def render_request(self, prompt: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
+        """Return the rendered prompt with its control tokens, or what the runtime's own template is given, as JSON."""
+        return self._planner.render(self._limit_pictures(prompt), tools)
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Return the length of the prompt in tokens.

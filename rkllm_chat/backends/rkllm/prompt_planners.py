@@ -127,6 +127,10 @@ class RenderedPromptPlanner:
             pictures=pictures[cached_pictures:] if extends_cache else pictures,
         )
 
+    def render(self, prompt: Sequence[Message], _tools: Sequence[Tool]) -> str:
+        """Return the whole prompt as text."""
+        return self._join(self._template(prompt))
+
     def _write(self, pieces: Sequence[Piece]) -> tuple[Any, tuple[Media, ...]]:
         """Return what is sent for a prompt, and its pictures."""
         pictures = tuple(piece.media for piece in pieces if piece.media)
@@ -264,6 +268,12 @@ class RolePromptPlanner:
             tools=changed,
             pictures=pictures,
         )
+
+    def render(self, prompt: Sequence[Message], tools: Sequence[Tool]) -> str:
+        """Return messages and tools as JSON; a run has those that the runtime does not keep from before."""
+        messages = [{"role": message.role, "content": self._neutralize(message).text} for message in prompt]
+        described = {"tools": json.loads(_write_tools(tools))} if self._native and tools else {}
+        return json.dumps({"messages": messages, **described}, ensure_ascii=False, indent=2)
 
     def count_tokens(self, prompt: Sequence[Message]) -> int:
         """Estimate the length of a prompt in tokens."""

@@ -33,6 +33,19 @@ _PROJECTOR_KINDS = ("-f16", "-q8_0", "-bf16", "-f32")
 PROJECTOR_HINT = 'Set mmproj in [chat] to the mmproj file of this model, or to "none" to use it without pictures.'
 
 
+_PARAMETERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
+
+
+def read_parameter_count(name: str) -> int:
+    """Return the number of parameters that the name of a model states; 0 if none.
+
+    >>> read_parameter_count("Qwen3-1.7B-w8a8.rkllm"), read_parameter_count("gemma_270m"), read_parameter_count("phi-4")
+    (1700000000, 270000000, 0)
+    """
+    match = _PARAMETERS.search(name.casefold().replace("_", "-"))
+    return round(float(match[1]) * (1e9 if match[2] == "b" else 1e6)) if match else 0
+
+
 @dataclass(frozen=True)
 class ModelFile:
     """A model file.

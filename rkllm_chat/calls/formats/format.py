@@ -15,6 +15,7 @@ CONTROL_TOKENS = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>"),
     *("<|return|>", "<|eot|>", "<|eom|>", "<|eos|>", "<|role_end|>", "<|endofturn|>", "[|endofturn|]", "[e~["),
     *("<|assistant_end|>", "<｜end▁of▁sentence｜>", "</s>", "<eos>"),
+    *("</assistant>", "</response>", "<sep>", "<SPECIAL_12>", "<end_of_sentence>"),
 )
 """Tokens that end a turn, of all families. An engine should remove them, and some do not."""
 

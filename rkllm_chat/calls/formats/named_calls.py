@@ -73,14 +73,28 @@ def read_qwen2(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
     return parsed or unreadable_call("bad_json", "No JSON object follows ✿ARGS✿.")
 
 
-def read_function_tag(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-    """Read what follows `<function`.
-
-    That is `=f>` and JSON or `<parameter=..>`, or ` name="f">` and `<param name="..">`.
-    """
+def read_function_name(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    """Read `=f>` and JSON or `<parameter=..>` after `<function`; a word behind a call without values quotes it."""
     if not (yield from reader.skip("=")):
-        return (yield from read_named_tag(reader, context, MINICPM5))
-    return (yield from _read_equals(reader, context, ("</function>",)))
+        return None
+    parsed = yield from _read_equals(reader, context, ("</function>",))
+    is_empty = parsed and all(isinstance(one, CallFound) and not one.call.arguments for one in parsed)
+    return None if is_empty and (yield from _is_in_sentence(reader)) else parsed
+
+
+def _is_in_sentence(reader: Reader) -> Parsing[bool]:
+    """Tell whether a word follows on the same line; consumes nothing."""
+    size = reader.size
+    while (yield from reader.skip(" ")):
+        pass
+    is_word = not (yield from reader.is_at_end()) and reader.text[reader.at].isalnum()
+    reader.rewind(size)
+    return is_word
+
+
+def read_function_attribute(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    """Read what follows `<function`: ` name="f">` and `<param name="..">`."""
+    return (yield from read_named_tag(reader, context, MINICPM5))
 
 
 def _read_equals(
@@ -122,8 +136,11 @@ def _read_pair_call(reader: Reader, context: ReadContext, pairs: PairSyntax) -> 
     name = yield from read_tool_name(reader)
     yield from reader.skip_space()
     separator = pairs.tag("tool_sep")
-    if not name or not (yield from reader.peek_literal((pairs.tag("arg_key"), pairs.call_closer, separator))):
+    following = yield from reader.peek_literal((pairs.tag("arg_key"), pairs.call_closer, separator))
+    if not name or not following:
         return None
+    if following == pairs.call_closer and reader.is_mid_line and not context.is_known(name):
+        return None  # a sentence about the tags
     reader.commit()
     yield from reader.skip(separator)
     return (yield from read_pairs(reader, context, name, pairs))

@@ -18,7 +18,6 @@ from .json_calls import SEPARATORS
 UNMARKED_OPENERS = tuple(f'{{"{key}":"' for key in NAME_KEYS)
 """What begins a call in bare JSON, up to the name of the tool; white space between its parts does not count."""
 
-_KEY_QUOTES = "\"'"
 _PARTS = re.compile(r'"\w+"|\W')
 
 
@@ -28,9 +27,12 @@ def list_markers(formats: Iterable[Format]) -> tuple[str, ...]:
 
 
 def list_forbidden(formats: Iterable[Format]) -> tuple[str, ...]:
-    """Return the beginnings of all calls in these formats, without white space, as short as they are certain."""
-    heads = (f"{{{quote}{key}" for key in NAME_KEYS for quote in _KEY_QUOTES)
-    return (*("".join(marker.split()) for marker in list_markers(formats)), *heads)
+    """Return the beginnings of all calls in these formats, without white space.
+
+    Of a call without a marker, that is the beginning of an object: a model that may not write `{"name"` writes other
+    objects instead, and its answer is no better for it (Qwen2.5-Coder 0.5B).
+    """
+    return (*("".join(marker.split()) for marker in list_markers(formats)), '{"', "{'", "```json")
 
 
 @cache

@@ -19,10 +19,17 @@ _LINE_END = re.compile("\n")
 _END_OF_NAME = re.compile(r"[^\w.]")
 
 
-def python_reader(closers: tuple[str, ...]) -> BodyReader:
-    """Return a reader of Python calls, or of a JSON array, up to one of `closers`."""
+def python_reader(closers: tuple[str, ...], is_common: bool = False) -> BodyReader:
+    """Return a reader of Python calls, or of a JSON array, up to one of `closers`.
+
+    Args:
+        closers: The end markers.
+        is_common: Whether other text has such markers. A call then does not stand behind text on its line.
+    """
 
     def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        if is_common and reader.is_mid_line:
+            return None
         yield from reader.skip_space()
         fence = yield from skip_fence(reader)
         if (yield from begins_json(reader)):

@@ -12,7 +12,8 @@ from .named_calls import (
     pair_reader,
     read_apertus,
     read_deepseek,
-    read_function_tag,
+    read_function_attribute,
+    read_function_name,
     read_functionary,
     read_harmony,
     read_kimi,
@@ -130,7 +131,7 @@ FORMATS: dict[str, Format] = {
         Format(
             "qwen3-coder",
             tag_renderer(_QWEN3_CODER),
-            {"<tool_call": read_tool_call_tag, "<function": read_function_tag},
+            {"<tool_call": read_tool_call_tag, "<function": read_function_name},
             ("</tool_call>", "</function>"),
             call_ends_thought=True,
             result_openers=_RESPONSE,
@@ -142,7 +143,7 @@ FORMATS: dict[str, Format] = {
             unmarked_readers=(read_bare_json,),
             control_tokens=("<|python_tag|>", "<|eom_id|>"),
         ),
-        Format("llama3-function", named_renderer("<function=", ">", "</function>"), {"<function": read_function_tag}),
+        Format("llama3-function", named_renderer("<function=", ">", "</function>"), {"<function": read_function_name}),
         Format("pythonic", python_renderer("[", "]"), unmarked_readers=(read_bare_list,)),
         Format(
             "mistral",
@@ -199,7 +200,7 @@ FORMATS: dict[str, Format] = {
         Format(
             "minicpm5",
             tag_renderer(_MINICPM5),
-            {"<function": read_function_tag},
+            {"<function": read_function_attribute},
             ("</function>",),
             result_openers=_RESPONSE,
         ),
@@ -293,7 +294,7 @@ FORMATS: dict[str, Format] = {
         Format(
             "smollm3-code",
             python_renderer("<code>\n", "\n</code>"),
-            {"<code>": python_reader(("</code>",)), "<tool_call": read_tool_call_tag},
+            {"<code>": python_reader(("</code>",), is_common=True), "<tool_call": read_tool_call_tag},
             is_prose=True,
             result_openers=_RESPONSE,
         ),

@@ -35,6 +35,8 @@ class TagSyntax:
         call_name: The attribute that names the tool.
         value_name: The attribute that names a value; "" if the name follows the opening, as in `<parameter=x>`.
         tag_end: The end of an opening tag.
+        is_common: Whether other markup has such an element. A call then stands on a line of its own outside of other
+            elements, and its tag has no other attribute.
     """
 
     call_opener: str
@@ -46,10 +48,11 @@ class TagSyntax:
     call_name: str = "name"
     value_name: str = "name"
     tag_end: str = ">"
+    is_common: bool = False
 
 
 SEED = TagSyntax("<tool_call", ("<argument", "<parameter", "<param"), "</argument>", ("</tool_call>",))
-MINICPM5 = TagSyntax("<function", ("<param", "<argument"), "</param>", ("</function>",))
+MINICPM5 = TagSyntax("<function", ("<param", "<argument"), "</param>", ("</function>",), is_common=True)
 QWEN = TagSyntax(
     "<function=",
     ("<parameter=", "<param="),

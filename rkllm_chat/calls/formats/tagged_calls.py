@@ -16,6 +16,7 @@ from ...core.messages import ToolCall
 from ..incremental_reader import EndOfTextError, Parsing, Reader, TooLongError
 from ..json_repair import parse_lenient_json
 from .common import (
+    NO_END,
     WRONG_END,
     BodyReader,
     ParsedCalls,
@@ -118,9 +119,11 @@ def block_reader(call_opener: str, read_call: BodyReader, closer: str, may_be_js
 
 def read_named_tag(reader: Reader, context: ReadContext, tags: TagSyntax) -> Parsing[ParsedCalls]:
     """Read a call whose tag has an attribute that names the tool, after `<tool_call` or `<function`."""
+    if tags.is_common and (reader.is_mid_line or reader.is_in_markup):
+        return None
     attributes = yield from _read_attributes(reader, tags)
     name = (attributes or {}).get(tags.call_name, "").strip()
-    if attributes is None or not name:
+    if attributes is None or not name or (tags.is_common and len(attributes) > 1):
         return None
     if "/" in attributes:
         return [CallFound(ToolCall(name, {}))]
@@ -180,7 +183,7 @@ def _read_value(reader: Reader, values: _Values, tags: TagSyntax) -> Parsing[Non
     values.sources.append((key, source))
     values.texts[key] = _read_typed(text, attributes)
     if end != tags.value_closer:
-        values.repairs.append(WRONG_END)
+        values.repairs.append(WRONG_END if end else NO_END)
 
 
 def _read_typed(text: str, attributes: dict[str, str]) -> Any:
@@ -242,34 +245,73 @@ def _read_until(
         call_opener: Opening of a call.
         call_closer: Closing tag of a call.
     """
-    depth = 0
-    first: tuple[int, str, str] | None = None  # size, text and end tag where the value may have ended
+    seen = _ValueEnds()
     marks = (*ends, call_opener, call_closer)
     try:
         while True:
             parts.append((yield from reader.read_up_to(_TAG)))
             mark = yield from reader.peek_literal(marks)
             parts.append(reader.take(len(mark) or 1))
-            if mark == call_opener:
-                depth += 1
-            elif mark == call_closer:
-                depth = max(0, depth - 1)
-            elif mark and (first is None or not depth):
-                size, text = reader.size, "".join(parts[:-1])
+            if mark in (call_opener, call_closer):
+                seen.pass_call_tag(mark == call_opener, (reader.size - len(mark), len(parts) - 1))
+            elif mark and (seen.first is None or not seen.depth):
+                size, count = reader.size, len(parts) - 1
                 parts.append((yield from reader.skip_space()))
                 tag = yield from reader.peek_literal(following)
                 if not tag or (mark != ends[0] and (yield from _is_followed_by_end(reader, tag, ends))):
                     continue
-                if not depth:
-                    return text, mark
-                first = size, text, mark
-    except (EndOfTextError, TooLongError):
-        if first is None:
+                if not seen.depth:
+                    return "".join(parts[:count]), mark
+                seen.first = size, count, mark
+    except (EndOfTextError, TooLongError) as error:
+        is_whole = isinstance(error, EndOfTextError)
+        if seen.closed and is_whole and (yield from _ends_call(reader, seen.closed[0], following, call_opener)):
+            return "".join(parts[: seen.closed[1]]).rstrip("\r\n"), ""
+        if seen.first is None:
             raise
-    size, text, mark = first
+    size, count, mark = seen.first
     reader.rewind(size)
     yield from reader.skip_space()
-    return text, mark
+    return "".join(parts[:count]), mark
+
+
+@dataclass
+class _ValueEnds:
+    """Where a value may have ended, in characters read before and in parts of its text.
+
+    Attributes:
+        first: The first place inside an example of a call, and the end tag there.
+        closed: The first end tag of the call, which may lack the end tag of the value before it.
+        depth: How many calls in the value are open.
+        has_opener: Whether the value contains the opening of a call.
+    """
+
+    first: tuple[int, int, str] | None = None
+    closed: tuple[int, int] | None = None
+    depth: int = 0
+    has_opener: bool = False
+
+    def pass_call_tag(self, is_opener: bool, place: tuple[int, int]) -> None:
+        """Count a tag of a call."""
+        if not (is_opener or self.has_opener):
+            self.closed = self.closed or place
+        self.has_opener = self.has_opener or is_opener
+        self.depth = self.depth + 1 if is_opener else max(0, self.depth - 1)
+
+
+def _ends_call(reader: Reader, size: int, closers: tuple[str, ...], call_opener: str) -> Parsing[bool]:
+    """Tell whether a call whose last value lacks its end tag ends behind `size` characters; go back to there.
+
+    It does if another call follows its end tags, or the end of a reply that was not cut off.
+    """
+    reader.rewind(size)
+    while (end := (yield from reader.peek_literal(closers))).startswith("</"):
+        reader.take(len(end))
+        yield from reader.skip_space()
+    ends = (yield from reader.is_at_end()) and reader.is_complete
+    follows = yield from reader.peek_literal((call_opener, "<tool_call"))
+    reader.rewind(size)
+    return ends or bool(follows)
 
 
 def _is_followed_by_end(reader: Reader, tag: str, ends: tuple[str, ...]) -> Parsing[bool]:

@@ -48,7 +48,7 @@ def read_unmarked_json(
     body = yield from read_body(reader, context, (*context.closers, *fence), may_end=True)
     if isinstance(body, CallUnreadable):
         return [body]
-    repairs = (NO_OPENER,) if body.closer in context.closers else ()
+    repairs: tuple[str, ...] = (NO_OPENER,) if body.closer in context.closers else ()
     repairs = (yield from _read_redundant_end(reader, context)) or repairs
     if not (yield from _ends_cleanly(reader, context)):
         return None

@@ -26,6 +26,7 @@ Coerced = tuple[Any, tuple[str, ...]]
 # Patterns are compiled at their first use: compiling all of them takes half the time of a one-shot call.
 _INTEGER = r"[+-]?[0-9]+"
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_NULL_WORDS = ("null", "None")
 _MAX_EXACT_FLOAT = 2**53
 """Each larger float represents more than one whole number."""
 
@@ -108,6 +109,8 @@ def _convert_by_variants(
 def _convert(value: Any, variant: Variant, how: _Strictness, path: ValuePath) -> Iterator[Coerced]:
     """Yield conversions of the value to one variant, the best first."""
     yield from ((choice, _note(path, value, choice)) for choice in _choose(value, variant, how))
+    if how is _MODEL:
+        yield from ((choice, (f"{_format_path(path)}: spelling",)) for choice in _choose_alike(value, variant))
     if how is _MODEL and (not variant.type or TYPE_PREDICATES[variant.type](value)):
         yield _coerce_inside(value, variant, path)
         return
@@ -127,11 +130,24 @@ def _choose(value: Any, variant: Variant, how: _Strictness) -> Iterator[Any]:
         yield from (form for form in forms if not isinstance(form, str))
 
 
+def _choose_alike(value: Any, variant: Variant) -> Iterator[str]:
+    """Yield the only choice that differs from a text in nothing but case, blanks and hyphens."""
+    if variant.enum is None or not isinstance(value, str):
+        return
+    alike = [choice for choice in variant.enum if isinstance(choice, str) and _fold(choice) == _fold(value)]
+    if len(alike) == 1 and _fold(value):
+        yield alike[0]
+
+
+def _fold(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", text).casefold()
+
+
 def _wrap_in_list(value: Any, variant: Variant, how: _Strictness, path: ValuePath) -> Iterator[Coerced]:
     """Yield the value as the only entry of a list.
 
     A JSON value only if the list declares its items and the value is a valid one; never a text that begins like a list
-    or an object.
+    or an object, or that may be several texts ("a, b"). Values of another type than text are told apart by commas.
     """
     if variant.type != "array":
         return
@@ -140,9 +156,20 @@ def _wrap_in_list(value: Any, variant: Variant, how: _Strictness, path: ValuePat
     if how is _TYPED:
         yield [parse_text(value, item)], ()
     elif how is _MODEL and item.schema and value is not None and not isinstance(value, list) and not is_broken:
+        parts = re.split(r"[,;，、；]", value) if isinstance(value, str) else []
+        if len(parts) > 1:
+            entries = [coerce(part.strip(), item, (*path, index))[0] for index, part in enumerate(parts)]
+            if all(allows(item, entry) for entry in entries) and not _is_free_text(item):
+                yield entries, (f"{_format_path(path)}: text to list",)
+            return
         entry, notes = coerce(value, item, (*path, 0))
         if allows(item, entry):
             yield [entry], (f"{_format_path(path)}: {_type_word(value)} into list", *notes)
+
+
+def _is_free_text(node: Node) -> bool:
+    """Tell whether a value may be a text that is not one of a few."""
+    return any(variant.type in ("string", "") and variant.enum is None for variant in node.variants())
 
 
 def _coerce_inside(value: Any, variant: Variant, path: ValuePath) -> Coerced:
@@ -157,18 +184,25 @@ def _coerce_inside(value: Any, variant: Variant, path: ValuePath) -> Coerced:
 def _coerce_members(value: dict[str, Any], variant: Variant, path: ValuePath) -> Coerced:
     """Coerce the members of an object.
 
-    For an optional member, a null that is not valid, and an empty text where none can be, are left out.
+    For an optional member, a null that is not valid, and an empty text or the word for null where none can be, are left
+    out. An undeclared name that is spelled like the only missing one is that one.
     """
     known, required = variant.properties, variant.required
     members: dict[str, Any] = {}
     notes: list[str] = []
-    for name, item in value.items():
+    missing = [name for name in required if name not in value]
+    for given, item in value.items():
+        name = missing[0] if len(missing) == 1 and given not in known and _fold(given) == _fold(missing[0]) else given
+        if name != given:
+            notes.append(f"{_format_path((*path, name))}: spelling")
         child = variant.part(known[name] if name in known else variant.additional(name))
-        is_blank = isinstance(item, str) and not item.strip()
-        if name not in required and is_blank and not ({"string", ""} & {*child.types()} or allows(child, item)):
-            notes.append(f"{_format_path((*path, name))}: empty text left out")
+        is_nothing = isinstance(item, str) and item.strip() in (("",) if allows(child, None) else ("", *_NULL_WORDS))
+        if name not in required and is_nothing and not (_is_free_text(child) or allows(child, item)):
+            notes.append(f"{_format_path((*path, name))}: {'null' if item.strip() else 'empty text'} left out")
         elif name not in required and item is None and not allows(child, None):
             notes.append(f"{_format_path((*path, name))}: null left out")
+        elif name in members:
+            members[given] = item
         else:
             members[name], more = coerce(item, child, (*path, name))
             notes += more
@@ -224,7 +258,7 @@ def _to_boolean(value: Any, how: _Strictness) -> Iterator[bool]:
 
 
 def _to_null(value: Any, how: _Strictness) -> Iterator[None]:
-    if _strip(value, how) in {_MODEL: ("null", "None"), _TYPED: ("null",), _EXACT: ()}[how]:
+    if _strip(value, how) in {_MODEL: _NULL_WORDS, _TYPED: ("null",), _EXACT: ()}[how]:
         yield None
 
 
@@ -233,6 +267,8 @@ def _to_list(value: Any, how: _Strictness) -> Iterator[list[Any]]:
 
 
 def _to_object(value: Any, how: _Strictness) -> Iterator[dict[str, Any]]:
+    if how is _MODEL and isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        yield value[0]
     yield from (candidate for candidate in _to_container(value, how) if isinstance(candidate, dict))
 
 

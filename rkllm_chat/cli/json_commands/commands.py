@@ -274,7 +274,7 @@ def get_prompt(options: Options, invocation: Invocation) -> Any:
 
 def init(options: Options, _invocation: Invocation) -> Any:
     """Create a ready-to-use project folder."""
-    from .init_command import create_project
+    from ..new_project import create_project
 
     return create_project(options.target or ".")
 

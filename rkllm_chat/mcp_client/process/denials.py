@@ -1,11 +1,14 @@
 """Find out what a sandbox has denied a call, and which folders are never made writable on request.
 
-A server's error only says where to look: a folder counts as denied if it exists, the user may write it, and the sandbox
-does not permit it.
+What a tool says decides nothing. The network counts as denied by the kernel's counters. A folder counts as denied if it
+exists, the user may write it, the rules of the sandbox do not permit it, and the error is the one with which the kernel
+refuses that path in this sandbox: it is read-only where the server may read, and does not exist elsewhere. "Permission
+denied" is therefore never the sandbox's. The result is for the user alone; a model that reads of a sandbox blames it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -18,11 +21,13 @@ from .sandbox import SECRET_PATHS
 from .sandbox_paths import EXCLUDED_PATHS, is_within
 from .start import Sandbox
 
-_READ_ONLY_WORDS = ("EROFS", "Read-only file system", "read-only file system")
 _UNOPENED_WORDS = ("unable to open", "readonly database")
-_DENIED_WORDS = ("EACCES", "Permission denied", "permission denied", *_UNOPENED_WORDS)
-_MISSING_WORDS = ("ENOENT", "No such file or directory", "no such file or directory")
-"""Also said of what the sandbox hides altogether."""
+"""What SQLite makes of either error."""
+_CLAIMS: dict[int, tuple[str, ...]] = {
+    errno.EROFS: ("EROFS", "Read-only file system", "read-only file system", *_UNOPENED_WORDS),
+    errno.ENOENT: ("ENOENT", "No such file or directory", "no such file or directory", *_UNOPENED_WORDS),
+}
+"""How programs report the errors with which the kernel refuses a path that the sandbox does not permit."""
 _MAX_UNOPENED_CHARS = 500
 _MAX_TEXT = 10_000
 _MAX_CANDIDATES = 50
@@ -36,13 +41,30 @@ class Denial:
     """What a sandbox denied a server.
 
     Attributes:
-        text: Which setting would allow it.
+        server: Name of the server.
+        is_network: It was the network.
         folder: The folder to make writable; "" if it is unknown or may not be.
-        is_network: It was the network, and the configuration leaves it open.
+        may_offer: The user can allow it by a question or a command.
+        source: File that defines the server.
+        writes: What it may write, as text.
     """
 
-    def __init__(self, text: str, folder: str = "", is_network: bool = False) -> None:
-        self.text, self.folder, self.is_network = text, folder, is_network
+    def __init__(self, sandbox: Sandbox, folder: str = "", is_network: bool = False) -> None:
+        self.server, self.source = sandbox.name, sandbox.source
+        self.folder, self.is_network = folder, is_network
+        self.may_offer = sandbox.may_offer_network if is_network else bool(folder)
+        self.writes = ", ".join(["/tmp", *sandbox.writes])
+
+    @property
+    def text(self) -> str:
+        """Which setting would allow it, for the user of a one-shot command."""
+        name, source = self.server, self.source
+        if self.is_network:
+            change = f'set network = true for "{name}" in {source}'
+            return f'The sandbox of "{name}" has no network. To allow it, {change}, or type /mcp allow {name} network.'
+        limit = f'The sandbox of "{name}" allows writing to {self.writes} only. To allow more,'
+        command = f", or type /mcp allow {name} write {self.folder}" if self.folder else ""
+        return f'{limit} set write for "{name}" in {source}{command}.'
 
 
 def find_denial(
@@ -53,24 +75,14 @@ def find_denial(
     Args:
         sandbox: The server's sandbox.
         pids: The processes in it.
-        text: The server's error text.
+        text: The server's error text, which says where to look.
         arguments: Arguments of the call, which may name what was denied.
     """
     if sandbox.unavailable_reason:
         return None
     if sandbox.has_denied_network(pids):
-        change = f'set network = true for "{sandbox.name}" in {sandbox.source}'
-        explanation = f'The sandbox of "{sandbox.name}" has no network. To allow it, {change},'
-        return Denial(f"{explanation} or type /mcp allow {sandbox.name} network.", is_network=sandbox.may_offer_network)
-    is_read_only, is_denied, is_missing = (
-        any(word in text for word in words) for words in (_READ_ONLY_WORDS, _DENIED_WORDS, _MISSING_WORDS)
-    )
-    if not (is_read_only or is_denied or is_missing):
-        return None
-    folder = _find_denied_folder(sandbox, text, arguments or {})
-    is_visible = is_within(folder, map(os.path.realpath, sandbox.reads))
-    is_cause = folder and (is_denied or not is_visible)
-    return _describe_denied_write(sandbox, folder) if is_read_only or is_cause else None
+        return Denial(sandbox, is_network=True)
+    return _find_denied_write(sandbox, text, text, arguments or {})
 
 
 def find_unopened(sandbox: Sandbox, text: str, arguments: Mapping[str, object]) -> Denial | None:
@@ -81,8 +93,7 @@ def find_unopened(sandbox: Sandbox, text: str, arguments: Mapping[str, object]) 
     is_reported = len(text) <= _MAX_UNOPENED_CHARS and any(word in text for word in _UNOPENED_WORDS)
     if sandbox.unavailable_reason or not is_reported:
         return None
-    folder = _find_denied_folder(sandbox, "", arguments)
-    return _describe_denied_write(sandbox, folder) if folder else None
+    return _find_denied_write(sandbox, text, "", arguments)
 
 
 def find_fatal_denial(sandbox: Sandbox, stderr: str) -> Denial | None:
@@ -90,30 +101,43 @@ def find_fatal_denial(sandbox: Sandbox, stderr: str) -> Denial | None:
 
     The lines before it may be a traceback, whose paths are those of programs.
     """
-    words = (*_READ_ONLY_WORDS, *_DENIED_WORDS, *_MISSING_WORDS)
+    words = [word for words in _CLAIMS.values() for word in words]
     line = next((line for line in reversed(stderr.splitlines()) if any(word in line for word in words)), "")
     return find_denial(sandbox, (), line) if line else None
 
 
-def _describe_denied_write(sandbox: Sandbox, folder: str) -> Denial:
-    written = ", ".join(["/tmp", *sandbox.writes])
-    change = f'set write for "{sandbox.name}" in {sandbox.source}'
-    text = f'The sandbox of "{sandbox.name}" allows writing to {written} only. To allow more, {change},'
-    return Denial(f"{text} or type /mcp allow {sandbox.name} write {folder or 'FOLDER'}.", folder)
+def _find_denied_write(sandbox: Sandbox, text: str, paths: str, arguments: Mapping[str, object]) -> Denial | None:
+    """Return the denial of the first folder that the kernel refuses with an error that the text reports.
+
+    A folder that is never offered leaves a denial without one.
+    """
+    claimed = {number for number, words in _CLAIMS.items() if any(word in text for word in words)}
+    denial: Denial | None = None
+    for folder in _find_folders(sandbox, paths, arguments) if claimed else ():
+        if claimed & _find_refusals(sandbox, folder):
+            if not explain_refusal(folder):
+                return Denial(sandbox, folder)
+            denial = denial or Denial(sandbox)
+    return denial
 
 
-def _find_denied_folder(sandbox: Sandbox, text: str, arguments: Mapping[str, object]) -> str:
-    """Return the folder that a call was denied to write, with links resolved; "" if there is none to offer."""
-    has_names = any(word in text for word in _READ_ONLY_WORDS)
-    named = [path for path in _find_paths(text[:_MAX_TEXT]) if has_names or "/" in path]
+def _find_refusals(sandbox: Sandbox, folder: str) -> set[int]:
+    """Return the errors with which the kernel refuses writing a folder in the sandbox alone; none if it permits it."""
+    if not os.access(folder, os.W_OK) or is_within(folder, map(os.path.realpath, sandbox.writes)):
+        return set()
+    is_visible = is_within(folder, map(os.path.realpath, sandbox.reads))
+    return {errno.EROFS} if is_visible else {errno.ENOENT, errno.EROFS}  # what is above a visible folder is there, too
+
+
+def _find_folders(sandbox: Sandbox, text: str, arguments: Mapping[str, object]) -> Iterator[str]:
+    """Yield the nearest existing folders, with links resolved, of what a call or else the configuration names."""
+    reports_writing = any(word in text for word in _CLAIMS[errno.EROFS])
+    named = [path for path in _find_paths(text[:_MAX_TEXT]) if reports_writing or "/" in path]
     given = [value for value in arguments.values() if isinstance(value, str) and "/" in value and "\n" not in value]
     configured = [] if named or given else [word.rpartition("=")[2] for word in sandbox.words]
     files = (word for word in configured if os.path.isfile(os.path.join(sandbox.folder, word)))
     for candidate in [*named, *given, *files][:_MAX_CANDIDATES]:
-        folder = _find_folder(os.path.join(sandbox.folder, os.path.expanduser(candidate)))
-        if folder and _is_denied(folder, sandbox.writes) and not explain_refusal(folder):
-            return folder
-    return ""
+        yield _find_folder(os.path.join(sandbox.folder, os.path.expanduser(candidate)))
 
 
 def explain_refusal(folder: str) -> str:
@@ -153,11 +177,6 @@ def _find_folder(path: str) -> str:
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     return os.path.realpath(path)
-
-
-def _is_denied(folder: str, writes: Iterable[str]) -> bool:
-    """Tell whether the sandbox is what keeps a folder from being written."""
-    return os.access(folder, os.W_OK) and not is_within(folder, map(os.path.realpath, writes))
 
 
 def _overlaps(path: str, others: Iterable[str]) -> bool:

@@ -72,7 +72,7 @@ ACTIONS: dict[str, dict[str, str]] = {
     "/attach": {"NUMBER": "number", "NUMBER FILE": "save"},
     "/resources": {"SERVER": "server", "watch": "watched", "watch URI": "watch", "unwatch URI": "unwatch"},
     "/sessions": {"WORDS": "words", "resume ID": "resume"},
-    "/context": {"cache": "cache", "usage": "usage"},
+    "/context": {"cache": "cache", "prompt": "prompt", "prompt TEXT": "prompt_text", "usage": "usage"},
     "/compact": {"preview": "preview"},
 }
 """What can be written behind a command, and the key of its explanation behind `actions.` and the command's name."""

@@ -11,13 +11,15 @@ from ...chat.app import App
 from ...chat.compaction import compact, find_older_messages, restore_compacted, write_transcript
 from ...chat.context import count_tokens
 from ...chat.cost_estimate import estimate_cost
+from ...chat.instructions_budget import count_instructions, render_prompt_instructions
+from ...chat.sent_prompt import render_sent_prompt
 from ...chat.tool_selection import count_text_in_prompt, select_catalogue
 from ...chat.turn import Turn
 from ...core.errors import UsageError
 from ...core.events import Copied, Draft, Event, Notice, Page, Table, Usage
 from ...core.i18n import Words
 from ...core.messages import Attachment, Message, Tool, ToolResult
-from ...core.sanitize import shorten_line
+from ...core.sanitize import escape_visibly, shorten_line
 from ...prompt.compose import compose_prompt, keep_visible_media
 from ...prompt.tool_catalogue import Catalogue
 from ..event_lines import summarize_arguments
@@ -159,12 +161,17 @@ def _choose_code(answer: str, argument: str) -> str:
 
 async def _suggest_context(_app: App, _typed: str) -> Sequence[str]:
     """Return the arguments of /context."""
-    return ["cache", "usage"]
+    return ["cache", "prompt", "usage"]
 
 
-@command("/context", usage="[cache | usage]", suggest=_suggest_context)
+@command("/context", usage="[cache | prompt [TEXT] | usage]", suggest=_suggest_context)
 async def show_context(app: App, argument: str) -> EventStream:
-    """Show the context usage by part, the prefix reuse of recent prompts, or the tokens and times of this session."""
+    """Show the context usage by part, the prompt as it is sent, the reuse of recent prompts, or tokens and times."""
+    word, _, text = argument.partition(" ")
+    if word == "prompt":
+        messages = [Message("user", text.strip())] if text.strip() else []
+        yield Page(escape_visibly(render_sent_prompt(app.chat, messages)))
+        return
     if argument == "usage":
         yield _describe_usage(app.chat.usages, app.words)
         return
@@ -174,7 +181,9 @@ async def show_context(app: App, argument: str) -> EventStream:
             yield Notice(app.words("cache.ahead", tokens=format_tokens(prefilled)))
         return
     if argument:
-        raise UsageError(f'Unknown argument "{argument}".', "Write /context, /context cache or /context usage.")
+        raise UsageError(
+            f'Unknown argument "{argument}".', "Write /context, /context cache, /context prompt or /context usage."
+        )
     capacity = app.backend.context_tokens
     used, parts = count_tokens(app.chat), _measure_parts(app)
     rows = [
@@ -240,8 +249,12 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
 
     plain = count(Catalogue())
     parts = [(words("context.system"), plain)]
+    if tokens := count_instructions(chat):
+        parts.append((words("context.instructions"), tokens))
     if not catalogue.is_full:
-        return [*parts, (words("context.catalogue"), count(catalogue) - plain)]
+        instructions = render_prompt_instructions(chat, chat.find_instructions())
+        listed = replace(catalogue, sections=tuple(one for one in catalogue.sections if one not in instructions))
+        return [*parts, (words("context.catalogue"), count(listed) - plain)]
     tools = app.toolbox.tools
     for server in dict.fromkeys(tool.server for tool in tools):
         own = [tool for tool in tools if tool.server == server]

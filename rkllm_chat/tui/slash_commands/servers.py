@@ -151,7 +151,8 @@ async def _show_server(app: App, name: str) -> EventStream:
     if connection.sandbox:
         yield Notice(_describe_access(name, connection.sandbox, words))
     if connection.instructions:
-        yield Notice(words(f"servers.instructions{'' if server.instructions else '_off'}", server=name))
+        state = "" if name in app.chat.find_instructions() else "_off" if server.instructions is False else "_small"
+        yield Notice(words(f"servers.instructions{state}", server=name))
         yield Page(escape_visibly(connection.instructions))
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from ...chat.app import App
 from ...chat.model_loading import make_loading_event
 from ...chat.setting_choices import check_choices, list_choices
 from ...config.editor import save_setting
-from ...config.named_settings import KEYS, TABLE_OF, TABLES, replace_setting
+from ...config.named_settings import DEFAULT, TABLE_OF, TABLES, find_key, parse_value, replace_setting
 from ...config.settings import Settings, Thinking
-from ...config.value_checks import check_keys, decode_table, describe_values, read_types
+from ...config.value_checks import describe_values
 from ...core.errors import UsageError
 from ...core.events import Notice, Shown, Table
 from ...core.sanitize import shorten_line
@@ -26,9 +25,8 @@ _RELOADED = ("backend", "context_tokens")
 """Keys whose change loads the model again."""
 _AT_START = ("keep_secrets", "prefill_ahead", "keep_prefix", "llama_library")
 """Keys that are read when the program starts."""
-_SAVE, _DEFAULT = "--save", "default"
+_SAVE = "--save"
 _THOUGHTS = ("show", "hide")
-_SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _MAX_LENGTH = 60
 
 
@@ -40,7 +38,7 @@ async def _suggest_settings(_app: App, typed: str) -> Sequence[str]:
         return list(TABLE_OF)
     values = _describe_accepted(key).split("|") if key in TABLE_OF else []
     values += _THOUGHTS if key == "thinking" else ()
-    return [*(value for value in values if value.isidentifier() or "-" in value[1:]), _DEFAULT, _SAVE]
+    return [*(value for value in values if value.isidentifier() or "-" in value[1:]), DEFAULT, _SAVE]
 
 
 @command("/set", usage="[KEY [VALUE | default] [--save]]", suggest=_suggest_settings)
@@ -53,7 +51,7 @@ async def change_settings(app: App, argument: str) -> EventStream:
     if not name:
         yield Table((), tuple(_row_of(app, key) for key in TABLE_OF))
         return
-    key = _find_key(name)
+    key = find_key(name, "/set")
     if key == "thinking" and text in _THOUGHTS:
         yield Shown(thoughts=text == "show")
         yield Notice(app.words("model.thinking", state=text))
@@ -72,42 +70,12 @@ async def change_settings(app: App, argument: str) -> EventStream:
             yield event
 
 
-def _find_key(name: str) -> str:
-    """Return the key of a name such as "temperature" or "generation.temperature". Raises ConfigError."""
-    check_keys({name: None}, (*TABLE_OF, *(f"{table}.{key}" for key, table in TABLE_OF.items())), "/set", "")
-    return name.rpartition(".")[2]
-
-
 def _parse(key: str, text: str) -> Any:
     """Return the checked value of a text. Raises ConfigError or UsageError."""
-    table = TABLE_OF[key]
-    kind = TABLES[table]
-    if text == _DEFAULT:
-        return next(entry.default for entry in fields(kind) if entry.name == key)
-    value = decode_table(kind, {key: _read_value(read_types(kind)[key], text)}, "/set", table, KEYS[table])[key]
-    if key in list_choices():
+    value = parse_value(key, text, "/set")
+    if key in list_choices() and text != DEFAULT:
         check_choices(replace(Settings(), **{key: value}))
     return value
-
-
-def _read_value(kind: Any, text: str) -> Any:
-    """Convert a text to the type of its setting as far as possible; `decode_table` reports what is left."""
-    if kind is bool:
-        return _SWITCH.get(text.lower(), text)
-    if kind == tuple[str, ...]:
-        return [] if text == "[]" else text.strip("[]").replace(",", " ").replace('"', " ").split()
-    if kind in (int, float):
-        for convert in (int, float):
-            try:
-                return convert(text)
-            except ValueError:
-                pass
-    if text.startswith('"') and text.endswith('"') and len(text) > 1:
-        try:
-            return json.loads(text)
-        except ValueError:
-            pass
-    return text
 
 
 async def _apply(app: App, key: str, value: Any) -> EventStream:
@@ -139,7 +107,7 @@ async def _save(app: App, key: str, text: str) -> EventStream:
     table = TABLE_OF[key]
     value = _read_current(app.settings, key)
     path = app.source.own_file
-    save_setting(table, key, None if text == _DEFAULT else value, path)
+    save_setting(table, key, None if text == DEFAULT else value, path)
     yield Notice(app.words("set.saved", name=key, path=path))
     app.configured = app.source.read()
     read = _read_current(app.configured, key)

@@ -18,6 +18,7 @@ from backends.openai.talks import HELLO, chat_with, take, talk, usage_of, write
 from mcp_client.chaos_http import serving
 from rkllm_chat.backends import choose_backend
 from rkllm_chat.backends.openai.backend import OpenaiBackend
+from rkllm_chat.calls.grammar import NoCalls, forbid_calls
 from rkllm_chat.calls.model_families import FAMILIES, UNKNOWN
 from rkllm_chat.config.settings import Generation, Settings, read_toml
 from rkllm_chat.core.errors import ConfigError, GenerationError, ModelError
@@ -254,6 +255,26 @@ def test_native_tools_are_sent_with_slim_schemas(service: Service, open_remote: 
     run(ask())
     sent = service.asked[-1].body["tools"][0]["function"]["parameters"]
     assert sent == {"type": "object", "properties": {"harbour": {"type": "string"}}}
+
+
+OWNERS = {"vllm": "none", "rkllm-chat": "none", "library": None, "someone": None}
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_reply_without_calls_is_asked_for_where_the_service_knows_that(
+    owner: str, service: Service, open_remote: Open, run: Run
+) -> None:
+    service.answers["/v1/models"]["data"][0]["owned_by"] = owner
+    backend = open_remote(service.url, native_tools=True)
+
+    async def ask(*grammar: NoCalls) -> Any:
+        async for _ in backend.stream(HELLO, GREEDY, [Tool("get_tide", "", {})], *grammar):
+            pass
+        return service.asked[-1].body
+
+    free, bound = run(ask()), run(ask(forbid_calls("json", ())))
+    assert "tool_choice" not in free and bound.get("tool_choice") == OWNERS[owner]
+    assert bound["tools"] == free["tools"] and bound["messages"] == free["messages"]
 
 
 def test_an_unreadable_native_call_is_never_run(start: Start, open_remote: Open, run: Run) -> None:
