@@ -21,7 +21,7 @@ from ...core.i18n import Words
 from ...core.messages import Attachment, Message, Tool, ToolResult
 from ...core.sanitize import escape_visibly, shorten_line
 from ...prompt.compose import compose_prompt, keep_visible_media
-from ...prompt.tool_catalogue import Catalogue
+from ...prompt.tool_catalogue import Catalogue, make_catalogue
 from ..event_lines import summarize_arguments
 from ..markdown.blocks import find_code_blocks
 from ..status_line import find_rate, format_cost, format_rate, format_seconds, format_tokens, progress_bar
@@ -244,8 +244,11 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
     words, chat, catalogue = app.words, app.chat, select_catalogue(app.chat)
     prompt_words, system, call_format = chat.prompt_words, chat.settings.system, chat.call_format
 
-    def count(catalogue: Catalogue | None, tools: Sequence[Tool] = ()) -> int:
-        return app.backend.count_tokens(compose_prompt([], tools, prompt_words, system, call_format, catalogue))
+    def count(catalogue: Catalogue) -> int:
+        return app.backend.count_tokens(compose_prompt([], (), prompt_words, system, call_format, catalogue))
+
+    def list_all(tools: Sequence[Tool]) -> Catalogue:
+        return make_catalogue(tools, prompt_words, chat.list_format, 0, lambda _text: 0)
 
     plain = count(Catalogue())
     parts = [(words("context.system"), plain)]
@@ -258,7 +261,7 @@ def _measure_beginning(app: App) -> list[tuple[str, int]]:
     tools = app.toolbox.tools
     for server in dict.fromkeys(tool.server for tool in tools):
         own = [tool for tool in tools if tool.server == server]
-        parts.append((words("context.tools", server=server or "-"), count(None, own) - plain))
+        parts.append((words("context.tools", server=server or "-"), count(list_all(own)) - plain))
     return parts
 
 
