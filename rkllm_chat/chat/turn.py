@@ -143,7 +143,9 @@ class Turn:
             await calls.close(reply.usage)
         if calls.is_stopped:
             return "stopped"
-        return "answer" if self._state.gave_up else "continue"
+        if self._state.gave_up:
+            return "answer" if chat.toolbox.tools or not chat.is_served else "steps"
+        return "continue"
 
     async def _generate(self, calls: ReplyCalls, emit: Emit) -> ReplyStream:
         """Generate and parse one reply; it is in the history when this ends, however it ends."""

@@ -108,7 +108,7 @@ def test_calls_are_streamed_one_by_one_repaired_and_coerced(
 def test_a_wrong_call_is_corrected_before_a_client_sees_it(
     start_api: StartApi, connect: Connect, script: Callable[..., str]
 ) -> None:
-    wrong, unknown = call_text("get_tide", harbour="Husum"), call_text("no_such_tool")
+    wrong, unknown = call_text("get_tide", harbour="Husum"), call_text("get_tides")
     right = call_text("get_tide", harbour="Husum", days=2)
     client = connect(start_api("--model", script(wrong, unknown, right)))
     reply = client.chat.completions.create(model=SCRIPT, messages=[{"role": "user", "content": "Tide?"}], tools=[TIDE])

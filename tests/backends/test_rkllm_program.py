@@ -103,7 +103,7 @@ def test_thinking_is_switched_without_loading_the_model_again(
     screen.wait_for_prompt()
     workers = workers_of(environment["HOME"])
     screen.type("/thinking off\r")
-    screen.wait_for("Thinking: off")
+    screen.wait_for("chat.thinking  off")
     assert workers_of(environment["HOME"]) == workers != []
 
 

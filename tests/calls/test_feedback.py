@@ -78,13 +78,13 @@ def tag(**arguments: str) -> str:
     return f'<tool_call name="depth">{inner}</tool_call>'
 
 
+TOO_DEEP = '[TOOL_CALL]{"name": "depth", "arguments": ' + "".join(f'{{"a{n}":' for n in range(70)) + "1" + "}" * 71
 INVALID_CALLS: list[tuple[str, str, str, dict[str, Any] | None]] = [
     (BROKEN, "bad_json", "'depth'", {"at": "..."}),
     ('<tool_call name="depth"><b></b></tool_call>', "bad_xml", "<argument name=", {"at": "..."}),
     (call_text("depth", at="Husum")[:40], "truncated", "cut off", {"at": "..."}),
-    ('[TOOL_CALL]{"name": "depth", "arguments": ' + '{"a":' * 70 + "1" + "}" * 71, "too_large", "64", {"at": "..."}),
+    (TOO_DEEP, "too_large", "64", {"at": "..."}),
     (call_text("dept", at="Husum"), "unknown_tool", '"dept". Did you mean depth?', None),
-    (call_text("weather", at="Husum"), "unknown_tool", '"weather".', None),
     (call_text("depth", metres="3"), "missing_argument", '"at" is required', {"at": "...", "metres": 3}),
     (
         call_text("depth", at="H" * 100, metres="three", unit="m"),
@@ -293,16 +293,18 @@ def test_a_coerced_call_arrives_at_a_real_server_in_its_types(tmp_path: Path) ->
 
 
 def test_the_program_writes_the_events_of_a_turn_that_was_given_up(program: Run, script: Script) -> None:
-    model = script(BROKEN, call_text("calculat", expression="1"), f"I try. {BROKEN}", BROKEN, BROKEN)
+    model = script(BROKEN, call_text("list_resource", expression="1"), f"I try. {BROKEN}", BROKEN, BROKEN)
     done = program("-p", "x", "--model", model, "--output-format", "stream-json", "--no-servers", code=1)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["type"] for event in events if event["type"] != "text"] == [
         "call_garbled", "call_found", "tool_finished", "call_garbled", "turn_ended"
     ]  # fmt: skip
     result = next(event["result"] for event in events if event["type"] == "tool_finished")
-    assert result["status"] == "failed" and '"calculat"' in result["text"]
+    assert result["status"] == "failed" and '"list_resource"' in result["text"]
     shown = "".join(event["text"] for event in events if event["type"] == "text")
-    assert shown == 'I try. The model wrote no answer. calculat failed:\nThere is no tool "calculat".'
+    assert shown.startswith(
+        'I try. The model wrote no answer. list_resource failed:\nThere is no tool "list_resource".'
+    )
     assert (events[-1]["reason"], events[-1]["answered_by"]) == ("steps", "result")
 
 

@@ -60,7 +60,7 @@ CONVERSATIONS: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
         [("Read the log", [marked({"name": "read_log", "arguments": {}}), "Calm.", "Calm."]), ("And now?", ["Calm."])],
     ),
     "a small window, tools by name": (
-        "context_tokens = 800",
+        "context_tokens = 500",
         [
             (
                 "Write a note about boats",

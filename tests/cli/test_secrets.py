@@ -300,7 +300,7 @@ def test_the_traceback_of_an_internal_error_is_redacted(
 def test_a_server_inherits_only_the_listed_variables_and_those_of_its_entry(
     stage: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    names = ("MY_SECRET", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "PYTHONSTARTUP", "HTTPS_PROXY")
+    names = ("MY_SECRET", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "PYTHONSTARTUP")
     environment |= {"LD_PRELOAD": "", **{name: f"hidden-{name}" for name in names}}
     with (tmp_path / "inherited").open("w") as inherited:
         os.set_inheritable(inherited.fileno(), True)
