@@ -83,6 +83,8 @@ def remember_profile(settings: Settings, state: Path, name: str) -> None:
 def _identify_model(settings: Settings) -> str:
     """Return a hash of a model file's size and both ends; of another model, its name."""
     path = resolve_model(settings.model)
+    if not path.is_file():  # a URL, or a pipe, which may be read once
+        return name_model(settings)
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)

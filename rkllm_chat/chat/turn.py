@@ -59,6 +59,7 @@ class Turn:
         self._chat = chat
         self._state = TurnState()
         self._usage: list[Usage] = []
+        self._unreadable = ""  # the calls of the last reply that could not be read
 
     async def run(self, user_input: str | Sequence[Message]) -> AsyncGenerator[Event, None]:
         """Append what the user says, generate replies and run their calls until the model has answered.
@@ -143,6 +144,7 @@ class Turn:
             await calls.close(reply.usage)
         if calls.is_stopped:
             return "stopped"
+        self._unreadable = "".join(call.raw for call in calls.found if isinstance(call, CallUnreadable))
         if self._state.gave_up:
             return "answer" if chat.toolbox.tools or not chat.is_served else "steps"
         return "continue"
@@ -227,8 +229,7 @@ class Turn:
             await emit(Text(f"{heading}\n{shown[0].text}"))
             chat.history.append(Message("assistant", heading, reply_kind="forced"))
             return "answered" if completed else "steps"
-        written = [message for message in turn if message.role == "assistant" and message.reply_kind != "discarded"]
-        await emit(Text(written[-1].text if written else EMPTY_REPLY))
+        await emit(Text(self._unreadable or EMPTY_REPLY))
         await emit(Notice(chat.words("chat.gave_up")))
         return "length" if self._usage[-1].hit_limit else "steps"
 

@@ -50,7 +50,8 @@ OWN = ("--config", "own.toml")
 def say(folder: Path) -> Callable[[str], None]:
     """Configure a server and set what it says of itself."""
     (folder / "says.py").write_text(SERVER, encoding="utf-8")
-    entry = f'name = "says"\ncommand = {json.dumps(sys.executable)}\nargs = ["says.py"]\nsandbox = "off"\ninstructions = true\n'
+    command = json.dumps(sys.executable)
+    entry = f'name = "says"\ncommand = {command}\nargs = ["says.py"]\nsandbox = "off"\ninstructions = true\n'
     (folder / "own.toml").write_text(f"[[servers]]\n{entry}", encoding="utf-8")
 
     def write(text: str) -> None:

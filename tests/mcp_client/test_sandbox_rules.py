@@ -207,5 +207,7 @@ def test_a_call_that_was_denied_the_network_says_so_although_it_succeeded(stage:
         document = stage.call(["connect", 9])
         assert document["ok"] and any(denied in notice for notice in document.get("notices", ())) is is_said
         with stage.start(*turn) as process:
-            [call] = json.loads(process.communicate(timeout=LIMIT_S)[0])["result"]["calls"]
-        assert (call["status"], denied in call["text"]) == ("completed", is_said)
+            result = json.loads(process.communicate(timeout=LIMIT_S)[0])["result"]
+        [call] = result["calls"]
+        assert (call["status"], denied in call["text"]) == ("completed", False)
+        assert any("no network" in notice for notice in result["notices"]) is (entry.get("network") is not True)
