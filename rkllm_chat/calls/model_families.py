@@ -52,12 +52,13 @@ FAMILIES: dict[str, Family] = {
         # the model that ships, of any architecture: default format
         Family("tiny-tools", r"tiny-tools"),
         # tuned from another family to call tools, with a text marker: their own format, they know no other
-        Family("hermes", r"hermes-(?:2-pro|2-theta|[34])|groq.*tool-use|arch-function", "hermes", ("hermes",)),
+        Family("hermes", r"(?:deep)?hermes-(?:2-pro|2-theta|[34])|groq.*tool-use|arch-function", "hermes", ("hermes",)),
         Family("functionary-3.1", r"functionary.*3\.1", "llama3-function", ("llama3-function",)),
         Family("functionary", r"functionary", "functionary", ("functionary", "llama3-function")),
-        Family("nemotron-3", r"nemotron-3(?![.\d])", "qwen3-coder", ("qwen3-coder",), starts_in_thought=True),
+        Family("nemotron-3", r"nemotron-3(?:\.5)?(?![.\d])", "qwen3-coder", ("qwen3-coder",), starts_in_thought=True),
         Family("nemotron-2", r"nemotron-nano-(?:9|12)b", "nemotron", ("nemotron",), starts_in_thought=True),
         Family("nemotron", r"nemotron-(?:nano|super)", "nemotron", ("nemotron",)),
+        Family("chatml-tools", r"jan-(?:nano|v\d)|youtu-|nanbeige|tinyswallow|falcon-?h1", "hermes", ("hermes",)),
         # tuned or distilled, without a marker, or with one that the template only renders in a history: default format
         Family(
             "deepseek-r1",
@@ -79,7 +80,7 @@ FAMILIES: dict[str, Family] = {
         # never trained on a format, whatever they were made from: default format
         Family(
             "plain",
-            r"tinyllama|codellama|openhermes|nous-hermes|zephyr|vicuna|falcon|telechat|rwkv|internvl|smolvlm|janus"
+            r"tinyllama|codellama|openhermes|nous-hermes|zephyr|vicuna|falcon(?!-?h1)|telechat|rwkv|internvl|smolvlm|janus"
             r"|phi-?[1-3](?!\d)|minicpm-?(?:[12]b|2\.4b|s-1b|moe|[vo](?![a-z])|llama3)",
         ),
         # a text marker that their own template teaches: their own format, in which small models do best
@@ -132,6 +133,7 @@ FAMILIES: dict[str, Family] = {
         Family("hy3", r"hy-?[34](?![\w])|hunyuan-?3", accepted_formats=("hy3", "glm4.5")),
         Family("tool-calls", r"hunyuan|jamba", accepted_formats=("tool-calls",)),
         Family("apriel", r"apriel", accepted_formats=("tool-calls",)),
+        Family("solar-open", r"solar-open", accepted_formats=("solar-open",)),
         Family("longcat", r"longcat", accepted_formats=("longcat",)),
         Family("step3", r"step-?3", accepted_formats=("step3",), starts_in_thought=True),
         Family("seed-oss", r"seed-oss", accepted_formats=("seed-oss", "qwen3-coder")),
@@ -161,6 +163,7 @@ TEMPLATE_MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("minimax-m3", ("]<]minimax[>[",)),
     ("minimax-m2", ("<minimax:tool_call>",)),
     ("seed-oss", ("<seed:tool_call>", "<function=", "<parameter=")),
+    ("solar-open", ("<|tool_call:begin|>",)),
     ("longcat", ("<longcat_tool_call>",)),
     ("k2-horizon", ("ifm|tool_call",)),
     ("muse", ("atem:",)),

@@ -18,10 +18,17 @@ from jsonschema import Draft202012Validator
 from bench.constrained import QUESTIONS, TOOLS, judge, judge_calls
 from calls.grammar.matcher import Matcher
 from rkllm_chat.backends.llama.backend import LlamaBackend
-from rkllm_chat.backends.llama.grammar_sampler import CallConstraint, read_vocabulary
+from rkllm_chat.backends.llama.grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
 from rkllm_chat.calls.arguments import validate_arguments
 from rkllm_chat.calls.formats import select_formats
-from rkllm_chat.calls.grammar import GRAMMARS, CallGrammar, build_call_grammar, build_reply_grammar, require_call
+from rkllm_chat.calls.grammar import (
+    GRAMMARS,
+    CallGrammar,
+    build_call_grammar,
+    build_reply_grammar,
+    forbid_calls,
+    require_call,
+)
 from rkllm_chat.calls.scanner import Scanner
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.chat.turn import Turn
@@ -185,7 +192,7 @@ class Writing:
     ) -> None:
         self.engine = matcher.engine
         vocabulary = cache(lambda: read_vocabulary(self.engine))
-        self.guard = CallConstraint(self.engine, vocabulary, grammar, wanted, 1.0, thought, opened)
+        self.guard: Constraint = CallConstraint(self.engine, vocabulary, grammar, wanted, 1.0, thought, opened)
 
     def write(self, *pieces: str) -> None:
         for piece in pieces:
@@ -195,9 +202,11 @@ class Writing:
         (token,) = self.engine.tokenize(piece.encode(), add_bos=False, special=piece == CONTROL)
         return int(token)
 
-    def permits(self, piece: str) -> bool:
+    def permits(self, piece: str, likely: str = "") -> bool:
         logits = numpy.zeros(self.engine.n_vocab(), dtype=numpy.float32)
-        return bool(self.guard.mask_logits(None, logits)[self.token(piece)] == 0)
+        if likely:
+            logits[self.token(likely)] = 20
+        return bool(self.guard.mask_logits(None, logits)[self.token(piece)] >= 0)
 
     def permits_end(self) -> bool:
         logits = numpy.zeros(self.engine.n_vocab(), dtype=numpy.float32)
@@ -258,6 +267,68 @@ def test_a_call_may_begin_with_the_inner_marker_alone(matcher: Matcher) -> None:
     assert writing.permits("a") and not writing.permits("b")
     writing.write("a")
     assert writing.permits("b")
+
+
+UNMARKED = build_call_grammar(
+    [Tool("add", schema={"properties": {"x": {"type": "integer"}}, "required": ["x"]})], "json"
+)
+BEHIND_PROSE = build_call_grammar([Tool("add", schema={"type": "object"})], "json", writes_unmarked=True)
+OPENED = ("{", '"', *"name", '"', ":", " ", '"')
+
+
+def starts_call(matcher: Matcher, grammar: CallGrammar | None, *before: str) -> bool:
+    """Whether the grammar holds a call without a marker behind this text, where its tool is likely."""
+    assert grammar
+    writing = Writing(matcher, grammar)
+    writing.write(*before, *OPENED)
+    return not writing.permits("b", likely="a")
+
+
+def test_a_call_without_a_marker_is_held_where_it_can_be_meant(matcher: Matcher) -> None:
+    assert starts_call(matcher, UNMARKED)
+    assert starts_call(matcher, UNMARKED, "`", "`", "`", *"json", "\n")
+    assert starts_call(matcher, UNMARKED, *"<think>Hm.</think>", "\n")
+    assert starts_call(matcher, UNMARKED, *OPENED, *'add", "arguments": {"x": 1}}', ";", " ")
+    for before in (("a", "\n"), ("a", "\n", "`", "`", "`", "\n")):
+        assert not starts_call(matcher, UNMARKED, *before) and starts_call(matcher, BEHIND_PROSE, *before)
+    assert not starts_call(matcher, BEHIND_PROSE, "a", " ")
+
+
+def test_what_begins_like_a_call_without_a_marker_may_be_other_data(matcher: Matcher) -> None:
+    assert UNMARKED
+    writing = Writing(matcher, UNMARKED)
+    writing.write(*OPENED)
+    assert writing.permits("b", likely="b")
+    writing.write("b")
+    assert writing.permits("x")
+
+
+def test_a_reply_without_calls_begins_with_a_word_and_no_opener_follows(matcher: Matcher) -> None:
+    def prohibit(*written: str, prefix: str = "") -> Writing:
+        writing = Writing(matcher, MARKED)
+        writing.guard = CallProhibition(matcher.engine, forbid_calls("json", ("hermes",)), prefix)
+        writing.write(*written)
+        return writing
+
+    first = prohibit()
+    assert [piece for piece in ("a", "7", "{", "[", "<", " ", "`", '"') if first.permits(piece, likely=piece)] == [
+        "a",
+        "7",
+    ]
+    assert prohibit("a").permits("{", likely="{") and prohibit("a", "{").permits("x", likely="x")
+    for written in (("a", "\n", "{"), ("a", "{", "\n", " "), ("a", "{", " ")):
+        assert not prohibit(*written).permits('"', likely='"')
+    assert not prohibit("a", *"[TOOL_CALL").permits("]", likely="]")
+    assert prohibit("a", *"[TOOL_CAL").permits("]", likely="]")
+    assert not prohibit("a", *"<tool_cal").permits("l", likely="l")
+    assert prohibit(prefix="<think>\n").permits("{", likely="{")
+    assert not prohibit(*"a</think>", "\n", prefix="<think>\n").permits("{", likely="{")
+
+
+def test_the_shipped_model_calls_no_tool_where_calls_are_forbidden(llama: LlamaBackend) -> None:
+    assert "[TOOL_CALL]" in write(llama, asked(QUESTIONS[0]), None)[0]
+    text = write(llama, asked(QUESTIONS[0]), forbid_calls("json", ()))[0]
+    assert text[0].isalnum() and "[TOOL_CALL]" not in text and '{"' not in "".join(text.split())
 
 
 def test_a_prompt_that_ends_in_the_marker_opens_the_call(matcher: Matcher) -> None:

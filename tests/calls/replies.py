@@ -285,6 +285,15 @@ REPLIES: dict[str, Row] = {
         f"{ANSWER}<|im_end|>",
         prose="I will look.",
     ),
+    "solar-open": Row(
+        "Solar-Open-100B-Q2_K.gguf",
+        'I will look.<|tool_call:begin|>a1<|tool_call:name|>get_tide<|tool_call:args|>{"harbour": "Husum", "days": 2}'
+        "<|tool_call:end|>"
+        '<|tool_call:begin|>a2<|tool_call:name|>get_tide<|tool_call:args|>{"harbour": "Tromsø", "days": 1}'
+        "<|tool_call:end|><|im_end|>",
+        f"{ANSWER}<|im_end|>",
+        prose="I will look.",
+    ),
     "kimi-k3": Row(
         "Kimi-K3-Q2_K.gguf",
         f"<|open|>think<|sep|>{THOUGHT}<|close|>think<|sep|>"

@@ -29,7 +29,11 @@ hermes smollm3: SmolLM3-3B_w8a8_rk3588.rkllm
 hermes granite4: granite-4.0-h-tiny-Q4_K_M.gguf | granitehybrid
 qwen3-coder qwen3-coder: Qwen3-Coder-30B-A3B-Instruct-Q4_K_M.gguf
 qwen3-coder qwen3.5: Qwen3.5-0.8B-rk3576-w4a16.rkllm | Qwen3_5-2B-Q8_0.gguf | Qwen3.6-27B-Q4_K_M.gguf | qwen35moe
-qwen3-coder nemotron-3: Nemotron-3-Nano-30B-A3B-Q4_K_M.gguf
+hermes chatml-tools: Jan-v1-4B-Q4_K_M.gguf | Youtu-LLM-2B-Q8_0.gguf | Nanbeige4-3B-Thinking.gguf |
+    Falcon-H1-0.5B-Instruct
+hermes hermes: DeepHermes-3-Llama-3-3B-Preview-q4.gguf
+json solar-open: upstage/Solar-Open-100B
+qwen3-coder nemotron-3: Nemotron-3-Nano-30B-A3B-Q4_K_M.gguf | Nemotron-3.5-Nano-Q4_K_M.gguf
 functiongemma functiongemma: functiongemma-270m-it-BF16.gguf
 minicpm5 minicpm5: MiniCPM5-1B-Q8_0.gguf
 glm4.5 ling3: Ling-3.0-flash-Q4_K_M.gguf | poolside-laguna-Q4_K_M.gguf
@@ -133,6 +137,7 @@ TAUGHT = {
     '<minimax:tool_call>\n<invoke name="': "minimax-m2",
     "<seed:tool_call>\n<function=f>\n<parameter=x>": "seed-oss",
     "<longcat_tool_call>\n": "longcat",
+    "<|tool_call:begin|>{{ id }}<|tool_call:name|>": "solar-open",
     "<ifm|tool_calls><ifm|tool_call>": "k2-horizon",
     '<atem:invoke name="': "muse",
     "<|plamo:begin_tool_requests:plamo|>": "plamo3",
@@ -190,7 +195,7 @@ def test_every_marker_has_a_template_in_the_table() -> None:
     ("name", "template", "family", "asks"),
     [
         ("Llama-3.2-3B-Instruct-tuned-Q8_0", TOOL_CALL, "hermes", "hermes"),  # tuned with another form
-        ("Falcon-H1-1.5B-Instruct-Q4_K_M", TOOL_CALL, "hermes", "hermes"),
+        ("Falcon3-1B-Instruct-Q4_K_M", TOOL_CALL, "hermes", "hermes"),
         ("Qwen3-4B-code-tuned", PARAMETER, "qwen3-coder", "qwen3-coder"),
         ("Qwen3-1.7B-Q8_0", TOOL_CALL, "qwen3", "hermes"),  # as its name says
         ("Llama-3.2-1B-Instruct", "<|python_tag|>", "llama3", "json"),

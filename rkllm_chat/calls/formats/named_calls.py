@@ -171,6 +171,19 @@ def read_kimi(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
     return parsed or unreadable_call("bad_json", "No JSON object follows <|tool_call_argument_begin|>.")
 
 
+def read_solar(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+    """Read what follows `<|tool_call:begin|>`: an id, `<|tool_call:name|>f<|tool_call:args|>{..}<|tool_call:end|>`."""
+    yield from reader.read_up_to(_HEAD)
+    if not (yield from reader.skip("<|tool_call:name|>")):
+        return None
+    name = (yield from reader.read_up_to(_HEAD)).strip()
+    if not name or not (yield from reader.skip("<|tool_call:args|>")):
+        return None
+    reader.commit()
+    parsed = yield from read_json_arguments(reader, context, name, ("<|tool_call:end|>",))
+    return parsed or unreadable_call("bad_json", "No JSON object follows <|tool_call:args|>.")
+
+
 def read_plamo(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
     """Read what follows the begin of a `tool_request` of PLaMo: the tool's name and JSON, each between marks."""
     yield from reader.skip_space()

@@ -25,6 +25,7 @@ from .named_calls import (
     read_qwen2,
     read_recipient,
     read_seed_oss,
+    read_solar,
     read_step3,
     read_tool_call_tag,
     read_tool_calls,
@@ -461,6 +462,12 @@ FORMATS: dict[str, Format] = {
             call_ends_thought=True,
             control_tokens=("<｜hy_eos:opensource｜>",),
             result_openers=("<tool_responses", "<tool_response"),
+        ),
+        Format(
+            "solar-open",
+            named_renderer("<|tool_call:begin|>0<|tool_call:name|>", "<|tool_call:args|>", "<|tool_call:end|>"),
+            {"<|tool_call:begin|>": read_solar},
+            ("<|tool_call:end|>",),
         ),
         Format(
             "longcat",
