@@ -22,6 +22,7 @@ from ...prompt.chat_templates import (
 from ...prompt.template_renderer import start_renderer
 from ...storage.session_records import hash_text
 from .cores import count_threads
+from .gguf_header import open_regular
 from .library import import_llama
 
 _MAGIC = b"GGUF"
@@ -36,11 +37,8 @@ log = logging.getLogger(__name__)
 
 def check_gguf_file(path: Path, hint: str = "Give a .gguf file with --model.") -> None:
     """Raise ModelError for what cannot be a GGUF, before native code reads it."""
-    try:
-        with path.open("rb") as file:
-            magic = file.read(len(_MAGIC))
-    except OSError as error:
-        raise ModelError(f"{path}: {error.strerror}.", hint, path=str(path)) from None
+    with open_regular(path, hint) as file:
+        magic = file.read(len(_MAGIC))
     if not magic:
         raise ModelError(f"{path}: the file is empty.", "Check that the download is complete.", path=str(path))
     if magic != _MAGIC:
