@@ -43,6 +43,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "no layers": (lambda gguf: with_number(gguf, "block_count", 0), "it claims 0 layers"),
     "too many layers": (lambda gguf: with_number(gguf, "block_count", 65_536), "it claims 65536 layers"),
     "layers without tensors": (lambda gguf: with_number(gguf, "block_count", 9), "has tensors of 8"),
+    "a negative context": (lambda gguf: with_number(gguf, "context_length", 2**32 - 1), "its context_length is 42949"),
     "an assertion of llama.cpp": (lambda gguf: with_number(gguf, "rope.dimension_count", 63), "was ended by SIGABRT"),
     "an exception of llama.cpp": (lambda gguf: with_number(gguf, "vocab_size", 7), ""),
     "cut off in its header": (lambda gguf: gguf[:20_000], "it ends within its header"),

@@ -24,6 +24,8 @@ from ...storage.session_records import hash_text
 from .gguf_header import GgufHeader, read_gguf_header
 
 _MAX_LAYERS = 512  # LLAMA_MAX_LAYERS; more end the process
+_MAX_NUMBER = 1 << 31
+"""llama.cpp keeps sizes in signed integers of 32 bits."""
 _TRIAL_S = 600.0
 """A model of 8 GB is read from a slow card at 15 MB/s."""
 _MAX_KNOWN = 256
@@ -67,6 +69,10 @@ def check_model_file(path: Path, context_tokens: int, library: str, known: Path)
 
 def find_contradiction(header: GgufHeader) -> str:
     """Return which number of a header cannot be right; "" if none is known to be wrong."""
+    own = f"{header.get_text('general.architecture')}."
+    for key, value in header.metadata.items():
+        if key.startswith(own) and isinstance(value, int) and value >= _MAX_NUMBER:
+            return f"its {key.removeprefix(own)} is {value}"
     layers = header.get_number("block_count")
     named = {int(match[1]) for name in header.tensors if (match := _LAYER.match(name))}
     is_split = bool(header.metadata.get("split.count"))
