@@ -22,7 +22,7 @@ from ...prompt.chat_templates import (
 from ...prompt.template_renderer import start_renderer
 from ...storage.session_records import hash_text
 from .cores import count_threads
-from .gguf_header import open_regular
+from .gguf_header import open_regular, read_gguf_header
 from .library import import_llama
 
 _MAGIC = b"GGUF"
@@ -76,12 +76,8 @@ def load_engine(
     llama_cpp.llama_chat_format.Jinja2ChatFormatter = _UncompiledFormatter
     start_renderer()
     try:
-        vocabulary_only = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
-        trained = int(
-            vocabulary_only.metadata.get(f"{vocabulary_only.metadata.get('general.architecture')}.context_length", 0)
-        )
-        vocabulary_only.close()
-        context = context_tokens or min(trained or _MAX_DEFAULT_CONTEXT, _MAX_DEFAULT_CONTEXT)
+        trained = context_tokens or read_gguf_header(path).get_number("context_length") or _MAX_DEFAULT_CONTEXT
+        context = context_tokens or min(trained, _MAX_DEFAULT_CONTEXT)
         threads = threads or count_threads()
         options = {"n_threads": threads, "n_threads_batch": threads}
         return DraftingLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)

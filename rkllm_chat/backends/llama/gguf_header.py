@@ -6,6 +6,7 @@ costs a second and not the memory of the machine.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -67,10 +68,12 @@ def open_regular(path: Path, hint: str) -> Iterator[BinaryIO]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror}.", hint, path=str(path)) from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "not a regular file"
+        raise ModelError(f"{path}: {reason}.", hint, path=str(path))
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            kind = "a folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "not a regular file"
-            raise ModelError(f"{path}: {kind}.", hint, path=str(path))
         yield file
 
 
