@@ -27,6 +27,7 @@ from .prompt_input import Prompt, PromptPart, read_prompt, read_schema
 if TYPE_CHECKING:
     from ..config.settings import Settings
     from ..tui.theme import Theme
+    from .terminal_guard import TerminalGuard
 
 _PLAIN_TERMINALS = ("dumb", "unknown")
 
@@ -44,9 +45,9 @@ def run_chat(options: argparse.Namespace) -> int:
     """
     secrets = Redactor()
     sys.excepthook = partial(print_traceback, secrets)
-    with _disabled_echo() if options.prompt is None else contextlib.nullcontext():
+    with _disabled_echo() if options.prompt is None else contextlib.nullcontext() as guard:
         try:
-            return _start_interface(options, secrets)
+            return _start_interface(options, secrets, guard)
         except ChatError as error:
             raise secrets.redact_error(error) from None
 
@@ -63,7 +64,7 @@ def _expand_prompt_file(prompt: Prompt | None) -> Prompt | None:
     return replace(prompt, parts=(PromptPart(text), *prompt.parts[1:]))
 
 
-def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
+def _start_interface(options: argparse.Namespace, secrets: Redactor, guard: TerminalGuard | None) -> int:
     """Load the settings and start the terminal chat or print mode."""
     _start_log(options, secrets)
     try:
@@ -90,6 +91,12 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor) -> int:
         from ..config.files import find_own_config, find_single_file
         from ..tui import repl
 
+        if guard:
+            from ..core import i18n
+
+            words = i18n.load()
+            words.set_language(settings.language)
+            guard.set_message(words("repl.ended"))
         source = SettingsSource(
             partial(_load_settings, options),
             partial(read_modification_times, options.config),
@@ -123,27 +130,32 @@ def _diagnose(options: argparse.Namespace, arguments: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def _disabled_echo() -> Iterator[None]:
-    """Disable echo and line editing of the terminal until the chat reads its input.
+def _disabled_echo() -> Iterator[TerminalGuard | None]:
+    """Disable echo and line editing of the terminal until the chat reads its input, and restore them at the end.
 
-    What the user types during startup stays in the terminal's buffer, with Enter as a carriage return.
+    What the user types during startup stays in the terminal's buffer, with Enter as a carriage return. Yields the guard
+    that restores them however the program ends; None if there is no terminal that can be changed.
     """
     if os.environ.get("TERM", "dumb") in _PLAIN_TERMINALS or sys.stdin is None or not sys.stdin.isatty():
-        yield
+        yield None
         return
     import termios
 
+    from .terminal_guard import TerminalGuard
+
     input_fd = sys.stdin.fileno()
+    guard = TerminalGuard(input_fd)
     original = termios.tcgetattr(input_fd)
     modified = termios.tcgetattr(input_fd)
     modified[0] &= ~termios.ICRNL
     modified[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(input_fd, termios.TCSANOW, modified)
     try:
-        yield
+        yield guard
     finally:
         with contextlib.suppress(termios.error):  # the terminal has been closed
             termios.tcsetattr(input_fd, termios.TCSADRAIN, original)
+        guard.end()
 
 
 def _load_settings(options: argparse.Namespace) -> Settings:

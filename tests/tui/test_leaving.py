@@ -6,7 +6,9 @@ import os
 import pty
 import resource
 import select
+import shlex
 import signal
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 
 from cpu_time import allow_s
 from mcp_client.faults import left_behind, read_events
-from processes import is_there
+from processes import find_children, is_there
 from rkllm_chat.core.messages import Message
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import TurnFinished
@@ -232,3 +234,24 @@ def test_a_full_disk_is_reported_once_and_no_message_is_lost(open_chat: OpenChat
     screen.leave()
     texts = ["first", "One.", "second", LONG, "third", "Three.", "fourth", "Four."]
     assert last_turn(shelf) == [*texts, TurnFinished("answered")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
+def test_a_chat_that_is_ended_from_outside_leaves_the_terminal_as_it_was(
+    number: int, environment: dict[str, str], folder: Path, script: Callable[..., str]
+) -> None:
+    screen = Screen(
+        [], {**environment, "PS1": "shell: "}, folder, command=["sh", "-i"]
+    )  # changes no modes, as bash does
+    screen.wait_for("shell:")
+    before = termios.tcgetattr(screen.terminal)
+    screen.type(f"{shlex.join(PROGRAM)} --no-servers --model {script('Hello.')}\r")
+    screen.wait_for("Ctrl+D")
+    (chat,) = find_children(screen.process.pid)
+    os.kill(chat, number)
+    screen.wait_for("rkllm-chat --continue")
+    screen.type("echo $((40 + 2)) again\r")
+    screen.wait_for("42 again")
+    assert termios.tcgetattr(screen.terminal)[:4] == before[:4]
+    screen.close()

@@ -27,7 +27,7 @@ from ...core.events import Reading, Usage
 from ...core.messages import MediaKind, Message, Tool
 from ...prompt.chat_templates import Piece, find_reply_prefix
 from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
-from ..shared.model_files import PROJECTOR_HINT, find_projector, resolve_model
+from ..shared.model_files import PROJECTOR_HINT, find_projector, find_shipped_model, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.stop_sequences import end_reply
@@ -53,6 +53,7 @@ from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_v
 from .prompt_lookup import DraftTiming, PromptLookup
 from .state_cache import LlamaStateCache
 from .state_pool import StatePool
+from .trial_load import check_model_file
 
 if TYPE_CHECKING:
     from .media_projector import MediaProjector
@@ -531,6 +532,8 @@ def open_llama(settings: Settings) -> LlamaBackend:
     """
     path = resolve_model(settings.model)
     check_gguf_file(path)
+    if path != find_shipped_model():
+        check_model_file(path, settings.context_tokens, settings.llama_library, state_folder() / "loaded-models")
     states = state_folder() / "prompt-caches" if settings.keep_prefix else None
     thinking = {"on": True, "off": False}.get(settings.thinking)
     library, mmproj = settings.llama_library, settings.mmproj

@@ -22,6 +22,7 @@ from ...prompt.chat_templates import (
 from ...prompt.template_renderer import start_renderer
 from ...storage.session_records import hash_text
 from .cores import count_threads
+from .gguf_header import open_regular, read_gguf_header
 from .library import import_llama
 
 _MAGIC = b"GGUF"
@@ -36,11 +37,8 @@ log = logging.getLogger(__name__)
 
 def check_gguf_file(path: Path, hint: str = "Give a .gguf file with --model.") -> None:
     """Raise ModelError for what cannot be a GGUF, before native code reads it."""
-    try:
-        with path.open("rb") as file:
-            magic = file.read(len(_MAGIC))
-    except OSError as error:
-        raise ModelError(f"{path}: {error.strerror}.", hint, path=str(path)) from None
+    with open_regular(path, hint) as file:
+        magic = file.read(len(_MAGIC))
     if not magic:
         raise ModelError(f"{path}: the file is empty.", "Check that the download is complete.", path=str(path))
     if magic != _MAGIC:
@@ -78,12 +76,8 @@ def load_engine(
     llama_cpp.llama_chat_format.Jinja2ChatFormatter = _UncompiledFormatter
     start_renderer()
     try:
-        vocabulary_only = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
-        trained = int(
-            vocabulary_only.metadata.get(f"{vocabulary_only.metadata.get('general.architecture')}.context_length", 0)
-        )
-        vocabulary_only.close()
-        context = context_tokens or min(trained or _MAX_DEFAULT_CONTEXT, _MAX_DEFAULT_CONTEXT)
+        trained = context_tokens or read_gguf_header(path).get_number("context_length") or _MAX_DEFAULT_CONTEXT
+        context = context_tokens or min(trained, _MAX_DEFAULT_CONTEXT)
         threads = threads or count_threads()
         options = {"n_threads": threads, "n_threads_batch": threads}
         return DraftingLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)

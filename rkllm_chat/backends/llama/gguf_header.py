@@ -6,12 +6,14 @@ costs a second and not the memory of the machine.
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,11 +42,13 @@ class GgufHeader:
         metadata: Values by key, without arrays.
         array_lengths: Number of elements of each array by key.
         tensors: Shape of each tensor by name.
+        digest: SHA-256 of the beginning of the file, at least up to the end of the header.
     """
 
     metadata: dict[str, Value] = field(default_factory=dict[str, Value])
     array_lengths: dict[str, int] = field(default_factory=dict[str, int])
     tensors: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    digest: str = ""
 
     def get_text(self, key: str) -> str:
         """Return a text of the metadata; "" if there is none."""
@@ -64,10 +68,12 @@ def open_regular(path: Path, hint: str) -> Iterator[BinaryIO]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror}.", hint, path=str(path)) from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "not a regular file"
+        raise ModelError(f"{path}: {reason}.", hint, path=str(path))
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            kind = "a folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "not a regular file"
-            raise ModelError(f"{path}: {kind}.", hint, path=str(path))
         yield file
 
 
@@ -93,6 +99,7 @@ class _Reader:
         self._file = file
         self._data, self._place, self._read = b"", 0, 0
         self._strings = 0
+        self._hash = hashlib.sha256()
 
     def read_header(self) -> GgufHeader:
         if self._take(4) != MAGIC:
@@ -112,7 +119,7 @@ class _Reader:
                 raise ValueError(f"the tensor {name[:64]!r} has {dimensions} dimensions")
             header.tensors[name] = self._unpack(f"<{dimensions}Q")
             self._take(4 + 8)  # type and offset
-        return header
+        return replace(header, digest=self._hash.hexdigest())
 
     def _read_entry(self, header: GgufHeader) -> None:
         key = self._read_text()
@@ -177,6 +184,7 @@ class _Reader:
             raise ValueError(f"its header is larger than {_MAX_BYTES >> 20} MB")
         new = self._file.read(max(_BLOCK_BYTES, count - len(rest)))
         self._read += len(new)
+        self._hash.update(new)
         self._data, self._place = rest + new, 0
         if len(self._data) < count:
             raise EOFError("it ends within its header")

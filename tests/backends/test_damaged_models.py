@@ -1,0 +1,171 @@
+"""A damaged GGUF is an error with file, cause and what to try, at every door: native code does not end the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from mcp_servers.serving import serve
+from rkllm_chat.backends.llama.gguf_header import read_gguf_header
+from rkllm_chat.backends.llama.trial_load import find_contradiction
+from rkllm_chat.core.errors import ModelError
+from stage import Screen
+
+pytestmark = pytest.mark.model
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+NUMBERS = (
+    *("block_count", "embedding_length", "feed_forward_length", "attention.head_count", "attention.head_count_kv"),
+    *("attention.key_length", "attention.value_length", "rope.dimension_count", "vocab_size", "context_length"),
+)
+VALUES = (0, 1, 3, 7, 63, 255, 65_536, 2**31 - 1, 2**32 - 1)
+MUTATIONS = 500
+
+
+def with_number(gguf: bytes, key: str, value: int) -> bytes:
+    """The file with a 32-bit number of the architecture changed in place (GGUF: 4)."""
+    name = f"qwen3.{key}".encode()
+    found = struct.pack("<Q", len(name)) + name + struct.pack("<I", 4)
+    place = gguf.index(found) + len(found)
+    return gguf[:place] + struct.pack("<I", value) + gguf[place + 4 :]
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "no layers": (lambda gguf: with_number(gguf, "block_count", 0), "it claims 0 layers"),
+    "too many layers": (lambda gguf: with_number(gguf, "block_count", 65_536), "it claims 65536 layers"),
+    "layers without tensors": (lambda gguf: with_number(gguf, "block_count", 9), "has tensors of 8"),
+    "a negative context": (lambda gguf: with_number(gguf, "context_length", 2**32 - 1), "its context_length is 42949"),
+    "an assertion of llama.cpp": (lambda gguf: with_number(gguf, "rope.dimension_count", 63), "was ended by SIGABRT"),
+    "an exception of llama.cpp": (lambda gguf: with_number(gguf, "vocab_size", 7), ""),
+    "cut off in its header": (lambda gguf: gguf[:20_000], "it ends within its header"),
+    "2^60 keys": (lambda gguf: gguf[:16] + struct.pack("<Q", 2**60) + gguf[24:], "keys"),
+    "a text of 2^62 bytes": (lambda gguf: gguf[:24] + struct.pack("<Q", 2**62) + gguf[32:], "bytes"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_header_is_one_line_of_error(damage: str, shipped_model: Path, folder: Path, program: Run) -> None:
+    change, cause = DAMAGES[damage]
+    (folder / "model.gguf").write_bytes(change(shipped_model.read_bytes()))
+    done = program("--no-servers", "--model", "model.gguf", "-p", "Hello!", "--max-tokens", "2", code=None)
+    if cause:
+        assert done.returncode == 5 and done.stderr.count("\n") == 1
+        assert "model.gguf: " in done.stderr and cause in done.stderr
+    else:
+        assert done.returncode in (0, 5)
+
+
+def test_two_million_keys_are_refused_at_once(folder: Path, program: Run) -> None:
+    entry = struct.pack("<Q", 1) + b"k" + struct.pack("<IB", 7, 1)
+    (folder / "model.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 2_000_000) + entry * 2_000_000)
+    done = program("--no-servers", "--model", "model.gguf", "-p", "Hello!", code=5)
+    assert "it claims 2000000 keys" in done.stderr
+
+
+def test_a_pipe_in_the_place_of_a_model_is_not_waited_for(folder: Path, program: Run) -> None:
+    os.mkfifo(folder / "model.gguf")
+    assert "not a regular file" in program("--no-servers", "--model", "model.gguf", "-p", "Hello!", code=5).stderr
+
+
+def test_a_sound_file_is_tried_once_and_works(
+    shipped_model: Path, folder: Path, program: Run, environment: dict[str, str]
+) -> None:
+    (folder / "model.gguf").write_bytes(shipped_model.read_bytes())
+    passed = Path(environment["HOME"], ".local/state/rkllm-chat/loaded-models")
+    replies = []
+    for _ in range(2):
+        replies.append(program("--no-servers", "--model", "model.gguf", "-p", "Hello!").stdout)
+        (known,) = passed.iterdir()
+        known.touch()
+    assert replies[0] and replies[0] == replies[1]
+
+
+def test_the_chat_ends_with_the_cause_and_leaves_the_terminal_as_it_was(
+    shipped_model: Path, folder: Path, open_screen: Callable[..., Screen]
+) -> None:
+    (folder / "model.gguf").write_bytes(with_number(shipped_model.read_bytes(), "rope.dimension_count", 63))
+    screen = open_screen("--no-servers", "--model", "model.gguf")
+    screen.wait_for("was ended by SIGABRT")
+    assert screen.wait_for_end() == 5
+
+
+@pytest.mark.slow
+def test_the_api_server_answers_503_and_stays(shipped_model: Path, folder: Path, environment: dict[str, str]) -> None:
+    path = folder / "model.gguf"
+    path.write_bytes(with_number(shipped_model.read_bytes(), "rope.dimension_count", 63))
+    hello: Any = {"model": "model", "messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 2}
+    with serve("openai", "--model", "model.gguf", port_option="--port", env=environment, cwd=folder) as served:
+        key = served.headers.get("Authorization", "Bearer none").removeprefix("Bearer ")
+        client = openai.OpenAI(base_url=served.url, api_key=key, max_retries=0, timeout=30)
+        for _ in range(2):
+            with pytest.raises(openai.InternalServerError) as caught:
+                client.chat.completions.create(**hello)
+            assert caught.value.status_code == 503
+        path.write_bytes(shipped_model.read_bytes())
+        assert client.chat.completions.create(**hello).choices[0].message.content
+
+
+def mutate(gguf: bytes, seed: int, header_bytes: int) -> bytes:
+    """The file with some bytes of its header, or one number of its architecture, changed at random."""
+    chance = random.Random(seed)
+    if chance.random() < 0.5:
+        return with_number(gguf, chance.choice(NUMBERS), chance.choice(VALUES))
+    changed = bytearray(gguf)
+    for _ in range(chance.choice((1, 1, 2, 8))):
+        changed[chance.randrange(4, header_bytes)] = chance.randrange(256)
+    return bytes(changed)
+
+
+@pytest.mark.slow
+def test_no_mutated_header_ends_the_reader_or_costs_much(shipped_model: Path, tmp_path: Path) -> None:
+    gguf, path = shipped_model.read_bytes(), tmp_path / "model.gguf"
+    header_bytes = gguf.index(b"token_embd.weight") + 4000
+    refused = 0
+    for seed in range(MUTATIONS):
+        path.write_bytes(mutate(gguf, seed, header_bytes)[: header_bytes + 100_000])
+        try:
+            refused += bool(find_contradiction(read_gguf_header(path)))
+        except ModelError as error:
+            assert str(path) in error.message
+            refused += 1
+    assert 0 < refused < MUTATIONS
+
+
+TRY_ALL = """
+import json, sys
+from pathlib import Path
+from rkllm_chat.backends.llama.backend import open_llama
+from rkllm_chat.config.settings import Settings
+from rkllm_chat.core.errors import ModelError
+outcomes = []
+for name in sys.argv[1:]:
+    try:
+        open_llama(Settings(model=name, context_tokens=256))
+        outcomes.append("ok")
+    except ModelError as error:
+        outcomes.append(str(error))
+print(json.dumps(outcomes))
+"""
+
+
+@pytest.mark.slow
+def test_no_mutated_file_ends_the_process(shipped_model: Path, folder: Path, environment: dict[str, str]) -> None:
+    gguf = shipped_model.read_bytes()
+    header_bytes = gguf.index(b"token_embd.weight") + 4000
+    names = [f"{seed}.gguf" for seed in range(10)]
+    for seed, name in enumerate(names):
+        (folder / name).write_bytes(mutate(gguf, seed, header_bytes))
+    command = [sys.executable, "-c", TRY_ALL, *names]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=55, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+    outcomes = json.loads(done.stdout.splitlines()[-1])
+    assert len(outcomes) == len(names) and all(one == "ok" or ".gguf" in one for one in outcomes)
