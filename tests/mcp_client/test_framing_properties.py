@@ -88,7 +88,7 @@ def read_pieces(data: bytes, edges: list[float]) -> tuple[list[bytes], list[tupl
     """What comes of bytes that are cut at these parts of their length: lines, lines too long, and the reader."""
     lines: list[bytes] = []
     too_long: list[tuple[bytes, int]] = []
-    reader = LineSplitter(lines.append, lambda ends, size: too_long.append((ends, size)))
+    reader = LineSplitter(lambda line: lines.append(bytes(line)), lambda ends, size: too_long.append((ends, size)))
     for start, end in pairwise([0, *sorted(int(edge * len(data)) for edge in edges), len(data)]):
         reader.feed(data[start:end])
     return lines, too_long, reader

@@ -130,7 +130,11 @@ def test_the_approval_of_a_known_server_shows_what_it_may_do_and_why(
 
 
 def test_a_named_file_opens_its_folder_before_and_after_it_exists(stage: Stage) -> None:
-    for number, entry in enumerate(({"args": ["probe.py", "--store", "data/m.db"]}, {"env": {"STORE": "./data/m.db"}})):
+    entries: tuple[dict[str, Any], ...] = (
+        {"args": ["probe.py", "--store", "data/m.db"]},
+        {"env": {"STORE": "./data/m.db"}},
+    )
+    for number, entry in enumerate(entries):
         stage.add(**entry)
         for _ in range(2):
             denied, *written = stage.try_out(
