@@ -55,10 +55,7 @@ def llama(shipped_model: Path) -> Iterator[LlamaBackend]:
 
 
 def write(
-    backend: LlamaBackend,
-    prompt: Sequence[Message],
-    grammar: CallGrammar | NoCalls | None,
-    wanted: Generation = GREEDY,
+    backend: LlamaBackend, prompt: Sequence[Message], grammar: CallGrammar | None, wanted: Generation = GREEDY
 ) -> tuple[str, Usage]:
     async def listen() -> tuple[str, Usage]:
         items = [item async for item in backend.stream(prompt, wanted, (), grammar)]
