@@ -24,6 +24,7 @@ from rkllm_chat.calls.formats import select_formats
 from rkllm_chat.calls.grammar import (
     GRAMMARS,
     CallGrammar,
+    NoCalls,
     build_call_grammar,
     build_reply_grammar,
     forbid_calls,
@@ -55,7 +56,7 @@ def llama(shipped_model: Path) -> Iterator[LlamaBackend]:
 
 
 def write(
-    backend: LlamaBackend, prompt: Sequence[Message], grammar: CallGrammar | None, wanted: Generation = GREEDY
+    backend: LlamaBackend, prompt: Sequence[Message], grammar: CallGrammar | NoCalls | None, wanted: Generation = GREEDY
 ) -> tuple[str, Usage]:
     async def listen() -> tuple[str, Usage]:
         items = [item async for item in backend.stream(prompt, wanted, (), grammar)]
