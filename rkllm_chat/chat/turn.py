@@ -160,7 +160,7 @@ class Turn:
             if calls.is_repeat():
                 kind = "discarded"
                 await emit(ReplyDiscarded())
-            elif not (reply.has_text or reply.calls or reply.usage.hit_limit) and self._must_answer:
+            elif not (reply.has_text or reply.calls) and self._must_answer(reply.usage):
                 kind = "discarded"
         finally:
             self._keep(reply, kind)
@@ -168,10 +168,9 @@ class Turn:
                 await calls.close(reply.usage)
         return reply
 
-    @property
-    def _must_answer(self) -> bool:
-        """Whether an empty reply is no end: always in a chat; for a client of the API, after calls."""
-        return not self._chat.is_served or any(self._state.rounds)
+    def _must_answer(self, usage: Usage) -> bool:
+        """Return whether an empty reply is no end: after calls, and in a chat also before, unless it was cut off."""
+        return any(self._state.rounds) or not (self._chat.is_served or usage.hit_limit)
 
     async def _send(self, reply: ReplyStream, form: PromptForm, emit: Emit) -> None:
         """Send the prompt and read the reply; once more, with fewer turns, if the context turns out to be smaller."""

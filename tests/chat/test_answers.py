@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fuzzing import examples
 from rkllm_chat.chat.answer import Answer
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config.policy import Policy
+from rkllm_chat.config.settings import Generation
 from rkllm_chat.core.events import Event, ReplyDiscarded, Text, ToolFinished, TurnEnded
 from rkllm_chat.core.messages import Tool
 from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
@@ -140,6 +142,12 @@ def test_the_user_is_asked_again_before_a_call_changes_something_twice() -> None
 def test_an_empty_reply_or_a_wrong_call_is_no_end(replies: list[str], answer: tuple[str, str, str]) -> None:
     chat, _ = open_harbour(replies)
     assert read_answer(take_turn(chat, "Go.")) == answer
+
+
+def test_a_thought_that_is_cut_off_behind_a_result_is_no_end() -> None:
+    chat, _ = open_harbour([LOOK, "<think>" + "Hm. Well, let me see what else there is. " * 9, "Quiet."])
+    chat.settings = replace(chat.settings, generation=Generation(max_tokens=30))
+    assert read_answer(take_turn(chat, "Go.")) == ("Quiet.", "answered", "forced")
 
 
 @pytest.mark.parametrize("consent", ["once", "no"])

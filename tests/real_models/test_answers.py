@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -58,10 +59,18 @@ def test_a_real_model_answers_a_greeting_after_one_prefill(model: str, ask: Ask)
     assert usage["prefill_s"] > 0
 
 
-def test_qwen_calls_a_tool_of_a_real_server(ask: Ask) -> None:
+def test_qwen_answers_the_question_of_the_readme_from_a_real_server(ask: Ask) -> None:
     """With nothing configured: the bundled server, in a process of its own."""
-    result = ask(QWEN, "What time is it in Tokyo?", "--max-steps", "1")
-    call = result["calls"][0]
+    result = ask(QWEN, "What time is it in Tokyo?")
+    (call,) = result["calls"]
     assert (call["server"], call["tool"], call["arguments"]) == ("board", "get_time", {"place": "Tokyo"})
-    assert call["status"] == "completed"
-    assert "Asia/Tokyo" in call["text"]
+    assert call["status"] == "completed" and "Asia/Tokyo" in call["text"]
+    shown = re.search(r"\d{1,2}:\d\d", call["text"])
+    assert shown and shown[0] in result["text"]
+    assert (result["reason"], result["answered_by"]) == ("answered", "forced")
+    assert "{" not in result["text"]
+
+
+def test_qwen_leaves_tools_alone_where_none_is_needed(ask: Ask) -> None:
+    result = ask(QWEN, "Hello!", "--max-tokens", "60")
+    assert result["calls"] == [] and result["text"]
