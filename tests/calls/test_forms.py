@@ -41,9 +41,9 @@ def chat_of(family: Family, replies: Sequence[str], **settings: Any) -> Conversa
 
 
 def asked_in(chat: Conversation) -> str:
-    """The form that the system text of the newest prompt ends in."""
+    """The form that the system text of the newest prompt shows."""
     assert isinstance(chat.backend, ScriptedBackend)
-    (form,) = [name for name, row in FORMATS.items() if chat.backend.prompts[-1][0].text.endswith(row.example)]
+    (form,) = [name for name, row in FORMATS.items() if f"\n{row.example}\n" in chat.backend.prompts[-1][0].text]
     return form
 
 
