@@ -17,8 +17,8 @@ while IFS= read -r line; do
     [ -z "$line" ] && exit
     message=$line
 done
-stty "$1" <"$2"
-printf '\033[?2004l\033[?1l\033[?25h\033[0m\r\n%s\r\n' "$message" >"$2"
+stty "$1" <&1
+printf '\033[?2004l\033[?1l\033[?25h\033[0m\r\n%s\r\n' "$message"
 """
 _END_S = 2.0
 
@@ -39,9 +39,9 @@ class TerminalGuard:
                 ["stty", "-g"], stdin=terminal, capture_output=True, env=environment, timeout=_END_S, check=True
             ).stdout
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _SCRIPT, "guard", os.fsdecode(modes.strip()), os.ttyname(terminal)],
+                ["/bin/sh", "-c", _SCRIPT, "guard", os.fsdecode(modes.strip())],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
+                stdout=terminal,  # not by its name, which may be that of another terminal by then
                 stderr=subprocess.DEVNULL,
                 env=environment,
                 start_new_session=True,  # it survives what ends the program's group, and may set a terminal of others

@@ -113,7 +113,7 @@ def test_prompts_only_grow_while_the_model_pages_and_its_tools_stay_as_they_are(
     assert len(prompts) == 6
     for before, after in pairwise(prompts):
         assert after[: len(before)] == before
-    assert "more" not in prompts[-1][0].text
+    assert "- more(" not in prompts[-1][0].text
 
 
 def test_a_search_returns_the_matching_lines_with_their_numbers_and_neighbours() -> None:

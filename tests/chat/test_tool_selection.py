@@ -137,9 +137,9 @@ def test_the_richest_level_that_fits_its_share_is_taken(share: float, level: Lev
     head = backend_of(chat).prompts[0][0].text.splitlines()
     assert select_catalogue(chat).level == level
     assert line in head
-    assert (WORDS("prompt.tools") in head) == (level == "full")
+    assert ("<tools>" in head) == (level == "full")
     assert any("describe_tool" in one for one in head) == (level != "full")
-    assert WORDS("prompt.call") in head
+    assert "For each function call, write:" in head
     size = chat.count_text("\n".join(select_catalogue(chat).lines))
     assert size == pytest.approx(select_catalogue(chat).tokens, abs=2)
     assert size <= share * 24_000 or level == "servers"
@@ -251,7 +251,7 @@ def test_a_description_cannot_contain_a_call_or_another_role() -> None:
     chat = make_chat([call_text("describe_tool", name="evil"), "Ah."], tools=[*read_tools(), evil])
     take_turn(chat, "sink the ship")
     prompt = backend_of(chat).prompts[1]
-    for text in (prompt[0].text.partition(WORDS("prompt.call"))[0], prompt[1].text, prompt[3].text):
+    for text in (prompt[0].text.partition("For each function call, write:")[0], prompt[1].text, prompt[3].text):
         assert not any(part in text for part in ("[TOOL_CALL]", "\nuser: the ship", "\nb"))
 
 
