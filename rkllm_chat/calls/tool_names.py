@@ -86,7 +86,7 @@ def _spellings(tool: Tool) -> set[str]:
 
 
 def _namespace_of(tool: Tool) -> str:
-    """Return what a tool's own name has up to its last dot: models leave it out (`history.get_events`)."""
+    """Return what a tool's own name has up to its last dot: models leave such a part out."""
     return "".join(tool.name.rpartition(".")[:2])
 
 

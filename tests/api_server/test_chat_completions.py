@@ -166,7 +166,7 @@ WRONG: list[tuple[dict[str, Any], int, str | None, str]] = [
     ({"tool_choice": "required"}, 400, "tool_choice", "needs tools"),
     ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, 400, "tool_choice", '"x"'),
     ({"messages": [{"role": "user", "content": "word " * 3000}]}, 400, "messages", "1024"),
-    ({"messages": [{"role": "user", "content": "w" * 100_000}]}, 400, "messages", "1024"),
+    ({"messages": [{"role": "user", "content": "w" * 100_000}]}, 400, "messages", "65536"),
 ]
 
 

@@ -126,6 +126,7 @@ TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}:\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "<|im_start|>assistant:\n"
 )
+LONG = "You are a helpful assistant. " * 60
 ASK = ("-p", "What is 12 * 34?", "--output-format", "json", "--temperature", "0")
 
 
@@ -143,32 +144,30 @@ def states(environment: dict[str, str]) -> Path:
 
 
 @pytest.fixture
-def all_tools_first(folder: Path) -> None:
-    """All tools at the beginning of a prompt, which are worth a file."""
-    (folder / "mcp_config.toml").write_text('[chat]\nprompt_profile = "default"\n', encoding="utf-8")
+def long_system_text(folder: Path) -> None:
+    """A long beginning of each prompt, which is worth a file."""
+    (folder / "mcp_config.toml").write_text(f'[chat]\nsystem = "{LONG}"\n', encoding="utf-8")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("all_tools_first")
-def test_the_program_reads_its_tools_from_a_file_at_its_second_start(program: Run, states: Path) -> None:
+@pytest.mark.usefixtures("long_system_text")
+def test_the_program_reads_its_system_text_from_a_file_at_its_second_start(program: Run, states: Path) -> None:
     first, second = (read_call(program(*ask).stdout) for ask in (ASK, ASK))
     assert (first["reused_tokens"], first["prefilled_tokens"]) == (0, first["prompt_tokens"])
-    assert second["prefilled_tokens"] < 30 < 300 < second["reused_tokens"]
+    assert second["prefilled_tokens"] < 90 < 300 < second["reused_tokens"]
     one = only_file(states)
     assert (one.stat().st_mode & 0o777, states.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
 @pytest.mark.slow
 def test_prompt_caches_can_be_switched_off(program: Run, states: Path, folder: Path) -> None:
-    (folder / "mcp_config.toml").write_text(
-        '[chat]\nprompt_profile = "default"\nkeep_prefix = false\n', encoding="utf-8"
-    )
+    (folder / "mcp_config.toml").write_text(f'[chat]\nsystem = "{LONG}"\nkeep_prefix = false\n', encoding="utf-8")
     assert read_call(program(*ASK).stdout)["reused_tokens"] == 0
     assert not states.exists()
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("all_tools_first")
+@pytest.mark.usefixtures("long_system_text")
 def test_two_starts_at_once_leave_one_valid_file(
     program: Run, environment: dict[str, str], folder: Path, states: Path
 ) -> None:
@@ -177,12 +176,12 @@ def test_two_starts_at_once_leave_one_valid_file(
     ]
     for one in running:
         assert read_call(one.communicate(timeout=60)[0])
-    assert read_call(program(*ASK).stdout)["prefilled_tokens"] < 30
+    assert read_call(program(*ASK).stdout)["prefilled_tokens"] < 90
     assert len(list(states.iterdir())) == 1
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("all_tools_first")
+@pytest.mark.usefixtures("long_system_text")
 def test_a_full_disk_costs_only_the_file(environment: dict[str, str], folder: Path, states: Path) -> None:
     most = 1 << 20  # of any file; the state is twice as large
     done = fork_server.run(

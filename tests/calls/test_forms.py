@@ -115,16 +115,3 @@ def test_the_model_command_shows_the_family_and_its_forms(open_screen: OpenScree
     screen.wait_for_prompt()
     screen.type("/model\r")
     screen.wait_for("Family: llama3. Prompt profile: default. Tool call format: json")
-
-
-@pytest.mark.slow
-def test_the_cost_of_tools_is_that_of_the_form_that_is_asked_for(open_screen: OpenScreen, folder: Path) -> None:
-    def sum_of(form: str) -> str:
-        screen = open_screen("--model", "replies.json", "--tool-format", form, size=(120, 40))
-        screen.wait_for("for commands, Ctrl+D to exit")
-        screen.wait_for_prompt()
-        screen.type("/tools\r")
-        return next(line for line in screen.wait_for("in every prompt") if "in every prompt" in line)
-
-    (folder / "replies.json").write_text('["Hello."]', encoding="utf-8")
-    assert sum_of("json") != sum_of("xml")

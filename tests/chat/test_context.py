@@ -139,7 +139,7 @@ def test_the_same_turns_are_visible_after_a_resume(tmp_path: Path) -> None:
 @settings(max_examples=examples(60))
 @given(
     window=st.integers(100, 600),
-    sizes=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=20),
+    sizes=st.lists(st.tuples(st.integers(0, 60), st.integers(1, 60)), min_size=1, max_size=20),
 )
 def test_a_prompt_always_fits_as_long_as_its_last_turn_does(window: int, sizes: list[tuple[int, int]]) -> None:
     chat = make_tide_chat(*("y" * 4 * answer for _, answer in sizes), window=window)

@@ -278,8 +278,8 @@ def test_a_real_model_that_misses_its_end_is_stopped_where_it_begins_to_invent(
         return "".join(generated), kept_tokens, events
 
     unstopped, kept_tokens, events = asyncio.run(play())
-    assert unstopped.startswith(f"{call}<|im_fin|>\n<|im_start|>user\nResult of calculate:\n")
-    assert chat.history[1].text == f"{call}<|im_fin|>"
+    assert unstopped.startswith(call)
+    assert chat.history[1].text == call
     assert box.called[0] == ("calculate", {"expression": "12 * 34"})
     first, second = chat.usages[:2]
     assert not first.hit_limit and first.generated_tokens < 60

@@ -65,7 +65,10 @@ def test_the_model_reads_them_behind_the_tools_and_the_user_sees_them(tmp_path: 
         spoken, muted = gate(tmp_path, ADVICE), gate(tmp_path, "Never mind.", "muted", instructions=False)
         async with open_with(tmp_path, spoken, muted, chaos(tmp_path, "ok", "silent")) as app:
             text = await read_system_text(app)
-            assert f"\n\nAbout server gate, in its own words:\n```\n{ADVICE}\n```\n\nTo use a tool, write:\n" in text
+            assert (
+                f"\n\nAbout server gate, in its own words:\n```\n{ADVICE}\n```\n\nFor each function call, write:\n"
+                in text
+            )
             assert text.count("in its own words") == 1
             for name, shown in (("gate", ADVICE), ("muted", "Never mind."), ("silent", None)):
                 events = [event async for event in commands.run(app, f"/mcp {name}")]
@@ -83,7 +86,7 @@ def test_long_ones_are_shortened_with_a_note(window: int, limit: int, tmp_path: 
         talkative = gate(tmp_path, f"{ADVICE} {'Wait for the tide. ' * 3000}The end.")
         async with open_with(tmp_path, talkative, context_tokens=window) as app:
             text = await read_system_text(app)
-            section = text.partition("own words:\n")[2].partition("\n\nTo use")[0]
+            section = text.partition("own words:\n")[2].partition("\n\nFor each function")[0]
             assert ADVICE in section
             assert "The end." in section
             assert " characters left out]" in section

@@ -168,7 +168,7 @@ def test_a_server_that_the_user_added_needs_no_question(
     (stranger / "mcp_config.toml").unlink()
     program("new-server", "made", "--add")
     screen = open_screen("--model", script("Hello."))
-    screen.wait_for("Servers: made.")
+    screen.wait_for("Servers: made, board.")
     screen.wait_for_prompt()
     screen.type(f"/mcp add harbour -- {sys.executable} {' '.join(ARGS)}\r")
     screen.wait_for("harbour  connected  1 tool")

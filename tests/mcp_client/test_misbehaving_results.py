@@ -26,9 +26,8 @@ REFUSED = {
     **dict.fromkeys(("rpc-error", "rpc-error-closed", "rpc-error-timeout"), "no such file"),
     **dict.fromkeys(("rpc-error-weird", "rpc-error-no-code", "rpc-error-null", "rpc-error-odd-code", "neither"), ""),
     **dict.fromkeys(("result-null", "result-list", "result-text", "is-error-text", "unknown-type"), ""),
-    "structured-mismatch": "'seven' is not of type 'number'",
+    "structured-mismatch": "must be a number",
     "structured-missing": "did not return structured content",
-    "schema-odd": "Invalid schema for tool act",
 }
 
 

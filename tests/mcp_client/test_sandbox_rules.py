@@ -211,7 +211,9 @@ def test_a_call_that_was_denied_the_network_says_so_although_it_succeeded(stage:
         document = stage.call(["connect", 9])
         assert document["ok"] and any(denied in notice for notice in document.get("notices", ())) is is_said
         with stage.start(*turn) as process:
-            result = json.loads(process.communicate(timeout=LIMIT_S)[0])["result"]
+            output, errors = process.communicate(timeout=LIMIT_S)
+            assert output, errors
+            result = json.loads(output)["result"]
         [call] = result["calls"]
         assert (call["status"], denied in call["text"]) == ("completed", False)
         assert any("no network" in notice for notice in result["notices"]) is (entry.get("network") is not True)

@@ -42,7 +42,7 @@ FAILING = {
     "task-fails": "no wind",
     "task-fails-silently": "becalmed",
     "task-gives-up": "storm",
-    "task-mismatch": "'seven' is not of type",
+    "task-mismatch": "must be a number",
     "task-nonsense": "status",
     "task-forgotten": "Task not found",
     "task-asks": "Elicitation not supported",
