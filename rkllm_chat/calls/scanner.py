@@ -13,14 +13,13 @@ waits for, and chunks without it are only buffered.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 
 from ..core.events import CallDescribed, CallFound, CallUnreadable, Text, Thought
+from .described_calls import describe_calls
 from .formats import (
     CONTROL_TOKENS,
     TURN_OPENERS,
@@ -30,16 +29,15 @@ from .formats import (
     ReadContext,
     select_formats,
 )
-from .formats.common import FENCE, NAME_KEYS, NO_END, add_repairs, unreadable_call
+from .formats.common import FENCE, NO_END, add_repairs, unreadable_call
 from .formats.unmarked import (
     may_be_unknown_tool,
     read_bare_json,
     read_bare_python,
     read_name_alone,
-    read_shown_json,
     read_unmarked_json,
 )
-from .incremental_reader import CharPattern, EndOfTextError, Parsing, Reader, TooLongError, run
+from .incremental_reader import CharPattern, EndOfTextError, Parsing, Reader, TooLongError
 from .literals import Markers, char_pattern, compile_markers
 
 THINK_TAGS = {"<think>": "</think>"}
@@ -59,18 +57,7 @@ _ROLE_LABEL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _MAX_LINE_LENGTH = 256
-_NEAR = r"[\[\]［］【】<>*_`\\(){}|/ -]"
-_NEAR_MARKER = re.compile(
-    rf"(?:^|\n){_NEAR}*[\[［【<*(]{_NEAR}*(?:functions?|tools?){_NEAR}*(?:calls?)?{_NEAR}*\s*$", re.I
-)
-_NEAR_END = re.compile(rf"\s*(?:{_NEAR}*(?:end)?{_NEAR}*(?:functions?|tools?){_NEAR}*(?:calls?)?{_NEAR}*)?\s*", re.I)
-"""What looks like the markers of a call, but is written differently."""
-
 _UNMARKED_BEGINNINGS = (*_FENCES, "{", "[")
-_SHOWN_CALL = re.compile(rf"""\{{\s*["'](?:{"|".join(NAME_KEYS)})["']\s*:""")
-_MAX_DESCRIBED, _MAX_SHOWN_CALLS = 3, 16
-"""How many described calls are reported, and how many are looked at."""
-
 _TOKEN_PREFIXES = ("<|", "<｜", "✿")
 """Prefixes of special tokens, which no prose contains: such a token begins a result anywhere in a line."""
 
@@ -192,7 +179,8 @@ class Scanner:
                 return (yield from self._read_invented(marker))
             yield from self._read_marked(self._match_shorter_marker(marker))
         self._find_call_in_thought()
-        self._describe_calls()
+        if self._offered and not self._calls:
+            self._events += describe_calls("".join(self._texts)[-_MAX_THOUGHT_LENGTH:], self._context)
 
     def _read_marked(self, mark: str) -> Parsing[None]:
         lexicon = self._lexicon
@@ -520,47 +508,11 @@ class Scanner:
             detail = "The call is inside the thinking, where calls are never run."
             self._events.append(CallUnreadable("call_in_thinking", detail, ""))
 
-    def _describe_calls(self) -> None:
-        """Report the calls that a reply without calls shows: JSON of known tools in its text."""
-        if self._calls or not self._offered:
-            return
-        text = "".join(self._texts)[-_MAX_THOUGHT_LENGTH:]
-        found: list[CallDescribed] = []
-        for match in itertools.islice(_SHOWN_CALL.finditer(text), _MAX_SHOWN_CALLS):
-            described = self._read_described(text[match.start() :])
-            if described and _is_nearly_marked(text, match.start(), match.start() + len(described.raw)):
-                detail = "The call does not stand between the markers of the format."
-                self._events.append(CallUnreadable("bad_json", detail, described.raw))
-                return
-            if described and described not in found:
-                found.append(described)
-        self._events += found[:_MAX_DESCRIBED]
-
-    def _read_described(self, text: str) -> CallDescribed | None:
-        """Return the call that a text begins with, if it is whole and of a known tool."""
-        reader = Reader()
-        reader.feed(text)
-        reader.end()
-        reader.start_recording()
-        parsed: ParsedCalls = None
-        with suppress(EndOfTextError, TooLongError):
-            parsed = run(read_shown_json(reader, self._context))
-        if not parsed or not isinstance(parsed[0], CallFound):
-            return None
-        return CallDescribed(parsed[0].call, reader.recorded)
-
     def _scan_thought(self, formats: Sequence[Format], thought: str) -> list[ScannerEvent]:
         """Scan a thought like a reply; white space is left out."""
         inner = Scanner(formats, self._context.is_known, parameters_of=self._context.parameters_of)
         events = inner.feed(thought) + inner.close()
         return [event for event in events if not isinstance(event, Text) or event.text.strip()]
-
-
-def _is_nearly_marked(text: str, start: int, end: int) -> bool:
-    """Tell whether a call that ends the text stands behind something like a marker, on a line of its own."""
-    if not _NEAR_END.fullmatch(text, end) or text.count("```", 0, start) % 2:
-        return False
-    return bool(_NEAR_MARKER.search(text, max(0, start - _MAX_LINE_LENGTH), start))
 
 
 class _Lexicon:

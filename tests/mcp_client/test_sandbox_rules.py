@@ -190,7 +190,7 @@ def test_the_approval_names_the_variables_that_are_passed(monkeypatch: pytest.Mo
     ("words", "hint"),
     [
         ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
-        ("getaddrinfo EAI_AGAIN registry.npmjs.org", "HTTPS_PROXY"),
+        ("getaddrinfo EAI_AGAIN registry.example.org", "HTTPS_PROXY"),
         ("407 Proxy Authentication Required", "NO_PROXY"),
         ("something else", "sandbox"),
     ],
