@@ -1,4 +1,4 @@
-"""Runs pytest, and the tests that fail once more, alone: a lost race is told apart from a wrong change.
+"""Runs pytest and reruns failed tests once, alone, to distinguish unstable tests from broken ones.
 
     python .ci/run_tests.py UNSTABLE COMMAND...
 

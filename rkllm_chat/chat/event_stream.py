@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from ..core.events import Event
 
 Emit = Callable[[Event], Awaitable[None]]
-"""Passes an event to whoever reads the stream, and returns once the next one is asked for."""
+"""Passes an event to the reader of the stream, and returns once the next one is asked for."""
 
 
 async def stream_events(work: Callable[[Emit], Awaitable[None]]) -> AsyncGenerator[Event, None]:

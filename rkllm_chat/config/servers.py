@@ -77,8 +77,8 @@ class ServerConfig:
         write: Files and folders that the program may change in the sandbox. Left out: those that `args` and `env` name.
         network: Whether the program may use the network in the sandbox. Left out: only npx, uvx and other programs that
             download the server.
-        roots: Folders that the server is told to work in, relative to the file; false for none. Left out: those of its
-            arguments, else the folder in which the chat was started.
+        roots: Folders that are announced to the server as its roots, relative to the file; false for none. Left out:
+            those of its arguments, else the folder in which the chat was started.
         instructions: Whether what the server says about its use becomes part of the prompt. Left out: not for models
             that are known to have less than 2 billion parameters, nor for a context window below 8192 tokens.
         tools_allow: Names of the tools to use, or patterns such as "get_*"; empty for all.

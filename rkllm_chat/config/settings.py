@@ -151,13 +151,13 @@ class Settings:
         backend: What runs the model: "rkllm" (the NPU), "llama" (llama.cpp), "openai" (a service), "scripted" (for
             tests), or "auto" (by the model).
         language: Language of the interface: "en", "ja", "zh", or "auto" (by the locale).
-        system: What the model is told before the conversation, such as its role.
+        system: System prompt, such as the role of the model.
         tool_format: How the model is asked to write tool calls, such as "hermes"; "auto" (by the model's family) is
             usually right. Tab lists the names behind `/set tool_format`.
         constrained: Keep the model to the form of a tool call while it writes one, where the engine can.
         max_steps: How many times the model may call tools and read their results before it must answer.
         context_tokens: How many tokens of the conversation the model can see; 0 for the model's own limit.
-        prompt_profile: How the model is told about tools and results; "auto" (by the model's file and family) is
+        prompt_profile: How tools and results are described to the model; "auto" (by the model's file and family) is
             usually right. Tab lists the names behind `/set prompt_profile`.
         thinking: Whether the model reasons before it answers; "auto" leaves it to the model.
         generation: Sampling parameters.

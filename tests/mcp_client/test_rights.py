@@ -18,36 +18,19 @@ from stage import Screen, call_text
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Script = Callable[..., str]
 
-SERVER = """
-import json, sys
-RAN, NAMES = sys.argv[1], sys.argv[2:]
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
-    result = {}
-    if message["method"] == "initialize":
-        about = {"name": "named", "version": "1"}
-        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about}
-    elif message["method"] == "tools/list":
-        result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]}
-    elif message["method"] == "tools/call":
-        with open(RAN, "a") as file:
-            print(message["params"]["name"], file=file)
-        result = {"content": [{"type": "text", "text": "done"}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"""
+SERVER = Path(__file__).parents[1] / "cli/mcp_tool/server.py"
 
 
 @pytest.fixture
 def configure(folder: Path) -> Callable[..., tuple[str, str]]:
     """Write a configuration of servers that offer tools of these names; each notes the calls that it gets."""
-    (folder / "named.py").write_text(SERVER, encoding="utf-8")
 
     def write(allow: str = "", **servers: str) -> tuple[str, str]:
         lines = [f"[policy]\nallow = [{json.dumps(allow)}]"] if allow else []
         for name, tools in servers.items():
-            arguments = ["named.py", f"ran-{name}", *tools.split()]
+            listed = [{"name": tool, "inputSchema": {"type": "object"}} for tool in tools.split()]
+            (folder / f"{name}.json").write_text(json.dumps(listed), encoding="utf-8")
+            arguments = [str(SERVER), f"{name}.json", f"{name}.record"]
             entry = {"name": name, "command": sys.executable, "args": arguments, "sandbox": "off"}
             lines.append("[[servers]]\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in entry.items()))
         (folder / "own.toml").write_text("\n".join(lines), encoding="utf-8")
@@ -58,8 +41,9 @@ def configure(folder: Path) -> Callable[..., tuple[str, str]]:
 
 def ran(folder: Path, server: str) -> list[str]:
     """Return the names of the tools that a server was asked to run."""
-    path = folder / f"ran-{server}"
-    return path.read_text(encoding="utf-8").split() if path.exists() else []
+    path = folder / f"{server}.record"
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return [entry["name"] for entry in entries if "name" in entry]
 
 
 @pytest.mark.parametrize(

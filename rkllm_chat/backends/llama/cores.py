@@ -89,7 +89,7 @@ def count_threads(cores: tuple[int, ...] = ()) -> int:
 
     More than the control group's quota would only be suspended for a part of each period.
     """
-    import multiprocessing  # the engine's package counts with it, too: whoever limits one, limits both
+    import multiprocessing  # llama-cpp-python uses the same count, so one limit applies to both
 
     count = len(cores) or _count_macos_cores() or count_cores(allowed=_find_allowed())
     return max(1, int(min(count, multiprocessing.cpu_count(), read_cpu_quota())))
