@@ -25,7 +25,7 @@ BACKENDS: dict[str, str] = {
     "scripted": "scripted:open_scripted",
 }
 _SCHEMES = ("http://", "https://")
-_BACKEND_OF_SUFFIX = {".rkllm": "rkllm", ".json": "scripted", ".jsonl": "scripted"}
+_BACKEND_OF_SUFFIX = {".rkllm": "rkllm", ".json": "scripted"}
 
 
 def open_backend(settings: Settings) -> Backend:

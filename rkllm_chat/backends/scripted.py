@@ -1,12 +1,11 @@
-"""A backend that replays written replies: for tests, demonstrations and bug reports. It needs no model.
+"""A backend that plays written replies, for tests and demonstrations. It needs no model.
 
     rkllm-chat --backend scripted --model replies.json
 
 `replies.json` is a list, or `{"model": NAME, "replies": list}` for replies in the format of the model of that name,
 which determines its family; with `"media": ["image"]` the model takes pictures. Each entry of the list is the text of a
 reply, or {"text": ..., "wait": true} for a reply that stays open after its text until it is stopped. Each request to
-the model plays the next entry. A saved session (`.jsonl`) is also a script: the replies of its model are played with
-their recorded usage.
+the model plays the next entry.
 """
 
 from __future__ import annotations
@@ -19,15 +18,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, NoCalls
 from ..calls.model_families import UNKNOWN, Family, find_family
 from ..config.settings import Generation, Settings
 from ..core.errors import GenerationError, ModelError
 from ..core.events import Usage
-from ..core.messages import EMPTY_REPLY, Media, MediaKind, Message, Tool
-from ..storage.session_files import read_session
-from ..storage.session_records import LogEntry, Setup, TurnFinished
+from ..core.messages import Media, MediaKind, Message, Tool
 from .base import ModelStream, StoppableStream, StreamItem
 from .shared.stop_sequences import end_reply
 
@@ -46,7 +42,7 @@ class ScriptedReply:
         text: The text of the reply.
         wait: Whether the reply then stays open until it is stopped.
         error: Message of the GenerationError that ends the reply; "" for none.
-        usage: What the reply cost when it was recorded.
+        usage: What the reply costs; None to count it.
     """
 
     text: str
@@ -176,17 +172,12 @@ def split_tokens(text: str) -> list[str]:
 
 
 def open_scripted(settings: Settings) -> ScriptedBackend:
-    """Read the script or the session that `settings.model` names.
+    """Read the script that `settings.model` names.
 
     Raises:
         ModelError: The file cannot be read or is not a script.
     """
     path = Path(settings.model)
-    if path.suffix == ".jsonl":
-        entries = read_session(path)
-        setups = [entry.record for entry in entries if isinstance(entry.record, Setup)] or [Setup()]
-        context_tokens = settings.context_tokens or setups[0].context_tokens or 4096
-        return ScriptedBackend(extract_replies(entries), context_tokens, _family_of(setups))
     try:
         script: Any = json.loads(path.read_text(encoding="utf-8"))
         model, kinds = "", frozenset[MediaKind]()
@@ -201,29 +192,3 @@ def open_scripted(settings: Settings) -> ScriptedBackend:
     backend = ScriptedBackend(replies, settings.context_tokens or 4096, find_family([model]))
     backend.media_kinds = kinds
     return backend
-
-
-def _family_of(setups: Sequence[Setup]) -> Family:
-    """Return the family that wrote a session: its first format, with every format used in it accepted."""
-    first_format = setups[0].asks
-    rows = dict.fromkeys(row for setup in setups for row in (setup.asks, *setup.accepts))
-    return Family(
-        setups[0].family,
-        preferred_format=first_format if first_format in FORMATS else "json",
-        accepted_formats=tuple(rows),
-    )
-
-
-def extract_replies(entries: Sequence[LogEntry]) -> list[ScriptedReply]:
-    """Return the replies of a session in order; one without usage was stopped, or its engine failed."""
-    replies: list[ScriptedReply] = []
-    records = [entry.record for entry in entries]
-    for index, record in enumerate(records[:-1]):
-        following = records[index + 1]
-        if isinstance(record, Message) and record.role == "assistant" and isinstance(following, Usage):
-            end = next((one for one in records[index:] if isinstance(one, TurnFinished)), TurnFinished("stopped"))
-            text = "" if record.text == EMPTY_REPLY else record.text
-            cut_off = following == Usage()
-            error = (end.error or "The model failed.") if cut_off and end.reason == "failed" else ""
-            replies.append(ScriptedReply(text, cut_off and not error, error, following))
-    return replies

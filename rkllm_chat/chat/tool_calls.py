@@ -360,9 +360,8 @@ class ReplyCalls:
                 state.rounds[-1].add(edited.fingerprint)
                 arguments = json.dumps(edited.call.arguments, ensure_ascii=False)
                 return replace(edited, remark=words("prompt.edited", arguments=arguments))
-            case Decline(reason, recorded_text):
-                text = recorded_text or words("prompt.declined_because", reason=reason)
-                return make_unexecuted_result(call, run.tool, "declined", text)
+            case Decline(reason):
+                return self._refuse(call, run.tool, "declined", "declined_because", reason=reason)
             case _:
                 return self._refuse(call, run.tool, "stopped" if verdict == "stopped" else "declined", verdict)
 

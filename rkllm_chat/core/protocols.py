@@ -38,11 +38,9 @@ class Decline:
 
     Attributes:
         reason: The reason, in the user's words.
-        recorded_text: Text of a recorded answer; it replaces the sentence about the reason.
     """
 
     reason: str = ""
-    recorded_text: str = ""
 
 
 @dataclass(frozen=True)

@@ -375,7 +375,7 @@ def read_session(path: Path) -> tuple[LogEntry, ...]:
     """Read the records of a session file at any path.
 
     Raises:
-        ModelError: The file is not a session; it is opened in place of a model.
+        ModelError: The file is not a session.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
