@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.scripted import ScriptedBackend
 from rkllm_chat.calls.formats import FORMATS
 from rkllm_chat.calls.model_families import Family
@@ -81,13 +80,6 @@ def test_a_session_records_the_form_and_is_continued_in_that_of_the_next_model(s
         ("in-json", "json", (), "auto"),
     ]
     assert asked_in(again) == "json"
-
-
-def test_a_session_with_an_unknown_form_is_asked_in_json(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    line = {"kind": "setup", "at": "2026-11-20T17:30:32.123Z", "format": 1, "asks": "nonsense", "accepts": ["rubbish"]}
-    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
-    assert open_backend(Settings(model=str(path))).family.preferred_format == "json"
 
 
 def test_the_command_line_outweighs_a_file_and_an_unknown_form_is_rejected(program: Run, folder: Path) -> None:

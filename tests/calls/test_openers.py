@@ -109,6 +109,7 @@ def test_a_reply_that_only_calls_an_unknown_tool_or_names_one_is_reported() -> N
         [unknown],
         [PARIS, unknown],
     ]
+    assert read(OTHER.replace("tell_joke", "Simpson's joke")) == [("Simpson's joke", unknown[1])]
     assert read(f"{OTHER}\nis no call.") == [] == read(f"This is none:\n{OTHER}", writes_unmarked=True)
     assert [read(reply) for reply in ("get_time", "`get_time`", "get_time()\n", "get_time.")] == [[("bare_name",)]] * 4
     assert read("now()") == [CLOCK]

@@ -35,7 +35,7 @@ SEPARATORS = (",", ";")
 """What may separate calls that stand side by side."""
 
 _HEAD = re.compile(r"""(?:\[\s*)?(?:\{\s*(?:["'“]?(\w*)["'”]?\s*(?::\s*(\S.*)?)?)?)?""", re.DOTALL)
-_TEXT = re.compile(r"""["'“]([^"'”]*)(["'”]?)""")
+_TEXT = re.compile(r"""["“]([^"”]*)(["”]?)|'([^']*)('?)""")
 _SECOND_KEY = re.compile(r"""\s*,?\s*["'“]?(\w*)["'”]?\s*(:)?""")
 _QUOTES = {'"': '"', "'": "'", "“": "”"}
 _LINE_END = re.compile("\n")
@@ -185,11 +185,12 @@ def _may_be_call(head: str, is_tool: Callable[[str], bool]) -> bool | None:
     text = _TEXT.match(value)
     if not text:
         return False
-    if not text[2]:
+    name, quote = text.group(1, 2) if text[1] is not None else text.group(3, 4)
+    if not quote:
         return None
     if key == "type":
-        return text[1] == "function"
-    if key not in (*NAME_KEYS, "id") or (key != "id" and not is_tool(text[1].strip())):
+        return name == "function"
+    if key not in (*NAME_KEYS, "id") or (key != "id" and not is_tool(name.strip())):
         return False
     rest = value[text.end() :]
     second = _SECOND_KEY.fullmatch(rest)
