@@ -263,19 +263,28 @@ for line in sys.stdin:
 """
 
 
+PEAK_OF_CHILD = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
+size = sum(map(len, iter(lambda: process.stdout.read(1 << 20), b"")))
+_, status, usage = os.wait4(process.pid, 0)
+process.returncode = os.waitstatus_to_exitcode(status)
+print(process.returncode, size, usage.ru_maxrss)
+"""
+
+
 def measure_peak_mb(folder: Path, environment: dict[str, str], size_mb: int) -> float:
-    """The largest memory of a call whose result has this size."""
+    """The largest memory of a call whose result has this size.
+
+    A small process starts the command: Linux counts the memory of the process that starts another as used by that one.
+    """
     (folder / "large.py").write_text(LARGE_SERVER.replace("MB", str(size_mb)), encoding="utf-8")
     command = [*PROGRAM, "call-tool", "big", "--stdio", f"{sys.executable} large.py"]
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE)
-    output = process.stdout
-    assert output
-    size = sum(len(piece) for piece in iter(lambda: output.read(1 << 20), b""))
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    output.close()
-    assert process.returncode == 0 and size > size_mb << 20
-    return usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    measuring = [sys.executable, "-c", PEAK_OF_CHILD, *command]
+    done = subprocess.run(measuring, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True)
+    code, size, peak = map(int, done.stdout.split())
+    assert code == 0 and size > size_mb << 20
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 @pytest.mark.slow
