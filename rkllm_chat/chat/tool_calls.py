@@ -38,7 +38,7 @@ from ..core.events import (
     Usage,
 )
 from ..core.i18n import Words
-from ..core.messages import Message, Status, Tool, ToolCall, ToolResult
+from ..core.messages import DeclineReason, Message, Status, Tool, ToolCall, ToolResult
 from ..core.protocols import CallPosition, Decline, RunEdited, Toolbox
 from ..prompt.budget import find_last_turn
 from .builtin_tools import BUILTIN_TOOLS, find_last_handle_number
@@ -48,6 +48,15 @@ from .event_stream import Emit
 from .result_budget import ResultBudget
 
 _Verdict = Literal["run", "refused", "spent", "declined", "stopped"]
+_REASONS: dict[str, DeclineReason] = {
+    "declined": "user",
+    "declined_because": "user",
+    "refused": "rule",
+    "spent": "limit",
+    "repeated": "repeated",
+    "held": "withheld",
+}
+"""Key of the sentence that tells the model of a call that was not run -> why it was declined."""
 
 _MAX_CORRECTIONS = 2
 """Maximum number of replies per turn that are answered with corrections."""
@@ -346,7 +355,7 @@ class ReplyCalls:
             return run
         is_again, call = state.was_made(run.fingerprint), run.call
         if is_again and _only_reads(run.tool) and state.is_unchanged(run.fingerprint):
-            return self._refuse(call, run.tool, "declined", "repeated")
+            return self._refuse(call, run.tool, "repeated")
         verdict = await self._ask(run, position, must_ask=is_again and not _only_reads(run.tool))
         if verdict != "stopped":
             state.rounds[-1].add(run.fingerprint)
@@ -361,9 +370,9 @@ class ReplyCalls:
                 arguments = json.dumps(edited.call.arguments, ensure_ascii=False)
                 return replace(edited, remark=words("prompt.edited", arguments=arguments))
             case Decline(reason):
-                return self._refuse(call, run.tool, "declined", "declined_because", reason=reason)
+                return self._refuse(call, run.tool, "declined_because", reason=reason)
             case _:
-                return self._refuse(call, run.tool, "stopped" if verdict == "stopped" else "declined", verdict)
+                return self._refuse(call, run.tool, verdict)
 
     def _prepare(
         self, found: CallFound | CallUnreadable, tools: Sequence[Tool], was_truncated: bool
@@ -374,7 +383,7 @@ class ReplyCalls:
             return to_call_error(found, tools, words)
         call = found.call
         if not find_tools(call.name, tools) and (quarantined := find_tools(call.name, self._chat.find_quarantined())):
-            return self._refuse(call, quarantined[0], "declined", "held", name=call.name)
+            return self._refuse(call, quarantined[0], "held", name=call.name)
         run = resolve_call(call, tools, words)
         if isinstance(run, CallError) or not was_truncated or _only_reads(run.tool):
             return run
@@ -411,9 +420,11 @@ class ReplyCalls:
         chat, decided = self._chat, self._state.decided_calls
         return decide_call(tool, chat.effective_policy, decided, chat.approval_mode, chat.toolbox.tools)
 
-    def _refuse(self, call: ToolCall, tool: Tool, status: Status, key: str, **values: object) -> ToolResult:
+    def _refuse(self, call: ToolCall, tool: Tool, key: str, **values: object) -> ToolResult:
         """Return the result of a call that is not run, with the sentence of this key for the model."""
-        return make_unexecuted_result(call, tool, status, self._chat.prompt_words(f"prompt.{key}", **values))
+        text = self._chat.prompt_words(f"prompt.{key}", **values)
+        result = make_unexecuted_result(call, tool, "stopped" if key == "stopped" else "declined", text)
+        return replace(result, decline_reason=_REASONS.get(key, ""))
 
     async def _report_unexecuted(self, index: int, outcome: CallError | ToolResult, number: int, emit: Emit) -> None:
         """Keep the message of a call that did not run, and emit its result unless it is unreadable."""

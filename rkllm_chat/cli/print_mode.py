@@ -201,7 +201,6 @@ async def _stream_events(app: App, prompt: Prompt, output: Output, limits: Limit
     started_at = time.monotonic()
     turn = send_attached(app, text if schema is None else request_json(app.chat, text, schema), attached)
     turn = turn if schema is None else correct_answer(app.chat, turn, schema)
-    finished = 0
     async with aclosing(save_results(turn, output.folder, app.words)) as events:
         async for event in events:
             if isinstance(event, Reading) and limits.max_cost_s is not None:
@@ -209,30 +208,25 @@ async def _stream_events(app: App, prompt: Prompt, output: Output, limits: Limit
             while app.notices:
                 yield Notice(app.notices.pop(0))
             yield event
-            finished += isinstance(event, ToolFinished)
-            if isinstance(event, ToolFinished) and event.result.status == "declined":
-                yield Notice(_explain_decline(app, event.result, finished))
+            if isinstance(event, ToolFinished) and (explanation := _explain_decline(app, event.result)):
+                yield Notice(explanation)
 
 
-def _explain_decline(app: App, result: ToolResult, finished: int) -> str:
-    """Return what permits a call that was declined.
-
-    Args:
-        app: The program.
-        result: The result of the call.
-        finished: Number of calls of the turn that have ended, this one included.
-    """
+def _explain_decline(app: App, result: ToolResult) -> str:
+    """Return what permits a call that was declined; "" if nothing does."""
     words, policy = app.words, app.chat.effective_policy
     tool = Tool(result.tool, server=result.server)
-    if (tool.server, tool.name) in {(held.server, held.name) for held in app.chat.find_quarantined()}:
-        return words("ask.held", tool=tool.full_name, server=tool.server)
-    decision = decide_call(tool, policy, finished - 1)
-    if decision == "spent":
-        return words("ask.spent", tool=tool.full_name, calls=policy.max_calls)
-    rules = [pattern for pattern in policy.deny if decide_call(tool, Policy(deny=(pattern,))) == "refuse"]
-    if rules:
-        return words("ask.denied", tool=tool.full_name, rule=rules[0])
-    return words("ask.declined", pattern=quote(exact_pattern(tool)))
+    match result.decline_reason:
+        case "withheld":
+            return words("ask.held", tool=tool.full_name, server=tool.server)
+        case "limit":
+            return words("ask.spent", tool=tool.full_name, calls=policy.max_calls)
+        case "user" | "rule":
+            rules = [pattern for pattern in policy.deny if decide_call(tool, Policy(deny=(pattern,))) == "refuse"]
+            if rules:
+                return words("ask.denied", tool=tool.full_name, rule=rules[0])
+            return words("ask.declined", pattern=quote(exact_pattern(tool)))
+    return ""
 
 
 def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:

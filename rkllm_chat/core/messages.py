@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Role = Literal["system", "user", "assistant", "tool"]
 ReplyKind = Literal["", "forced", "discarded"]
 Status = Literal["completed", "failed", "declined", "stopped"]
+DeclineReason = Literal["", "user", "rule", "limit", "repeated", "withheld"]
+"""Why a call was declined: by the user, a rule of the policy, its limit of calls, or since it was made before in the
+turn, or its tool is not accepted yet."""
 MediaKind = Literal["image", "audio", "file"]
 """What a medium is to a model; a "file" is other binary data of a tool, which no model reads and the user can save."""
 
@@ -128,6 +131,7 @@ class ToolResult:
         structured: Structured content of the server's result.
         user_text: Text that the server addresses to the user alone; the model does not read it.
         media: Pictures, sounds and other data of the result; each is placed behind its placeholder in `text`.
+        decline_reason: Why the call was declined; `text` says it to the model.
     """
 
     server: str
@@ -139,6 +143,7 @@ class ToolResult:
     structured: Any = None
     user_text: str = ""
     media: tuple[Media, ...] = ()
+    decline_reason: DeclineReason = ""
 
 
 @dataclass(frozen=True)
@@ -197,14 +202,17 @@ class Attachment:
     media: tuple[Media, ...] = ()
 
 
+_OPTIONAL = ("media", "reply_kind", "decline_reason")
+
+
 def to_table(record: DataclassInstance) -> dict[str, Any]:
-    """Convert a dataclass to a JSON object as `asdict`, without empty media and reply kinds and paths of media."""
+    """Convert a dataclass to a JSON object as `asdict`, without paths of media and without empty optional members."""
     return asdict(record, dict_factory=_make_table)
 
 
 def _make_table(members: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(members)
-    for name in ("media", "reply_kind"):
+    for name in _OPTIONAL:
         if not table.get(name, True):
             del table[name]
     if "sha256" in table and "media_type" in table:

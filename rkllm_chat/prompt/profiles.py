@@ -75,8 +75,6 @@ _QWEN = {
     "answer": "",
 }
 _ANSWER_IN_ONE_SENTENCE = "Answer the question from this result in one sentence."
-_ANSWER_WITHOUT_A_TOOL = "Answer the question in your own words, without a tool."
-"""A sentence about "no more tool calls" was repeated as the answer in 3 of 6 turns that had no result (0.5B)."""
 
 DEFAULT = PromptProfile("default", sentences={"en": {**_FRAME, "call": "For each function call, write:"}})
 
@@ -102,7 +100,7 @@ PROFILES: dict[str, PromptProfile] = {
             answers_flat=True,
             writes_unmarked=True,
             sentences={
-                "en": {**_QWEN, "answer_now": _ANSWER_IN_ONE_SENTENCE, "wrap_up": _ANSWER_WITHOUT_A_TOOL},
+                "en": {**_QWEN, "answer_now": _ANSWER_IN_ONE_SENTENCE},
                 "ja": {**_QWEN, "answer_now": "この結果をもとに、質問に一文で答えてください。"},
                 "zh": {**_QWEN, "answer_now": "请用一句话根据这个结果回答问题。"},
             },

@@ -134,7 +134,8 @@ def describe_event(event: Event, words: Words) -> str:
         case ToolFinished(result) if (result.server, result.tool, result.status) == _RESOURCE_READ:
             line = words("terminal.fetched", uri=result.arguments.get("uri", ""))
         case ToolFinished(result):
-            line = words(f"terminal.{result.status}", tool=result.tool, text=result.text)
+            kind = f"{result.status}_{result.decline_reason}" if result.decline_reason else result.status
+            line = words(f"terminal.{kind}", tool=result.tool, text=result.text)
         case Notice(text):
             line = text
         case CallDescribed(call):

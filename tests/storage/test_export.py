@@ -141,7 +141,7 @@ def test_json_has_the_talk_by_turns() -> None:
 
 
 def as_json(result: ToolResult) -> dict[str, Any]:
-    return {key: value for key, value in vars(result).items() if key != "media"}
+    return {key: value for key, value in vars(result).items() if key not in ("media", "decline_reason")}
 
 
 def test_the_time_of_parallel_calls_is_the_longest() -> None:

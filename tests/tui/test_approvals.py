@@ -36,7 +36,7 @@ def test_the_model_is_told_why_a_call_was_declined(open_chat: OpenChat) -> None:
     screen.enter("/history 1", "The user did not allow this call: it is Sunday")
     ask(screen, "go on")
     screen.say("n", "Why not?")
-    screen.say("\x1b", "declined: The user did not allow this call.]", "◆ Again.")
+    screen.say("\x1b", "'write_log' declined]", "◆ Again.")
 
 
 @pytest.mark.slow
@@ -270,7 +270,7 @@ def test_shift_tab_switches_the_mode_and_no_mode_runs_what_is_denied(open_chat: 
     screen.type("go on\r")
     lines = screen.wait_for_end_of_line("stop:")
     assert "1 of 2: Run get_tide?" in lines[-2]
-    screen.say("y", "Tool 'write_log' declined: This call is not allowed here.", "◆ Two.")
+    screen.say("y", "Tool 'write_log' declined: the policy refuses it", "◆ Two.")
     screen.wait_for_prompt()
     screen.enter("/permissions mode ask", "Mode: ask.")
     screen.enter("/permissions mode al", 'no mode "al"')
