@@ -113,10 +113,12 @@ def join_texts(events: Iterable[AnyEvent]) -> list[AnyEvent]:
     return joined
 
 
-async def end_after(backend: Backend, prompt: Sequence[Message], pieces: int) -> list[Any]:
+async def end_after(
+    backend: Backend, prompt: Sequence[Message], pieces: int, generation: Generation = GREEDY
+) -> list[Any]:
     """Stop a reply after `pieces` chunks and return all items, including those after the stop."""
     items: list[Any] = []
-    async with aclosing(backend.stream(prompt, GREEDY)) as stream:
+    async with aclosing(backend.stream(prompt, generation)) as stream:
         while sum(isinstance(item, str) for item in items) < pieces:
             items.append(await anext(stream))
         stream.stop()

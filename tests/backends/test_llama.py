@@ -96,11 +96,12 @@ def test_a_reply_at_its_limit_is_marked(llama: LlamaBackend) -> None:
 
 def test_a_reply_that_is_asked_to_end_has_its_usage(llama: LlamaBackend) -> None:
     story = [Message("user", "Tell me a story of a harbour.")]
-    _, whole = write(llama, story)
-    usage = asyncio.run(asyncio.wait_for(end_after(llama, story, 3), 5))[-1]
+    long = Generation(temperature=0, repeat_penalty=0.1, max_tokens=400)  # a usual reply may end before it is asked to
+    _, whole = write(llama, story, long)
+    usage = asyncio.run(asyncio.wait_for(end_after(llama, story, 3, long), 5))[-1]
     assert isinstance(usage, Usage) and not usage.hit_limit and usage.prompt_tokens == whole.prompt_tokens
-    assert 3 <= usage.generated_tokens < whole.generated_tokens
-    assert write(llama, story)[1].generated_tokens == whole.generated_tokens
+    assert 3 <= usage.generated_tokens < whole.generated_tokens == 400
+    assert write(llama, story, long)[1].generated_tokens == whole.generated_tokens
 
 
 def test_an_end_marker_that_the_vocabulary_takes_for_text_ends_the_reply(
