@@ -35,8 +35,9 @@ def run_step(folder: Path, failures: dict[str, int]) -> tuple[int, str, dict[str
         (folder / "failures.json").write_text(json.dumps(failures), encoding="utf-8")
         (folder / "test_races.py").write_text(TESTS, encoding="utf-8")
     unstable = folder / "unstable"
-    command = [sys.executable, str(RUN_TESTS), str(unstable), sys.executable, "-m", "pytest", "-n1"]
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=50, check=False)
+    command = [sys.executable, str(RUN_TESTS), str(unstable), sys.executable, "-m", "pytest", "-p", "xdist", "-n1"]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=50, check=False)
     runs = {path.stem: path.read_text(encoding="utf-8").split() for path in folder.glob("*.runs")}
     return done.returncode, unstable.read_text(encoding="utf-8") if unstable.exists() else "", runs
 
