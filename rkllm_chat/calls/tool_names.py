@@ -2,7 +2,8 @@
 
 Accepted spellings: `server__tool`, `server.tool`, `server/tool`, `server:tool`, `server_tool`, and the bare name if
 only one server has it, also without what it has up to its last dot; also with blanks or quotes around it, and with the
-prefix `functions.`, `tools.` or `mcp__` that some models are trained to write.
+prefix `functions.`, `tools.` or `mcp__` that some models are trained to write. If no tool has the name as it stands,
+the bare name may differ in case and punctuation (`Get Time` for `get_time`).
 """
 
 from __future__ import annotations
@@ -49,16 +50,16 @@ def shown_name(tool: Tool, tools: Iterable[Tool]) -> str:
 def find_tools(name: str, tools: Iterable[Tool]) -> list[Tool]:
     """Return all tools that `name` may mean: one is the answer, none is unknown, several are ambiguous.
 
-    A full name wins over a bare one, so that a tool called `a__b` cannot shadow tool `b` of server `a`; and the exact
-    name wins over the name without quotes and prefix.
+    A full name wins over a bare one, so that a tool called `a__b` cannot shadow tool `b` of server `a`; the exact name
+    wins over the name without quotes and prefix, and that over one that differs in case or punctuation.
     """
     candidates = list(tools)
     plain = name.strip(_QUOTES)
     stripped = [plain.removeprefix(prefix) for prefix in _PREFIXES if plain.startswith(prefix)]
     first, _, second = plain.partition(".")
-    if first == second:  # a recipient of Muse, for a tool without a namespace
-        stripped.append(first)
-    return next((matches for spelled in (name, plain, *stripped) if (matches := _find_exact(spelled, candidates))), [])
+    stripped += [first] * (first == second)  # a recipient of Muse, for a tool without a namespace
+    exact = (_find_exact(spelled, candidates) for spelled in (name, plain, *stripped))
+    return next(filter(None, exact), None) or list(_folded(candidates).get(_fold(plain), ()))
 
 
 def _find_exact(name: str, known: Sequence[Tool]) -> list[Tool]:
@@ -80,6 +81,20 @@ def _spelled(tools: Iterable[Tool]) -> Mapping[str, Sequence[Tool]]:
     return by_name
 
 
+@cache_by_identity()
+def _folded(tools: Iterable[Tool]) -> Mapping[str, Sequence[Tool]]:
+    """Map every bare name, without case and punctuation, to the tools that it may mean."""
+    by_name: dict[str, list[Tool]] = {}
+    for tool in tools:
+        for name in {_fold(tool.name), _fold(tool.name.removeprefix(_namespace_of(tool)))} - {""}:
+            by_name.setdefault(name, []).append(tool)
+    return by_name
+
+
+def _fold(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
 def _spellings(tool: Tool) -> set[str]:
     """Return the tool's name with its server's in every accepted spelling."""
     return {f"{tool.server}{mark}{tool.name}" for mark in NAME_SEPARATORS} if tool.server else set()
@@ -94,8 +109,7 @@ def similar_names(name: str, tools: Sequence[Tool], max_names: int = _MAX_SIMILA
     """Return the shown names similar to an unknown one, most similar first, for an error message."""
     folded_name = name.strip(_QUOTES).casefold()
     scores = {shown: _compare(folded_name, shown.casefold()) for shown in shown_names(tools)}
-    similar = [shown for shown, score in scores.items() if score]
-    return sorted(similar, key=lambda shown: -scores[shown])[:max_names]
+    return sorted(filter(scores.get, scores), key=lambda shown: -scores[shown])[:max_names]
 
 
 def _compare(one: str, other: str) -> float:

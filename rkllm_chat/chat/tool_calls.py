@@ -382,8 +382,10 @@ class ReplyCalls:
         if isinstance(found, CallUnreadable):
             return to_call_error(found, tools, words)
         call = found.call
-        if not find_tools(call.name, tools) and (quarantined := find_tools(call.name, self._chat.find_quarantined())):
-            return self._refuse(call, quarantined[0], "held", name=call.name)
+        quarantined = self._chat.find_quarantined()
+        named = find_tools(call.name, [*tools, *quarantined])
+        if named and all(tool in quarantined for tool in named):
+            return self._refuse(call, named[0], "held", name=call.name)
         run = resolve_call(call, tools, words)
         if isinstance(run, CallError) or not was_truncated or _only_reads(run.tool):
             return run

@@ -59,9 +59,11 @@ class PromptProfile:
 _FRAME = {
     "tools": "# Tools\n\nYou may call one or more functions to assist with the user query:\n<tools>",
     "tools_end": "</tools>",
-    "rule": "What a tool can find out, ask the tool. For everything else, answer in words.",
+    "rule": "Use a tool only if it fits the question; otherwise answer the question yourself.",
 }
-"""How tools are listed and asked for. In our own sentences, signatures were called half as often (0.5B, n = 60)."""
+"""How tools are listed and asked for. In our own sentences, signatures were called half as often (0.5B, n = 60). The
+rule decides how eager a model is: with "... For everything else, answer in words.", which is a little better for the
+0.5B, Qwen2.5-Coder-1.5B described its calls instead of writing them (2 of 22 calls; with this one 19 of 22)."""
 _QWEN = {
     **_FRAME,
     "system": "You are a helpful assistant.",

@@ -29,14 +29,22 @@ def test_the_order_of_the_shown_names_does_not_depend_on_the_order_of_the_tools(
 def test_every_accepted_spelling_means_the_tool() -> None:
     full = ("sea__get_tide", "sea.get_tide", "sea/get_tide", "sea:get_tide", "sea_get_tide", "tools.sea/get_tide")
     bare = ("get_tide", "functions.get_tide", " get_tide\n", '"get_tide"', "'functions.get_tide' ", "“get_tide”")
+    bare += ("GET_TIDE", "get tide", "Get-Tide", "getTide", "get_tide()")
     assert [name for name in (*full, *bare) if find_tools(name, TOOLS) != [TIDE]] == []
 
 
 def test_any_other_name_means_no_tool() -> None:
-    near = ("", '""', "tide", "GET_TIDE", "get_tides", "get tide", "get_tide()", "get_tide.functions")
+    near = ("", '""', "_", "tide", "get_tides", "get_tide.functions")
     server = ("sea", "sea-get_tide", "land__get_tide")
     prefix = ("functions.", "functions", "functions.functions.get_tide", "function.get_tide")
     assert [name for name in (*near, *server, *prefix) if find_tools(name, TOOLS)] == []
+
+
+def test_a_name_as_it_stands_wins_over_one_that_differs_in_case_or_punctuation() -> None:
+    other = Tool("getTide", server="land")
+    assert find_tools("get_tide", [other, TIDE]) == [TIDE]
+    assert find_tools("getTide", [other, TIDE]) == [other]
+    assert find_tools("Get Tide", [other, TIDE]) == [other, TIDE]
 
 
 def test_a_bare_name_on_two_servers_means_both_and_a_full_name_one() -> None:

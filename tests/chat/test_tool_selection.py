@@ -202,7 +202,7 @@ def test_tools_are_shown_again_with_the_question_that_makes_older_turns_leave() 
     chat = make_chat(["Yes."] * 40, 2048, prompt_profile=add_profile(tools_fraction=0.05))
     for line in ("Hello!", ASK_STATUS):
         take_turn(chat, line)
-    while count_tokens(chat) + 300 < compute_prompt_budget(chat):
+    while count_tokens(chat) + 400 < compute_prompt_budget(chat):
         take_turn(chat, "x " * 100)
     assert not chat.first_shown
     take_turn(chat, ASK_STATUS + " x" * 700)
