@@ -71,6 +71,20 @@ def test_qwen_answers_the_question_of_the_readme_from_a_real_server(ask: Ask) ->
     assert "{" not in result["text"]
 
 
+def test_qwen_answers_it_through_the_npu_runtime_too(
+    ask: Ask, compiled: Callable[[str], Path], folder: Path, tmp_path: Path
+) -> None:
+    """Through our stand-in for the runtime, which has no grammar: the answer is asked for without tools."""
+    model = tmp_path / "Qwen2.5-Coder-0.5B-Instruct-rk3588.rkllm"
+    model.symlink_to(Path(os.environ[REAL_MODELS], QWEN))
+    (folder / "npu.toml").write_text(f"[rkllm]\nlibrary = {json.dumps(str(compiled('G')))}\n", encoding="utf-8")
+    result = ask(str(model), "What time is it in Tokyo?", "--config", "npu.toml", "--server", "board")
+    assert {(call["tool"], call["status"]) for call in result["calls"]} == {("get_time", "completed")}
+    shown = re.search(r"\d{1,2}:\d\d", result["calls"][0]["text"])
+    assert shown and shown[0] in result["text"]
+    assert (result["reason"], result["answered_by"]) == ("answered", "forced")
+
+
 def test_qwen_leaves_tools_alone_where_none_is_needed(ask: Ask) -> None:
     result = ask(QWEN, "Hello!", "--max-tokens", "60")
     assert result["calls"] == [] and result["text"]
