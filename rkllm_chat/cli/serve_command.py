@@ -33,6 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ChatError: Options contradict each other, or the server cannot be started.
     """
+    arguments = [*(mcp_servers.RENAMED.get(word, word) for word in arguments[:1]), *arguments[1:]]
     name = arguments[0] if arguments else ""
     is_plugin = not name.startswith("-") and name not in ("", api_server.NAME, *mcp_servers.BUNDLED)
     options = make_parser(name if is_plugin else "").parse(arguments)

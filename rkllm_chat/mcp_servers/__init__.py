@@ -19,14 +19,15 @@ from ..core.plugins import find_plugin
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-__all__ = ["BUNDLED", "add_servers", "build_server", "check_options", "parse_port"]
+__all__ = ["BUNDLED", "RENAMED", "add_servers", "build_server", "check_options", "parse_port"]
 
 BUNDLED: dict[str, str] = {
     "board": "rkllm_chat.mcp_servers.board",
     "claude": "rkllm_chat.mcp_servers.claude",
     "llm": "rkllm_chat.mcp_servers.llm",
-    "remote": "rkllm_chat.mcp_servers.remote",
 }
+RENAMED = {"remote": "llm"}
+"""Servers that became parts of others, whose names and options go in version 0.3."""
 
 
 def check_options(options: argparse.Namespace) -> None:

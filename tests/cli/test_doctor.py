@@ -359,9 +359,9 @@ command = "rkllm-chat"
 args = ["serve", "claude"]
 env = { PATH = "%s" }
 [[servers]]
-name = "remote"
+name = "llm"
 command = "rkllm-chat"
-args = ["serve", "remote", "--url", "http://h/v1", "--model", "m", "--key-env=KEY"]
+args = ["serve", "llm", "--model", "http://h/v1#m", "--key-env=KEY"]
 env = { %s = "x" }
 """
 
@@ -371,7 +371,7 @@ env = { %s = "x" }
         return {name: f"{line[0]}: {line[1]}" for name, line in report.items() if name.startswith("server")}
 
     without = check_servers(folder / "empty", "OTHER", 1)
-    assert without["server remote"] == "wrong: rkllm-chat itself, but its env does not set KEY"
+    assert without["server llm"] == "wrong: rkllm-chat itself, but its env does not set KEY"
     installed = [path for path in ("/usr/local/bin/claude", "/usr/bin/claude") if Path(path).exists()]
     expected = (
         f"ok: rkllm-chat itself, with {installed[0]}" if installed else "wrong: rkllm-chat itself, but the Claude"
@@ -380,7 +380,7 @@ env = { %s = "x" }
     (folder / "claude").touch(0o755)
     assert check_servers(folder, "KEY", 0) == {
         "server claude": f"ok: rkllm-chat itself, with {folder}/claude",
-        "server remote": "ok: rkllm-chat itself",
+        "server llm": "ok: rkllm-chat itself",
     }
 
 

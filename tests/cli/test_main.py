@@ -101,7 +101,7 @@ def test_help_names_the_options_and_the_bundled_servers(program: Run) -> None:
         assert word in shown
     assert len(shown.splitlines()) <= 24 and max(map(len, shown.splitlines())) <= 80
     assert {"--output-format", "--config", "--set"} < set(program("chat", "--help").stdout.split())
-    for name in ("board", "claude", "llm", "remote"):
+    for name in ("board", "claude", "llm"):
         assert name in shown and name in program("serve", "--help").stdout
 
 

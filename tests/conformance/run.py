@@ -63,11 +63,7 @@ class Suite:
 
 
 # What the other servers need on their command line: nothing here is called by a scenario.
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "claude": (),
-    "llm": (),
-    "remote": ("--url", "http://127.0.0.1:9/v1", "--model", "none"),
-}
+OPTIONS: dict[str, tuple[str, ...]] = {"claude": (), "llm": ()}
 SUITES = {
     "0.1.16": Suite("0.1.16", (), "", 25),
     "2025-03-26": Suite("0.2.0-alpha.12", ("--spec-version", "2025-03-26"), "2025-03-26", 2),

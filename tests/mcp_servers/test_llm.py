@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from backends.openai.service import REPLY, Service
+from mcp_client.chaos_http import serving
 from mcp_servers.serving import END_S, Caller, connect, serve
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.messages import ToolResult
@@ -138,6 +140,35 @@ def test_a_client_that_leaves_while_its_text_is_split_ends_the_server_in_order(
                 assert "error" not in json.loads(served.stdout.readline())
         served.stdin.close()
         assert (served.wait(END_S), served.stderr.read()) == (0, "")
+
+
+def test_a_model_behind_a_url_gets_the_named_key_and_its_tools_are_not_read_only(
+    folder: Path, environment: dict[str, str]
+) -> None:
+    key = "sk-the-secret-of-husum"
+
+    async def play(call: Talk) -> None:
+        assert [tool.name for tool in call.box.tools if tool.read_only] == ["count_tokens", "model_info"]
+        assert await call.ask("What is 6 * 7?", system="Be short.", max_tokens=20) == ("completed", REPLY)
+        service.mode = "unauthorized"
+        status, text = await call.ask("And now?")
+        assert status == "failed" and "KEY" in text and key not in text
+
+    with serving(Service()) as service:
+        former = ("remote", "--url", f"{service.url}/chat/completions/", "--model", "qwen3-small")
+        for args in (("llm", "--model", f"{service.url}#qwen3-small"), former):
+            service.mode = "ok"
+            server = ServerConfig(
+                "llm",
+                command="rkllm-chat",
+                args=("serve", *args, "--key-env", "KEY"),
+                env={**environment, "KEY": key},
+                cwd=str(folder),
+            )
+            connect(server, folder / "logs", play, Talk)
+    assert {request.headers["authorization"] for request in service.asked} == {f"Bearer {key}"}
+    assert [request.body["model"] for request in service.asked] == ["qwen3-small"] * len(service.asked)
+    assert key not in (folder / "logs/llm.log").read_text(encoding="utf-8")
 
 
 def test_tools_are_listed_before_the_model_is_loaded_and_its_absence_is_an_error(

@@ -407,15 +407,9 @@ INVALID_OPTIONS: dict[str, list[tuple[str, int, str]]] = {
         ("--max-tokens 0", 3, "max_tokens"),
         ("--folder /no/such", 2, "/no/such"),
         ("--config no.toml", 3, "no.toml: No such file"),
-    ],
-    "remote": [
-        ("--model m", 2, "--url"),
-        ("--url http://h/v1", 2, "--model"),
-        ("--url h/v1 --model m", 2, '"h/v1" is not the URL'),
-        ("--url http://h:x/v1 --model m", 2, "is not the URL"),
-        ("--url https://u:p@h/v1 --model m", 2, "password"),
-        ("--url https://h/v1 --model m --key-env NO_SUCH", 2, "NO_SUCH"),
-        ("--url https://h/v1 --model m --timeout 0", 2, "--timeout"),
+        ("--model http://h:x/v1#m", 3, "is not the URL"),
+        ("--model https://u:p@h/v1#m", 3, "password"),
+        ("--model https://h/v1#m --key-env NO_SUCH", 3, "NO_SUCH"),
     ],
 }
 

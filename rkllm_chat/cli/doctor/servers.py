@@ -83,7 +83,7 @@ def _check_bundled(board: Board, server: ServerConfig, name: str) -> Finding:
                     name, "wrong", f"{description}, but the Claude CLI is missing: {error.message}", error.hint
                 )
             return Finding(name, "ok", f"{description}, with {program}")
-        case ["serve", "remote", *options] if missing := _find_missing_key(server, options):
+        case ["serve", "llm" | "remote", *options] if missing := _find_missing_key(server, options):
             advice = (
                 f'Servers do not inherit your environment; pass the key on: env = {{ {missing} = "${{{missing}}}" }}.'
             )

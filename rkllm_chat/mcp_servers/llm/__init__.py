@@ -1,4 +1,4 @@
-"""An MCP server that lends the local model to other programs.
+"""An MCP server that lends a model to other programs: a local one, or one behind a URL.
 
 `server.py` defines the MCP tools, `model.py` loads and runs the model, `summary.py` splits long texts. The model is
 loaded at its first use: a server without calls uses no memory, and listing the tools is fast.
@@ -7,11 +7,13 @@ loaded at its first use: a server without calls uses no memory, and listing the 
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from ...backends import BACKENDS, check_backend
+from ...backends import BACKENDS, check_backend, choose_backend
 from ...config.loader import load_settings
 from ...config.settings import Settings
 from ...config.value_checks import check_ranges
@@ -30,12 +32,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="folder whose files may be summarized; may be repeated (default: none)",
     )
+    parser.add_argument("--key-env", metavar="VAR", help="environment variable with the key of a model behind a URL")
+    for name in ("--url", "--timeout"):  # of the former server "remote", whose --model is the name at the service
+        parser.add_argument(name, help=argparse.SUPPRESS)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that select and set up the model."""
     add = parser.add_argument
-    add("--model", metavar="PATH", help="a .gguf or .rkllm file (default: the configured one)")
+    add("--model", metavar="PATH|URL", help="a file, or a service as URL#MODEL (default: the configured one)")
     add("--backend", metavar="NAME", help=f"auto, {', '.join(BACKENDS)} (default: auto)")
     add("--config", metavar="FILE", default="", help="use only this configuration file")
     add("--context", metavar="N", type=int, help="context size in tokens (default: that of the model)")
@@ -52,10 +57,18 @@ def build_server(options: argparse.Namespace) -> MCPServer:
     """Return the server; the model is loaded at its first use.
 
     Raises:
-        ConfigError: The configuration is invalid.
+        ConfigError: The configuration is invalid, or the URL or key of a service.
         UsageError: A folder does not exist, or the backend is unknown.
     """
+    if options.url:
+        options.model = f"{options.url.rstrip('/').removesuffix('/chat/completions')}#{quote(options.model or '')}"
     settings = read_settings(options)
+    if options.key_env is not None:
+        settings = replace(settings, openai=replace(settings.openai, key_env=options.key_env))
+    if choose_backend(settings) == "openai":
+        from ...backends.openai.backend import make_services
+
+        make_services(settings, os.environ)
     folders = [Path(folder).expanduser().absolute() for folder in options.folder or ()]
     for folder in folders:
         if not folder.is_dir():

@@ -68,7 +68,7 @@ def _generating_tools(model: LocalModel, folders: Sequence[Path]) -> list[Callab
     async def ask(
         prompt: str, context: Context, system: str = "", max_tokens: int | None = None
     ) -> Annotated[CallToolResult, Answer]:
-        """Ask the local model; it remembers nothing of earlier questions."""
+        """Ask the model; it remembers nothing of earlier questions."""
 
         async def answer(activity: Activity) -> CallToolResult:
             _check_text("prompt", prompt + system)
@@ -188,9 +188,14 @@ def build_server(settings: Settings, folders: Sequence[Path]) -> MCPServer:
             with anyio.CancelScope(shield=True):
                 await model.aclose()
 
-    about = "Asks the model on this machine."
+    is_local = model.backend_name != "openai"
+    about = "Asks the model on this machine." if is_local else f"Asks {settings.model}, a model elsewhere."
     server = MCPServer("llm", version=__version__, instructions=about, lifespan=close_model)
     read_only = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
-    for tool in [*_generating_tools(model, folders), *_inspecting_tools(model)]:
+    # a text that leaves this machine, and may cost money, is not read-only: clients ask first
+    sending = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
+    for tool in _generating_tools(model, folders):
+        server.add_tool(tool, annotations=read_only if is_local else sending)
+    for tool in _inspecting_tools(model):
         server.add_tool(tool, annotations=read_only)
     return server
