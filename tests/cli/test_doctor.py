@@ -24,8 +24,6 @@ from rkllm_chat.cli import doctor
 from rkllm_chat.cli.doctor import CHECKS
 from rkllm_chat.cli.doctor.board import Board, format_size, run_check
 from rkllm_chat.cli.doctor.machine import SOCS, is_at_full_speed, match_soc, read_chips
-from rkllm_chat.cli.doctor.report import QUESTIONS
-from rkllm_chat.config.loader import read_settings
 from rkllm_chat.config.settings import Rkllm, Settings, read_toml
 from rkllm_chat.prompt.chat_templates import TEMPLATES
 from stage import PROGRAM, Screen
@@ -735,12 +733,10 @@ def report(board: Path, program: Run, environment: dict[str, str], tmp_path: Pat
     return program("doctor", "--board-report", "--root", str(board), "--config", str(home / "own.toml"), code=1).stdout
 
 
-def test_the_report_has_every_line_and_every_question(report: str) -> None:
+def test_the_report_has_every_line(report: str) -> None:
     rows = re.findall(r"^\| (ok|warn|wrong) \| ([^|]*) \|", report, flags=re.MULTILINE)
     assert [name for _, name in rows][:6] == ["configuration", "platform", "kernel", "driver", "nodes", "library"]
     assert ("wrong", "server notes") in rows and len(rows) == 19
-    assert re.findall(r"^### \((.)\)", report, flags=re.MULTILINE) == list("abcdefghij") == list(QUESTIONS)
-    assert report.count("\nAnswer:\n") == report.count("\nLook for: ") == 10
 
 
 def test_the_report_names_no_user_and_no_machine(report: str) -> None:
@@ -758,26 +754,6 @@ def test_the_report_does_not_quote_an_invalid_configuration(
     assert "hush" in program("doctor", *arguments, code=1).stdout
     report = program("doctor", "--board-report", *arguments, code=1).stdout
     assert environment["HOME"] not in report and "hush" not in report and "| wrong | configuration | " in report
-
-
-def test_the_commands_of_the_report_exist(report: str, program: Run) -> None:
-    help_text = program("chat", "--help").stdout
-    commands = [line for line in report.splitlines() if line.startswith("rkllm-chat ")]
-    options = {option for line in commands for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", line)}
-    assert len(commands) >= 6 and options
-    assert not {option for option in options if option not in help_text}
-
-
-def test_the_shell_lines_of_the_report_are_shell(report: str) -> None:
-    blocks = re.findall(r"^```sh\n(.*?)^```$", report, flags=re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 9
-    subprocess.run(["bash", "-n", "-c", "\n".join(blocks)], check=True, timeout=10)
-
-
-def test_the_configuration_that_the_report_writes_is_read(report: str, folder: Path) -> None:
-    line = next(line for line in report.splitlines() if line.startswith("printf "))
-    subprocess.run(["bash", "-c", line], check=True, timeout=10, cwd=folder)
-    assert read_settings(folder / "native.toml", {}).rkllm.native_tools
 
 
 def test_the_page_about_models_shows_every_key_of_rkllm_and_every_template() -> None:

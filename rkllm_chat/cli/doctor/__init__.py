@@ -113,7 +113,7 @@ def make_parser() -> Parser:
     output_format.add_argument(
         "--board-report",
         action="store_true",
-        help="print a Markdown report to send to the developers, with a questionnaire",
+        help="print a Markdown report to send to the developers, without names of people and machines",
     )
     output_format.add_argument(
         "--fix-script",
