@@ -118,8 +118,8 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor, guard: Term
         options.output_dir,
         options.print_prompt,
     )
-    limits = print_mode.Limits(options.timeout, options.max_cost_s)
-    return run_interface(print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, limits))
+    turn = print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, options.timeout)
+    return run_interface(turn)
 
 
 def _diagnose(options: argparse.Namespace, arguments: Sequence[str]) -> str:

@@ -41,8 +41,6 @@ def make_parser() -> Parser:
     schema = "with -p: the answer is a JSON value that matches this JSON Schema, a file or the JSON itself"
     add("--json-schema", metavar="FILE|JSON", help=schema)
     add("--timeout", metavar="SECONDS", type=parse_seconds, help="with -p: end after this time, with exit code 7")
-    cost = "with -p: end before a prompt that would be evaluated later than this after the turn began, by its forecast"
-    add("--max-cost-s", metavar="SECONDS", type=parse_seconds, help=cost)
     model = "a .gguf or .rkllm file, or the URL of an OpenAI-compatible service (default: the bundled small model)"
     add("--model", metavar="PATH|URL", help=model)
     add("--config", metavar="FILE", default="", help="read only this configuration file")
@@ -78,7 +76,8 @@ def make_parser() -> Parser:
 
 
 def _add_renamed(add: Callable[..., object]) -> None:
-    """Add the options that `--set` replaces; they are not shown, and go in version 0.3."""
+    """Add the options that `--set` and `--timeout` replace; they are not shown, and go in version 0.3."""
+    add("--max-cost-s", dest="timeout", metavar="SECONDS", type=parse_seconds, help=argparse.SUPPRESS)
     for name in ("--backend", "--tool-format"):
         add(name, metavar="NAME", help=argparse.SUPPRESS)
     add("--max-steps", metavar="N", type=parse_positive, help=argparse.SUPPRESS)

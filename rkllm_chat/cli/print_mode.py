@@ -9,7 +9,6 @@ import asyncio
 import io
 import json
 import sys
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, fields, replace
@@ -42,7 +41,6 @@ from ..core.events import (
     CallUnreadable,
     Event,
     Notice,
-    Reading,
     ReplyDiscarded,
     Text,
     Thought,
@@ -94,19 +92,6 @@ class Output:
     is_prompt: bool = False
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of the whole command; None for none.
-
-    Attributes:
-        timeout_s: Time from the start of the command to the end of the turn.
-        max_cost_s: Time from the start of the turn to the expected end of the evaluation of a prompt.
-    """
-
-    timeout_s: float | None = None
-    max_cost_s: float | None = None
-
-
 async def run_prompt(
     settings: Settings,
     prompt: Prompt,
@@ -114,7 +99,7 @@ async def run_prompt(
     state: Path,
     secrets: Redactor | None = None,
     exposed: Iterable[tuple[str, str]] = (),
-    limits: Limits = Limits(),
+    timeout_s: float | None = None,
 ) -> int:
     """Run one turn and print its events.
 
@@ -125,7 +110,7 @@ async def run_prompt(
         state: Folder of the program's state (sessions, trust decisions).
         secrets: Hides secrets in what is printed.
         exposed: `(path, key)` of secrets in configuration files that other users can read.
-        limits: Limits of time.
+        timeout_s: Time from the start of the command to the end of the turn; None for no limit.
 
     Returns:
         The exit code.
@@ -136,7 +121,7 @@ async def run_prompt(
     async def run() -> int:
         async with (
             open_app(settings, state, secrets=secrets) as app,
-            aclosing(_stream_events(app, prompt, output, limits)) as events,
+            aclosing(_stream_events(app, prompt, output)) as events,
         ):
             if output.is_prompt:
                 return await _print_prompt(app, prompt, output)
@@ -145,13 +130,10 @@ async def run_prompt(
             return await show(app, _collect(answer, events, output.folder, app.secrets), answer, output)
 
     try:
-        return await asyncio.wait_for(run(), limits.timeout_s)
+        return await asyncio.wait_for(run(), timeout_s)
     except asyncio.TimeoutError:
-        text = f"The turn was not finished within {limits.timeout_s:g} s."
+        text = f"The turn was not finished within {timeout_s:g} s."
         error: ChatError = TimeLimitError(text, "Raise --timeout.", phase="turn", **_describe(answer))
-    except TimeLimitError as failure:
-        error = failure
-        error.details.update(_describe(answer))
     except ChatError as failure:
         error = failure
     except asyncio.CancelledError:
@@ -188,23 +170,20 @@ def _raise_login_error(app: App) -> None:
             raise error
 
 
-async def _stream_events(app: App, prompt: Prompt, output: Output, limits: Limits) -> AsyncGenerator[Event, None]:
+async def _stream_events(app: App, prompt: Prompt, output: Output) -> AsyncGenerator[Event, None]:
     """Yield the notices about the startup, then the events of the turn and the notices of its session.
 
     Raises:
-        ChatError: An attachment cannot be read, the turn failed, or a prompt is expected to cost too much.
+        ChatError: An attachment cannot be read, or the turn failed.
     """
     for notice in _list_notices(app, prompt):
         yield Notice(notice)
     text, attached = await _read_message(app, prompt)
     schema = output.schema
-    started_at = time.monotonic()
     turn = send_attached(app, text if schema is None else request_json(app.chat, text, schema), attached)
     turn = turn if schema is None else correct_answer(app.chat, turn, schema)
     async with aclosing(save_results(turn, output.folder, app.words)) as events:
         async for event in events:
-            if isinstance(event, Reading) and limits.max_cost_s is not None:
-                _check_cost(event, time.monotonic() - started_at, limits.max_cost_s)
             while app.notices:
                 yield Notice(app.notices.pop(0))
             yield event
@@ -275,18 +254,6 @@ async def _read_attachments(app: App, prompt: Prompt) -> list[Attachment]:
     if prompt.attached:
         attached.append(Attachment("standard input", "text/plain", len(prompt.attached.encode()), prompt.attached))
     return attached
-
-
-def _check_cost(event: Reading, passed_s: float, limit_s: float) -> None:
-    """Raise TimeLimitError if a prompt is expected to be evaluated too late; without a speed nothing is expected."""
-    remaining_s = (event.total - event.done) / event.tokens_per_s if event.tokens_per_s else 0.0
-    if passed_s + remaining_s > limit_s:
-        raise TimeLimitError(
-            f"The prompt has {event.total} tokens to evaluate; the model would be done {passed_s + remaining_s:.3g} s"
-            f" after the turn began, and --max-cost-s allows {limit_s:g}.",
-            "Raise --max-cost-s, shorten the prompt, or use fewer tools.",
-            phase="prompt",
-        )
 
 
 async def _show_text(app: App, events: AsyncIterator[Event], _answer: Answer, output: Output) -> int:
