@@ -7,6 +7,7 @@ reply is generated behind the prompt that was just evaluated: its speed is that 
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import platform
@@ -23,8 +24,7 @@ from statistics import median
 from ..backends import Backend, choose_backend, open_backend
 from ..backends.rkllm.abi import find_library, read_release
 from ..backends.rkllm.model_file import read_toolkit_release
-from ..backends.shared.model_files import read_parameter_count, resolve_model
-from ..calls.model_families import find_family_by_name
+from ..backends.shared.model_files import resolve_model
 from ..config.loader import load_settings
 from ..config.settings import Settings
 from ..core.command_line import Parser
@@ -32,7 +32,6 @@ from ..core.errors import ChatError, UsageError
 from ..core.events import Usage
 from ..core.messages import Message
 from ..core.sanitize import sanitize_line
-from ..core.user_paths import expand_home
 from ..core.version import __version__
 from .doctor import write_json, write_output
 from .doctor.board import Board, format_size
@@ -117,11 +116,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     options = make_parser().parse(arguments)
     try:
         settings = load_settings(options.config, environment)
-        if options.model is not None:
-            settings = replace(settings, model=options.model)
-        jobs = [_prepare(settings)]
-        if options.compare is not None:
-            jobs.append(_prepare(_find_counterpart(jobs[0], options.compare)))
+        jobs = [_prepare(replace(settings, model=model)) for model in options.model or [settings.model]]
         board = Board(Path("/"), settings, environment)
         machine = read_machine_name(board)
         report = partial(_print_progress, enabled=sys.stderr.isatty())
@@ -145,15 +140,9 @@ def make_parser() -> Parser:
     parser = Parser(prog="rkllm-chat bench", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
-    parser.add_argument("--model", metavar="PATH", help="model file (default: that of the configuration)")
-    parser.add_argument(
-        "--compare",
-        metavar="PATH",
-        nargs="?",
-        const="",
-        help="also measure this file of the same model on the other engine, NPU or llama.cpp"
-        " (default: the one beside the model)",
-    )
+    model = "model file; repeatable, such as a model for the NPU and for llama.cpp (default: that of the configuration)"
+    parser.add_argument("--model", metavar="PATH", action="append", help=model)
+    parser.add_argument("--compare", dest="model", action="append", help=argparse.SUPPRESS)  # goes in version 0.3
     return parser
 
 
@@ -169,34 +158,6 @@ def _prepare(settings: Settings) -> Settings:
         rkllm=replace(settings.rkllm, prompt_cache=False),
         generation=replace(settings.generation, max_tokens=REPLY_TOKENS),
     )
-
-
-def _find_counterpart(settings: Settings, named: str) -> Settings:
-    """Return the settings of the file to compare with: the named one, or one beside the model. Raises UsageError."""
-    model = resolve_model(settings.model)
-    suffix = ".gguf" if choose_backend(settings) == "rkllm" else ".rkllm"
-    if named:
-        path = expand_home(named)
-        if path.suffix != suffix:
-            raise UsageError(
-                f"{named} does not run on the other engine.", f"Compare {model.name} with a {suffix} file."
-            )
-        if not _is_same_model(model.name, path.name):
-            hint = "Compare two files of one model; its family and size are read from the names."
-            raise UsageError(f"{model.name} and {path.name} are different models.", hint)
-    else:
-        files = sorted(file for file in model.parent.glob(f"*{suffix}") if _is_same_model(model.name, file.name))
-        if not files:
-            hint = "Name a file with --compare PATH."
-            raise UsageError(f"There is no {suffix} file of the same model beside {model}.", hint)
-        path = files[0]
-    return replace(settings, model=str(path), backend="auto")
-
-
-def _is_same_model(name: str, other: str) -> bool:
-    """Return whether two file names state the same family and, as far as both state it, the same size."""
-    sizes = set(map(read_parameter_count, (name, other))) - {0}
-    return find_family_by_name(name) == find_family_by_name(other) and len(sizes) < 2
 
 
 def _measure_engines(jobs: Sequence[Settings], board: Board, report: Callable[[str], None]) -> list[EngineReport]:

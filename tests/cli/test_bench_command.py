@@ -20,10 +20,10 @@ CONTEXT = 256
 
 @pytest.fixture
 def models(compiled: Callable[[str], Path], folder: Path, shipped_model: Path) -> Path:
-    """A folder with the same model for both engines and others, and a configuration for the stand-in of the NPU."""
+    """A folder with the same model for both engines, and a configuration for the stand-in of the NPU."""
     place = folder / "models"
     place.mkdir()
-    for name in ("Qwen3-0.6B-Q4_0.gguf", "qwen3_0.6b_w8a8_rk3588.rkllm", "qwen3-4b.gguf", "gemma-0.6b.gguf"):
+    for name in ("Qwen3-0.6B-Q4_0.gguf", "qwen3_0.6b_w8a8_rk3588.rkllm"):
         (place / name).symlink_to(shipped_model)
     library = json.dumps(str(compiled("G")))
     (folder / "bench.toml").write_text(
@@ -39,8 +39,13 @@ def measure(program: Run, *arguments: str) -> list[dict[str, Any]]:
     return engines
 
 
+def two_models(models: Path) -> tuple[str, ...]:
+    npu, cpu = (str(models / name) for name in ("qwen3_0.6b_w8a8_rk3588.rkllm", "Qwen3-0.6B-Q4_0.gguf"))
+    return "--model", npu, "--model", cpu
+
+
 def test_both_engines_are_measured_and_what_does_not_fit_the_context_is_named(program: Run, models: Path) -> None:
-    engines = measure(program, "--model", str(models / "qwen3_0.6b_w8a8_rk3588.rkllm"), "--compare")
+    engines = measure(program, *two_models(models))
     assert [(one["backend"], one["model"], one["context_tokens"]) for one in engines] == [
         ("rkllm", "qwen3_0.6b_w8a8_rk3588.rkllm", CONTEXT),
         ("llama", "Qwen3-0.6B-Q4_0.gguf", CONTEXT),
@@ -85,7 +90,7 @@ def test_an_engine_that_fails_does_not_lose_the_figures_of_the_other(
     program: Run, models: Path, environment: dict[str, str]
 ) -> None:
     environment["RKLLM_STANDIN_FAULT"] = "init_fails"
-    arguments = ("--model", str(models / "qwen3_0.6b_w8a8_rk3588.rkllm"), "--compare")
+    arguments = two_models(models)
     npu, cpu = measure(program, *arguments)
     assert "does not have enough memory" in npu["problem"] and (npu["rows"], npu["context_tokens"]) == ([], 0)
     assert cpu["problem"] == "" and cpu["rows"][0]["decode_tokens_per_s"] > 0
@@ -101,21 +106,9 @@ def test_a_model_that_is_missing_is_one_line(program: Run) -> None:
     assert failed.stderr.startswith("rkllm-chat: missing.rkllm: No such file") and failed.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("--model", "http://localhost:1/v1"), "bench measures a model file"),
-        (("--model", "{}/qwen3-4b.gguf", "--compare"), "no .rkllm file of the same model"),
-        (("--model", "{}/qwen3_0.6b_w8a8_rk3588.rkllm", "--compare", "{}/gemma-0.6b.gguf"), "are different models"),
-        (("--model", "{}/qwen3_0.6b_w8a8_rk3588.rkllm", "--compare", "{}/qwen3-4b.gguf"), "are different models"),
-        (("--model", "{}/qwen3-4b.gguf", "--compare", "{}/gemma-0.6b.gguf"), "does not run on the other engine"),
-    ],
-)
-def test_what_cannot_be_compared_is_a_usage_error(
-    arguments: tuple[str, ...], text: str, program: Run, models: Path
-) -> None:
-    filled = [argument.format(models) for argument in arguments]
-    failed = program("bench", *filled, code=2)
-    assert failed.stdout == "" and text in failed.stderr
-    document = json.loads(program("bench", "--json", *filled, code=2).stdout)
+def test_a_service_is_a_usage_error(program: Run) -> None:
+    arguments = ("--model", "http://localhost:1/v1")
+    failed = program("bench", *arguments, code=2)
+    assert failed.stdout == "" and "bench measures a model file" in failed.stderr
+    document = json.loads(program("bench", "--json", *arguments, code=2).stdout)
     assert (document["ok"], document["error"]["type"]) == (False, "UsageError")
