@@ -1,40 +1,74 @@
-"""The dialog about a tool call: show it, let the user run, edit or decline it. The same for all front ends."""
+"""The dialogs about tool calls, the same for all front ends: run, edit or decline a call, and go on or stop."""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from ..calls.arguments import validate_arguments
 from ..core.errors import ChatError
 from ..core.events import NoticeLevel
 from ..core.i18n import Words
 from ..core.messages import Tool
-from ..core.protocols import CallPosition, Consent, Decline, RunEdited
+from ..core.protocols import CallPosition, Consent, Continuation, Decline, RunEdited
 from ..core.sanitize import escape_line_visibly, truncate
-from .approval_prompt import CONSENT_KEYS, EDITED_KEYS, CallLine, describe_call
+from .approval_prompt import (
+    CONSENT_KEYS,
+    CONTINUE_KEYS,
+    EDITED_KEYS,
+    CallLine,
+    describe_call,
+    describe_limit,
+    parse_continue_answer,
+)
+from .external_programs import has_desktop, open_page
 
 _MAX_NAME_LENGTH = 40
 
 
-class ApprovalUser(Protocol):
-    """What the dialog needs of a front end."""
+class TerminalFrontend(ABC):
+    """A front end on a terminal, in as far as it does not depend on how lines are read."""
 
-    async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str]) -> str:
-        """Show a call and ask a question that one key answers; "no" for Enter, "stop" for Ctrl+C."""
-        ...
+    def __init__(self, words: Words) -> None:
+        self._words = words
 
+    @abstractmethod
+    async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str], default: str) -> str:
+        """Show a call and ask a question that one key answers; `default` for Enter, "stop" for Ctrl+C."""
+
+    @abstractmethod
     async def ask_text(self, question: str, default: str) -> str | None:
         """Ask for a line, and wait until the user has seen what follows; None for Ctrl+C."""
-        ...
 
+    @abstractmethod
     def show_message(self, text: str, level: NoticeLevel = "info") -> None:
         """Show a line of the program."""
 
+    async def approve(
+        self, tool: Tool, arguments: Mapping[str, Any], position: CallPosition
+    ) -> Consent | Decline | RunEdited:
+        """Show a call and ask whether it may run."""
+        return await _ask_approval(self, tool, arguments, position, self._words)
 
-async def ask_approval(
-    user: ApprovalUser, tool: Tool, arguments: Mapping[str, Any], position: CallPosition, words: Words
+    async def ask_to_continue(self, rounds: int) -> Continuation:
+        """Ask how to continue after the limit of tool rounds."""
+        answer = await self.choose((), describe_limit(rounds, self._words), CONTINUE_KEYS, "answer")
+        return parse_continue_answer(answer, rounds)
+
+    @property
+    def can_open_browser(self) -> bool:
+        """Whether a browser can be opened on this machine."""
+        return has_desktop()
+
+    async def open_page(self, url: str) -> None:
+        """Open a page in the user's browser."""
+        await open_page(url)
+
+
+async def _ask_approval(
+    user: TerminalFrontend, tool: Tool, arguments: Mapping[str, Any], position: CallPosition, words: Words
 ) -> Consent | Decline | RunEdited:
     """Ask whether a call runs; what runs is what was shown last.
 
@@ -52,6 +86,7 @@ async def ask_approval(
             describe_call(tool, shown, words),
             _write_question(tool, position, words, is_edited),
             EDITED_KEYS if is_edited else CONSENT_KEYS,
+            "no",
         )
         match answer:
             case "edit":
@@ -77,7 +112,7 @@ def _write_question(tool: Tool, position: CallPosition, words: Words, is_edited:
 
 
 async def _edit_arguments(
-    user: ApprovalUser, tool: Tool, arguments: Mapping[str, Any], words: Words
+    user: TerminalFrontend, tool: Tool, arguments: Mapping[str, Any], words: Words
 ) -> Mapping[str, Any]:
     """Return the arguments as the user has edited them; unchanged if the user gives up."""
     text = json.dumps(arguments, ensure_ascii=False)

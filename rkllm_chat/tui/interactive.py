@@ -16,15 +16,13 @@ from typing_extensions import Self
 
 from ..core.events import Copied, Draft, Event, NoticeLevel, Shown
 from ..core.i18n import Words
-from ..core.messages import Media, Tool
-from ..core.protocols import CallPosition, Consent, Continuation, Decline, RunEdited
+from ..core.messages import Media
 from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_terminal, sanitize_line
-from .approval_dialog import ask_approval
-from .approval_prompt import CONTINUE_KEYS, CallLine, describe_limit, parse_continue_answer
+from .approval_dialog import TerminalFrontend
+from .approval_prompt import CallLine
 from .cost_preview import CostPreview
 from .event_lines import summarize_arguments
 from .event_view import EventView
-from .external_programs import has_desktop, open_page
 from .input_line import PROMPT
 from .markdown.cells import break_text, wrap_text
 from .picker import Picker
@@ -50,7 +48,7 @@ class _ShownQuestion:
     answer: str = ""
 
 
-class InteractiveFrontend:
+class InteractiveFrontend(TerminalFrontend):
     """Interactive front end; enter it to start the screen.
 
     Attributes:
@@ -66,10 +64,11 @@ class InteractiveFrontend:
         status_source: StatusSource,
         themes: Callable[[str], Theme],
     ) -> None:
+        super().__init__(words)
         theme = themes(status_source.settings.theme)
         self.screen = Screen(history, completer, theme.has_color)
         self.live = EventView(self.screen, words, theme)
-        self._words, self._theme, self._themes = words, theme, themes
+        self._theme, self._themes = theme, themes
         self._questioning = asyncio.Lock()
         self.live.expect_s = status_source.expect_s
         self.live.draw_picture = self._draw_picture
@@ -197,15 +196,9 @@ class InteractiveFrontend:
         """Show a picker and return the key of the chosen row; None if the user leaves it."""
         return await self.screen.run_picker(picker, self._theme.has_color)
 
-    async def approve(
-        self, tool: Tool, arguments: Mapping[str, Any], position: CallPosition
-    ) -> Consent | Decline | RunEdited:
-        """Show the call and ask whether it may run."""
-        return await ask_approval(self, tool, arguments, position, self._words)
-
-    async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str]) -> str:
+    async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str], default: str) -> str:
         """Show a call and ask a question that one key answers."""
-        answer: str = await self._choose(keys, "no", "stop", question, self._format_call(lines))
+        answer: str = await self._choose(keys, default, "stop", question, self._format_call(lines))
         return answer
 
     def _format_call(self, lines: Sequence[CallLine]) -> list[str]:
@@ -222,12 +215,6 @@ class InteractiveFrontend:
         answer = await self.ask_line(question, default)
         self.screen.keys.require_pause()
         return answer
-
-    async def ask_to_continue(self, rounds: int) -> Continuation:
-        """Ask how to continue after the limit of tool rounds."""
-        question = describe_limit(rounds, self._words)
-        answer = await self._choose(CONTINUE_KEYS, "answer", "stop", question)
-        return parse_continue_answer(answer, rounds)
 
     async def _choose(
         self, keys: Mapping[str, Any], default: str, leaving: str, question: str, about: Sequence[str] = ()
@@ -277,15 +264,6 @@ class InteractiveFrontend:
             finally:
                 end = wrap_text(f"{shown.prompt}{shown.answer}", self.screen.width)
                 self.screen.print_lines([*shown.lines, *end])
-
-    @property
-    def can_open_browser(self) -> bool:
-        """Whether a browser can be opened on this machine."""
-        return has_desktop()
-
-    async def open_page(self, url: str) -> None:
-        """Open a page in the user's browser."""
-        await open_page(url)
 
     def show_untruncated(self, text: str) -> None:
         """Print text as one line without shortening it."""

@@ -12,19 +12,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from typing_extensions import Self
 
 from ..core.events import Draft, Event, Notice, NoticeLevel, Page, Table
 from ..core.i18n import Words
-from ..core.messages import Tool
-from ..core.protocols import CallPosition, Consent, Continuation, Decline, RunEdited
 from ..core.sanitize import escape_line_visibly
-from .approval_dialog import ask_approval
-from .approval_prompt import CONTINUE_KEYS, CallLine, describe_limit, parse_continue_answer
+from .approval_dialog import TerminalFrontend
+from .approval_prompt import CallLine
 from .event_lines import EventPrinter
-from .external_programs import has_desktop, open_page, start_program
+from .external_programs import start_program
 from .picker import Picker
 
 PROMPT = "> "
@@ -39,12 +36,12 @@ class _Reading:
     is_interrupted: bool = False
 
 
-class LineModeFrontend:
+class LineModeFrontend(TerminalFrontend):
     """Line-mode front end with the same interface as the screen front end."""
 
     def __init__(self, words: Words, color: bool) -> None:
+        super().__init__(words)
         self._printer = EventPrinter(sys.stdout, sys.stdout, words, color)
-        self._words = words
         self._input, self._draft = b"", ""
         self._has_ended = False
         self._readings: list[_Reading] = []
@@ -119,25 +116,14 @@ class LineModeFrontend:
         is_valid = answer.isdecimal() and 1 <= int(answer) <= len(rows)
         return picker.choices[int(answer) - 1].key if is_valid else None
 
-    async def approve(
-        self, tool: Tool, arguments: Mapping[str, Any], position: CallPosition
-    ) -> Consent | Decline | RunEdited:
-        """Show the call and ask whether it may run."""
-        return await ask_approval(self, tool, arguments, position, self._words)
-
-    async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str]) -> str:
+    async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str], default: str) -> str:
         """Show a call and ask a question that a line with one key answers."""
         answer = await self._ask(f"{question} ", "", Page("\n".join(line.text for line in lines)))
-        return "stop" if answer is None else keys.get(answer.lower(), "no")
+        return "stop" if answer is None else keys.get(answer.lower(), default)
 
     async def ask_text(self, question: str, default: str) -> str | None:
         """Ask for a line."""
         return await self.ask_line(f"{question} ", default)
-
-    async def ask_to_continue(self, rounds: int) -> Continuation:
-        """Ask how to continue after the limit of tool rounds."""
-        answer = await self.ask_line(describe_limit(rounds, self._words) + " ", "")
-        return parse_continue_answer("stop" if answer is None else CONTINUE_KEYS.get(answer.lower(), "answer"), rounds)
 
     async def confirm(self, question: str) -> bool:
         """Ask a yes/no question; anything but yes is False."""
@@ -160,15 +146,6 @@ class LineModeFrontend:
             except KeyboardInterrupt:
                 return None
             return default if answer == "" else answer
-
-    @property
-    def can_open_browser(self) -> bool:
-        """Whether a browser can be opened on this machine."""
-        return has_desktop()
-
-    async def open_page(self, url: str) -> None:
-        """Open a page in the user's browser."""
-        await open_page(url)
 
     def show_untruncated(self, text: str) -> None:
         """Print text without shortening it."""
