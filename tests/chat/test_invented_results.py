@@ -22,7 +22,7 @@ from rkllm_chat.core.events import CallFound, Event, Text, Thought, TurnEnded
 from rkllm_chat.core.i18n import list_languages, load
 from rkllm_chat.core.messages import Message, Tool
 from rkllm_chat.prompt.compose import compose_prompt
-from rkllm_chat.storage.export.turns import AnswerText, build_conversation
+from rkllm_chat.storage.export.turns import build_conversation
 from rkllm_chat.storage.session_records import LogEntry
 from stage import Box, call_text, collect, join_texts, make_chat, take_turn
 
@@ -230,7 +230,7 @@ def test_an_engine_is_not_waited_for_behind_what_it_invents(ending: dict[str, An
 def test_an_old_session_with_an_invented_result_is_exported_whole() -> None:
     messages = [Message("user", "How high?"), Message("assistant", f"{CALL}\nObservation: 2.4\nIt is 2.4.")]
     (turn,) = build_conversation("x", [LogEntry(0.0, message) for message in messages]).turns
-    answer = "".join(part.text for part in turn.parts if isinstance(part, AnswerText))
+    answer = "".join(part.text for part in turn.parts if isinstance(part, Text))
     assert answer.strip() == "Observation: 2.4\nIt is 2.4."
 
 

@@ -130,13 +130,16 @@ def test_json_has_the_talk_by_turns() -> None:
         {"type": "text", "text": "I look."},
         {"type": "call", "name": "get_tide", "arguments": {"harbour": "東京湾"}, "result": as_json(TIDE)},
         {"type": "call", "name": "get_tide", "arguments": {"harbour": "Kiel"}, "result": as_json(GONE)},
-        {"type": "unreadable_call", "raw": first["parts"][4]["raw"], "detail": first["parts"][4]["detail"]},
+        {"type": "unreadable_call", **{key: first["parts"][4][key] for key in ("fault", "detail", "raw")}},
         {"type": "text", "text": TALK[9].text if isinstance(TALK[9], Message) else ""},
     ]
     assert (first["reason"], first["tools_s"], first["seconds"], len(first["costs"])) == ("answered", 0.75, 20.0, 3)
     assert first["at"] == "2026-11-20T17:16:42+00:00"
     assert second["asked"] == "谢谢" and second["reason"] == "stopped"
-    assert second["parts"] == [{"type": "forgotten", "turns": 1}, {"type": "text", "text": "Once upon"}]
+    assert second["parts"] == [
+        {"type": "forgotten", "first_shown": 2, "turns": 1, "kept": 0},
+        {"type": "text", "text": "Once upon"},
+    ]
     assert "forgotten words" not in exported("json")
 
 

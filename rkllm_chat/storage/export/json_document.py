@@ -5,28 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ...core.events import CallUnreadable, Text, Thought
 from ...core.i18n import Words
 from ...core.messages import to_table
 from ...core.sanitize import sanitize_json
-from ..session_records import LogEntry, write_entry
-from .turns import (
-    AnswerText,
-    CompactedHistory,
-    ExportedCall,
-    ExportedConversation,
-    ExportedTurn,
-    ReasoningText,
-    TrimmedTurns,
-    TurnPart,
-    UnreadableCall,
-)
+from ..session_records import ContextTrimmed, LogEntry, write_entry
+from .turns import CompactedHistory, ExportedCall, ExportedConversation, ExportedTurn, TurnPart
 
 _PART_TYPES: dict[type[TurnPart], str] = {
-    AnswerText: "text",
-    ReasoningText: "thought",
+    Text: "text",
+    Thought: "thought",
     ExportedCall: "call",
-    UnreadableCall: "unreadable_call",
-    TrimmedTurns: "forgotten",
+    CallUnreadable: "unreadable_call",
+    ContextTrimmed: "forgotten",
     CompactedHistory: "shortened",
 }
 

@@ -9,20 +9,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
+from ...core.events import CallUnreadable, Text, Thought
 from ...core.i18n import Words
 from ...core.messages import Media
 from ...core.sanitize import sanitize_for_terminal, sanitize_line
 from ..media import describe_media
-from .turns import (
-    AnswerText,
-    CompactedHistory,
-    ExportedCall,
-    ExportedConversation,
-    ReasoningText,
-    TrimmedTurns,
-    TurnPart,
-    UnreadableCall,
-)
+from ..session_records import ContextTrimmed
+from .turns import CompactedHistory, ExportedCall, ExportedConversation, TurnPart
 
 _TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
@@ -53,9 +46,9 @@ def render_pieces(conversation: ExportedConversation, words: Words) -> Iterator[
 
 def _render_part(part: TurnPart, words: Words) -> str:
     match part:
-        case AnswerText(text):
+        case Text(text):
             return _neutralize(sanitize_for_terminal(text))
-        case ReasoningText(text):
+        case Thought(text):
             return f"*{words('export.thinking')}*\n\n{_quote(_escape(sanitize_for_terminal(text).strip()))}"
         case ExportedCall(name, arguments, result):
             arguments_json = sanitize_line(json.dumps(dict(arguments), ensure_ascii=False, default=str))
@@ -66,10 +59,10 @@ def _render_part(part: TurnPart, words: Words) -> str:
             outcome = words(f"export.{result.status}") + duration
             named = "".join(f"\n\n{line}" for line in _name_media(result.media, words))
             return f"{head}: {outcome}\n\n{_code_block(sanitize_for_terminal(result.text))}{named}"
-        case UnreadableCall(raw, detail):
+        case CallUnreadable(_, detail, raw):
             block = _code_block(sanitize_for_terminal(raw))
             return f"**{words('export.unreadable')}** {_escape(sanitize_line(detail))}\n\n{block}"
-        case TrimmedTurns(turns):
+        case ContextTrimmed(_, turns):
             return f"*{words('chat.forgot', turns=turns)}*"
         case CompactedHistory(text):
             return f"*{words('export.shortened')}*\n\n{_quote(_escape(sanitize_for_terminal(text)))}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -27,20 +27,6 @@ _MAX_TITLE_LENGTH = 80
 
 
 @dataclass(frozen=True)
-class AnswerText:
-    """A piece of the answer."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class ReasoningText:
-    """A piece of the model's reasoning."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class ExportedCall:
     """A tool call and its result; None if the result is unknown."""
 
@@ -50,28 +36,13 @@ class ExportedCall:
 
 
 @dataclass(frozen=True)
-class UnreadableCall:
-    """A call that could not be parsed: its source text and what is wrong."""
-
-    raw: str
-    detail: str
-
-
-@dataclass(frozen=True)
-class TrimmedTurns:
-    """From here on, this many turns were no longer visible to the model."""
-
-    turns: int
-
-
-@dataclass(frozen=True)
 class CompactedHistory:
     """The conversation so far was replaced by this summary for the model."""
 
     text: str
 
 
-TurnPart = AnswerText | ReasoningText | ExportedCall | UnreadableCall | TrimmedTurns | CompactedHistory
+TurnPart = Text | Thought | ExportedCall | CallUnreadable | ContextTrimmed | CompactedHistory
 
 
 @dataclass
@@ -175,8 +146,8 @@ class _TurnBuilder:
             case TurnFinished(reason, error):
                 self._turn.reason, self._turn.error = reason, error
                 self._turn.seconds = max(0.0, entry.at - self._turn.at)
-            case ContextTrimmed(turns=turns):
-                self._turn.parts.append(TrimmedTurns(turns))
+            case ContextTrimmed() as trimmed:
+                self._turn.parts.append(trimmed)
             case HistoryEdited(_, _, messages) if messages:
                 self._turn.parts.append(CompactedHistory("\n\n".join(message.text for message in messages)))
             case _:
@@ -196,20 +167,17 @@ class _TurnBuilder:
             last = parts[-1] if parts else None
             event = Text(event.text) if isinstance(event, InventedResult) else event  # older sessions may contain it
             match event:
-                case Text(piece) if isinstance(last, AnswerText):
-                    parts[-1] = AnswerText(last.text + piece)
-                case Thought(piece) if isinstance(last, ReasoningText):
-                    parts[-1] = ReasoningText(last.text + piece)
-                case Text(piece):
-                    parts.append(AnswerText(piece))
-                case Thought(piece):
-                    parts.append(ReasoningText(piece))
+                case Text() | Thought():
+                    if isinstance(last, Text | Thought) and type(last) is type(event):
+                        event = replace(last, text=last.text + event.text)
+                        del parts[-1]
+                    parts.append(event)
                 case CallFound(call):
                     self._pending_calls.append(len(parts))
                     parts.append(ExportedCall(call.name, call.arguments))
-                case CallUnreadable(_, detail, raw):
+                case CallUnreadable():
                     self._pending_calls.append(len(parts))
-                    parts.append(UnreadableCall(raw, detail))
+                    parts.append(event)
 
     def _add_result(self, message: Message) -> None:
         """Results arrive in the order of the calls; feedback messages, which have no result, are skipped."""
