@@ -6,7 +6,7 @@ into a conversation. All files are private to their owner, and no link is follow
 
 from .local_statistics import Measurements, ToolUsage
 from .log_file import LogFile
-from .session_files import SessionDirectory, SessionLog, read_session
+from .session_files import SessionDirectory, SessionLog
 from .session_records import LogEntry, Record, Setup, rebuild_conversation
 
 __all__ = [
@@ -18,6 +18,5 @@ __all__ = [
     "SessionLog",
     "Setup",
     "ToolUsage",
-    "read_session",
     "rebuild_conversation",
 ]

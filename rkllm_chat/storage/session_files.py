@@ -22,7 +22,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import ConfigError, ModelError, UsageError
+from ..core.errors import ConfigError, UsageError
 from ..core.messages import Media, Message
 from ..core.private_files import NotOwnedError, ensure_private, make_folder
 from .media import file_name_of, write_media_file
@@ -369,25 +369,6 @@ class SessionLog:
             result = replace(record.result, text=record.text, structured=None, user_text="", arguments={})
             line = _make_line(write_entry(replace(entry, record=replace(record, result=result))), self._redact)
         return line
-
-
-def read_session(path: Path) -> tuple[LogEntry, ...]:
-    """Read the records of a session file at any path.
-
-    Raises:
-        ModelError: The file is not a session.
-    """
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            entries = _read_file(file, path).entries
-        finally:
-            os.close(file)
-    except OSError as error:
-        raise ModelError(f"{path}: {error.strerror}.", "A session is a .jsonl file that the chat saved.") from None
-    if not entries:
-        raise ModelError(f"{path} contains no session.", "A session is a .jsonl file that the chat saved.")
-    return _locate_media(entries, path.with_suffix(_MEDIA_SUFFIX))
 
 
 def _list_media(entry: LogEntry) -> list[Media]:

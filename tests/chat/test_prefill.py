@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rkllm_chat.core.events import Usage
-from rkllm_chat.storage.session_files import read_session
+from rkllm_chat.storage.session_files import SessionDirectory
 from shell import wait_until
 from stage import Screen
 
@@ -42,8 +42,9 @@ def state(environment: dict[str, str]) -> Path:
 
 
 def costs(state: Path) -> list[Usage]:
-    (path,) = (state / "sessions").glob("*.jsonl")
-    return [entry.record for entry in read_session(path) if isinstance(entry.record, Usage)]
+    shelf = SessionDirectory(state / "sessions")
+    (name,) = shelf.list_ids()
+    return [entry.record for entry in shelf.read(name).entries if isinstance(entry.record, Usage)]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 from rkllm_chat.core.events import Usage
-from rkllm_chat.storage.session_files import SessionDirectory, read_session
+from rkllm_chat.storage.session_files import SessionDirectory
 from stage import Screen
 
 pytestmark = pytest.mark.model
@@ -30,8 +30,8 @@ def price_of(screen: Screen) -> tuple[int, ...]:
 
 
 def spent(shelf: SessionDirectory) -> list[Usage]:
-    (path,) = shelf.path.glob("*.jsonl")
-    return [entry.record for entry in read_session(path) if isinstance(entry.record, Usage)]
+    (name,) = shelf.list_ids()
+    return [entry.record for entry in shelf.read(name).entries if isinstance(entry.record, Usage)]
 
 
 @pytest.mark.slow
