@@ -38,11 +38,11 @@ from ..storage.local_statistics import Measurements, ToolUsage
 from ..storage.media import MediaStore
 from ..storage.session_files import SessionDirectory
 from .conversation import Conversation
+from .cost_estimate import PrefillSpeed
 from .elicitation import Elicitation, LoginPrompt, UserPromptsWithBrowser
 from .instructions_budget import InstructionsReport, may_have_instructions
 from .model_loading import MEASUREMENTS_FILE, load_model, report_load
 from .prefill import Prefiller
-from .prefill_speed import PrefillSpeed
 from .sampling import FindBackend, Sampler
 from .sandbox_access import SandboxAccess
 from .server_approval import ServerApproval

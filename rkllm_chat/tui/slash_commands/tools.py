@@ -13,7 +13,7 @@ from typing import Any
 from ...calls.arguments import validate_arguments
 from ...calls.tool_names import find_tools, shown_names, similar_names
 from ...chat.app import App
-from ...chat.prefill_speed import PrefillSpeed
+from ...chat.cost_estimate import PrefillSpeed
 from ...chat.tool_calls import PreparedCall, RunningCalls
 from ...chat.tool_selection import compute_tool_budget, count_text_in_prompt, select_catalogue
 from ...core.errors import ConfigError, UsageError
