@@ -1,6 +1,7 @@
 """Interactive loop: read a line, run it as a message or command, show its events.
 
-The loop depends on `Face` only, not on a particular terminal. Ctrl+C stops the running stream and keeps its output.
+The loop uses only what both front ends have, so it depends on no particular terminal. Ctrl+C stops the running stream
+and keeps its output.
 """
 
 from __future__ import annotations
@@ -8,18 +9,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AbstractContextManager, AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from typing_extensions import Self
 
 from ..backends import choose_backend
 from ..backends.shared.model_files import find_shipped_model, list_model_folders, resolve_model
-from ..chat.app import App, Frontend, SettingsSource, open_app
+from ..chat.app import App, SettingsSource, open_app
 from ..chat.attachments import send_message
 from ..chat.media_output import save_results
 from ..chat.model_loading import make_loading_event
@@ -38,10 +38,15 @@ from ..storage.session_files import SessionDirectory
 from ..storage.session_index import list_sessions
 from . import slash_commands as commands
 from .completion import LineCompleter
-from .picker import PickerFrontend
 from .session_picker import format_folder, make_session_picker
 from .status_source import StatusSource
 from .theme import Theme
+
+if TYPE_CHECKING:
+    from .interactive import InteractiveFrontend
+    from .line_mode import LineModeFrontend
+
+    Face = InteractiveFrontend | LineModeFrontend
 
 _PICK_SESSION = "pick"
 _MAX_PICKED_SESSIONS = 200
@@ -64,38 +69,6 @@ class _GuardedFileHistory(FileHistory):
             if self.on_error:
                 self.on_error(f"{os.fsdecode(self.filename)}: {explain_open_error(error)}")
             self.on_error = None
-
-
-class Face(Frontend, PickerFrontend, Protocol):
-    """The terminal front end that the loop needs: line input and event output."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(self, *_: object) -> None: ...
-
-    async def read_line(self) -> str | None:
-        """Return the next line; None when the user leaves."""
-        ...
-
-    def close_input(self) -> None:
-        """Make a pending `read_line` return None."""
-        ...
-
-    def interruptible(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
-        """Return a context in which the user can interrupt work with `stop`."""
-        ...
-
-    def show(self, event: Event) -> None:
-        """Display an event."""
-        ...
-
-    async def edit_text(self, text: str) -> str:
-        """Return `text` as edited in the user's editor."""
-        ...
-
-    async def run_command(self, command: str) -> int:
-        """Run a shell command in the foreground and return its exit code."""
-        ...
 
 
 async def run_chat(
