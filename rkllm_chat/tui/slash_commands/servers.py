@@ -15,6 +15,7 @@ from ...chat.app import App
 from ...chat.server_approval import describe_known, list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
+from ...config.sandbox_rules import find_own_rules
 from ...config.servers import BOARD_SERVER, ServerConfig, decode_server, find_server
 from ...config.trust_rules import Origin
 from ...core.errors import UsageError
@@ -22,9 +23,8 @@ from ...core.events import Notice, Page, Table
 from ...core.i18n import Words
 from ...core.redact import redact_keys
 from ...core.sanitize import escape_visibly
+from ...mcp_client.acceptance import resolve_path
 from ...mcp_client.roots import find_roots
-from .allow import ACCESS_WORDS, allow_access
-from .auth import manage_login
 from .registry import EventStream, command
 from .review import review_tools
 
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 _LOG_BYTES = 4000
 _SAVE = " --save"
+_FORGET = "forget"
+_ACCESS_WORDS = ("write", "network", "reset")
+"""What can be allowed, or taken back."""
+_ALLOW_USAGE = "Write /mcp allow NAME, and behind it write FOLDER, network or reset."
 
 
 async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
@@ -44,7 +48,7 @@ async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
     if action == "schema":
         return list(shown_names(app.toolbox.toolbox.tools))
     if " " in rest:
-        return ACCESS_WORDS if action == "allow" and rest.count(" ") == 1 else ()
+        return _ACCESS_WORDS if action == "allow" and rest.count(" ") == 1 else ()
     return [server.name for server in app.settings.servers]
 
 
@@ -298,6 +302,52 @@ async def _review_tools(app: App, name: str) -> EventStream:
         yield event
 
 
+async def _manage_login(app: App, argument: str) -> EventStream:
+    """Log in to a server again, or with `forget` behind its name delete its stored login."""
+    words, servers = app.words, app.servers
+    name, _, rest = argument.strip().partition(" ")
+    names = list(servers.connections) if servers else []
+    if servers is None or name not in names or rest.strip() not in ("", _FORGET):
+        yield Notice(words("login.usage", names=", ".join(names)))
+        return
+    if rest:
+        had_one = await servers.forget_login(name)
+        yield Notice(words("login.forgotten" if had_one else "login.nothing", server=name))
+        return
+    await servers.log_in(name)
+    if error := servers.failures.get(name):
+        raise error
+    yield Notice(words("login.done" if servers.connections[name].login.has_token else "login.unasked", server=name))
+
+
+async def _allow_access(app: App, rest: str) -> EventStream:
+    """Allow a server to write a folder or to use the network, or take back or show what was allowed."""
+    try:
+        name, *words = shlex.split(rest)
+    except ValueError:
+        raise UsageError("The name of a server is missing, or a quotation mark.", _ALLOW_USAGE) from None
+    _find_server(app, name)
+    access = app.sandbox_access
+    match words:
+        case []:
+            pass
+        case ["network"]:
+            await access.allow(name)
+        case ["write", path]:
+            await access.allow(name, resolve_path(path))
+        case ["reset"]:
+            await access.reset(name)
+        case _:
+            raise UsageError(f'"{" ".join(words)}" cannot be allowed.', _ALLOW_USAGE)
+    allowed, file = access.list_allowed(name), find_own_rules()
+    for path in allowed.write:
+        yield Notice(app.words("sandbox.may_write", server=name, path=path, file=file))
+    if allowed.network:
+        yield Notice(app.words("sandbox.may_connect", server=name, file=file))
+    if not (allowed.write or allowed.network):
+        yield Notice(app.words("sandbox.nothing", server=name))
+
+
 def _shorten_home(path: Path) -> str:
     """Return a path with the home folder written as `~`."""
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
@@ -320,7 +370,7 @@ _ACTIONS: dict[str, Callable[[App, str], EventStream]] = {
     "reload": _reload,
     "schema": _show_schema,
     "log": _show_log,
-    "auth": manage_login,
+    "auth": _manage_login,
     "review": _review_tools,
-    "allow": allow_access,
+    "allow": _allow_access,
 }
