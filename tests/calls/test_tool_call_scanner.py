@@ -13,8 +13,7 @@ import pytest
 from calls.case import comparable
 from rkllm_chat import ToolCallScanner
 from rkllm_chat.calls.formats import FORMATS, Format, select_formats
-from rkllm_chat.calls.formats.json_calls import json_reader
-from rkllm_chat.calls.formats.render import json_renderer
+from rkllm_chat.calls.formats.layout import json_call
 from rkllm_chat.calls.scanner import Scanner
 from rkllm_chat.core.events import CallFound, CallUnreadable, Text, Thought
 from rkllm_chat.core.messages import Tool, ToolCall
@@ -105,7 +104,7 @@ def test_a_call_at_the_end_of_a_thought_that_is_never_closed_counts_for_some_fam
     assert isinstance(events[0], Thought)
 
 
-NEW = Format("angle", json_renderer("<<call>>", "<</call>>"), {"<<call>>": json_reader(("<</call>>",))}, ("<</call>>",))
+NEW = Format("angle", json_call("<<call>>", "<</call>>"))
 """A format that nothing else knows."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rkllm_chat.calls.formats import Format
-from rkllm_chat.calls.formats.json_calls import json_reader
-from rkllm_chat.calls.formats.render import json_renderer
+from rkllm_chat.calls.formats.layout import json_call
 
-ANGLE = Format("angle", json_renderer("<<call ", " call>>"), {"<<call": json_reader(("call>>",))}, ("call>>",))
+ANGLE = Format("angle", json_call("<<call ", " call>>"))

@@ -79,7 +79,7 @@ def parse_json_calls(
         repairs: Repairs that were made before, to be reported with each call.
         may_close: Whether one missing last brace may be added.
         context: Tells what is declared about the tools.
-        key: The format's name of the arguments.
+        key: The format's name of the arguments; "" if the only key of an object is the tool: `{"f": {..}}`.
         is_bare: Whether the text has no markers; an entry without arguments, or with other keys, is then not a call.
 
     Returns:
@@ -89,17 +89,19 @@ def parse_json_calls(
         value, json_repairs = parse_lenient_json(text, may_close=may_close)
     except ValueError as error:
         return unreadable_call("bad_json", f"The JSON cannot be read: {error}.")
-    entries = [_unwrap(entry) for entry in (value if isinstance(value, list) else [value])]
+    entries = [_unwrap(entry, not key) for entry in (value if isinstance(value, list) else [value])]
     if any(_is_definition(entry, context) for entry in entries):
         return None
     if is_bare and not all(_is_exactly_call(entry) for entry in entries):
         return None
-    calls = [_call_of_value(entry, (*json_repairs, *repairs), key) for entry in entries]
+    calls = [_call_of_value(entry, (*json_repairs, *repairs), key or "arguments") for entry in entries]
     return calls or unreadable_call("bad_json", "The list of calls is empty.")
 
 
-def _unwrap(value: Any) -> Any:
-    """Return the call in `{"type": "function", "function": {..}}`."""
+def _unwrap(value: Any, is_keyed: bool) -> Any:
+    """Return the call in `{"type": "function", "function": {..}}`, or in `{"f": {..}}` if calls are keyed."""
+    if is_keyed and isinstance(value, dict) and len(value) == 1:
+        return {"name": next(iter(value)), "arguments": next(iter(value.values()))}
     if isinstance(value, dict) and isinstance(value.get("function"), dict) and CALL_KEYS.issuperset(value):
         return value["function"]
     return value

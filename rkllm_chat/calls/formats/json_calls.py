@@ -39,6 +39,7 @@ _TEXT = re.compile(r"""["“]([^"”]*)(["”]?)|'([^']*)('?)""")
 _SECOND_KEY = re.compile(r"""\s*,?\s*["'“]?(\w*)["'”]?\s*(:)?""")
 _QUOTES = {'"': '"', "'": "'", "“": "”"}
 _LINE_END = re.compile("\n")
+_EDGE_OF_NAME = re.compile(r"[^\w./:-]")
 _OUTSIDE = "\"'“{}[]/#"
 _INSIDE = {close: re.compile(rf"[{close}\\\n]") for close in _QUOTES.values()}
 _WAKE = "}]\n"  # no body can end before one of these or a marker
@@ -62,7 +63,7 @@ class JsonBody:
 
 
 def json_reader(
-    closers: tuple[str, ...], key: str = "arguments", begins: str = "{", needs_end: bool = True
+    closers: tuple[str, ...], key: str = "arguments", begins: str = "{[", needs_end: bool = True
 ) -> BodyReader:
     """Return a reader of JSON up to an end marker.
 
@@ -159,6 +160,11 @@ def read_json_arguments(
     except ValueError as error:
         return unreadable_call("bad_json", f"The arguments cannot be read: {error}.")
     return [build_call(name, arguments, (*json_repairs, *extra, *end))]
+
+
+def read_tool_name(reader: Reader) -> Parsing[str]:
+    """Read what may be a tool's name; "" if there is none."""
+    return (yield from reader.read_up_to(_EDGE_OF_NAME))
 
 
 def read_json_head(reader: Reader, is_tool: Callable[[str], bool]) -> Parsing[bool]:

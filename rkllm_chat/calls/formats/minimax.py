@@ -1,21 +1,59 @@
-"""Reader of MiniMax M3: a tag for each value, named like it, at any depth; each tag begins with a special token."""
+"""MiniMax M3: a tag for each value, named like it, at any depth; each tag begins with a special token."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 from ...core.events import CallFound
 from ...core.messages import ToolCall
 from ..incremental_reader import Parsing, Reader
 from ..json_repair import MAX_DEPTH
 from .common import ParsedCalls, ReadContext, unreadable_call
+from .layout import JsonArguments, Layout, dump
 
 MINIMAX_TOKEN = "]<]minimax[>["
 _END = f"{MINIMAX_TOKEN}</invoke>"
 _TAG = re.compile(rf"{re.escape(MINIMAX_TOKEN)}\s*<(/?)([^<>]+)>")
 _NAME = re.compile(r"""\s+name\s*=\s*["']([^"'<>]+)["']\s*""")
 _END_OF_TAG = re.compile("[<>]")
+
+
+@dataclass(frozen=True)
+class NestedTags(JsonArguments):
+    """Arguments as elements at any depth, each named like its value."""
+
+    @property
+    def example(self) -> str:
+        """Placeholder of arguments for the prompt."""
+        return self.write({"...": "..."})
+
+    def write_name(self, name: str) -> str:
+        """Write the name of the tool."""
+        return quoteattr(name)
+
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Write arguments."""
+        return "".join(self._write(key, value) for key, value in arguments.items())
+
+    def _write(self, name: str, value: Any) -> str:
+        if isinstance(value, list | tuple):
+            inner = "".join(self._write("item", item) for item in value)
+        else:
+            inner = (
+                self.write(value) if isinstance(value, Mapping) else value if isinstance(value, str) else dump(value)
+            )
+        return f"{MINIMAX_TOKEN}<{name}>{inner}{MINIMAX_TOKEN}</{name}>"
+
+    def sketch(self, parameters: Mapping[str, str]) -> str:
+        """Write parameters, name to type."""
+        return "".join(
+            self._write(key.removesuffix("?"), f"{kind}{' (optional)' * key.endswith('?')}")
+            for key, kind in parameters.items()
+        )
 
 
 def read_minimax(reader: Reader, _context: ReadContext) -> Parsing[ParsedCalls]:
@@ -72,3 +110,9 @@ def _build_value(children: list[tuple[str, Any]]) -> Any:
     for name, value in children:
         values.setdefault(name, []).append(value)
     return {name: found[0] if len(found) == 1 else found for name, found in values.items()}
+
+
+MINIMAX = Layout(
+    f"{MINIMAX_TOKEN}<invoke name=NAME>ARGUMENTS{MINIMAX_TOKEN}</invoke>",
+    *(NestedTags(), f"{MINIMAX_TOKEN}<tool_call>\n", f"\n{MINIMAX_TOKEN}</tool_call>"),
+)

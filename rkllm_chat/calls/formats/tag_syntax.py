@@ -6,155 +6,232 @@ was left out before it or the value is text about tags. The two cases cannot be 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cache
+from functools import cache, cached_property
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
 
 from .common import ReadContext
+from .layout import Layout
 
 WRONG_ENDS = ("</function_invocation>", "</function_call>", "</tool_calls>", "</tool>", "</invoke>", "</call>")
 VALUE_ENDS = ("</argument>", "</parameter>", "</param>")
 _MIN_SIMILARITY = 0.8
 """Ratio of difflib from which a closing tag is a misspelled one."""
 _MAX_SHOWN_LENGTH = 60
+_ATTRIBUTE = re.compile(r"\s(\w+)=$")
 
 
 @dataclass(frozen=True)
 class TagSyntax:
-    """How a format writes its tags.
+    """How a format writes its tags. In the texts, NAME, KEY, VALUE, TYPE and IS_TEXT stand for what is written there.
+
+    A value is named by its tag, or by an element before it: `<arg_key>KEY</arg_key><arg_value>VALUE</arg_value>`.
 
     Attributes:
-        call_opener: Opening of a call, up to its name.
-        value_openers: Openings of a value.
-        value_closer: Closing tag of a value.
-        call_closers: Closing tags of a call.
-        is_raw: Whether values are taken literally; else entities and CDATA sections are decoded.
-        is_padded: Whether one line end at each side does not belong to a value.
-        call_name: The attribute that names the tool.
-        value_name: The attribute that names a value; "" if the name follows the opening, as in `<parameter=x>`.
-        tag_end: The end of an opening tag.
+        call: The opening tag of a call.
+        value: A value between its tags.
+        end: The closing tags of a call; a line end is optional white space.
+        also: Other openings of a value that are accepted.
+        is_escaped: Whether values are written with entities or in CDATA sections; else literally.
+        is_trimmed: Whether one line end at each side does not belong to a value.
         is_common: Whether other markup has such an element. A call then stands on a line of its own outside of other
             elements, and its tag has no other attribute.
     """
 
-    call_opener: str
-    value_openers: tuple[str, ...]
-    value_closer: str
-    call_closers: tuple[str, ...]
-    is_raw: bool = False
-    is_padded: bool = True
-    call_name: str = "name"
-    value_name: str = "name"
-    tag_end: str = ">"
+    call: str
+    value: str
+    end: str
+    also: tuple[str, ...] = ()
+    is_escaped: bool = False
+    is_trimmed: bool = False
     is_common: bool = False
 
+    @cached_property
+    def call_opener(self) -> str:
+        """Opening of a call, up to its name."""
+        return _ATTRIBUTE.split(self.call.partition("NAME")[0])[0]
 
-SEED = TagSyntax("<tool_call", ("<argument", "<parameter", "<param"), "</argument>", ("</tool_call>",))
-MINICPM5 = TagSyntax("<function", ("<param", "<argument"), "</param>", ("</function>",), is_common=True)
-QWEN = TagSyntax(
-    "<function=",
-    ("<parameter=", "<param="),
-    "</parameter>",
-    ("</function>", "</tool_call>"),
-    is_raw=True,
-    value_name="",
-)
+    @cached_property
+    def call_name(self) -> str:
+        """The attribute that names the tool; "" if the name follows the opening."""
+        return _name_attribute(self.call.partition("NAME")[0])
 
-SEED_OSS = TagSyntax(
-    "<function=",
-    ("<parameter=",),
-    "</parameter>",
-    ("</function>", "</seed:tool_call>"),
-    is_raw=True,
-    is_padded=False,
-    value_name="",
-)
-KIMI3 = TagSyntax(
-    "<|open|>call",
-    ("<|open|>argument",),
-    "<|close|>argument<|sep|>",
-    ("<|close|>call<|sep|>",),
-    is_raw=True,
-    is_padded=False,
-    call_name="tool",
-    value_name="key",
-    tag_end="<|sep|>",
-)
+    @cached_property
+    def name_ends(self) -> tuple[str, ...]:
+        """What may stand between the name of the tool and its arguments, if an attribute does not name it."""
+        return tuple(self.call.partition("NAME")[2].split())
+
+    @cached_property
+    def value_openers(self) -> tuple[str, ...]:
+        """Openings of a value, up to its name."""
+        return (_ATTRIBUTE.split(self.value.partition("KEY")[0])[0], *self.also)
+
+    @cached_property
+    def value_name(self) -> str:
+        """The attribute that names a value; "" if the name follows the opening, as in `<parameter=x>`."""
+        return _name_attribute(self.value.partition("KEY")[0])
+
+    @cached_property
+    def tag_end(self) -> str:
+        """The end of an opening tag; if an element names the value, that element's end and the tag of the value."""
+        return re.split('KEY|"', self.opening)[-1].strip()
+
+    @cached_property
+    def opening(self) -> str:
+        """Text before a value."""
+        return self.value.partition("VALUE")[0]
+
+    @cached_property
+    def closing(self) -> str:
+        """Text behind a value."""
+        return self.value.partition("VALUE")[2]
+
+    @cached_property
+    def value_closer(self) -> str:
+        """Closing tag of a value."""
+        return self.closing.strip()
+
+    @cached_property
+    def call_closers(self) -> tuple[str, ...]:
+        """Closing tags of a call."""
+        return tuple(self.end.split())
+
+    @cached_property
+    def key_end(self) -> str:
+        """Closing tag of an element that names the value; "" if the tag of the value does."""
+        found = re.search(r"KEY(</[^<>]+>)", self.value)
+        return found[1] if found else ""
+
+    @cached_property
+    def value_tag(self) -> str:
+        """Opening tag of a value that an element before it names."""
+        return self.tag_end.removeprefix(self.key_end).strip()
+
+    @cached_property
+    def value_ends(self) -> tuple[str, ...]:
+        """Closing tags of a value, also those of other formats."""
+        return (self.value_closer, *(end for end in VALUE_ENDS if end != self.value_closer and not self.key_end))
+
+    @cached_property
+    def wrong_ends(self) -> tuple[str, ...]:
+        """Closing tags of other formats that may end a call."""
+        return () if self.key_end else WRONG_ENDS
+
+    @cached_property
+    def following(self) -> tuple[str, ...]:
+        """What may follow a value."""
+        return (*self.value_openers, *self.call_closers, *self.wrong_ends)
+
+    @property
+    def example(self) -> str:
+        """Placeholder of an argument for the prompt."""
+        return self._open("...", "string").rstrip("\n") + f"...{self.closing.lstrip()}"
+
+    def write_name(self, name: str) -> str:
+        """Write the name of the tool."""
+        return quoteattr(name) if self.call_name else name
+
+    def write_key(self, name: str) -> str:
+        """Write the name of an argument."""
+        return quoteattr(name) if self.value_name else name
+
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Write arguments."""
+        return "".join(self._write(key, value) for key, value in arguments.items())
+
+    def _write(self, key: str, value: Any) -> str:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = escape(text) if self.is_escaped else text
+        on_lines = self.is_trimmed and not self.closing.startswith("\n") and text.strip("\r\n") != text
+        edge = "\n" if on_lines else ""
+        return f"{self._open(key, _name_type(value))}{edge}{text}{edge}{self.closing}"
+
+    def _open(self, key: str, type_name: str) -> str:
+        is_text = "true" if type_name == "string" else "false"
+        typed = self.opening.replace("IS_TEXT", is_text).replace("TYPE", type_name)
+        return typed.replace("KEY", self.write_key(key), 1)
+
+    def sketch(self, parameters: Mapping[str, str]) -> str:
+        """Write parameters, name to type; a trailing `?` marks an optional one."""
+        return "".join(
+            f"{self._open(key.removesuffix('?'), kind)}{kind}{' (optional)' * key.endswith('?')}{self.closing}"
+            for key, kind in parameters.items()
+        )
 
 
-def invoke_syntax(prefix: str = "", is_padded: bool = False) -> TagSyntax:
+def _name_attribute(before_name: str) -> str:
+    found = _ATTRIBUTE.search(before_name)
+    return found[1] if found else ""
+
+
+def _name_type(value: Any) -> str:
+    """Return the name that JSON Schema has for the type of a value."""
+    types = {str: "string", bool: "boolean", int: "number", float: "number", dict: "object", list: "array"}
+    return types.get(type(value), "null")
+
+
+def tagged_call(tags: TagSyntax, before: str = "", after: str = "") -> Layout:
+    """Return the layout of calls in tags, in a block if something precedes them."""
+    end, line_end, further = tags.end.partition("\n")
+    begin = f"{tags.call}\n" if tags.value.endswith("\n") else tags.call
+    separator = None if further or not before else "\n"
+    return Layout(f"{begin}ARGUMENTS{end}", tags, before, f"{line_end}{further}{after}", separator)
+
+
+def invoke_syntax(prefix: str = "", attributes: str = "", line_end: str = "\n") -> TagSyntax:
     """Return the syntax of `<invoke name="f"><parameter name="x">v</parameter></invoke>` with a prefix in each tag."""
-    return TagSyntax(
-        f"<{prefix}invoke",
-        (f"<{prefix}parameter",),
-        f"</{prefix}parameter>",
-        (f"</{prefix}invoke>",),
-        is_raw=True,
-        is_padded=is_padded,
-    )
+    value = f"<{prefix}parameter name=KEY{attributes}>VALUE</{prefix}parameter>{line_end}"
+    return TagSyntax(f"<{prefix}invoke name=NAME>", value, f"</{prefix}invoke>")
 
 
-STEP3 = invoke_syntax("steptml:")
+def pair_syntax(call: str, end: str, prefix: str = "", suffix: str = "") -> TagSyntax:
+    """Return the syntax of pairs, `<arg_key>k</arg_key><arg_value>v</arg_value>`, each tag with prefix and suffix."""
+    key, value = f"{prefix}arg_key{suffix}", f"{prefix}arg_value{suffix}"
+    return TagSyntax(call, f"<{key}>KEY</{key}>\n<{value}>\nVALUE\n</{value}>\n", end, is_trimmed=True)
 
 
-@dataclass(frozen=True)
-class PairSyntax:
-    """How a format writes pairs of a key and a value: `<arg_key>k</arg_key><arg_value>v</arg_value>`.
-
-    Attributes:
-        call_opener: Opening of a call, before its name.
-        call_closer: Closing tag of a call.
-        prefix: Text before the names of the inner tags.
-        suffix: Text after them.
-    """
-
-    call_opener: str = "<tool_call>"
-    call_closer: str = "</tool_call>"
-    prefix: str = ""
-    suffix: str = ""
-
-    def tag(self, name: str) -> str:
-        """Return the opening tag of this name."""
-        return f"<{self.prefix}{name}{self.suffix}>"
-
-    def end(self, name: str) -> str:
-        """Return the closing tag of this name."""
-        return f"</{self.prefix}{name}{self.suffix}>"
-
-
-GLM = PairSyntax()
+INVOKE, MUSE, STEP3 = invoke_syntax(), invoke_syntax("atem:"), invoke_syntax("steptml:", line_end="")
+SEED = TagSyntax(
+    *("<tool_call name=NAME>", "<argument name=KEY>VALUE</argument>\n", "</tool_call>", ("<parameter", "<param")),
+    is_escaped=True,
+    is_trimmed=True,
+)
+MINICPM5 = TagSyntax(
+    *("<function name=NAME>", "<param name=KEY>VALUE</param>\n", "</function>", ("<argument",), True, True),
+    is_common=True,
+)
+QWEN = TagSyntax(
+    *("<function=NAME>", "<parameter=KEY>\nVALUE\n</parameter>\n", "</function>\n</tool_call>", ("<param=",)),
+    is_trimmed=True,
+)
+SEED_OSS = TagSyntax("<function=NAME>", "<parameter=KEY>VALUE</parameter>\n", "</function>\n</seed:tool_call>")
+KIMI3 = TagSyntax(
+    '<|open|>call tool=NAME index="1"<|sep|>',
+    '<|open|>argument key=KEY type="TYPE"<|sep|>VALUE<|close|>argument<|sep|>',
+    "<|close|>call<|sep|>",
+)
+GLM = pair_syntax("<tool_call>NAME", "</tool_call>")
 
 
 @cache
-def tokens_of_tags(tags: TagSyntax) -> re.Pattern[str]:
+def tokens_of(tags: TagSyntax) -> re.Pattern[str]:
     """Return the pattern of the tags of a syntax: the groups `value`, `value_end`, `call`, `call_end`, `other_end`."""
 
-    def opening(openers: Sequence[str], attribute: str, group: str) -> str:
-        name = (
-            rf"\s[^<>]*?\b{attribute}\s*=\s*[\"']?(?P<{group}>[^\"'<>]+)" if attribute else rf"(?P<{group}>[^<>\n]+)>"
-        )
-        return f"(?:{_any_of(openers)}){name}"
+    def opening(openers: Sequence[str], attribute: str, group: str, end: str) -> str:
+        named = rf"\s[^<>]*?\b{attribute}\s*=\s*[\"']?(?P<{group}>[^\"'<>]+)"
+        plain = rf"(?P<{group}>[^<>\n]+){end}"
+        return f"(?:{_any_of(openers)}){named if attribute else plain}"
 
-    call_attribute = "" if tags.call_opener.endswith("=") else tags.call_name
-    ends = (tags.value_closer, *VALUE_ENDS)
+    value = opening(tags.value_openers, tags.value_name, "value", re.escape(tags.key_end) or ">")
+    call = opening((tags.call_opener,), tags.call_name, "call", "" if tags.key_end else ">")
     return re.compile(
-        f"{opening(tags.value_openers, tags.value_name, 'value')}|(?P<value_end>{_any_of(ends)})"
-        f"|{opening((tags.call_opener,), call_attribute, 'call')}|(?P<call_end>{_any_of(tags.call_closers)})"
-        rf"|</(?P<other_end>[\w:.-]{{1,40}})>(?=\s*(?:{_any_of((*tags.value_openers, *tags.call_closers))}))"
-    )
-
-
-@cache
-def tokens_of_pairs(pairs: PairSyntax) -> re.Pattern[str]:
-    """Return the pattern of the tags of a syntax, with the groups of `tokens_of_tags`."""
-    key, end_key, end_value = map(re.escape, (pairs.tag("arg_key"), pairs.end("arg_key"), pairs.end("arg_value")))
-    call, end_call = re.escape(pairs.call_opener), re.escape(pairs.call_closer)
-    return re.compile(
-        rf"{key}\s*(?P<value>[^<>]+?)\s*{end_key}|(?P<value_end>{end_value})"
-        rf"|{call}\s*(?P<call>[\w./:-]+)|(?P<call_end>{end_call})"
-        rf"|</(?P<other_end>[\w:.|-]{{1,40}})>(?=\s*(?:{key}|{end_call}))"
+        f"{value}|(?P<value_end>{_any_of(tags.value_ends)})|{call}|(?P<call_end>{_any_of(tags.call_closers)})"
+        rf"|</(?P<other_end>[\w:.|-]{{1,40}})>(?=\s*(?:{_any_of((*tags.value_openers, *tags.call_closers))}))"
     )
 
 
@@ -162,33 +239,30 @@ def _any_of(literals: Sequence[str]) -> str:
     return "|".join(map(re.escape, literals))
 
 
-def find_missing_end(
-    sources: Sequence[tuple[str, str]], name: str, context: ReadContext, tokens: re.Pattern[str], closer: str
-) -> str:
+def find_missing_end(sources: Sequence[tuple[str, str]], name: str, context: ReadContext, tags: TagSyntax) -> str:
     """Say in one sentence where a closing tag may be missing; "" if the values can be read in one way only.
 
     Args:
         sources: Each name and the text of its value.
         name: The called tool.
         context: Knows the tools.
-        tokens: Pattern of the tags, as of `tokens_of_tags`.
-        closer: Closing tag of a value.
+        tags: The tags of the call.
     """
     given: set[str] = set()
     for key, text in sources:
         given.add(key)
         if "<" not in text:
             continue
-        for match in _find_unbalanced(text, tokens):
+        for match in _find_unbalanced(text, tokens_of(tags)):
             value, call, end = (match[group] for group in ("value", "call", "other_end"))
             if (
                 (value and value.strip() not in given and value.strip() in context.parameters_of(name))
                 or (call and context.is_known(call.strip()))
-                or (end and _is_misspelled(end, closer))
+                or (end and _is_misspelled(end, tags.value_closer))
             ):
                 tag = f"{match[0][:_MAX_SHOWN_LENGTH]}{'' if match[0].endswith('>') else '>'}"
                 where = f"is written {tag}" if end else f"is missing before {tag}"
-                return f'In the argument "{key}", the end tag {closer} {where}.'
+                return f'In the argument "{key}", the end tag {tags.value_closer} {where}.'
     return ""
 
 

@@ -25,17 +25,8 @@ from .common import (
     read_end_marker,
     unreadable_call,
 )
-from .json_calls import read_json_arguments, read_json_call
-from .tag_syntax import (
-    GLM,
-    VALUE_ENDS,
-    WRONG_ENDS,
-    PairSyntax,
-    TagSyntax,
-    find_missing_end,
-    tokens_of_pairs,
-    tokens_of_tags,
-)
+from .json_calls import read_json_arguments, read_json_call, read_tool_name
+from .tag_syntax import TagSyntax, find_missing_end
 
 _CDATA, _END_CDATA = "<![CDATA[", "]]>"
 
@@ -44,6 +35,7 @@ _BEGUN = re.compile(r"""\s\w+\s*=\s*["'][^"']""")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _TAG = re.compile("<")
 _END_OF_HEAD = re.compile("[><]")
+_END_OF_NAME = re.compile(r"[>\n<]")
 
 
 @dataclass
@@ -67,7 +59,8 @@ def tag_reader(tags: TagSyntax) -> BodyReader:
     """Return a reader of calls with tags of this syntax, after the opening of the call."""
 
     def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-        return (yield from read_named_tag(reader, context, tags))
+        read_head = read_named_tag if tags.call_name else read_equals
+        return (yield from read_head(reader, context, tags))
 
     return read
 
@@ -131,7 +124,7 @@ def read_named_tag(reader: Reader, context: ReadContext, tags: TagSyntax) -> Par
     if reader.is_mid_line and not (yield from reader.peek_literal(("<", "{", "["))):
         return None  # a sentence about the tag
     reader.commit()
-    if tags.is_raw and (yield from reader.is_next("{")):
+    if not tags.is_escaped and (yield from reader.is_next("{")):
         return (yield from read_json_arguments(reader, context, name, tags.call_closers))
     return (yield from read_values(reader, context, name, tags))
 
@@ -141,16 +134,16 @@ def read_values(reader: Reader, context: ReadContext, name: str, tags: TagSyntax
     values = _Values()
     while True:
         yield from reader.skip_space()
-        end = yield from reader.peek_literal((*tags.call_closers, *WRONG_ENDS))
+        end = yield from reader.peek_literal((*tags.call_closers, *tags.wrong_ends))
         if end:
-            if end == tags.call_closers[0] or end in WRONG_ENDS:
+            if end == tags.call_closers[0] or end in tags.wrong_ends:
                 reader.take(len(end))
             if end != tags.call_closers[0]:
                 values.repairs.append(WRONG_END)
             break
         opening = yield from reader.peek_literal(tags.value_openers)
         if not opening:
-            own = f'{tags.value_openers[0]} name="...">' if tags.value_name else f"{tags.value_openers[0]}...>"
+            own = tags.opening.replace("KEY", '"..."' if tags.value_name else "...").replace("\n", "")
             values.fault = f"Only {own} elements are allowed inside the call."
         else:
             reader.take(len(opening))
@@ -158,7 +151,7 @@ def read_values(reader: Reader, context: ReadContext, name: str, tags: TagSyntax
         if values.fault:
             yield from reader.read_through(tags.call_closers[-1])
             return unreadable_call("bad_xml", values.fault)
-    if fault := find_missing_end(values.sources, name, context, tokens_of_tags(tags), tags.value_closer):
+    if fault := find_missing_end(values.sources, name, context, tags):
         return unreadable_call("bad_xml", fault)
     return [CallFound(ToolCall(name, values.texts, tuple(dict.fromkeys(values.repairs))))]
 
@@ -169,17 +162,19 @@ def _read_value(reader: Reader, values: _Values, tags: TagSyntax) -> Parsing[Non
     if tags.value_name:
         attributes = (yield from _read_attributes(reader, tags)) or {}
         key: str | None = attributes.get(tags.value_name, "").strip()
+    elif tags.key_end:
+        key, attributes["type"] = yield from _read_key_element(reader, tags)
     else:
         key = yield from _read_key(reader)
     if not key or key in values.texts:
-        element = tags.value_openers[0].rstrip("=")
-        values.fault = f'The argument "{key}" occurs twice.' if key else f"An {element}> has no name."
+        element = tags.value_openers[0].rstrip("=>")
+        values.fault = f'The argument "{key}" occurs twice.' if key else f"An {element}> has no name or no value."
         return
-    if tags.is_raw:
+    if tags.is_escaped:
+        source, text, end = yield from _read_escaped(reader, key, tags)
+    else:
         text, end = yield from _read_text(reader, [], key, tags)
         source = text
-    else:
-        source, text, end = yield from _read_escaped(reader, key, tags)
     values.sources.append((key, source))
     values.texts[key] = _read_typed(text, attributes)
     if end != tags.value_closer:
@@ -216,22 +211,16 @@ def _read_escaped(reader: Reader, key: str, tags: TagSyntax) -> Parsing[tuple[st
 
 
 def _read_text(reader: Reader, parts: list[str], key: str, tags: TagSyntax) -> Parsing[tuple[str, str]]:
-    """Read a literal value without one line end at each side, and the tag that ended it."""
-    following = (*tags.value_openers, *tags.call_closers, *WRONG_ENDS)
-    text, end = yield from _read_until(
-        reader, parts, _ends_of(key, tags), following, tags.call_opener, tags.call_closers[0]
-    )
-    return _trim(text) if tags.is_padded else text, end
+    """Read a literal value without one line end at each side, and the tag that ended it.
+
+    Behind an element with its name, the last line end does not belong to a value that also begins with one.
+    """
+    text, end = yield from _read_until(reader, parts, _ends_of(key, tags), tags)
+    is_trimmed = tags.is_trimmed and (not tags.key_end or text.startswith(("\n", "\r\n")))
+    return _trim(text) if is_trimmed else text, end
 
 
-def _read_until(
-    reader: Reader,
-    parts: list[str],
-    ends: tuple[str, ...],
-    following: tuple[str, ...],
-    call_opener: str,
-    call_closer: str,
-) -> Parsing[tuple[str, str]]:
+def _read_until(reader: Reader, parts: list[str], ends: tuple[str, ...], tags: TagSyntax) -> Parsing[tuple[str, str]]:
     """Read a value up to an end tag that another tag of the call follows.
 
     A whole call of the same format in the value is an example. If its end is not found, the first end tag that could be
@@ -241,10 +230,9 @@ def _read_until(
         reader: What to read.
         parts: The text of the value that was read before.
         ends: The end tags of the value.
-        following: The tags that may follow the value.
-        call_opener: Opening of a call.
-        call_closer: Closing tag of a call.
+        tags: The tags of the call.
     """
+    call_opener, call_closer, following = tags.call_opener, tags.call_closers[0], tags.following
     seen = _ValueEnds()
     marks = (*ends, call_opener, call_closer)
     try:
@@ -325,7 +313,7 @@ def _is_followed_by_end(reader: Reader, tag: str, ends: tuple[str, ...]) -> Pars
 
 
 def _ends_of(key: str, tags: TagSyntax) -> tuple[str, ...]:
-    return (tags.value_closer, *(end for end in VALUE_ENDS if end != tags.value_closer), f"</{key}>")
+    return tags.value_ends if tags.key_end else (*tags.value_ends, f"</{key}>")
 
 
 def _trim(text: str) -> str:
@@ -360,38 +348,55 @@ def _read_key(reader: Reader) -> Parsing[str | None]:
     return (head.strip().strip("\"'") or None) if reader.take(1) == ">" else None
 
 
-def read_pairs(reader: Reader, context: ReadContext, name: str, pairs: PairSyntax = GLM) -> Parsing[ParsedCalls]:
-    """Read the pairs of a call, up to its end."""
-    values = _Values()
-    while True:
+def _read_key_element(reader: Reader, tags: TagSyntax) -> Parsing[tuple[str, str]]:
+    """Read the element that names a value, and the type in one behind it; "" as the name if no value follows."""
+    key = (yield from reader.read_through(tags.key_end)).strip()
+    yield from reader.skip_space()
+    type_name, type_tag = "string", tags.value_tag.replace("value", "type")
+    if (yield from reader.skip(type_tag)):
+        type_name = (yield from reader.read_through(f"</{type_tag[1:]}")).strip()
         yield from reader.skip_space()
-        if (yield from reader.skip(pairs.call_closer)):
-            fault = find_missing_end(values.sources, name, context, tokens_of_pairs(pairs), pairs.end("arg_value"))
-            return unreadable_call("bad_xml", fault) if fault else [CallFound(ToolCall(name, values.texts))]
-        if not (yield from reader.skip(pairs.tag("arg_key"))):
-            break
-        key = (yield from reader.read_through(pairs.end("arg_key"))).strip()
-        yield from reader.skip_space()
-        value_type = "string"
-        if (yield from reader.skip(pairs.tag("arg_type"))):
-            value_type = (yield from reader.read_through(pairs.end("arg_type"))).strip()
-            yield from reader.skip_space()
-        if not (yield from reader.skip(pairs.tag("arg_value"))) or not key or key in values.texts:
-            break
-        text = yield from _read_pair_value(reader, pairs)
-        values.sources.append((key, text))
-        values.texts[key] = _read_typed(text, {"type": value_type})
-    yield from reader.read_through(pairs.call_closer)
-    key_tag, value_tag = pairs.tag("arg_key"), pairs.tag("arg_value")
-    return unreadable_call(
-        "bad_xml", f"Only {key_tag} and {value_tag} pairs are allowed inside the call, each key once."
-    )
+    return (key if (yield from reader.skip(tags.value_tag)) else ""), type_name
 
 
-def _read_pair_value(reader: Reader, pairs: PairSyntax) -> Parsing[str]:
-    """Read a literal value, whose last line end does not belong to it if it also begins with one."""
-    following = (pairs.tag("arg_key"), pairs.call_closer)
-    text, _ = yield from _read_until(
-        reader, [], (pairs.end("arg_value"),), following, pairs.call_opener, pairs.call_closer
-    )
-    return _trim(text) if text.startswith(("\n", "\r\n")) else text
+def read_equals(
+    reader: Reader, context: ReadContext, tags: TagSyntax, closers: tuple[str, ...] = ("</function>",)
+) -> Parsing[ParsedCalls]:
+    """Read what follows `<function=`: the name, and JSON or values."""
+    name = (yield from reader.read_up_to(_END_OF_NAME)).strip().strip("\"'")
+    if not name or not (yield from reader.skip(">")):
+        return None
+    yield from reader.skip_space()
+    if (yield from reader.is_next("{")):
+        return (yield from read_json_arguments(reader, context, name, closers))
+    if not (yield from reader.peek_literal((*tags.value_openers, *closers))):
+        return None
+    reader.commit()
+    return (yield from read_values(reader, context, name, tags))
+
+
+def read_pair_call(reader: Reader, context: ReadContext, tags: TagSyntax) -> Parsing[ParsedCalls]:
+    """Read the name of a tool and pairs of keys and values."""
+    name = yield from read_tool_name(reader)
+    yield from reader.skip_space()
+    following = yield from reader.peek_literal((*tags.value_openers, *tags.call_closers, *tags.name_ends))
+    if not name or not following:
+        return None
+    if following in tags.call_closers and reader.is_mid_line and not context.is_known(name):
+        return None  # a sentence about the tags
+    reader.commit()
+    reader.take(len((yield from reader.peek_literal(tags.name_ends))))
+    return (yield from read_values(reader, context, name, tags))
+
+
+def pair_reader(tags: TagSyntax) -> BodyReader:
+    """Return a reader of JSON, or of the name of a tool and pairs of keys and values."""
+
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        yield from reader.skip_space()
+        if (yield from reader.peek_literal(("{", "["))):
+            reader.commit()
+            return (yield from read_json_call(reader, context, tags.call_closers))
+        return (yield from read_pair_call(reader, context, tags))
+
+    return read

@@ -12,8 +12,7 @@ from ...core.events import CallFound, CallUnreadable
 from ...core.messages import ToolCall
 from ..incremental_reader import EndOfTextError, Parsing, Reader
 from .common import NO_OPENER, ParsedCalls, ReadContext, parse_json_calls, skip_wrong_end, unreadable_call
-from .json_calls import SEPARATORS, read_body, read_json_arguments, read_json_head
-from .named_calls import read_tool_name
+from .json_calls import SEPARATORS, read_body, read_json_arguments, read_json_head, read_tool_name
 from .python_calls import parse_python_calls, peek_call_name, read_chatglm_code, read_python_code
 
 _FUNCTION_NAME = re.compile(r"[a-z_]\w*(?:[.:/-]\w+)*", re.ASCII)
