@@ -8,6 +8,7 @@ The grammar is parsed here and only single strings are passed to `ast`: Python's
 from __future__ import annotations
 
 import ast
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -102,9 +103,19 @@ def write_call(name: str, arguments: Mapping[str, Any]) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name[:40]!r} cannot be written as the name of a call")
     parts = [
-        f"{key}={value!r}" if key.isidentifier() else f"**{{{key!r}: {value!r}}}" for key, value in arguments.items()
+        f"{key}={write_python(value)}" if key.isidentifier() else f"**{write_python({key: value})}"
+        for key, value in arguments.items()
     ]
     return f"{name}({', '.join(parts)})"
+
+
+def write_python(value: Any) -> str:
+    """Write a JSON value as Python that is JSON but for its constants."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{write_python(key)}: {write_python(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(write_python, value))}]"
+    return str(value) if value is None or isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
 
 
 class _Parser:

@@ -138,10 +138,10 @@ def test_a_call_that_is_written_is_read_back(name: str, arguments: dict[str, Any
     assert repr(parse_calls(write_call(name, arguments))) == repr([(name, arguments)])
 
 
-def test_a_call_is_written_as_python_writes_it() -> None:
+def test_a_call_is_written_as_python_with_the_quotes_of_json() -> None:
     arguments = {"x": "it's", "y": [1, 2.5], "z": True, "from": None, "a b": {"k": ""}}
     assert write_call("get_tide", arguments) == (
-        "get_tide(x=\"it's\", y=[1, 2.5], z=True, from=None, **{'a b': {'k': ''}})"
+        'get_tide(x="it\'s", y=[1, 2.5], z=True, from=None, **{"a b": {"k": ""}})'
     )
 
 

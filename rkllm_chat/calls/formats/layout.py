@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from ..json_repair import RESERVED_WORDS
 from ..python_parser import write_call
@@ -21,21 +21,85 @@ MARK = r"<[^<>]*>|✿\w+✿"
 """Pattern of a literal that no text between such literals contains."""
 
 
-class Arguments(Protocol):
-    """How arguments are written: a kind of layout."""
+def dump(value: Any) -> str:
+    """Write a value as JSON."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+class Arguments:
+    """How arguments are written, the kind of a layout: here, as a JSON object."""
 
     @property
     def example(self) -> str:
         """Placeholder of arguments for the prompt."""
+        return "{...}"
 
     def write_name(self, name: str) -> str:
         """Write the name of the tool."""
+        return name
 
     def write(self, arguments: Mapping[str, Any]) -> str:
         """Write arguments."""
+        return dump(dict(arguments))
 
     def sketch(self, parameters: Mapping[str, str]) -> str:
-        """Write parameters, name to type; a trailing `?` marks an optional one."""
+        """Write `{"harbour": string, "days"?: integer}`."""
+        shown = (f'"{key.removesuffix("?")}"{"?" * key.endswith("?")}: {kind}' for key, kind in parameters.items())
+        return f"{{{', '.join(shown)}}}"
+
+
+class PythonArguments(Arguments):
+    """Arguments as Python: `x='a', y=1`."""
+
+    @property
+    def example(self) -> str:
+        """Placeholder of arguments for the prompt."""
+        return "...=..."
+
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Write arguments."""
+        return write_call("f", arguments)[2:-1]
+
+    def sketch(self, parameters: Mapping[str, str]) -> str:
+        """Write `harbour: string, days?: integer`."""
+        return ", ".join(f"{key}: {kind}" for key, kind in parameters.items())
+
+
+@dataclass(frozen=True)
+class GemmaArguments(Arguments):
+    """Arguments as Gemma writes them: `{k:<escape>text<escape>,n:42}`.
+
+    Attributes:
+        quote: The mark around a text.
+    """
+
+    quote: str
+
+    @property
+    def example(self) -> str:
+        """Placeholder of arguments for the prompt."""
+        return f"{{...:{self.quote}...{self.quote}}}"
+
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Write arguments."""
+        return self.write_value(dict(arguments))
+
+    def write_value(self, value: Any) -> str:
+        """Write a value."""
+        if isinstance(value, str) and self.quote not in value:
+            return f"{self.quote}{value}{self.quote}"
+        if isinstance(value, Mapping):
+            inner = ",".join(f"{self.write_key(key)}:{self.write_value(item)}" for key, item in value.items())
+            return f"{{{inner}}}"
+        return f"[{','.join(map(self.write_value, value))}]" if isinstance(value, list | tuple) else dump(value)
+
+    def write_key(self, key: str) -> str:
+        """Write the name of a member."""
+        return key if key.isidentifier() and key.isascii() and key not in RESERVED_WORDS else dump(key)
+
+    def sketch(self, parameters: Mapping[str, str]) -> str:
+        """Write `{harbour:string,days?:integer}`."""
+        return f"{{{','.join(f'{key}:{kind}' for key, kind in parameters.items())}}}"
 
 
 @dataclass(frozen=True)
@@ -80,7 +144,7 @@ class Layout:
     @property
     def is_named(self) -> bool:
         """Whether a call is the name of the tool and a JSON object."""
-        return type(self.arguments) is JsonArguments and not self.is_object
+        return type(self.arguments) is Arguments and not self.is_object
 
     def write_name(self, name: str) -> str:
         """Write the name of a tool."""
@@ -112,97 +176,14 @@ class Layout:
         return (last,) if last else ()
 
 
-def dump(value: Any) -> str:
-    """Write a value as JSON."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-@dataclass(frozen=True)
-class JsonArguments:
-    """Arguments as a JSON object."""
-
-    @property
-    def example(self) -> str:
-        """Placeholder of arguments for the prompt."""
-        return "{...}"
-
-    def write_name(self, name: str) -> str:
-        """Write the name of the tool."""
-        return name
-
-    def write(self, arguments: Mapping[str, Any]) -> str:
-        """Write arguments."""
-        return dump(dict(arguments))
-
-    def sketch(self, parameters: Mapping[str, str]) -> str:
-        """Write `{"harbour": string, "days"?: integer}`."""
-        shown = (f'"{key.removesuffix("?")}"{"?" * key.endswith("?")}: {kind}' for key, kind in parameters.items())
-        return f"{{{', '.join(shown)}}}"
-
-
-@dataclass(frozen=True)
-class PythonArguments(JsonArguments):
-    """Arguments as Python: `x='a', y=1`."""
-
-    @property
-    def example(self) -> str:
-        """Placeholder of arguments for the prompt."""
-        return "...=..."
-
-    def write(self, arguments: Mapping[str, Any]) -> str:
-        """Write arguments."""
-        return write_call("f", arguments)[2:-1]
-
-    def sketch(self, parameters: Mapping[str, str]) -> str:
-        """Write `harbour: string, days?: integer`."""
-        return ", ".join(f"{key}: {kind}" for key, kind in parameters.items())
-
-
-@dataclass(frozen=True)
-class GemmaArguments(JsonArguments):
-    """Arguments as Gemma writes them: `{k:<escape>text<escape>,n:42}`.
-
-    Attributes:
-        quote: The mark around a text.
-    """
-
-    quote: str
-
-    @property
-    def example(self) -> str:
-        """Placeholder of arguments for the prompt."""
-        return f"{{...:{self.quote}...{self.quote}}}"
-
-    def write(self, arguments: Mapping[str, Any]) -> str:
-        """Write arguments."""
-        return self.write_value(dict(arguments))
-
-    def write_value(self, value: Any) -> str:
-        """Write a value."""
-        if isinstance(value, str) and self.quote not in value:
-            return f"{self.quote}{value}{self.quote}"
-        if isinstance(value, Mapping):
-            inner = ",".join(f"{self.write_key(key)}:{self.write_value(item)}" for key, item in value.items())
-            return f"{{{inner}}}"
-        return f"[{','.join(map(self.write_value, value))}]" if isinstance(value, list | tuple) else dump(value)
-
-    def write_key(self, key: str) -> str:
-        """Write the name of a member."""
-        return key if key.isidentifier() and key.isascii() and key not in RESERVED_WORDS else dump(key)
-
-    def sketch(self, parameters: Mapping[str, str]) -> str:
-        """Write `{harbour:string,days?:integer}`."""
-        return f"{{{','.join(f'{key}:{kind}' for key, kind in parameters.items())}}}"
-
-
 def json_call(before: str, after: str = "", call: str = '{"name": NAME, "arguments": ARGUMENTS}') -> Layout:
     """Return the layout of calls that are JSON objects, in a list if `before` ends in its bracket."""
-    return Layout(call, JsonArguments(), before, after, ", " if before.endswith("[") else None)
+    return Layout(call, Arguments(), before, after, ", " if before.endswith("[") else None)
 
 
 def named_call(call: str, before: str = "", after: str = "", instead: str = "") -> Layout:
     """Return the layout of calls that name the tool before the JSON of its arguments."""
-    return Layout(call, JsonArguments(), before, after, "" if before else None, instead)
+    return Layout(call, Arguments(), before, after, "" if before else None, instead)
 
 
 def python_call(before: str, after: str, call: str = "NAME(ARGUMENTS)") -> Layout:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
@@ -13,7 +12,7 @@ from ...core.messages import ToolCall
 from ..incremental_reader import Parsing, Reader
 from ..json_repair import MAX_DEPTH
 from .common import ParsedCalls, ReadContext, unreadable_call
-from .layout import JsonArguments, Layout, dump
+from .layout import Arguments, Layout, dump
 
 MINIMAX_TOKEN = "]<]minimax[>["
 _END = f"{MINIMAX_TOKEN}</invoke>"
@@ -22,8 +21,7 @@ _NAME = re.compile(r"""\s+name\s*=\s*["']([^"'<>]+)["']\s*""")
 _END_OF_TAG = re.compile("[<>]")
 
 
-@dataclass(frozen=True)
-class NestedTags(JsonArguments):
+class NestedTags(Arguments):
     """Arguments as elements at any depth, each named like its value."""
 
     @property

@@ -6,17 +6,15 @@ was left out before it or the value is text about tags. The two cases cannot be 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from .common import ReadContext
-from .layout import Layout
+from .layout import Arguments, Layout, dump
 
 WRONG_ENDS = ("</function_invocation>", "</function_call>", "</tool_calls>", "</tool>", "</invoke>", "</call>")
 VALUE_ENDS = ("</argument>", "</parameter>", "</param>")
@@ -26,111 +24,64 @@ _MAX_SHOWN_LENGTH = 60
 _ATTRIBUTE = re.compile(r"\s(\w+)=$")
 
 
-@dataclass(frozen=True)
-class TagSyntax:
-    """How a format writes its tags. In the texts, NAME, KEY, VALUE, TYPE and IS_TEXT stand for what is written there.
+class TagSyntax(Arguments):
+    """Arguments in tags. In the texts, NAME, KEY, VALUE, TYPE and IS_TEXT stand for what is written there.
 
     A value is named by its tag, or by an element before it: `<arg_key>KEY</arg_key><arg_value>VALUE</arg_value>`.
 
     Attributes:
         call: The opening tag of a call.
-        value: A value between its tags.
-        end: The closing tags of a call; a line end is optional white space.
-        also: Other openings of a value that are accepted.
+        value: A value between its tags, `opening` and `closing`.
+        end: The closing tags of a call, `call_closers`; a line end is optional white space.
         is_escaped: Whether values are written with entities or in CDATA sections; else literally.
         is_trimmed: Whether one line end at each side does not belong to a value.
         is_common: Whether other markup has such an element. A call then stands on a line of its own outside of other
             elements, and its tag has no other attribute.
+        call_opener: Opening of a call, up to its name.
+        call_name: The attribute that names the tool; "" if the name follows the opening.
+        name_ends: What may stand between the name of the tool and its arguments, if an attribute does not name it.
+        value_openers: Openings of a value, up to its name.
+        value_name: The attribute that names a value; "" if the name follows the opening, as in `<parameter=x>`.
+        value_closer: Closing tag of a value.
+        value_ends: Closing tags of a value, also those of other formats.
+        key_end: Closing tag of an element that names the value; "" if the tag of the value does.
+        tag_end: The end of an opening tag; if an element names the value, the opening tag of the value.
+        wrong_ends: Closing tags of other formats that may end a call.
+        following: What may follow a value.
     """
 
-    call: str
-    value: str
-    end: str
-    also: tuple[str, ...] = ()
-    is_escaped: bool = False
-    is_trimmed: bool = False
-    is_common: bool = False
-
-    @cached_property
-    def call_opener(self) -> str:
-        """Opening of a call, up to its name."""
-        return _ATTRIBUTE.split(self.call.partition("NAME")[0])[0]
-
-    @cached_property
-    def call_name(self) -> str:
-        """The attribute that names the tool; "" if the name follows the opening."""
-        return _name_attribute(self.call.partition("NAME")[0])
-
-    @cached_property
-    def name_ends(self) -> tuple[str, ...]:
-        """What may stand between the name of the tool and its arguments, if an attribute does not name it."""
-        return tuple(self.call.partition("NAME")[2].split())
-
-    @cached_property
-    def value_openers(self) -> tuple[str, ...]:
-        """Openings of a value, up to its name."""
-        return (_ATTRIBUTE.split(self.value.partition("KEY")[0])[0], *self.also)
-
-    @cached_property
-    def value_name(self) -> str:
-        """The attribute that names a value; "" if the name follows the opening, as in `<parameter=x>`."""
-        return _name_attribute(self.value.partition("KEY")[0])
-
-    @cached_property
-    def tag_end(self) -> str:
-        """The end of an opening tag; if an element names the value, that element's end and the tag of the value."""
-        return re.split('KEY|"', self.opening)[-1].strip()
-
-    @cached_property
-    def opening(self) -> str:
-        """Text before a value."""
-        return self.value.partition("VALUE")[0]
-
-    @cached_property
-    def closing(self) -> str:
-        """Text behind a value."""
-        return self.value.partition("VALUE")[2]
-
-    @cached_property
-    def value_closer(self) -> str:
-        """Closing tag of a value."""
-        return self.closing.strip()
-
-    @cached_property
-    def call_closers(self) -> tuple[str, ...]:
-        """Closing tags of a call."""
-        return tuple(self.end.split())
-
-    @cached_property
-    def key_end(self) -> str:
-        """Closing tag of an element that names the value; "" if the tag of the value does."""
-        found = re.search(r"KEY(</[^<>]+>)", self.value)
-        return found[1] if found else ""
-
-    @cached_property
-    def value_tag(self) -> str:
-        """Opening tag of a value that an element before it names."""
-        return self.tag_end.removeprefix(self.key_end).strip()
-
-    @cached_property
-    def value_ends(self) -> tuple[str, ...]:
-        """Closing tags of a value, also those of other formats."""
-        return (self.value_closer, *(end for end in VALUE_ENDS if end != self.value_closer and not self.key_end))
-
-    @cached_property
-    def wrong_ends(self) -> tuple[str, ...]:
-        """Closing tags of other formats that may end a call."""
-        return () if self.key_end else WRONG_ENDS
-
-    @cached_property
-    def following(self) -> tuple[str, ...]:
-        """What may follow a value."""
-        return (*self.value_openers, *self.call_closers, *self.wrong_ends)
+    def __init__(
+        self,
+        call: str,
+        value: str,
+        end: str,
+        also: tuple[str, ...] = (),
+        is_escaped: bool = False,
+        is_trimmed: bool = False,
+        is_common: bool = False,
+    ) -> None:
+        """Derive the tags from the texts; `also` are other openings of a value that are accepted."""
+        self.call, self.value, self.end = call, value, end
+        self.is_escaped, self.is_trimmed, self.is_common = is_escaped, is_trimmed, is_common
+        before_name, _, after_name = call.partition("NAME")
+        self.call_opener, self.call_name = _split_attribute(before_name)
+        self.name_ends = tuple(after_name.split())
+        value_opener, self.value_name = _split_attribute(value.partition("KEY")[0])
+        self.value_openers = (value_opener, *also)
+        self.opening, _, self.closing = value.partition("VALUE")
+        self.value_closer, self.call_closers = self.closing.strip(), tuple(end.split())
+        found = re.search(r"KEY(</[^<>]+>)", value)
+        self.key_end = found[1] if found else ""
+        self.tag_end = re.split('KEY|"', self.opening)[-1].strip().removeprefix(self.key_end).strip()
+        further = (one for one in VALUE_ENDS if one != self.value_closer and not self.key_end)
+        self.value_ends = (self.value_closer, *further)
+        self.wrong_ends = () if self.key_end else WRONG_ENDS
+        self.following = (*self.value_openers, *self.call_closers, *self.wrong_ends)
 
     @property
     def example(self) -> str:
         """Placeholder of an argument for the prompt."""
-        return self._open("...", "string").rstrip("\n") + f"...{self.closing.lstrip()}"
+        return self.open_value("...", "string").rstrip("\n") + f"...{self.closing.lstrip()}"
 
     def write_name(self, name: str) -> str:
         """Write the name of the tool."""
@@ -145,13 +96,14 @@ class TagSyntax:
         return "".join(self._write(key, value) for key, value in arguments.items())
 
     def _write(self, key: str, value: Any) -> str:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = value if isinstance(value, str) else dump(value)
         text = escape(text) if self.is_escaped else text
         on_lines = self.is_trimmed and not self.closing.startswith("\n") and text.strip("\r\n") != text
         edge = "\n" if on_lines else ""
-        return f"{self._open(key, _name_type(value))}{edge}{text}{edge}{self.closing}"
+        return f"{self.open_value(key, _name_type(value))}{edge}{text}{edge}{self.closing}"
 
-    def _open(self, key: str, type_name: str) -> str:
+    def open_value(self, key: str, type_name: str) -> str:
+        """Write what precedes a value."""
         is_text = "true" if type_name == "string" else "false"
         typed = self.opening.replace("IS_TEXT", is_text).replace("TYPE", type_name)
         return typed.replace("KEY", self.write_key(key), 1)
@@ -159,14 +111,15 @@ class TagSyntax:
     def sketch(self, parameters: Mapping[str, str]) -> str:
         """Write parameters, name to type; a trailing `?` marks an optional one."""
         return "".join(
-            f"{self._open(key.removesuffix('?'), kind)}{kind}{' (optional)' * key.endswith('?')}{self.closing}"
+            f"{self.open_value(key.removesuffix('?'), kind)}{kind}{' (optional)' * key.endswith('?')}{self.closing}"
             for key, kind in parameters.items()
         )
 
 
-def _name_attribute(before_name: str) -> str:
+def _split_attribute(before_name: str) -> tuple[str, str]:
+    """Split the opening of a tag from the attribute that names what it is of; "" if none does."""
     found = _ATTRIBUTE.search(before_name)
-    return found[1] if found else ""
+    return (before_name[: found.start()], found[1]) if found else (before_name, "")
 
 
 def _name_type(value: Any) -> str:

@@ -94,8 +94,11 @@ def block_reader(call_opener: str, read_call: BodyReader, closer: str, may_be_js
         try:
             while (yield from reader.skip(call_opener)):
                 found = yield from read_call(reader, context)
-                if found is None:
+                if found is None and not calls:
                     return None
+                if found is None:
+                    yield from reader.read_through(closer)
+                    return calls + unreadable_call("bad_xml", f"A call before {closer} cannot be read.")
                 calls += found
                 yield from reader.skip_space()
         except EndOfTextError:
@@ -143,7 +146,7 @@ def read_values(reader: Reader, context: ReadContext, name: str, tags: TagSyntax
             break
         opening = yield from reader.peek_literal(tags.value_openers)
         if not opening:
-            own = tags.opening.replace("KEY", '"..."' if tags.value_name else "...").replace("\n", "")
+            own = tags.open_value("...", "string").replace("\n", "")
             values.fault = f"Only {own} elements are allowed inside the call."
         else:
             reader.take(len(opening))
@@ -168,7 +171,7 @@ def _read_value(reader: Reader, values: _Values, tags: TagSyntax) -> Parsing[Non
         key = yield from _read_key(reader)
     if not key or key in values.texts:
         element = tags.value_openers[0].rstrip("=>")
-        values.fault = f'The argument "{key}" occurs twice.' if key else f"An {element}> has no name or no value."
+        values.fault = f'The argument "{key}" occurs twice.' if key else f"An {element}> has no name."
         return
     if tags.is_escaped:
         source, text, end = yield from _read_escaped(reader, key, tags)
@@ -352,11 +355,11 @@ def _read_key_element(reader: Reader, tags: TagSyntax) -> Parsing[tuple[str, str
     """Read the element that names a value, and the type in one behind it; "" as the name if no value follows."""
     key = (yield from reader.read_through(tags.key_end)).strip()
     yield from reader.skip_space()
-    type_name, type_tag = "string", tags.value_tag.replace("value", "type")
+    type_name, type_tag = "string", tags.tag_end.replace("value", "type")
     if (yield from reader.skip(type_tag)):
         type_name = (yield from reader.read_through(f"</{type_tag[1:]}")).strip()
         yield from reader.skip_space()
-    return (key if (yield from reader.skip(tags.value_tag)) else ""), type_name
+    return (key if (yield from reader.skip(tags.tag_end)) else ""), type_name
 
 
 def read_equals(

@@ -1,6 +1,6 @@
 """GRAMMARS: constrain what follows the beginning of a call, so that the call is always valid for its tool.
 
-A row describes for a call format (a name in FORMATS) what triggers the grammar and how the call continues; calls
+What triggers the grammar of a call format (a name in FORMATS) and how the call continues follows from its layout; calls
 without a marker, which any model may write, have a rule of their own. The text before and between calls is not
 constrained. `NoCalls` is the opposite: a reply that must not contain a call. Neither depends on an engine, except for
 the notation of the grammars (GBNF).
@@ -11,21 +11,23 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from ...core.identity_cache import cache_by_identity
 from ...core.messages import Tool
+from ..formats import FORMATS, Format
 from ..formats.common import ARGUMENT_KEYS
+from ..formats.layout import Arguments, GemmaArguments, Layout, PythonArguments, dump
 from ..formats.openers import UNMARKED_OPENERS, list_forbidden
-from ..formats.tag_syntax import MINICPM5, QWEN, SEED
+from ..formats.tag_syntax import TagSyntax
 from ..model_families import resolve_formats
 from ..schema.resolve import BudgetExceededError
 from ..tool_names import shown_names
 from .gbnf import GAP, SPACE, GrammarRules, literal, one_literal_of, spaced
-from .json_values import GEMMA, JSON, JsonRules, JsonStyle, write_json
+from .json_values import JSON, PYTHON, JsonRules, JsonStyle, gemma_style
 from .tagged_values import ArgumentTags
 
 __all__ = [
@@ -92,62 +94,88 @@ class CallGrammar:
 
 @dataclass(frozen=True)
 class CallLayout:
-    """How calls of one format are written.
-
-    In `before`, `call`, `after` and `separator`, a blank stands for the white space that JSON has between its parts, a
-    newline for a few blanks and newlines; both may be empty.
+    """How calls of one format are constrained.
 
     Attributes:
-        trigger: The marker that begins a call.
-        call: A call, in which NAME and ARGUMENTS are replaced.
+        layout: How they are written.
         arguments: Writes the arguments.
-        write_name: Writes the name of a tool.
-        before: What stands between the marker and the call.
-        after: Text after the call.
-        inner_trigger: The end of `before`, if the model may leave out everything else that stands around the call.
-        separator: What separates calls, if several may follow one marker; "" if not.
-        instead: Expression of what else may follow the marker and is no call.
+        trigger: The marker that begins them.
+        call_trigger: The marker that begins one of them, without what stands around it; "" if nothing does.
     """
 
-    trigger: str
-    call: str
+    layout: Layout
     arguments: JsonStyle | ArgumentTags
-    write_name: Callable[[str], str]
-    before: str = ""
-    after: str = ""
-    inner_trigger: str = ""
-    separator: str = ""
-    instead: str = ""
+    trigger: str
+    call_trigger: str
+
+    @property
+    def instead(self) -> str:
+        """Expression of what else may follow the marker and is no call."""
+        return self.layout.instead
 
     @property
     def marks(self) -> tuple[str, ...]:
         """The fixed texts of a call."""
-        texts = re.split("NAME|ARGUMENTS|[ \n]", f"{self.before} {self.call} {self.after}")
+        texts = re.split("NAME|ARGUMENTS|[ \n]", f"{self.layout.before} {self.layout.call} {self.layout.after}")
         return (*filter(None, texts), *self.arguments.marks)
 
+    def spaced(self, text: str) -> str:
+        """Return the expression of a fixed text, with free white space where a reader takes any."""
+        return spaced(text.replace("{", "{ ").replace("}", " }")) if self.layout.is_object else spaced(text, "\n")
 
-_NAMED_OBJECT = '{ "name": NAME, "arguments": ARGUMENTS }'
-_XML = ArgumentTags("<argument name={}>", "</argument>", (*SEED.value_openers, *SEED.call_closers))
-_MINICPM5 = ArgumentTags("<param name={}>", "</param>", (*MINICPM5.value_openers, *MINICPM5.call_closers))
-_QWEN3_CODER = ArgumentTags("<parameter={}>", "</parameter>", (*QWEN.value_openers, *QWEN.call_closers), is_raw=True)
-_GLM45 = ArgumentTags("<arg_key>{}</arg_key>\n<arg_value>", "</arg_value>", is_raw=True)
+    def write_call(self, rules: GrammarRules, schemas: Mapping[str, Mapping[str, Any]]) -> str:
+        """Return the expression of what follows `call_trigger` in one call."""
+        before, _, after = self.layout.call[len(self.call_trigger) :].partition("NAME")
+        between, _, end = after.partition("ARGUMENTS")
+        line_end = "\n" * (self.layout.is_named and between.startswith("\n"))
+        calls = {
+            self.layout.write_name(name) + line_end: f"{self.spaced(between[len(line_end) :])} "
+            f"{_arguments_of(self.arguments, rules, schema)}"
+            for name, schema in schemas.items()
+        }
+        return f"{self.spaced(before)} {one_literal_of(calls)} {self.spaced(end)}"
 
-GRAMMARS: dict[str, CallLayout] = {
-    "json": CallLayout("[TOOL_CALL]", _NAMED_OBJECT, JSON, write_json, "\n", "\n[END_TOOL_CALL]"),
-    "hermes": CallLayout("<tool_call>", _NAMED_OBJECT, JSON, write_json, "\n", "\n</tool_call>"),
-    "nemotron": CallLayout("<TOOLCALL>", _NAMED_OBJECT, JSON, write_json, "\n[ ", " ]\n</TOOLCALL>", separator=", "),
-    "llama3-function": CallLayout("<function=", "NAME>ARGUMENTS</function>", JSON, str),
-    # prose of Functionary may contain >>>, but then no name follows
-    "functionary": CallLayout(">>>", "NAMEARGUMENTS", JSON, "{}\n".format, instead='"all\\n" | [^A-Za-z0-9_]'),
-    "functiongemma": CallLayout("<start_function_call>", "call:NAMEARGUMENTS<end_function_call>", GEMMA, str),
-    "xml": CallLayout("<tool_call ", "name=NAME>\nARGUMENTS</tool_call>", _XML, _XML.write_name),
-    "minicpm5": CallLayout("<function ", "name=NAME>\nARGUMENTS</function>", _MINICPM5, _MINICPM5.write_name),
-    "glm4.5": CallLayout("<tool_call>", "NAME\nARGUMENTS</tool_call>", _GLM45, _GLM45.write_name),
-    "qwen3-coder": CallLayout(
-        *("<tool_call>", "NAME>\nARGUMENTS</function>", _QWEN3_CODER, _QWEN3_CODER.write_name),
-        *("\n<function=", "\n</tool_call>", "<function="),
-    ),
-}
+    def write_calls(self, inner: str) -> str:
+        """Return the expression of what follows `trigger`, given that of a call."""
+        layout = self.layout
+        if self.trigger == self.call_trigger:
+            return f"{inner} | {layout.instead}" if layout.instead else inner
+        call = f"{literal(self.call_trigger)} {inner}" if self.call_trigger else inner
+        further = "" if layout.separator is None else f"({spaced(layout.separator)} {call})*"
+        return f"{self.spaced(layout.before[len(self.trigger) :])} {call} {further} {self.spaced(layout.after)}"
+
+
+def constrain(form: Format) -> CallLayout | None:
+    """Return how the calls of a format are constrained; None if no marker begins them, or no grammar can hold them."""
+    layout = form.layout
+    trigger, arguments = _find_trigger(form, layout.before + layout.call), style_of(layout.arguments)
+    if not trigger or not arguments:
+        return None
+    return CallLayout(layout, arguments, trigger, _find_trigger(form, layout.call) if layout.before else trigger)
+
+
+def _find_trigger(form: Format, text: str) -> str:
+    """Return the longest opener of a format that begins a text, with the character that ends its word."""
+    opener = max((one for one in form.openers if text.startswith(one)), key=len, default="")
+    return text[: len(opener) + opener[-1:].isalnum()]
+
+
+def style_of(arguments: Arguments) -> JsonStyle | ArgumentTags | None:
+    """Return how arguments are constrained; None if they cannot be.
+
+    A tag with the type of its value, and one that ASCII does not hold, cannot be matched well byte by byte.
+    """
+    match arguments:
+        case TagSyntax():
+            return ArgumentTags(arguments) if arguments.value.isascii() and "TYPE" not in arguments.value else None
+        case GemmaArguments():
+            return gemma_style(arguments)
+        case PythonArguments():
+            return PYTHON
+    return JSON if type(arguments) is Arguments else None
+
+
+GRAMMARS: dict[str, CallLayout] = {name: found for name, form in FORMATS.items() if (found := constrain(form))}
 
 
 _SHARED = ("json", "hermes")
@@ -257,17 +285,14 @@ def _write_grammar(shown: str, format_name: str, writes_unmarked: bool) -> CallG
     try:
         root = ""
         for name in dict.fromkeys((format_name, *_SHARED)):
-            layout = GRAMMARS.get(name)
+            layout = constrain(FORMATS[name]) if name in FORMATS else None
             if not layout or layout.trigger in triggers:
                 continue
             suffix = "" if not triggers else f"-{name}"
-            inner = rules.define(f"inner{suffix}", _write_call(layout, rules, schemas))
-            further = f"({spaced(layout.separator)} {inner})*" if layout.separator else ""
-            body = f"{spaced(layout.before)} {inner} {further} {spaced(layout.after)}"
-            body = f"{body} | {layout.instead}" if layout.instead else body
-            triggers[layout.trigger] = rules.define(f"call{suffix}", body)
-            if layout.inner_trigger:
-                triggers.setdefault(layout.inner_trigger, inner)
+            inner = rules.define(f"inner{suffix}", layout.write_call(rules, schemas))
+            triggers[layout.trigger] = rules.define(f"call{suffix}", layout.write_calls(inner))
+            if layout.call_trigger:
+                triggers.setdefault(layout.call_trigger, inner)
             root = root or triggers[layout.trigger]
             marks += layout.marks
         unmarked = rules.define("unmarked", _write_unmarked(rules, schemas))
@@ -282,24 +307,12 @@ def _write_grammar(shown: str, format_name: str, writes_unmarked: bool) -> CallG
     return CallGrammar(gbnf, triggers, openers, writes_unmarked, tuple(dict.fromkeys(marks)))
 
 
-def _write_call(layout: CallLayout, rules: GrammarRules, schemas: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the expression of one call, without what surrounds several of them."""
-    before, _, after = layout.call.partition("NAME")
-    between, _, end = after.partition("ARGUMENTS")
-    calls = {
-        layout.write_name(name): f"{spaced(between)} {_arguments_of(layout.arguments, rules, schema)}"
-        for name, schema in schemas.items()
-    }
-    return f"{spaced(before)} {one_literal_of(calls)} {spaced(end)}"
-
-
 def _write_unmarked(rules: GrammarRules, schemas: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the expression of what follows the opener of a call without a marker: from the name of the tool on."""
     keys = rules.add(" | ".join(literal(f'"{key}"') for key in ARGUMENT_KEYS))
     between = f'"," {SPACE} {keys} {SPACE} ":" {SPACE}'
     calls = {
-        write_json(name)[1:]: f"{SPACE} {between} {_arguments_of(JSON, rules, schema)}"
-        for name, schema in schemas.items()
+        dump(name)[1:]: f"{SPACE} {between} {_arguments_of(JSON, rules, schema)}" for name, schema in schemas.items()
     }
     return f'{one_literal_of(calls)} {SPACE} "}}"'
 

@@ -64,9 +64,13 @@ def literal(text: str) -> str:
     return '"' + "".join(_ESCAPED.get(char) or (char if _is_plain(char) else _code(char)) for char in text) + '"'
 
 
-def spaced(text: str) -> str:
-    """Return an expression for a text in which a blank stands for the rule `SPACE` and a newline for `GAP`."""
-    return " ".join({" ": SPACE, "\n": GAP}.get(part) or literal(part) for part in re.split("([ \n])", text) if part)
+def spaced(text: str, spaces: str = " \n") -> str:
+    """Return an expression for a text in which a blank stands for the rule `SPACE` and a newline for `GAP`.
+
+    A newline behind a small letter ends a word (```python), and is itself.
+    """
+    parts = re.split(f"((?<![a-z])[{spaces}])", text)
+    return " ".join({" ": SPACE, "\n": GAP}.get(part) or literal(part) for part in parts if part)
 
 
 def _is_plain(char: str) -> bool:

@@ -16,7 +16,9 @@ from math import isfinite
 from string import ascii_letters
 from typing import Any
 
+from ..formats.layout import GemmaArguments, dump
 from ..json_repair import RESERVED_WORDS
+from ..python_parser import write_python
 from ..schema.resolve import READING_STEPS, BudgetedSchema, Node, Variant, items_of, remove_patterns
 from ..schema.validate import is_valid
 from .gbnf import NO_MATCH, SPACE, GrammarRules, any_of, literal, none_of, one_literal_of, one_of, repeat
@@ -26,10 +28,10 @@ from .text_values import TextStyle, write_text
 _MAX_FREE_DEPTH = 8
 _ANY = Variant({}, {})
 _SEPARATOR = f'"," {SPACE}'
-_GEMMA_QUOTE = "<escape>"
 _HEX = "[0-9a-fA-F]"
 # surrogates are excluded: half of a pair is no character
-ESCAPE = rf'"\\" (["\\/bfnrt] | "u" ([0-9a-cA-CeEfF] {_HEX}{{3}} | [dD] [0-7] {_HEX}{{2}}))'
+_CODE = rf'"u" ([0-9a-cA-CeEfF] {_HEX}{{3}} | [dD] [0-7] {_HEX}{{2}})'
+ESCAPE = rf'"\\" (["\\/bfnrt] | {_CODE})'
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class JsonStyle:
         opening: What begins a text.
         text: How a text continues.
         is_bare: Whether the names of members that are not declared are words without quotes.
+        constants: How true, false and null are written.
+        is_keyword: Whether the members of the arguments are `name=value`, without braces.
     """
 
     write: Callable[[Any], str]
@@ -49,6 +53,8 @@ class JsonStyle:
     opening: str
     text: TextStyle
     is_bare: bool = False
+    constants: tuple[str, str, str] = ("true", "false", "null")
+    is_keyword: bool = False
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -58,33 +64,22 @@ class JsonStyle:
     def write_arguments(self, rules: GrammarRules, schema: Mapping[str, Any]) -> str | None:
         """Return the expression of a tool's arguments as an object; None if no arguments are valid."""
         values = JsonRules(rules, schema, self)
-        return one_of(map(values.object, values.argument_variants()))
+        write = values.keywords if self.is_keyword else values.object
+        return one_of(map(write, values.argument_variants()))
 
 
-def write_json(value: Any) -> str:
-    """Write a value as JSON."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _write_gemma(value: Any) -> str:
-    """Write a value as FunctionGemma does: texts between marks, names without quotes."""
-    if isinstance(value, str) and _GEMMA_QUOTE not in value:
-        return f"{_GEMMA_QUOTE}{value}{_GEMMA_QUOTE}"
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_write_gemma_key(key)}:{_write_gemma(item)}" for key, item in value.items()) + "}"
-    return f"[{','.join(map(_write_gemma, value))}]" if isinstance(value, list) else write_json(value)
-
-
-def _write_gemma_key(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() and name not in RESERVED_WORDS else write_json(name)
-
-
-JSON = JsonStyle(write_json, write_json, '"', TextStyle('"', escaped='"\\', escapes=ESCAPE))
-GEMMA = JsonStyle(
-    *(_write_gemma, _write_gemma_key, _GEMMA_QUOTE),
-    TextStyle(_GEMMA_QUOTE, controls=True, leads=(_GEMMA_QUOTE[:4],)),
-    is_bare=True,
+JSON = JsonStyle(dump, dump, '"', TextStyle('"', escaped='"\\', escapes=ESCAPE))
+PYTHON = JsonStyle(
+    *(write_python, dump, '"', TextStyle('"', escaped='"\\', escapes=rf'"\\" (["\\bfnrt] | {_CODE})')),
+    constants=("True", "False", "None"),
+    is_keyword=True,
 )
+
+
+def gemma_style(arguments: GemmaArguments) -> JsonStyle:
+    """Return the style of FunctionGemma and Gemma 4: texts between marks, names without quotes."""
+    text = TextStyle(arguments.quote, controls=True, leads=(arguments.quote[:4],))
+    return JsonStyle(arguments.write_value, arguments.write_key, arguments.quote, text, is_bare=True)
 
 
 class JsonRules:
@@ -146,11 +141,11 @@ class JsonRules:
 
     def boolean(self, _leaf: Variant) -> str:
         """Return the expression of true and false."""
-        return self.rules.add('"true" | "false"')
+        return self.rules.add(" | ".join(map(literal, self.style.constants[:2])))
 
     def null(self, _leaf: Variant) -> str:
         """Return the expression of null."""
-        return '"null"'
+        return literal(self.style.constants[2])
 
     def array(self, variant: Variant) -> str | None:
         """Return the expression of a list."""
@@ -180,9 +175,14 @@ class JsonRules:
         members = self._members(variant)
         return None if members is None else f'"{{" {SPACE} {members} {SPACE} "}}"'
 
-    def _members(self, variant: Variant) -> str | None:
+    def keywords(self, variant: Variant) -> str | None:
+        """Return the expression of an object whose members are `name=value`."""
+        members = self._members(variant, is_keyword=True)
+        return None if members is None else f"{SPACE} {members} {SPACE}"
+
+    def _members(self, variant: Variant, is_keyword: bool = False) -> str | None:
         """Return the expression of the members, in the schema's order."""
-        additional = self.undeclared_member(variant)
+        additional = self.undeclared_member(variant, is_keyword)
         if not (schemas := declared_members(variant)):
             return self._free_members(additional, *size_limits(variant, "Properties"))
         started = f"({_SEPARATOR} {additional})*" if additional else ""
@@ -194,12 +194,18 @@ class JsonRules:
                 return None
             if value is None:
                 continue
-            member = self.rules.add(f'{literal(self.style.write_key(name))} ":" {SPACE} {value}')
+            member = self.rules.add(self._declared_member(name, value, is_keyword))
             alone = f"{member} {started}"
             first = self.rules.add(alone if name in required else f"({alone} | {first})")
             following = f"{_SEPARATOR} {member}" if name in required else f"({_SEPARATOR} {member})?"
             started = self.rules.add(f"{following} {started}".strip())
         return first
+
+    def _declared_member(self, name: str, value: str, is_keyword: bool) -> str:
+        if is_keyword and name.isidentifier():
+            return f"{literal(f'{name}=')} {value}"
+        begin, end = ('"**{" ', f' {SPACE} "}}"') if is_keyword else ("", "")
+        return f'{begin}{literal(self.style.write_key(name))} ":" {SPACE} {value}{end}'
 
     def _free_members(self, additional: str | None, least: int, most: int | None) -> str | None:
         if additional is None or most == 0:
@@ -207,14 +213,15 @@ class JsonRules:
         more = repeat(self.rules, f"{_SEPARATOR} {additional}", max(least - 1, 0), None if most is None else most - 1)
         return f"{additional} {more}" if least else f"({additional} {more})?"
 
-    def undeclared_member(self, variant: Variant) -> str | None:
+    def undeclared_member(self, variant: Variant, is_keyword: bool = False) -> str | None:
         """Return the expression of a member with an undeclared name; None if the schema does not ask for any."""
         value = self.write_value(variant.part(undeclared_schema(variant)))
-        return value and self.rules.add(f'{self._undeclared_name(declared_members(variant))} ":" {SPACE} {value}')
+        name = self._undeclared_name(declared_members(variant), is_keyword)
+        return value and self.rules.add(f"{name} {literal('=' if is_keyword else ':')} {SPACE} {value}")
 
-    def _undeclared_name(self, declared: Iterable[str] = ()) -> str:
+    def _undeclared_name(self, declared: Iterable[str] = (), is_bare: bool = False) -> str:
         style = self.style
-        if style.is_bare:
+        if is_bare or style.is_bare:
             word = self.rules.add("[A-Za-z0-9_]")
             return name_except(["", *declared, *RESERVED_WORDS], word, allowed=f"{ascii_letters}_")
         if not declared:
@@ -232,7 +239,7 @@ class JsonRules:
 
         A small model could open brackets without end.
         """
-        plain = f'{self.text(_ANY)} | {self.number(_ANY)} | "true" | "false" | "null"'
+        plain = " | ".join([self.text(_ANY), str(self.number(_ANY)), *map(literal, self.style.constants)])
         if not depth:
             return self.rules.add(plain)
         inner = self.free_value(depth - 1)

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
 
-from ..formats.tag_syntax import VALUE_ENDS, WRONG_ENDS
+from ..formats.layout import dump
+from ..formats.tag_syntax import VALUE_ENDS, TagSyntax
 from ..schema.resolve import Node, Variant
 from .gbnf import GAP, GrammarRules, literal, none_of, one_literal_of, one_of, repeat, spaced
 from .json_values import (
@@ -24,7 +25,6 @@ from .json_values import (
     name_except,
     size_limits,
     undeclared_schema,
-    write_json,
 )
 from .text_values import TextStyle, write_text
 
@@ -38,29 +38,25 @@ _LEAD_LENGTH = 4
 
 @dataclass(frozen=True)
 class ArgumentTags:
-    """How a format writes an argument.
+    """How a format writes an argument: the constraint of its tags."""
 
-    Attributes:
-        opening: Text before the value; `{}` is replaced by the name, a newline means optional white space.
-        closing: The tag behind the value.
-        following: What follows a value in a call. Before it, a reader takes a closing tag of another format for that of
-            the value; empty, if it does not.
-        is_raw: Whether names and values are written without escaping.
-    """
+    tags: TagSyntax
 
-    opening: str
-    closing: str
-    following: tuple[str, ...] = ()
-    is_raw: bool = False
+    @property
+    def closing(self) -> str:
+        """The tag behind the value."""
+        return self.tags.value_closer
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether values are written without escaping."""
+        return not self.tags.is_escaped
 
     @property
     def marks(self) -> tuple[str, ...]:
         """The fixed texts of an argument."""
-        return (*self.opening.split("{}"), self.closing, *(() if self.is_raw else (_CDATA, _END_CDATA.closing)))
-
-    def write_name(self, name: str) -> str:
-        """Write the name of a tool or an argument."""
-        return name if self.is_raw else quoteattr(name)
+        begin = self.tags.opening.rstrip("\n").split("KEY")
+        return (*begin, self.closing, *(() if self.is_raw else (_CDATA, _END_CDATA.closing)))
 
     def write_arguments(self, rules: GrammarRules, schema: Mapping[str, Any]) -> str | None:
         """Return the expression of a tool's arguments, in the schema's order; None if no arguments are valid."""
@@ -73,14 +69,15 @@ class ArgumentTags:
         if self.is_raw:
             style = replace(self._free_text, closing='"', escaped='"\\', escapes=ESCAPE, controls=False)
             style = replace(style, excluded=(self.closing, *style.excluded))
-            return JsonStyle(write_json, write_json, '"', style)
+            return JsonStyle(dump, dump, '"', style)
         style = TextStyle('"', '"\\<&', f"{_ENTITIES} | {ESCAPE}")
         return JsonStyle(_write_escaped, _write_escaped, '"', style)
 
     @cached_property
     def _free_text(self) -> TextStyle:
         """A text of any length, up to the first closing tag."""
-        ends = tuple(f"{end} {tag}" for end in VALUE_ENDS for tag in (*self.following, *WRONG_ENDS) if self.following)
+        further = [end for end in VALUE_ENDS if end in self.tags.value_ends]
+        ends = tuple(f"{end} {tag}" for end in further for tag in self.tags.following)
         leads = dict.fromkeys(tag[:_LEAD_LENGTH] for tag in (self.closing, *ends))
         excluded = ends if self.is_raw else (*ends, _CDATA)
         return TextStyle(self.closing, controls=True, excluded=excluded, leads=tuple(leads))
@@ -93,24 +90,24 @@ class ArgumentTags:
             if value is None and name in variant.required:
                 return None
             if value is not None:
-                member = f"{self._opening(literal(self.write_name(name)))} {value} {GAP}"
+                member = f"{self._opening(literal(self.tags.write_key(name)))} {value} {GAP}"
                 parts.append(member if name in variant.required else f"({member})?")
         additional = self._value(values, variant.part(undeclared_schema(variant)))
         if additional is not None:
             plain = values.rules.add(none_of(_NAME_MARKS))
             name = values.rules.add(name_except(["", *schemas], plain, _NAME_MARKS))
-            quote = "" if self.is_raw else '"\\""'
+            quote = '"\\""' if self.tags.value_name else ""
             parts.append(f"({self._opening(f'{quote} {name} {quote}')} {additional} {GAP})*")
         return " ".join(parts)
 
     def _opening(self, name: str) -> str:
         """Return the expression of the text before a value, given that of its name."""
-        before, _, after = self.opening.partition("{}")
+        before, _, after = self.tags.opening.rstrip("\n").partition("KEY")
         return f"{literal(before)} {name} {spaced(after)}"
 
     def _can_carry(self, name: str) -> bool:
         """Tell whether the name of an argument is read back as it is written."""
-        return not self.is_raw or (name.strip().strip("\"'") == name and not {*name} & {*"<>"})
+        return bool(self.tags.value_name) or (name.strip().strip("\"'") == name and not {*name} & {*"<>"})
 
     def _value(self, values: JsonRules, node: Node) -> str | None:
         """Return the expression of a value with its end tag; any text, if the schema allows any text."""
@@ -134,13 +131,16 @@ class ArgumentTags:
 
     def _beside_or_on_lines(self, value: str) -> str:
         """Return the expression of a value between the tags, or on a line of its own between them."""
+        if not self.tags.is_trimmed:
+            return f"{value} {literal(self.closing)}"
         return f"({value} | {_LINE_END} {value} {_LINE_END}) {literal(self.closing)}"
 
     def _one_of(self, values: JsonRules, choices: list[Any]) -> str | None:
         """Return the expression of one of several values, on a line of its own or not."""
         texts = [self._write_value(values, choice) for choice in choices]
         texts = [text for text in texts if self.closing not in text and not text.endswith("\r")]
-        plain = dict.fromkeys((text for text in texts if text.strip("\r\n") == text), "")
+        is_trimmed = self.tags.is_trimmed
+        plain = dict.fromkeys((text for text in texts if not is_trimmed or text.strip("\r\n") == text), "")
         with_line_ends = (literal(f"\n{text}\n{self.closing}") for text in texts if text not in plain)
         usual = self._beside_or_on_lines(values.rules.add(one_literal_of(plain))) if plain else None
         return one_of([usual, *with_line_ends])
@@ -155,6 +155,8 @@ class ArgumentTags:
 
         The reader removes a line end at each side: the text stands on lines of its own, or has none at its ends.
         """
+        if not self.tags.is_trimmed:
+            return write_text(rules, replace(self._free_text, escaped="\r"), least, most)
         on_lines, beside = f"\n{self.closing}", literal(self.closing)
         if self.is_raw:
             excluded = (self.closing, *self._free_text.excluded)
@@ -179,4 +181,4 @@ def _takes_any_text(variant: Variant) -> bool:
 
 
 def _write_escaped(value: Any) -> str:
-    return escape(write_json(value))
+    return escape(dump(value))
