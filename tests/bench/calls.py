@@ -24,6 +24,7 @@ def long_argument(size: int) -> str:
 
 
 REPLIES: dict[str, Callable[[int], str]] = {
+    "plain prose": repeated("It is a fine day, and nobody minds the rain that fell at night.\n"),
     "prose": repeated("It is a fine day, and `code` <b>helps</b>.\nIs it not?\n"),
     "many calls, JSON": repeated(FORMATS["json"].render_call("get_time", SHORT) + "\n"),
     "many calls, XML": repeated(FORMATS["xml"].render_call("get_time", SHORT) + "\n"),
@@ -40,9 +41,17 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "bare JSON": repeated('{"name": "get_time", "parameters": {}};'),
     "deep arrays": repeated("[TOOL_CALL]{" + '"a":[' * 40),
     "backticks": repeated("`"),
+    "brackets of tags": repeated("<"),
+    "inline code": repeated("`a` "),
+    "small fences": repeated("```\nx\n```\n"),
+    "thoughts of nothing": repeated("<think></think>"),
     "end tags in a value": lambda size: '<tool_call name="f"><argument name="a">' + "</argument>x" * (size // 12),
     "trailing commas": repeated('[TOOL_CALL]{"name": "get_time", "arguments": {"a": [1,],},}[END_TOOL_CALL]'),
 }
+
+
+GOALS = {"plain prose": 5.0}
+"""Megabytes in a second of a reply, where they are more than of others of its kind."""
 
 
 def scan(text: str, size: int) -> float:
@@ -62,7 +71,8 @@ def scanner_speed() -> list[Figure]:
         text = reply(64 * 1024)
         took = scan(text, 4)
         fast, slow = len(text) / took / 1e6, len(text) / scan(text, 1) / 1e6
-        rows.append(Figure(f"{name}, by 4", fast, "MB/s", goal=Goal(0.5 if name in HOSTILE else 1.0, least=True)))
+        goal = Goal(GOALS.get(name, 0.5 if name in HOSTILE else 1.0), least=True)
+        rows.append(Figure(f"{name}, by 4", fast, "MB/s", goal=goal))
         rows.append(Figure(f"{name}, by 1", slow, "MB/s", goal=Goal(0.3, least=True)))
         rows.append(Figure(f"{name}: 256 KiB", scan(reply(256 * 1024), 4), "s", took, "64 KiB", Goal(4.5, "ratio")))
     return rows

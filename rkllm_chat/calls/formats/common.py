@@ -162,7 +162,7 @@ def build_call(name: str, arguments: Any, repairs: Sequence[str] = ()) -> CallFo
 
 def add_repairs(call: CallFound | CallUnreadable, *repairs: str) -> CallFound | CallUnreadable:
     """Return the call with further repairs noted."""
-    if isinstance(call, CallUnreadable):
+    if isinstance(call, CallUnreadable) or not repairs:
         return call
     return CallFound(replace(call.call, repairs=tuple(dict.fromkeys((*call.call.repairs, *repairs)))))
 

@@ -8,9 +8,9 @@ import re
 from ..incremental_reader import Parsing, Reader
 from ..json_repair import parse_lenient_json
 from .common import BodyReader, ParsedCalls, ReadContext, build_call, read_end_marker, unreadable_call
+from .json_calls import read_string
 
 _EDGE = re.compile(r"[{}\[\]<\"]")
-_INSIDE = re.compile(r"[\"\\]")
 _END_OF_NAME = re.compile(r"[{<\s]")
 
 
@@ -55,18 +55,6 @@ def _read_dict(reader: Reader, quote: str, closers: tuple[str, ...]) -> Parsing[
         parts.append(mark)
         depth += (mark in "{[") - (mark in "}]")
         if mark == '"':
-            parts.append((yield from _read_string(reader)))
+            yield from read_string(reader, parts, mark)
         if depth <= 0:
             return "".join(parts), ""
-
-
-def _read_string(reader: Reader) -> Parsing[str]:
-    """Read the rest of a JSON string, with its closing quote."""
-    parts: list[str] = []
-    while True:
-        parts.append((yield from reader.read_up_to(_INSIDE)))
-        parts.append(reader.take(1))
-        if parts[-1] == '"':
-            return "".join(parts)
-        yield from reader.peek()
-        parts.append(reader.take(1))

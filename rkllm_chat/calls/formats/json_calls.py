@@ -106,14 +106,15 @@ def read_json_call(
         body = yield from read_body(reader, context, within, may_end=True)
         if isinstance(body, CallUnreadable):
             return [*calls, body]
-        extra = () if body.is_open else (yield from skip_extra_bracket(reader, within))
+        is_ended = not body.is_open and (yield from _is_at_end(reader, within))
+        extra = () if body.is_open or is_ended else (yield from skip_extra_bracket(reader, within))
         found = parse_json_calls(body.text, (*extra, *repairs), body.is_open, context, key)
         if found is None:
             return None
         calls += found
         if body.is_open:
             return calls
-        if not within or not (yield from _skip_to_next_call(reader)):
+        if is_ended or not within or not (yield from _skip_to_next_call(reader)):
             break
     if fence:
         yield from reader.skip_space()
@@ -122,6 +123,16 @@ def read_json_call(
     if not needs_end and end == (NO_END,):
         end = ()
     return [add_repairs(call, *end) for call in calls]
+
+
+def _is_at_end(reader: Reader, closers: tuple[str, ...]) -> Parsing[bool]:
+    """Tell whether one of the end markers follows, and consume the white space before it."""
+    size = reader.size
+    yield from reader.skip_space()
+    if closers and (yield from reader.peek_literal(closers)):
+        return True
+    reader.rewind(size)
+    return False
 
 
 def _skip_to_next_call(reader: Reader) -> Parsing[bool]:
@@ -238,8 +249,7 @@ def skip_extra_bracket(reader: Reader, closers: tuple[str, ...]) -> Parsing[tupl
     yield from reader.skip_space()
     if (yield from reader.peek_literal(("}", "]"))):
         reader.take(1)
-        yield from reader.skip_space()
-        if (yield from reader.peek_literal(closers)):
+        if (yield from _is_at_end(reader, closers)):
             return ("extra brace",)
     reader.rewind(size)
     return ()
@@ -329,7 +339,7 @@ def _read_string_or_comment(
     if mark in "/#":
         parts.append((yield from _read_comment(reader, mark)))
     elif mark == '"' or (mark in _QUOTES and before in _BEFORE_A_TOKEN):
-        return (yield from _read_string(reader, parts, _QUOTES[mark], closers, wake))
+        return (yield from read_string(reader, parts, _QUOTES[mark], closers, wake))
     return True
 
 
@@ -342,8 +352,8 @@ def _read_comment(reader: Reader, mark: str) -> Parsing[str]:
     return ""
 
 
-def _read_string(
-    reader: Reader, parts: list[str], close: str, closers: tuple[str, ...], wake: CharPattern
+def read_string(
+    reader: Reader, parts: list[str], close: str, closers: tuple[str, ...] = (), wake: CharPattern | None = None
 ) -> Parsing[bool]:
     """Read the rest of a string. False if an end marker on a line of its own comes before its closing quote."""
     edge = _INSIDE[close]

@@ -16,7 +16,7 @@ from .json_calls import (
     skip_fence,
 )
 from .layout import MARK, Layout
-from .tag_syntax import GLM, MINICPM5, MUSE, QWEN, SEED, STEP3
+from .tag_syntax import GLM, MUSE, QWEN, SEED, STEP3
 from .tagged_calls import block_reader, read_equals, read_named_tag, read_pair_call, tag_reader
 
 _HEAD = re.compile(r"[<\n]")
@@ -94,11 +94,6 @@ def _is_in_sentence(reader: Reader) -> Parsing[bool]:
     is_word = not (yield from reader.is_at_end()) and reader.text[reader.at].isalnum()
     reader.rewind(size)
     return is_word
-
-
-def read_function_attribute(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-    """Read what follows `<function`: ` name="f">` and `<param name="..">`."""
-    return (yield from read_named_tag(reader, context, MINICPM5))
 
 
 def read_tool_call_tag(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:

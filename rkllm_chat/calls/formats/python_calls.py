@@ -14,6 +14,7 @@ from .common import NO_END, BodyReader, ParsedCalls, ReadContext, char_class, re
 from .json_calls import begins_json, read_json_call, skip_fence
 
 _CODE = "\"'()[]{}#"
+_WAKE = ")]"  # no code can end before one of these or a marker
 _STRING = {mark: re.compile(rf"[{mark}\\]") for mark in "\"'"}
 _LINE_END = re.compile("\n")
 _END_OF_NAME = re.compile(r"[^\w.]")
@@ -89,17 +90,17 @@ def read_python_code(reader: Reader, closers: tuple[str, ...], is_alone: bool = 
     """
     parts: list[str] = []
     depth, begun = 0, reader.size
-    code_char = char_class(_CODE, closers)
+    code_char, wake = char_class(_CODE, closers), char_class(_WAKE, closers)
     is_list = (yield from reader.peek()) == "["
     while True:
         try:
-            parts.append((yield from reader.read_up_to(code_char)))
+            parts.append((yield from reader.read_up_to(code_char, wake)))
         except EndOfTextError:
             code = reader.recorded[begun:]
             if depth or not code.rstrip().endswith(")"):
                 raise
             return code, False
-        closer = yield from reader.peek_literal(closers)
+        closer = (yield from reader.peek_literal(closers)) if closers else ""
         if closer:
             reader.take(len(closer))
             return "".join(parts), True

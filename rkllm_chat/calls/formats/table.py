@@ -7,7 +7,6 @@ from .json_calls import json_reader
 from .layout import gemma_call, json_call, named_call, python_call
 from .minimax import MINIMAX, MINIMAX_TOKEN, read_minimax
 from .named_calls import (
-    read_function_attribute,
     read_function_name,
     read_functionary,
     read_harmony,
@@ -92,7 +91,7 @@ _ROWS = (
         {"<|action_start|> <|plugin|>": json_reader(("<|action_end|>",), "parameters")}),
     Format("minicpm", python_call("<|tool_call_start|>\n```python\n", "\n```\n<|tool_call_end|>"),
         thought_markers={"<|thought_start|>": "<|thought_end|>"}),
-    Format("minicpm5", tagged_call(MINICPM5), {"<function": read_function_attribute}, result_openers=_RESPONSE),
+    Format("minicpm5", tagged_call(MINICPM5), {"<function": tag_reader(MINICPM5)}, result_openers=_RESPONSE),
     Format("chatglm3", python_call("", "", "NAME\n```python\ntool_call(ARGUMENTS)\n```"),
         unmarked_readers=(read_name_line,), control_tokens=_GLM_ROLES, result_openers=_GLM_ROLES),
     Format("glm4", named_call("NAME\nARGUMENTS"),

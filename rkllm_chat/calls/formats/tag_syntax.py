@@ -132,7 +132,7 @@ def tagged_call(tags: TagSyntax, before: str = "", after: str = "") -> Layout:
     """Return the layout of calls in tags, in a block if something precedes them."""
     end, line_end, further = tags.end.partition("\n")
     begin = f"{tags.call}\n" if tags.value.endswith("\n") else tags.call
-    separator = None if further or not before else "\n"
+    separator = None if further or not before else "" if tags.key_end else "\n"
     return Layout(f"{begin}ARGUMENTS{end}", tags, before, f"{line_end}{further}{after}", separator)
 
 

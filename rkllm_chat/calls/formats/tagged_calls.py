@@ -171,7 +171,8 @@ def _read_value(reader: Reader, values: _Values, tags: TagSyntax) -> Parsing[Non
         key = yield from _read_key(reader)
     if not key or key in values.texts:
         element = tags.value_openers[0].rstrip("=>")
-        values.fault = f'The argument "{key}" occurs twice.' if key else f"An {element}> has no name."
+        missing = "name or no value" if tags.key_end else "name"
+        values.fault = f'The argument "{key}" occurs twice.' if key else f"An {element}> has no {missing}."
         return
     if tags.is_escaped:
         source, text, end = yield from _read_escaped(reader, key, tags)

@@ -89,6 +89,8 @@ def _read_redundant_end(reader: Reader, context: ReadContext) -> Parsing[tuple[s
 def _ends_cleanly(reader: Reader, context: ReadContext) -> Parsing[bool]:
     """Tell whether what follows may follow an unmarked call: another call, or nothing more."""
     yield from reader.skip_space()
+    if reader.text.startswith(("{", "["), reader.at):
+        return True
     for separator in SEPARATORS:
         yield from reader.skip(separator)
     yield from reader.skip_space()
