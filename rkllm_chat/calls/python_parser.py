@@ -285,10 +285,11 @@ def _tokens_of(text: str) -> Iterator[_Token]:
             is_quote = text[at] in "'\""
             what = "the string is not closed that begins" if is_quote else f"unexpected character {text[at]!r}"
             raise syntax_error(what, text, at)
-        if (match["prefix"] or "").lower() not in ("", "r", "u"):
+        kind = match.lastgroup or ""
+        if kind == "string" and match["prefix"].lower() not in ("", "r", "u"):
             raise syntax_error("a string that is not plain text begins", text, at)
-        if match["blank"] is None:
-            yield _Token(match.lastgroup or "", match[0], at, fresh)
+        if kind != "blank":
+            yield _Token(kind, match[0], at, fresh)
             fresh = False
         elif "\n" in match[0] or "\r" in match[0]:
             fresh = True

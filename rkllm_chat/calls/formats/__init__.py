@@ -1,8 +1,8 @@
 """FORMATS: how tool calls are written in the text of a model.
 
-A row says which literals open a candidate call and how its body is read, how a model is asked for the format, and what
-else its models write: thoughts, control tokens, unmarked calls. A new format is a new row, with a new reader only if
-none of the existing ones fits.
+A row holds a layout, a call as the model writes it, from which follow the literals that begin and end a call, its
+reader, its writer and its grammar. Besides, it says what else its models write: further openers, thoughts, control
+tokens, unmarked calls. A new format is a new row, with a new reader only if no kind of layout fits.
 
 A body reader is a generator over a `Reader`, entered after the opener. It returns the calls that it read, or None if
 what follows is not a call, so that prose about markers stays prose. Once it is certain it calls `commit`, and a reply
