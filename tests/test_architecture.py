@@ -29,7 +29,7 @@ LEVELS = (  # from the lowest; packages of one level do not import each other
 )
 BUDGETS = {  # lines of code of each package at most; a feature that needs a higher number names what it removes
     "core": 1200,
-    "calls": 5631,
+    "calls": 5635,
     "config": 2830,
     "storage": 1323,
     "prompt": 1400,

@@ -43,16 +43,20 @@ def named_reader(layout: Layout) -> BodyReader:
                 return None
             reader.commit()
             name = (yield from reader.read_up_to(_END_OF_NAME)).strip() or name
+        size = reader.size
         yield from reader.skip_space()
         for mark, text in marks:
             if (yield from reader.skip(mark)):
                 reader.commit()
                 yield from reader.skip(text)
+                size = reader.size
             elif mark == last:
                 return None
             yield from reader.skip_space()
         name = _CALL_NUMBER.sub("", name.removeprefix("functions."))
         parsed = (yield from read_json_arguments(reader, context, name, ends)) if name else None
+        if not parsed:
+            reader.rewind(size)  # a fence that holds no arguments still holds text
         return parsed or unreadable_call("bad_json", f"No JSON object follows {last}.")
 
     return read
