@@ -33,9 +33,13 @@ def open_backend(settings: Settings) -> Backend:
 
     Raises:
         UsageError: The settings name an unknown backend.
-        ConfigError: The plugin of the backend cannot be loaded.
+        ConfigError: The plugin of the backend cannot be loaded, or a folder's configuration names files that the user
+            has not accepted.
         ModelError: The model cannot be loaded.
     """
+    from .project_files import check_project_files
+
+    check_project_files(settings)
     name = choose_backend(settings)
     if name in BACKENDS:
         module, _, function = BACKENDS[name].partition(":")

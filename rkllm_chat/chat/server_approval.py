@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ..backends.project_files import review_project_files
+from ..config.accepted_files import Review, accept_files
 from ..config.project_trust import TrustStore, hash_value, is_enabled, needs_acceptance, refusal_error
 from ..config.settings import ServerConfig, Settings
 from ..core.errors import ChatError, ConfigError
@@ -85,6 +87,16 @@ class ServerApproval:
             return error
         self._unexpanded[server.name] = server
         return expanded
+
+    async def ask_about_files(self, settings: Settings, user: UserPrompts, words: Words) -> None:
+        """Ask about the files of this folder that native code would read, unless they are accepted.
+
+        Raises:
+            ModelError: One of them cannot be read.
+        """
+        review = await asyncio.to_thread(review_project_files, settings, self.trust_store)
+        if review and await user.confirm("\n".join([*describe_files(review, words), words("trust.read")])):
+            accept_files(review, self.trust_store)
 
     async def ask_user(self, servers: Iterable[ServerConfig], user: UserPrompts | None, words: Words) -> None:
         """Ask about the servers that need approval, once: about several as one list, then about each if wanted."""
@@ -167,6 +179,12 @@ def describe_server(review: ReviewedStart, words: Words) -> list[str]:
     ]
     contents = [f"  {words('trust.contents')}"] if server.command else []
     return [*lines, *warnings, *contents, *_summarize(lines, warnings, words)]
+
+
+def describe_files(review: Review, words: Words) -> list[str]:
+    """Describe files that native code would read, each with its size and SHA-256."""
+    rows = [words("trust.file", path=_format_value(path), size=row[1], digest=row[-1]) for path, row in review.items()]
+    return [words("trust.files"), *(f"  {row}" for row in rows), f"  {words('trust.native')}"]
 
 
 def describe_known(name: str, reason: str, words: Words) -> str:

@@ -26,6 +26,7 @@ from ..backends.rkllm.abi import find_library, read_release
 from ..backends.rkllm.model_file import read_toolkit_release
 from ..backends.shared.model_files import resolve_model
 from ..config.loader import load_settings
+from ..config.named_settings import replace_setting
 from ..config.settings import Settings
 from ..core.command_line import Parser
 from ..core.errors import ChatError, UsageError
@@ -116,7 +117,9 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     options = make_parser().parse(arguments)
     try:
         settings = load_settings(options.config, environment)
-        jobs = [_prepare(replace(settings, model=model)) for model in options.model or [settings.model]]
+        models = options.model
+        chosen = [replace_setting(settings, "model", model) for model in models] if models else [settings]
+        jobs = [_prepare(one) for one in chosen]
         board = Board(Path("/"), settings, environment)
         machine = read_machine_name(board)
         report = partial(_print_progress, enabled=sys.stderr.isatty())

@@ -41,7 +41,7 @@ from .json_commands.commands import describe_server
 from .network_need import find_network_library
 from .server_entries import add_to_file, describe_entry
 from .trust_command import add_arguments as add_trust_arguments
-from .trust_command import review_servers
+from .trust_command import confirm, review_servers
 
 _ACTIONS = {
     "list": "start the servers and list their state, tools, protocol and latency; this is the default",
@@ -230,9 +230,8 @@ def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
 
 def _report_secrets(entry: Mapping[str, Any], path: Path) -> None:
     """Say which secrets a file of the folder has now, and where they would be better kept."""
-    tables = {table: entry.get(table) or {} for table in ("env", "headers")}
-    for table, values in tables.items():
-        for name, value in values.items():
+    for table in ("env", "headers"):
+        for name, value in (entry.get(table) or {}).items():
             if is_literal_secret(name, str(value), table):
                 variable = re.sub(r"\W", "_", name).upper()
                 given = f"--env {name}='${{{variable}}}'" if table == "env" else f"--header '{name}: ${{{variable}}}'"
@@ -435,7 +434,7 @@ def _import(options: argparse.Namespace) -> int:
     if options.dry_run:
         print("Nothing was added.")
         return 0
-    if not options.yes and not _confirm(f"Add {len(new)} to {path}?"):
+    if not options.yes and not confirm(sanitize_line(f"Add {len(new)} to {path}? [y/N]") + " ", "Add --yes."):
         return 1
     for server in new:
         is_toml = path.suffix == ".toml"
@@ -482,10 +481,3 @@ def _print_client_metadata(options: argparse.Namespace) -> int:
 
     print(sanitize_json(json.dumps(make_client_document(options.url, options.redirect_uri), indent=2)))
     return 0
-
-
-def _confirm(question: str) -> bool:
-    if not sys.stdin or not sys.stdin.isatty():
-        raise UsageError("mcp import needs a confirmation, and standard input is not a terminal.", "Add --yes.")
-    print(f"{sanitize_line(question)} [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import httpx2
 
+from ..backends.rkllm.model_file import SIDECARS
 from ..backends.shared.model_files import choose_projector, is_projector
 from ..config.trust_rules import MODEL_SUFFIXES
 from ..core.errors import AuthError, ConnectError, ProtocolError, StartError, UsageError
@@ -26,8 +27,6 @@ from ..core.sanitize import sanitize_line
 from .doctor.board import format_size
 
 _REPOSITORY = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+", re.ASCII)
-_SIDECARS = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
-"""Files that a model for the NPU needs beside it; a GGUF file contains them."""
 _PARTS = re.compile(r"-\d+-of-\d+\.gguf\Z")
 _TIMEOUT_S = 30.0
 _MAX_NAMES, _BLOCK_BYTES = 20, 1024 * 1024
@@ -151,7 +150,7 @@ def _find_sidecars(files: list[_RemoteFile], model: _RemoteFile) -> Iterator[_Re
     """Yield what a model for the NPU needs beside it: from its folder, else from the root."""
     if model.name.endswith(".rkllm"):
         by_path = {file.path: file for file in files}
-        for name in _SIDECARS:
+        for name in SIDECARS:
             if file := by_path.get(str(PurePosixPath(model.path).with_name(name))) or by_path.get(name):
                 yield file
 

@@ -1,7 +1,8 @@
-"""Review and trust MCP servers for scripts: `rkllm-chat mcp trust NAME ...`.
+"""Review and trust MCP servers and models for scripts: `rkllm-chat mcp trust NAME ...`.
 
-The command asks the same questions as the chat: how a server is started and which of its tools are new or changed.
-No server is started before the user has accepted how it is started.
+The command asks the same questions as the chat: how a server is started, which of its tools are new or changed, and
+which files of this folder native code would read. No server is started before the user has accepted how it is started.
+It also shows what the prompt will list of a server's skills, before the first of them is accepted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..chat.server_approval import describe_server
+from ..backends.project_files import list_project_files, review_project_files
+from ..chat.server_approval import describe_files, describe_server
+from ..config.accepted_files import accept_files
 from ..config.files import TRUST_VARIABLE
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, needs_acceptance
@@ -37,9 +40,14 @@ from ..mcp_client.acceptance import accept, check_start, is_accepted, review_sta
 from ..mcp_client.direct.open_server import ServerSession, open_server
 
 if TYPE_CHECKING:
+    from ..config.settings import Settings
     from ..config.tool_pins import Told
 
 _ACCEPTED, _DECLINED = 0, 1
+_HINT = (
+    "Run this command at a terminal, or add --yes to approve what it shows."
+    f" {TRUST_VARIABLE}=1 trusts all folders' servers, for build machines."
+)
 _DESCRIPTION = "Review how servers are started and how their tools have changed, and approve them."
 
 
@@ -49,25 +57,28 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def review_servers(options: argparse.Namespace) -> int:
-    """Ask about the named servers; returns 1 if the user declined one or its tools. Raises ChatError.
+    """Ask about the named servers and files; returns 1 if the user declined one or its tools. Raises ChatError.
 
     Of several servers, one that fails is reported, and the others are reviewed.
     """
     settings = load_settings(options.config)
-    servers = [find_server(name, settings.servers, settings.skipped) for name in options.names]
+    files = {name for name in (settings.model, settings.mmproj) if name and list_project_files(settings)}
+    servers = [find_server(name, settings.servers, settings.skipped) for name in options.names if name not in files]
     trust_store = TrustStore(str(state_folder()))
-    confirm = _approve if options.yes else _confirm
+    confirm_shown = (lambda _question: True) if options.yes else confirm
+    if files & set(options.names) and not _review_files(settings, trust_store, confirm_shown):
+        return _DECLINED
     if len(servers) == 1:
-        return _review_server(servers[0], trust_store, confirm)
+        return _review_server(servers[0], trust_store, confirm_shown)
     codes = []
     for server in servers:
         try:
-            codes.append(_review_server(server, trust_store, confirm))
+            codes.append(_review_server(server, trust_store, confirm_shown))
         except ChatError as error:  # the others are reviewed all the same
             redacted = make_redactor(server, server, os.environ).redact_error(error)
             print(sanitize_for_terminal(str(redacted)), file=sys.stderr)
             codes.append(error.exit_code)
-    return max(codes)
+    return max(codes, default=_ACCEPTED)
 
 
 def make_parser() -> Parser:
@@ -80,8 +91,20 @@ def make_parser() -> Parser:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name the servers and the answer."""
-    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server")
+    parser.add_argument("names", metavar="NAME", nargs="+", help="a configured server, or this folder's model")
     parser.add_argument("-y", "--yes", action="store_true", help="approve what is shown without asking, for scripts")
+
+
+def _review_files(settings: Settings, trust_store: TrustStore, confirm: Callable[[str], bool]) -> bool:
+    """Ask about the files of this folder that native code would read; return whether they are accepted."""
+    translate = i18n.load()
+    if review := review_project_files(settings, trust_store):
+        _print_lines(describe_files(review, translate))
+        if not confirm(translate("trust.read")):
+            return False
+        accept_files(review, trust_store)
+    _print_lines([translate("trust.files_approved")])
+    return True
 
 
 def _review_server(server: ServerConfig, trust_store: TrustStore, confirm: Callable[[str], bool]) -> int:
@@ -126,6 +149,8 @@ def _review_descriptions(
     translate = i18n.load()
     pins, text_pins = ToolPins(trust_store, server), TextPins(trust_store, server)
     unapproved = pins.pin_on_first_use(tools)
+    if texts.get("skills") and not (skill_pins := ToolPins(trust_store, server, "skills")).has_pins():
+        skill_pins.pin_tools({})  # at the first contact, too, all are new
     for name, status in unapproved.items():
         reason = translate(f"hidden.{status}")
         _print_lines([translate("servers.hidden", server=server.name, tool=name, reason=reason)])
@@ -144,7 +169,7 @@ def _review_descriptions(
 
 
 def _list_texts(session: ServerSession) -> dict[str, dict[str, Told]]:
-    """Return the texts of a server by section and name, of the sections that it has; skills only the chat lists."""
+    """Return the texts of a server by section and name, of the sections that it has."""
     said = session.session.instructions.strip()
     texts: dict[str, dict[str, Told]] = {}
     if said:
@@ -158,6 +183,10 @@ def _list_texts(session: ServerSession) -> dict[str, dict[str, Told]]:
         texts["resources"] = {
             str(entry.get("uri") or entry.get("uriTemplate")): extract_text(entry, *RESOURCE_FIELDS) for entry in listed
         }
+    from ..mcp_client.skills import list_declared_skills  # imports the SDK
+
+    with suppress(ProtocolError, ValueError):
+        texts["skills"] = list_declared_skills(session)
     return texts
 
 
@@ -167,16 +196,9 @@ def _print_lines(lines: Iterable[str]) -> None:
         print(sanitize_for_terminal(line))
 
 
-def _approve(_question: str) -> bool:
-    """Answer a question as `--yes` does."""
-    return True
-
-
-def _confirm(question: str) -> bool:
+def confirm(question: str, hint: str = _HINT) -> bool:
     """Ask a yes-or-no question at the terminal. Raises UsageError if standard input is no terminal."""
     if not sys.stdin or not sys.stdin.isatty():
-        others = f"{TRUST_VARIABLE}=1 trusts all folders' servers, for build machines."
-        hint = f"Run this command at a terminal, or add --yes to approve what it shows. {others}"
         raise UsageError("Approval needs a terminal, and standard input is not one.", hint)
     print(question, end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import Any
 
 from ..core.errors import ConfigError
+from ..core.private_files import make_folder, open_folder, read_private, replace_private
 from ..core.programs import PROGRAM_NAME, find_program
 from ..core.working_folder import find_working_folder
 from .files import TRUST_VARIABLE
@@ -51,9 +50,8 @@ _LOADER_PREFIXES = ("LD_", "DYLD_", "GIT_CONFIG", "OPENSSL_")
 _LOADER_SUFFIX = "_ASKPASS"
 _KEY_FILE = "key.json"
 _MAX_FILE_BYTES = 16 << 20
-_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNSAVED: dict[str, dict[str, dict[str, Any]]] = {}
+"""Records that could not be written, by name, of each state directory: they are kept until the program ends."""
 
 
 def is_project(server: ServerConfig) -> bool:
@@ -158,7 +156,7 @@ class TrustStore:
 
     def __init__(self, state: str | None) -> None:
         self._folder = os.path.join(state, _DIRECTORY_NAME) if state is not None else None
-        self._memory: dict[str, dict[str, Any]] = {}
+        self._memory = _UNSAVED.setdefault(state, {}) if state is not None else dict[str, dict[str, Any]]()
 
     def has_records(self) -> bool:
         """Return whether any record may exist."""
@@ -235,8 +233,8 @@ class TrustStore:
         if self._folder is None or name in self._memory:
             return self._memory.get(name, {})
         try:
-            with _open_private(self._folder, name) as file:
-                record = json.loads(file.read(_MAX_FILE_BYTES))
+            with open_folder(self._folder):
+                record = json.loads(read_private(os.path.join(self._folder, name), _MAX_FILE_BYTES))
         except FileNotFoundError:
             return {}
         except (ValueError, RecursionError):
@@ -250,66 +248,17 @@ class TrustStore:
 
     def write_file(self, name: str, record: dict[str, Any]) -> None:
         """Replace a file atomically; if that fails, keep the record in memory until the program ends."""
-        data = json.dumps(record, ensure_ascii=False, indent=1).encode(errors="surrogatepass")
+        from pathlib import Path  # 4 ms, which reading need not spend
+
         try:
             if self._folder is None:
                 raise OSError
-            _replace_private(self._folder, name, data)
+            make_folder(folder := Path(self._folder))
+            with open_folder(folder):
+                replace_private(folder / name, json.dumps(record, ensure_ascii=False, indent=1), is_durable=True)
+            self._memory.pop(name, None)
         except OSError:
             self._memory[name] = record
-
-
-def _open_private(folder: str, name: str) -> BinaryIO:
-    """Open a file of the store for reading; raise OSError for a link or a file of another user."""
-    directory = _open_directory(folder)
-    try:
-        file = os.open(name, _READ_FLAGS, dir_fd=directory)
-    finally:
-        os.close(directory)
-    status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-        os.close(file)
-        raise PermissionError(1, "it is not a plain file of this user")
-    if status.st_mode & 0o077:
-        os.fchmod(file, 0o600)
-    return open(file, "rb")
-
-
-def _open_directory(folder: str) -> int:
-    directory = os.open(folder, _DIRECTORY_FLAGS)
-    status = os.fstat(directory)
-    if status.st_uid != os.geteuid():
-        os.close(directory)
-        raise PermissionError(1, "its folder is not of this user")
-    if stat.S_IMODE(status.st_mode) != 0o700:
-        os.fchmod(directory, 0o700)
-    return directory
-
-
-def _replace_private(folder: str, name: str, data: bytes) -> None:
-    """Write a file atomically; raise OSError."""
-    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
-    with suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    directory = _open_directory(folder)
-    temporary = f".{name}.{os.urandom(8).hex()}"
-    try:
-        file = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=directory)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(file, view) :]
-            os.fsync(file)
-        finally:
-            os.close(file)
-        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        os.fsync(directory)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=directory)
-        raise
-    finally:
-        os.close(directory)
 
 
 def _directory_of(server: ServerConfig) -> str:

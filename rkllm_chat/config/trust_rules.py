@@ -1,7 +1,8 @@
 """RULES: which origin of a configuration may set which key. No other place decides that.
 
-The author of a folder is untrusted. A file of a folder may name servers, which the user is asked about, and make
-settings stricter or make harmless choices. It never sets what the program talks to, reads or runs.
+The author of a folder is untrusted. A file of a folder may name servers and a local model, which the user is asked
+about, and make settings stricter or make harmless choices. It sets nothing else that the program talks to, reads or
+runs.
 
 One-shot commands import this module before they start a server, so it imports next to nothing.
 """
@@ -79,7 +80,7 @@ _NO_MORE = Rule(Decision.ALLOWED, "not above your value", lambda value, current:
 
 RULES: dict[str, dict[str, Rule]] = {
     "chat": {
-        "model": Rule(Decision.ALLOWED, "only a `.gguf` or `.rkllm` file, no URL", _is_model_file),
+        "model": Rule(Decision.ASKED, "only a `.gguf` or `.rkllm` file, no URL", _is_model_file),
         "models_folder": _REFUSED,
         "backend": _REFUSED,
         "language": _ALLOWED,
@@ -94,7 +95,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "prefill_ahead": _NOT_ON,
         "keep_prefix": _NOT_ON,
         "llama_library": _REFUSED,
-        "mmproj": Rule(Decision.ALLOWED, 'only a `.gguf` file or "none"', _is_projector_file),
+        "mmproj": Rule(Decision.ASKED, 'only a `.gguf` file or "none"', _is_projector_file),
         "key_bindings": _REFUSED,
         "theme": _REFUSED,
         "pictures": _REFUSED,

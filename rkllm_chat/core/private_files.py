@@ -36,7 +36,7 @@ def make_folder(path: Path) -> None:
 
 
 @contextmanager
-def open_folder(path: Path) -> Iterator[int]:
+def open_folder(path: Path | str) -> Iterator[int]:
     """Open a directory for calls relative to its descriptor, and remove access rights of others.
 
     Raises:
@@ -78,15 +78,24 @@ def read_private(path: Path | str, max_bytes: int) -> bytes:
         return file.read(max_bytes)
 
 
-def replace_private(path: Path, text: str) -> None:
+def replace_private(path: Path, text: str, is_durable: bool = False) -> None:
     """Replace the content of a file of this user atomically.
+
+    Args:
+        path: The file.
+        text: Its new content.
+        is_durable: Wait until the disk has it, so that the file is whole after a loss of power.
 
     Raises:
         OSError: The file cannot be written.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    with os.fdopen(open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8") as file:
+    opened = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    with os.fdopen(opened, "w", encoding="utf-8", errors="surrogatepass") as file:
         file.write(text)
+        file.flush()
+        if is_durable:
+            os.fsync(opened)
     temporary.replace(path)
 
 

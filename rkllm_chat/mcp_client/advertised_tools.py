@@ -122,7 +122,7 @@ class ToolListRefresher:
             self.skills = await self._list_skills(client, self._tools.config.name)
             before = dict(self._tools.texts.withheld)
             held = self._tools.texts.find_withheld(
-                "skills", {skill.uri: _describe_skill(skill) for skill in self.skills}
+                "skills", {skill.uri: describe_skill(skill) for skill in self.skills}
             )
             is_withheld = is_withheld or any(("skills", uri) not in before for uri in held)
         if is_withheld:
@@ -200,7 +200,7 @@ def describe_tool(entry: Any) -> Told:
     return extract_pinned_fields({**words, "inputSchema": entry.input_schema, "outputSchema": entry.output_schema})
 
 
-def _describe_skill(skill: Skill) -> Told:
+def describe_skill(skill: Skill) -> Told:
     """Return what a skill's entry declares: what the prompt lists of it, and which files it consists of."""
     fields = extract_text(skill, "name", "description", "frontmatter")
     return {**fields, "files": {uri: file.digest for uri, file in skill.files.items()}}

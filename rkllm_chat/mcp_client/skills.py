@@ -11,7 +11,7 @@ import re
 from base64 import b64decode
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp import Client, MCPError
 from mcp_types import BlobResourceContents, ReadResourceResult, Request
@@ -28,8 +28,14 @@ from ..core.skills import (
     is_skill_name,
     read_frontmatter,
 )
-from .advertised_tools import list_all_pages
+from .advertised_tools import describe_skill, list_all_pages
 from .error_messages import summarize_error
+from .protocol.limits import LIST_TIMEOUT_S
+from .protocol.paging import ListPages
+
+if TYPE_CHECKING:
+    from ..config.tool_pins import Told
+    from .direct.open_server import ServerSession
 
 EXTENSION = "io.modelcontextprotocol/skills"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -71,6 +77,21 @@ async def list_skills(client: Client, server: str) -> list[Skill]:
         log.info("%s: its skills cannot be listed: %s", server, summarize_error(error))
         return []
     return [read_entry(entry, server) for entry in entries]
+
+
+def list_declared_skills(session: ServerSession) -> dict[str, Told]:
+    """Return what the entries of a server's skills declare, by URI, through the client of one-shot commands.
+
+    Raises:
+        ProtocolError: The server has no such list, or it is unusable.
+    """
+    pages, told = ListPages(), dict[str, "Told"]()
+    while session.session.has_capability("extensions") and (cursor := pages.cursor) is not None:
+        result = session.session.request("skills/list", {"cursor": cursor} if cursor else {}, "list", LIST_TIMEOUT_S)
+        page = _SkillsPage.model_validate(result)
+        for skill in (read_entry(entry, session.server.name) for entry in pages.add(page.skills, page.next_cursor)):
+            told[skill.uri] = describe_skill(skill)
+    return told
 
 
 async def get_skill(client: Client, server: str, uri: str) -> Skill | None:

@@ -114,6 +114,7 @@ async def run_chat(
             for notice in list_config_notices(settings, words):
                 face.show(Notice(notice, "warning"))
             server_approval = ServerApproval(state)
+            await server_approval.ask_about_files(settings, face, words)
             await server_approval.ask_user(settings.servers, face, words)
             app = open_app(settings, state, face, words, server_approval, secrets)
             opening = asyncio.ensure_future(stack.enter_async_context(app))

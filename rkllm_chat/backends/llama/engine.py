@@ -21,11 +21,11 @@ from ...prompt.chat_templates import (
 )
 from ...prompt.template_renderer import start_renderer
 from ...storage.session_records import hash_text
+from ..shared.model_files import read_beginning
 from .cores import count_threads
-from .gguf_header import open_regular, read_gguf_header
+from .gguf_header import MAGIC, read_gguf_header
 from .library import import_llama
 
-_MAGIC = b"GGUF"
 TEMPLATE_KEY = "tokenizer.chat_template"
 _FALLBACK_ROW = "chatml"
 _NAME_KEYS = ("name", "basename", "finetune", "architecture")
@@ -37,11 +37,7 @@ log = logging.getLogger(__name__)
 
 def check_gguf_file(path: Path, hint: str = "Give a .gguf file with --model.") -> None:
     """Raise ModelError for what cannot be a GGUF, before native code reads it."""
-    with open_regular(path, hint) as file:
-        magic = file.read(len(_MAGIC))
-    if not magic:
-        raise ModelError(f"{path}: the file is empty.", "Check that the download is complete.", path=str(path))
-    if magic != _MAGIC:
+    if (magic := read_beginning(path, hint)) != MAGIC:
         raise ModelError(f"{path}: not a GGUF file (it begins with {magic!r}).", hint, path=str(path))
 
 

@@ -6,17 +6,13 @@ costs a second and not the memory of the machine.
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-import stat
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from ...config.accepted_files import open_regular
 from ...core.errors import ModelError
 
 MAGIC = b"GGUF"
@@ -59,22 +55,6 @@ class GgufHeader:
         """Return a whole number of the architecture's own metadata, such as "block_count"; None if there is none."""
         value = self.metadata.get(f"{self.get_text('general.architecture')}.{key}")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-@contextmanager
-def open_regular(path: Path, hint: str) -> Iterator[BinaryIO]:
-    """Open a regular file, without waiting for the other end of a pipe. Raises ModelError."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise ModelError(f"{path}: {error.strerror}.", hint, path=str(path)) from None
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(descriptor)
-        reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "not a regular file"
-        raise ModelError(f"{path}: {reason}.", hint, path=str(path))
-    with os.fdopen(descriptor, "rb") as file:
-        yield file
 
 
 def read_gguf_header(path: Path, hint: str = _HINT) -> GgufHeader:

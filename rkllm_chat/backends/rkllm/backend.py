@@ -27,13 +27,14 @@ from ...core.messages import MediaKind, Message, Tool
 from ...core.user_paths import expand_home
 from ...prompt.chat_templates import Piece, join_text
 from ..base import ModelStream, StoppableStream, StreamItem, TextEmbedding
-from ..shared.model_files import read_parameter_count
+from ..shared.model_files import read_beginning, read_parameter_count
 from ..shared.prompt_cache_files import PromptCacheFiles
 from ..shared.prompt_tokens import PromptTokenizer, load_tokenizer
 from ..shared.stop_sequences import Ending, StopDetector
 from ..shared.thread_stream import Emit, PrefillRequest, stream_from_thread
 from .abi import find_encoder_library, find_layout, find_library, read_release
 from .layouts import LAYOUT_OF_RELEASE
+from .model_file import TOKENIZER_FILE
 from .options import (
     check_release,
     choose_history,
@@ -189,7 +190,7 @@ class RkllmBackend:
         if self.native_tools or settings.rkllm.template == "runtime":
             return RolePromptPlanner(self.native_tools, self._choose_reply_prefix(), controls), ()
         template = find_template(settings, model)
-        encode = load_tokenizer(model.with_name("tokenizer.json"))
+        encode = load_tokenizer(model.with_name(TOKENIZER_FILE))
         if family and encode:
             self._marker_tokens = sum(len(encode(Piece(text, special=True))) for text in (family.start, family.end))
         planner = RenderedPromptPlanner(
@@ -572,13 +573,7 @@ def open_rkllm(settings: Settings) -> RkllmBackend:
     model = expand_home(settings.model)
     if not settings.model:
         raise ModelError("The NPU backend needs a model.", "Give a .rkllm file with --model.")
-    try:
-        empty = not model.stat().st_size
-        model.open("rb").close()
-    except OSError as error:
-        raise ModelError(f"{model}: {error.strerror}.", "Give a .rkllm file with --model.", path=str(model)) from None
-    if empty:
-        raise ModelError(f"{model}: the file is empty.", "Check that the download is complete.", path=str(model))
+    read_beginning(model, "Give a .rkllm file with --model.")
     library = find_library(settings.rkllm.library)
     if library is None:
         places = settings.rkllm.library or "the usual places"

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TEMPLATE_FILE, CONFIG_FILE = "chat_template.jinja", "tokenizer_config.json"
+TEMPLATE_FILE, CONFIG_FILE, TOKENIZER_FILE = "chat_template.jinja", "tokenizer_config.json", "tokenizer.json"
+SIDECARS = (TOKENIZER_FILE, CONFIG_FILE, TEMPLATE_FILE)
+"""Files of the original model that are read beside a `.rkllm` file; a GGUF contains them."""
 
 _FOOTER_BYTES = 4096
 _TOOLKIT = re.compile(rb"rkllm-toolkit version: ?([0-9][0-9A-Za-z.]*)")

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from ...config.accepted_files import open_regular
 from ...config.files import find_data_folder, find_single_file, list_config_paths
 from ...config.trust_rules import MODEL_SUFFIXES
+from ...core.errors import ModelError
 from ...core.user_paths import expand_home
 
 SHIPPED_NAME = "tiny-tools"
@@ -123,6 +125,15 @@ def find_shipped_model() -> Path:
     return next((place for place in places if place.is_file()), places[0])
 
 
+def read_beginning(path: Path, hint: str) -> bytes:
+    """Return the first bytes of a model. Raises ModelError if it cannot be one, before native code reads it."""
+    with open_regular(path, hint) as file:
+        beginning = file.read(4)
+    if not beginning:
+        raise ModelError(f"{path}: the file is empty.", "Check that the download is complete.", path=str(path))
+    return beginning
+
+
 def _add_files(found: dict[Path, ModelFile], folder: Path, depth: int) -> None:
     """Add the model files of a folder by their resolved paths."""
     for path in _walk(folder, depth):
@@ -153,6 +164,12 @@ def is_projector(name: str) -> bool:
 def is_first_part(path: Path) -> bool:
     """Return whether a GGUF file is a whole model or its first part."""
     return not _LATER_PART.search(path.stem)
+
+
+def find_parts(model: Path) -> list[Path]:
+    """Return the files of a model in its folder: itself, and all parts of one that is split."""
+    name = _PART.sub("", model.stem)
+    return [path for path in sorted(model.parent.glob("*.gguf")) if _PART.sub("", path.stem) == name]
 
 
 def find_projector(model: Path, setting: str) -> Path | None:

@@ -17,6 +17,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ...config.loader import list_config_paths, load_settings, state_folder
+from ...config.named_settings import replace_setting
 from ...config.secrets import add_settings_secrets
 from ...config.settings import Settings
 from ...core.command_line import Parser
@@ -144,7 +145,7 @@ def _find_board(options: argparse.Namespace, environment: Mapping[str, str]) -> 
     except ConfigError as error:
         config_error = str(error)
     if options.model is not None:
-        settings = replace(settings, model=options.model)
+        settings = replace_setting(settings, "model", options.model)
     return Board(root, settings, environment, _find_files(options.config, environment), config_error)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from ...backends import choose_backend
 from ...backends.llama.cores import describe_cores, find_big_cores
 from ...backends.llama.engine import TEMPLATE_KEY, describe_missing_template, read_model_names
-from ...backends.llama.gguf_header import read_gguf_header
+from ...backends.llama.gguf_header import MAGIC, read_gguf_header
 from ...backends.llama.library import find_llama_library
 from ...backends.rkllm.abi import LIBRARY_FOLDERS, LIBRARY_NAME, find_library, read_release
 from ...backends.rkllm.backend import CONTEXT_TOKENS
@@ -35,7 +35,6 @@ from ...prompt.chat_templates import TEMPLATES, choose_template
 from .board import Board, Finding, format_size
 from .machine import find_soc, read_architecture
 
-_GGUF_MAGIC = b"GGUF"
 # Beginnings of files that are downloaded by mistake instead of a model.
 _LFS_POINTER = b"version https://git-lfs"
 _HTML_BEGINNINGS = (b"<!doctype", b"<html")
@@ -285,7 +284,7 @@ def _find_file_error(board: Board, model: _ModelFile) -> tuple[str, str] | None:
         return f"{model.name}: a Git LFS pointer, not the model", "Download the file itself: git lfs pull."
     if head.lstrip().lower().startswith(_HTML_BEGINNINGS):
         return f"{model.name}: a web page, not the model", "Download the file itself."
-    if not model.is_for_npu and not head.startswith(_GGUF_MAGIC):
+    if not model.is_for_npu and not head.startswith(MAGIC):
         return f"{model.name}: neither .rkllm nor a GGUF file (it begins with {head[:4]!r})", "Select a model file."
     return None
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ...backends import BACKENDS, check_backend, choose_backend
+from ...backends.project_files import check_project_files
 from ...config.loader import load_settings
+from ...config.named_settings import replace_setting
 from ...config.settings import Settings
 from ...config.value_checks import check_ranges
 from ...core.errors import UsageError
@@ -91,6 +93,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
     chat, written = ({key: value for key, value in one.items() if value is not None} for one in (chat, written))
     for table in (chat, written):
         check_ranges(table, "the command line", f"serve {options.name}")
-    settings = replace(settings, **chat, generation=replace(settings.generation, **written))
+    for key, value in {**chat, **written}.items():
+        settings = replace_setting(settings, key, value)
     check_backend(settings.backend)
+    check_project_files(settings)
     return settings

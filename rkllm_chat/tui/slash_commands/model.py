@@ -11,6 +11,7 @@ from ...calls.model_families import resolve_formats
 from ...chat.app import App
 from ...chat.model_loading import make_loading_event
 from ...chat.model_offers import ModelOffer, find_offer, find_offers, find_service_offers
+from ...config.named_settings import replace_setting
 from ...core.errors import UsageError
 from ...core.events import Notice, Page
 from ...core.user_paths import path_exists
@@ -39,7 +40,7 @@ async def choose_model(app: App, argument: str) -> EventStream:
         target = await _pick_model(app, await _find_offers(app))
     if target is None:
         return
-    settings = replace(app.settings, model=target, backend="auto")
+    settings = replace_setting(replace(app.settings, backend="auto"), "model", target)
     yield make_loading_event(settings, app.state)
     await app.switch_model(settings)
     yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
