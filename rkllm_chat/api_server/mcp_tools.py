@@ -73,6 +73,7 @@ async def open_servers(settings: Settings, state: Path) -> AsyncIterator[Toolbox
         add_server_secrets(secrets, server)
     handlers = ClientHandlers(secrets=secrets, check_start=approval.check_start)
     box = Toolbox(accepted, state / "logs", handlers)
+    box.refused = approval.list_refused(settings.servers, accepted)
     try:
         await box.open()
         for name, error in {**approval.find_refusals(settings.servers), **box.failures}.items():

@@ -201,6 +201,7 @@ class App:
             if self.make_toolbox is None or not servers:
                 return []
             self.servers = self.toolbox.toolbox = self.make_toolbox()
+        self.servers.refused = self.server_approval.list_refused(self.settings.servers, servers)
         return await self.servers.apply_config(servers)
 
     async def reload(self) -> list[str]:
@@ -357,6 +358,7 @@ async def open_app(
             for server in accepted:
                 add_server_secrets(secrets, server)
             servers = make_toolbox(accepted)
+            servers.refused = approval.list_refused(settings.servers, accepted)
         opening = servers.open(SERVER_START_WAIT_S if frontend else None) if servers else asyncio.sleep(0)
         opened_backend, _ = await asyncio.gather(loading, opening)
         backend = opened_backend

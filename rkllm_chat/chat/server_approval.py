@@ -69,6 +69,11 @@ class ServerApproval:
         checked = [self._check(server) for server in servers]
         return tuple(server for server in checked if isinstance(server, ServerConfig))
 
+    @staticmethod
+    def list_refused(servers: Iterable[ServerConfig], accepted: Sequence[ServerConfig]) -> list[str]:
+        """Return the names of the enabled servers that `filter_servers` left out."""
+        return [one.name for one in servers if is_enabled(one) and all(one.name != other.name for other in accepted)]
+
     def find_refusals(self, servers: Iterable[ServerConfig]) -> dict[str, ChatError]:
         """Return why each refused server does not start, by name."""
         checked = {server.name: self._check(server) for server in servers if is_enabled(server)}

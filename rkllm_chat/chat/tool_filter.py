@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..config.policy import OfferedTools
 from ..core.messages import Tool, ToolResult
 from ..core.protocols import ProgressCallback, Toolbox
 from .skills import SKILL_TOOL_NAME, SkillLibrary
@@ -27,8 +28,11 @@ class FilteredToolbox:
     @property
     def tools(self) -> Sequence[Tool]:
         """The tools that are switched on."""
-        tools = [*self.toolbox.tools, *(self.skills.tools if self.skills else ())]
-        return [tool for tool in tools if tool.full_name not in self.disabled]
+        offered = self.toolbox.tools
+        withheld, silent = (offered.withheld, offered.silent) if isinstance(offered, OfferedTools) else ((), ())
+        tools = [*offered, *(self.skills.tools if self.skills else ())]
+        off = [tool for tool in tools if tool.full_name in self.disabled]
+        return OfferedTools((tool for tool in tools if tool not in off), (*withheld, *off), silent)
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: ProgressCallback) -> ToolResult:
         """Run a tool of the complete toolbox, or read a skill."""

@@ -2,7 +2,8 @@
 
 Precedence: deny patterns, the limit of calls per turn, the session's read-only mode, allow patterns, the configured
 mode, the session's mode. A right belongs to a tool of a server, never to a name that a server chose: `server__tool`
-matches the tool of that server alone, and a name without a server is allowed only while one server offers it. A
+matches the tool of that server alone, and a name without a server is allowed only while all servers are connected and
+one of them offers it, tools that are withheld or switched off included. A
 server's claim that a tool is read-only counts only if the user trusts the server and the tool's name does not suggest
 deletion; it never allows more than the mode does.
 """
@@ -10,7 +11,7 @@ deletion; it never allows more than the mode does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -34,6 +35,19 @@ _SEPARATOR = re.compile(r"__|[./:_]")
 """Ends the server's name in a pattern. No server's name contains one, so the first is the end of the name."""
 
 
+class OfferedTools(list[Tool]):
+    """Tools that can be called, with what else a name without a server may mean.
+
+    Attributes:
+        withheld: Tools that are switched off, or withheld until the user accepts them.
+        silent: Names of the servers that are not connected, whose tools are unknown.
+    """
+
+    def __init__(self, tools: Iterable[Tool], withheld: Iterable[Tool] = (), silent: Iterable[str] = ()) -> None:
+        super().__init__(tools)
+        self.withheld, self.silent = tuple(withheld), tuple(silent)
+
+
 @dataclass(frozen=True)
 class Policy:
     """Approval settings.
@@ -42,7 +56,7 @@ class Policy:
         approve: Which tools run without a question: with "ask" those that a trusted server calls read-only, with
             "read-only" those that any server calls so, with "all" every tool; "none" refuses all.
         allow: Tools that run without a question, by name or pattern: `board__*`, `get_time`. A pattern without a server
-            applies only while all tools that it matches belong to one server.
+            applies only while all servers are connected and the tools that it matches belong to one.
         deny: Tools that never run, by name or pattern; a pattern without a server applies to every server.
         max_calls: How many tools may run for one question.
     """
@@ -105,7 +119,7 @@ def is_allowed(tool: Tool, patterns: Iterable[str], tools: Iterable[Tool] | None
         patterns: Patterns of `allow`.
         tools: All tools that can be called; None if they are unknown.
     """
-    known = None if tools is None else tuple(tools)
+    known = tools if tools is None or isinstance(tools, OfferedTools) else OfferedTools(tools)
     return any(
         _matches_pair(tool, pattern) or (_matches_name(tool, pattern) and _means_one_server(pattern, tool, known))
         for pattern in patterns
@@ -118,14 +132,14 @@ def find_matching(pattern: str, tools: Iterable[Tool]) -> list[Tool]:
 
 
 def find_ambiguous(patterns: Iterable[str], tools: Iterable[Tool]) -> dict[str, list[str]]:
-    """Return the patterns that allow nothing because they have no server and match tools of several.
+    """Return the patterns that allow nothing because they have no server and may match tools of several.
 
     Each comes with the full names of what it may mean.
     """
-    known = tuple(tools)
-    matching = {pattern: find_matching(pattern, known) for pattern in patterns}
+    known = tools if isinstance(tools, OfferedTools) else OfferedTools(tools)
+    matching = {pattern: find_matching(pattern, [*known, *known.withheld]) for pattern in patterns}
     return {
-        pattern: [tool.full_name for tool in found]
+        pattern: [*(tool.full_name for tool in found), *(f"{server}{SEPARATOR}{pattern}" for server in known.silent)]
         for pattern, found in matching.items()
         if found and not any(is_allowed(tool, (pattern,), known) for tool in found)
     }
@@ -150,13 +164,13 @@ def _matches_name(tool: Tool, pattern: str) -> bool:
     return SEPARATOR not in pattern and fnmatchcase(tool.name, pattern)
 
 
-def _means_one_server(pattern: str, tool: Tool, tools: Sequence[Tool] | None) -> bool:
-    """Return whether no other server has a tool that a pattern without a server matches."""
+def _means_one_server(pattern: str, tool: Tool, tools: OfferedTools | None) -> bool:
+    """Return whether no other server has, or may have, a tool that a pattern without a server matches."""
     if not tool.server:
         return True
-    if tools is None or pattern in OWN_TOOLS:
+    if tools is None or tools.silent or pattern in OWN_TOOLS:
         return False
-    return all(one.server in ("", tool.server) for one in find_matching(pattern, tools))
+    return all(one.server in ("", tool.server) for one in find_matching(pattern, [*tools, *tools.withheld]))
 
 
 def exact_pattern(tool: Tool) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from mcp_types import (
 )
 from typing_extensions import Self
 
+from ..config.policy import OfferedTools
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.servers import ServerConfig, Trust
 from ..config.tool_pins import (
@@ -94,6 +95,7 @@ class Toolbox:
 
     Attributes:
         connections: Connection by server name.
+        refused: Names of further enabled servers, which the user has not accepted.
         media_store: Stores pictures, sounds and blobs of results; without it only placeholders are left of them.
     """
 
@@ -106,6 +108,7 @@ class Toolbox:
         self._handlers = handlers or ClientHandlers()
         self.media_store = self._handlers.media_store
         self.connections = {config.name: self._connect(config) for config in configs if is_enabled(config)}
+        self.refused: Collection[str] = ()
         self._opening: set[asyncio.Task[None]] = set()
         self._apply_lock = asyncio.Lock()
         self._denials: list[Denial] = []
@@ -165,9 +168,11 @@ class Toolbox:
         """The tools of all servers, plus `list_resources` and `read_resource` if any server has resources."""
         tools = [tool for connection in self.connections.values() for tool in connection.tools]
         sources = [connection for connection in self.connections.values() if connection.has_resources]
-        if not sources:
-            return tools
-        return [*tools, *resource_tools(all(connection.config.trust == "trusted" for connection in sources))]
+        if sources:
+            tools += resource_tools(all(connection.config.trust == "trusted" for connection in sources))
+        ready = {name for name, one in self.connections.items() if one.is_ready}
+        silent = dict.fromkeys(name for name in (*self.connections, *self.refused) if name not in ready)
+        return OfferedTools(tools, self.quarantined_tools, silent)
 
     def select_instructions(self, by_default: bool = True) -> dict[str, str]:
         """Return what the servers say about their use and what the prompt is to have of it, by server name.

@@ -28,7 +28,8 @@ def configure(folder: Path) -> Callable[..., tuple[str, str]]:
     def write(allow: str = "", **servers: str) -> tuple[str, str]:
         lines = [f"[policy]\nallow = [{json.dumps(allow)}]"] if allow else []
         for name, tools in servers.items():
-            listed = [{"name": tool, "inputSchema": {"type": "object"}} for tool in tools.split()]
+            listed: list[dict[str, Any]] = [{"name": tool, "inputSchema": {"type": "object"}} for tool in tools.split()]
+            listed = [{**tool, "does": "die"} if tool["name"] == "die" else tool for tool in listed]
             (folder / f"{name}.json").write_text(json.dumps(listed), encoding="utf-8")
             arguments = [str(SERVER), f"{name}.json", f"{name}.record"]
             entry = {"name": name, "command": sys.executable, "args": arguments, "sandbox": "off"}
@@ -72,6 +73,21 @@ def test_a_bare_name_allows_a_tool_while_one_server_has_it(
     assert ran(folder, "one") == [] and "Name the server too: one__send, two__send" in done.stderr
     program(*asked, *configure(one="send", two="look"))
     assert ran(folder, "one") == ["send"]
+
+
+def test_a_bare_name_does_not_pass_to_another_server_when_one_is_down(
+    configure: Callable[..., tuple[str, str]], program: Run, script: Script, folder: Path
+) -> None:
+    options = configure(one="send die", two="send")
+    replies = script(call_text("one__die"), call_text("two__send"), "So.")
+    program("-p", "Go!", "--model", replies, *options, "--allow", "send", "--allow", "one__die")
+    assert (ran(folder, "one"), ran(folder, "two")) == (["die"], [])
+    (folder / "one.json").write_text("it does not start", encoding="utf-8")
+    asked = ("-p", "Go!", "--model", script(call_text("two__send"), "So."), *options, "--allow")
+    done = program(*asked, "send")
+    assert ran(folder, "two") == [] and "Name the server too: two__send, one__send" in done.stderr
+    program(*asked, "two__send")
+    assert ran(folder, "two") == ["send"]
 
 
 def test_what_is_allowed_always_is_one_servers_tool(
