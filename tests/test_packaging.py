@@ -52,6 +52,12 @@ def test_a_build_elsewhere_shows_the_readme_as_it_is() -> None:
     assert "urls" not in metadata
 
 
+def test_workflows_name_actions_by_commit() -> None:
+    workflows = [path.read_text(encoding="utf-8") for path in (ROOT / ".github/workflows").glob("*.yml")]
+    used = [line.partition("uses:")[2].strip() for text in workflows for line in text.splitlines() if "uses:" in line]
+    assert used and [name for name in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v[\d.]+", name)] == []
+
+
 @pytest.fixture(scope="module")
 def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What is sent to the MCP registry, by server."""

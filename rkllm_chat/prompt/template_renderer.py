@@ -1,4 +1,4 @@
-"""Render Jinja chat templates in a process of its own, which `template_worker` limits in CPU time and memory.
+"""Render Jinja chat templates in a process of its own, which `template_worker` limits in all that it can do.
 
 The process is started by the first request, serves all templates, and ends with this program.
 """
@@ -25,7 +25,8 @@ _WALL_S = 30.0
 """Deadline for a response, which includes the start of the process on a busy board."""
 _CHUNK_BYTES = 1 << 16
 _HINT = "Use a file of the model from another source."
-_ENVIRONMENT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT")
+_ENVIRONMENT = ("HOME", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE")
+"""What the interpreter needs to find its modules; the worker forgets it before it reads a template."""
 
 
 class TemplateRejectedError(Exception):
@@ -54,8 +55,7 @@ def render_template(source: str, variables: Mapping[str, Any] | None, today: str
         raise TemplateLimitError(f"The model's chat template is not usable: {response['limit']}.", _HINT)
     if "error" in response:
         raise TemplateRejectedError(response["error"])
-    text: str = response["text"]
-    return text
+    return str(response["text"])
 
 
 def start_renderer() -> None:
@@ -96,8 +96,7 @@ def _request(request: Mapping[str, Any]) -> dict[str, Any]:
     except BaseException:  # its response must not be taken for that to the next request
         _kill(worker)
         raise
-    response: dict[str, Any] = json.loads(line)
-    return response
+    return dict(json.loads(line))
 
 
 def _read_line(file: int) -> bytes:
