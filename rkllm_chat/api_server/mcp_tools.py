@@ -14,6 +14,7 @@ from typing import Any
 
 from ..chat.server_approval import ServerApproval
 from ..config.policy import find_ambiguous
+from ..config.project_trust import list_refused
 from ..config.secrets import add_server_secrets, add_settings_secrets
 from ..config.settings import Settings
 from ..core.messages import Tool, ToolResult
@@ -73,7 +74,7 @@ async def open_servers(settings: Settings, state: Path) -> AsyncIterator[Toolbox
         add_server_secrets(secrets, server)
     handlers = ClientHandlers(secrets=secrets, check_start=approval.check_start)
     box = Toolbox(accepted, state / "logs", handlers)
-    box.refused = approval.list_refused(settings.servers, accepted)
+    box.refused = list_refused(settings.servers, accepted)
     try:
         await box.open()
         for name, error in {**approval.find_refusals(settings.servers), **box.failures}.items():

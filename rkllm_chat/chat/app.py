@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..backends.base import Backend, ThinkingSwitch
 from ..backends.unloaded import UnloadedBackend
 from ..config.files import find_own_folder
+from ..config.project_trust import list_refused
 from ..config.secrets import add_server_secrets, add_settings_secrets
 from ..config.settings import ServerConfig, Settings, Thinking
 from ..core.errors import ChatError, ModelError
@@ -201,7 +202,7 @@ class App:
             if self.make_toolbox is None or not servers:
                 return []
             self.servers = self.toolbox.toolbox = self.make_toolbox()
-        self.servers.refused = self.server_approval.list_refused(self.settings.servers, servers)
+        self.servers.refused = list_refused(self.settings.servers, servers)
         return await self.servers.apply_config(servers)
 
     async def reload(self) -> list[str]:
@@ -269,7 +270,7 @@ class App:
                 raise
             finally:
                 self.chat.backend = self.backend
-                self.prefill_speed = _read_prefill_speed(self.backend, self.state)
+                self.prefill_speed = PrefillSpeed(self.backend.name, Measurements(self.state / MEASUREMENTS_FILE))
 
     async def _reload_model(self, failure: ChatError) -> Backend:
         """Load the previous model again after another one could not be loaded.
@@ -294,6 +295,10 @@ class App:
         """Why each missing server is not connected, by name."""
         refused = self.server_approval.find_refusals(self.settings.servers)
         return {**refused, **(self.servers.failures if self.servers else {})}
+
+    def find_instructions(self) -> Mapping[str, str]:
+        """Return what the servers say about their use."""
+        return self.servers.select_instructions(may_have_instructions(self.backend)) if self.servers else {}
 
     @property
     def starting_servers(self) -> Sequence[str]:
@@ -358,7 +363,7 @@ async def open_app(
             for server in accepted:
                 add_server_secrets(secrets, server)
             servers = make_toolbox(accepted)
-            servers.refused = approval.list_refused(settings.servers, accepted)
+            servers.refused = list_refused(settings.servers, accepted)
         opening = servers.open(SERVER_START_WAIT_S if frontend else None) if servers else asyncio.sleep(0)
         opened_backend, _ = await asyncio.gather(loading, opening)
         backend = opened_backend
@@ -366,7 +371,7 @@ async def open_app(
         toolbox = FilteredToolbox(servers or EmptyToolbox())
         chat = _make_conversation(settings, words, opened_backend, toolbox, frontend)
         is_saved = bool(frontend or settings.session)
-        app = App(
+        opened = app = App(
             configured=settings,
             words=words,
             backend=opened_backend,
@@ -381,34 +386,30 @@ async def open_app(
             secrets=secrets,
             server_approval=approval,
             make_toolbox=make_toolbox,
-            prefill_speed=_read_prefill_speed(opened_backend, state),
+            prefill_speed=PrefillSpeed(opened_backend.name, Measurements(state / MEASUREMENTS_FILE)),
             media=media,
         )
         chat.offer_access = app.sandbox_access.offer
         if frontend:  # the prompt of a script must not depend on earlier sessions
             chat.tool_usage = ToolUsage(state / "served.json")
         app.sessions.find_starting_servers = lambda: app.starting_servers
-        chat.find_quarantined = partial(_find_quarantined, app)
+        chat.find_quarantined = lambda: opened.servers.quarantined_tools if opened.servers else ()
         chat.store_allowed = partial(_store_allowed, approval, events.notify)
-        chat.find_instructions = partial(_find_instructions, app)
+        chat.find_instructions = opened.find_instructions
         report = InstructionsReport(chat, words, events.notify)
         events.on_tools_changed = partial(_handle_changed_tools, app, report)
         if frontend:
             report.update(servers.select_instructions() if servers else {})
         chat.skills = toolbox.skills = SkillLibrary(
-            Path(find_own_folder(), "skills"), partial(_find_connections, app), lambda: chat.prompt_words
+            Path(find_own_folder(), "skills"), lambda: opened.servers, lambda: chat.prompt_words
         )
-        events.find_subscriptions = partial(_find_subscriptions, app)
+        events.find_subscriptions = lambda: opened.servers.subscriptions if opened.servers else ()
         async with _session(app, events.notify):
             yield app
     finally:
         parts = (app.servers, app.backend) if app else (servers, backend)
         await asyncio.gather(*(part.aclose() for part in parts if part))
         media.close()
-
-
-def _read_prefill_speed(backend: Backend, state: Path) -> PrefillSpeed:
-    return PrefillSpeed(backend.name, Measurements(state / MEASUREMENTS_FILE))
 
 
 def _make_conversation(
@@ -452,31 +453,11 @@ async def _session(app: App, notify: Callable[[str], None]) -> AsyncIterator[Non
         app.sessions.close()
 
 
-def _find_quarantined(app: App) -> Sequence[Tool]:
-    """Return the tools that are quarantined until the user accepts them."""
-    return app.servers.quarantined_tools if app.servers else ()
-
-
-def _find_connections(app: App) -> Toolbox | None:
-    """Return the connections to the servers."""
-    return app.servers
-
-
-def _find_subscriptions(app: App) -> Sequence[tuple[str, str]]:
-    """Return the resources that the user follows, with their servers."""
-    return app.servers.subscriptions if app.servers else ()
-
-
 def _handle_changed_tools(app: App, report: InstructionsReport) -> None:
     """Prefill the prompt with the new tools; tell the user what the instructions of a new server cost."""
     app.prefiller.start()
     if app.frontend and app.servers:
         report.update(app.servers.select_instructions())
-
-
-def _find_instructions(app: App) -> Mapping[str, str]:
-    """Return what the servers say about their use."""
-    return app.servers.select_instructions(may_have_instructions(app.backend)) if app.servers else {}
 
 
 def _report_log_errors(words: Words, notify: Callable[[str], None] | None) -> None:

@@ -69,11 +69,6 @@ class ServerApproval:
         checked = [self._check(server) for server in servers]
         return tuple(server for server in checked if isinstance(server, ServerConfig))
 
-    @staticmethod
-    def list_refused(servers: Iterable[ServerConfig], accepted: Sequence[ServerConfig]) -> list[str]:
-        """Return the names of the enabled servers that `filter_servers` left out."""
-        return [one.name for one in servers if is_enabled(one) and all(one.name != other.name for other in accepted)]
-
     def find_refusals(self, servers: Iterable[ServerConfig]) -> dict[str, ChatError]:
         """Return why each refused server does not start, by name."""
         checked = {server.name: self._check(server) for server in servers if is_enabled(server)}
@@ -164,7 +159,8 @@ def describe_server(review: ReviewedStart, words: Words) -> list[str]:
     values = {key: value for key, value in review.values.items() if key not in _EFFECTIVE}
     for key in _TABLES:
         values[key] = _list_assignments(values[key], mask_value) if values.get(key) else None
-    values["variables"] = _list_assignments(review.variables, _mask_variable)
+    masked = {name: MASK if is_secret_value(name, value) else value for name, value in review.variables.items()}
+    values["variables"] = [f"{name}={value}" for name, value in sorted(masked.items())]
     if values.get("program") == values.get("command"):
         values["program"] = None
     if not server.command:
@@ -226,11 +222,6 @@ def _hide_variables(line: str, variables: Mapping[str, str]) -> str:
 def _list_assignments(table: Mapping[str, str], mask: Callable[[str, str], str]) -> list[str]:
     """Return `NAME=VALUE` for each variable or header, without secrets."""
     return [f"{name}={mask(name, value)}" for name, value in sorted(table.items())]
-
-
-def _mask_variable(name: str, value: str) -> str:
-    """Return the value of a variable of the user's environment, or a mask if it is secret."""
-    return MASK if is_secret_value(name, value) else value
 
 
 def _list_reach(review: ReviewedStart) -> dict[str, object]:

@@ -28,11 +28,10 @@ class FilteredToolbox:
     @property
     def tools(self) -> Sequence[Tool]:
         """The tools that are switched on."""
-        offered = self.toolbox.tools
-        withheld, silent = (offered.withheld, offered.silent) if isinstance(offered, OfferedTools) else ((), ())
+        offered = OfferedTools(self.toolbox.tools)
         tools = [*offered, *(self.skills.tools if self.skills else ())]
         off = [tool for tool in tools if tool.full_name in self.disabled]
-        return OfferedTools((tool for tool in tools if tool not in off), (*withheld, *off), silent)
+        return OfferedTools((tool for tool in tools if tool not in off), (*offered.withheld, *off), offered.silent)
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: ProgressCallback) -> ToolResult:
         """Run a tool of the complete toolbox, or read a skill."""

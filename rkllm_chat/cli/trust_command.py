@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from ..config.tool_pins import Told
 
 _ACCEPTED, _DECLINED = 0, 1
-_HINT = (
-    "Run this command at a terminal, or add --yes to approve what it shows."
-    f" {TRUST_VARIABLE}=1 trusts all folders' servers, for build machines."
-)
+_HINT = "Run this command at a terminal, or add --yes to approve what it shows."
+_HINT += f" {TRUST_VARIABLE}=1 trusts all folders' servers, for build machines."
 _DESCRIPTION = "Review how servers are started and how their tools have changed, and approve them."
 
 
@@ -186,7 +184,8 @@ def _list_texts(session: ServerSession) -> dict[str, dict[str, Told]]:
     from ..mcp_client.skills import list_declared_skills  # imports the SDK
 
     with suppress(ProtocolError, ValueError):
-        texts["skills"] = list_declared_skills(session)
+        if session.session.has_capability("extensions"):
+            texts["skills"] = list_declared_skills(session.session.request, session.server.name)
     return texts
 
 

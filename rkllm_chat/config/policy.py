@@ -36,7 +36,7 @@ _SEPARATOR = re.compile(r"__|[./:_]")
 
 
 class OfferedTools(list[Tool]):
-    """Tools that can be called, with what else a name without a server may mean.
+    """Tools that can be called, with what else a name without a server may mean. A copy keeps what it is made of.
 
     Attributes:
         withheld: Tools that are switched off, or withheld until the user accepts them.
@@ -45,7 +45,9 @@ class OfferedTools(list[Tool]):
 
     def __init__(self, tools: Iterable[Tool], withheld: Iterable[Tool] = (), silent: Iterable[str] = ()) -> None:
         super().__init__(tools)
-        self.withheld, self.silent = tuple(withheld), tuple(silent)
+        copied = tools if isinstance(tools, OfferedTools) else None
+        self.withheld: tuple[Tool, ...] = (*(copied.withheld if copied is not None else ()), *withheld)
+        self.silent: tuple[str, ...] = (*(copied.silent if copied is not None else ()), *silent)
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def is_allowed(tool: Tool, patterns: Iterable[str], tools: Iterable[Tool] | None
         patterns: Patterns of `allow`.
         tools: All tools that can be called; None if they are unknown.
     """
-    known = tools if tools is None or isinstance(tools, OfferedTools) else OfferedTools(tools)
+    known = None if tools is None else OfferedTools(tools)
     return any(
         _matches_pair(tool, pattern) or (_matches_name(tool, pattern) and _means_one_server(pattern, tool, known))
         for pattern in patterns
@@ -136,7 +138,7 @@ def find_ambiguous(patterns: Iterable[str], tools: Iterable[Tool]) -> dict[str, 
 
     Each comes with the full names of what it may mean.
     """
-    known = tools if isinstance(tools, OfferedTools) else OfferedTools(tools)
+    known = OfferedTools(tools)
     matching = {pattern: find_matching(pattern, [*known, *known.withheld]) for pattern in patterns}
     return {
         pattern: [*(tool.full_name for tool in found), *(f"{server}{SEPARATOR}{pattern}" for server in known.silent)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..core.errors import ConfigError
@@ -67,6 +67,11 @@ def needs_acceptance(server: ServerConfig) -> bool:
 def is_enabled(server: ServerConfig) -> bool:
     """Return whether the server is enabled and its trust is not "off"."""
     return server.enabled and server.trust != "off"
+
+
+def list_refused(servers: Iterable[ServerConfig], accepted: Iterable[ServerConfig]) -> set[str]:
+    """Return the names of the enabled servers that are not among those that may start."""
+    return {server.name for server in servers if is_enabled(server)} - {server.name for server in accepted}
 
 
 def may_change_tools(server: ServerConfig) -> bool:

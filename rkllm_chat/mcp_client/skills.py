@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,8 @@ from .protocol.paging import ListPages
 
 if TYPE_CHECKING:
     from ..config.tool_pins import Told
-    from .direct.open_server import ServerSession
+
+    SendRequest = Callable[[str, dict[str, Any], str, float], dict[str, Any]]
 
 EXTENSION = "io.modelcontextprotocol/skills"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -79,17 +80,22 @@ async def list_skills(client: Client, server: str) -> list[Skill]:
     return [read_entry(entry, server) for entry in entries]
 
 
-def list_declared_skills(session: ServerSession) -> dict[str, Told]:
-    """Return what the entries of a server's skills declare, by URI, through the client of one-shot commands.
+def list_declared_skills(request: SendRequest, server: str) -> dict[str, Told]:
+    """Return what the entries of a server's skills declare, by URI, through a client of one-shot commands.
+
+    Args:
+        request: The method `request` of a `DirectSession`.
+        server: The server's name.
 
     Raises:
         ProtocolError: The server has no such list, or it is unusable.
+        ValueError: A page is not as the extension describes it.
     """
     pages, told = ListPages(), dict[str, "Told"]()
-    while session.session.has_capability("extensions") and (cursor := pages.cursor) is not None:
-        result = session.session.request("skills/list", {"cursor": cursor} if cursor else {}, "list", LIST_TIMEOUT_S)
+    while (cursor := pages.cursor) is not None:
+        result = request("skills/list", {"cursor": cursor} if cursor else {}, "list", LIST_TIMEOUT_S)
         page = _SkillsPage.model_validate(result)
-        for skill in (read_entry(entry, session.server.name) for entry in pages.add(page.skills, page.next_cursor)):
+        for skill in (read_entry(entry, server) for entry in pages.add(page.skills, page.next_cursor)):
             told[skill.uri] = describe_skill(skill)
     return told
 
