@@ -16,7 +16,6 @@ from ..config.value_checks import LOG_LEVELS
 from ..core.errors import ConnectError, ProtocolError, TimeLimitError, UsageError, ValidationError
 from ..core.messages import Tool
 from ..core.sanitize import shorten_line
-from .answer_rules import make_output_error
 from .call_log import log_fault
 from .client_callbacks import ask_to_visit_urls
 from .error_messages import SessionLostError, translate_call_error
@@ -24,10 +23,11 @@ from .lifecycle import ServerLifecycle
 from .process.denials import Denial
 from .process.start import Sandbox
 from .progress import CallDeadline, OnProgress, ProgressReporter
+from .protocol.faults import make_output_error
+from .protocol.framing import find_surrogate_key
 from .protocol.limits import LIST_TIMEOUT_S
 from .protocol.output_check import explain_output_mismatch
 from .tasks import LegacyTask, ModernTask, ServerTask, TaskHandle, TaskStarted, start_task
-from .transports.framing import find_surrogate_key
 
 Result = TypeVar("Result")
 SendRequest = Callable[[Client], Awaitable[Result]]

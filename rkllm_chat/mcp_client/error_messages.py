@@ -14,8 +14,8 @@ from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
 from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
-from .answer_rules import hint_for_status
 from .process.network_variables import find_network_hint
+from .protocol.faults import hint_for_status
 
 if TYPE_CHECKING:
     from .transports.base import Transport

@@ -48,11 +48,11 @@ from ..core.errors import (
     ToolNotFoundError,
 )
 from ..core.messages import Tool
-from .answer_rules import SERVER_INFO_META
 from .connection import Connection
 from .content import result_to_text
 from .handlers import ClientHandlers, ignore
 from .progress import OnProgress
+from .protocol.faults import SERVER_INFO_META
 from .toolbox import Toolbox
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCRequest, 
 from typing_extensions import Self
 
 from ..config.tool_pins import extract_pinned_fields
-from .answer_rules import explain_list_fault, find_tool_fault
 from .error_messages import SDK_CODES, SentByServer
+from .protocol.faults import explain_list_fault, find_tool_fault
 from .protocol.paging import ListPages
 from .repair_messages import explain_unusable_result, find_left_out, repair_result
 

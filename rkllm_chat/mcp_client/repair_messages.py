@@ -20,7 +20,7 @@ from mcp_types.version import (
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ..config.tool_pins import truncate_description
-from .answer_rules import find_tool_fault
+from .protocol.faults import find_tool_fault
 from .protocol.limits import MAX_ENTRIES, MAX_TOOLS
 
 log = logging.getLogger(__name__)

@@ -10,16 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fuzzing import examples
-from rkllm_chat.mcp_client.answer_rules import TOO_DEEP, EventParser
-from rkllm_chat.mcp_client.transports.framing import (
-    MAX_DEPTH,
-    MAX_MESSAGE_BYTES,
-    MB,
-    TAIL_BYTES,
-    LineSplitter,
-    parse_values,
-    prune_deep_lists,
-)
+from rkllm_chat.mcp_client.protocol.event_stream import EventParser
+from rkllm_chat.mcp_client.protocol.framing import TAIL_BYTES, TOO_DEEP, LineSplitter, parse_values, prune_deep_lists
+from rkllm_chat.mcp_client.protocol.limits import MAX_DEPTH, MAX_MESSAGE_BYTES, MB
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ from mcp import Client
 from cpu_time import allow_s
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ConnectError
+from rkllm_chat.mcp_client.protocol.limits import MAX_MESSAGE_BYTES
 from rkllm_chat.mcp_client.transports.base import Transport
-from rkllm_chat.mcp_client.transports.framing import MAX_MESSAGE_BYTES
 from rkllm_chat.mcp_client.transports.http_client import MAX_STREAMS
 from rkllm_chat.mcp_client.transports.registry import make_transport
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...config.servers import ServerConfig
 from ...core.errors import ProtocolError, TimeLimitError
-from ..answer_rules import NEEDS
+from ..protocol.faults import NEEDS
 from ..protocol.limits import MAX_EXTENSIONS
 from ..roots import find_roots
 from .jsonrpc_dialog import STATELESS_VERSION, JsonRpcDialog, UnsupportedByDirectClient

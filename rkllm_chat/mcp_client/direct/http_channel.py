@@ -28,7 +28,10 @@ from ...config.files import has_logins
 from ...config.servers import ServerConfig
 from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, ProtocolError
 from ...core.sanitize import sanitize_line
-from ..answer_rules import EventParser, hint_for_status, resume_wait_s, retry_wait_s
+from ..protocol.event_stream import EventParser, resume_wait_s
+from ..protocol.faults import hint_for_status, retry_wait_s
+from ..protocol.framing import parse_values
+from ..protocol.limits import MAX_RESULT_BYTES, MB
 from ..transports.addresses import (
     LOOKUP_TIMEOUT_S,
     Address,
@@ -41,7 +44,6 @@ from ..transports.addresses import (
     redact_url,
     split_url,
 )
-from ..transports.framing import MAX_RESULT_BYTES, MB, parse_values
 from .client import ProgressDeadline, SessionLostError, make_timeout_error
 from .jsonrpc_dialog import STATELESS_VERSION, UnsupportedByDirectClient
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ProtocolError
 from ...core.redact import truncate_at_word
 from ...core.version import __version__
-from ..answer_rules import METHOD_NOT_FOUND, UNREADABLE_REQUEST_CODES, explain_wrong_id, is_same_id
+from ..protocol.faults import METHOD_NOT_FOUND, UNREADABLE_REQUEST_CODES, explain_wrong_id, is_same_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

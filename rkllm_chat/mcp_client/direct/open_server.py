@@ -21,7 +21,7 @@ from ...config.project_trust import TrustStore
 from ...config.servers import ServerConfig
 from ...config.tool_pins import ToolPins, extract_pinned_fields, extract_prompt_fields, quarantine_error
 from ...core.errors import ProtocolError, TimeLimitError, UsageError
-from ..answer_rules import (
+from ..protocol.faults import (
     METHOD_NOT_FOUND,
     NEEDS,
     SERVER_INFO_META,
@@ -30,10 +30,9 @@ from ..answer_rules import (
     find_tool_fault,
     make_output_error,
 )
-from ..protocol.limits import LIST_TIMEOUT_S
+from ..protocol.limits import LIST_TIMEOUT_S, MAX_RESULT_BYTES
 from ..protocol.output_check import describe_output_fault, explain_output_mismatch, find_output_fault
 from ..protocol.paging import ListPages, explain_cut
-from ..transports.framing import MAX_RESULT_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -29,9 +29,8 @@ from ..auth.login import Login
 from ..connection import Connection
 from ..handlers import ClientHandlers, ElicitHandler, ignore
 from ..progress import CallDeadline
-from ..protocol.limits import STDERR_TAIL_BYTES
+from ..protocol.limits import MAX_RESULT_BYTES, STDERR_TAIL_BYTES
 from ..recording_transport import RecordingTransport
-from ..transports.framing import MAX_RESULT_BYTES
 
 if TYPE_CHECKING:
     from .jsonrpc_dialog import AskForm

@@ -18,11 +18,7 @@ from ...core.errors import ConnectError, ProtocolError
 from ...core.programs import describe_exit
 from ...core.redact import truncate_at_word, truncate_start
 from ..process.network_variables import find_network_hint
-from ..protocol.limits import STDERR_TAIL_BYTES
-from ..transports.framing import (
-    MAX_DISCARDED_BYTES,
-    MAX_RESULT_BYTES,
-    MB,
+from ..protocol.framing import (
     IncompleteJsonError,
     LineSplitter,
     PartialJson,
@@ -30,6 +26,7 @@ from ..transports.framing import (
     looks_like_response,
     parse_values,
 )
+from ..protocol.limits import MAX_DISCARDED_BYTES, MAX_RESULT_BYTES, MB, STDERR_TAIL_BYTES
 from .client import ProgressDeadline, make_timeout_error
 
 if TYPE_CHECKING:

@@ -1,5 +1,14 @@
 """The limits of a session with a server, for every client of this program."""
 
+MB = 1 << 20
+MAX_MESSAGE_BYTES = 4 * MB
+"""Size of a message in a conversation."""
+MAX_RESULT_BYTES = 64 * MB
+"""Size of a message for one-shot commands, which can write a result to files; a model could not read as much."""
+MAX_DISCARDED_BYTES = 128 * MB
+"""Size of a line after which the connection ends."""
+MAX_DEPTH = 100
+"""Levels of nested objects and arrays in a message."""
 LIST_TIMEOUT_S = 10.0
 """Deadline for all pages of a list together."""
 MAX_PAGES = 500

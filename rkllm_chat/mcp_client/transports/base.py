@@ -19,7 +19,7 @@ from typing_extensions import Self
 
 from ...config.secrets import make_redactor
 from ...config.servers import ServerConfig
-from .framing import MAX_MESSAGE_BYTES
+from ..protocol.limits import MAX_MESSAGE_BYTES
 from .request_tracker import RequestTracker
 from .server_log import ServerLog
 

@@ -33,10 +33,10 @@ from mcp_types import (
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError, ConnectError
 from ..error_messages import describe_connect_error, first_leaf
+from ..protocol.framing import check_depth, replace_unrepresentable
 from ..timing import PausableDeadlines
 from .addresses import check_headers, is_public, redact_url, resolve_url
 from .base import Transport
-from .framing import check_depth, replace_unrepresentable
 from .http_client import ServerHttpClient, has_same_origin
 from .request_tracker import UNUSABLE_RESPONSE_CODE
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import httpx2
 
-from ..answer_rules import EventParser, explain_wrong_id, is_response, is_same_id
-from .framing import MAX_MESSAGE_BYTES, MB, prune_deep_lists
+from ..protocol.event_stream import EventParser
+from ..protocol.faults import explain_wrong_id, is_response, is_same_id
+from ..protocol.framing import prune_deep_lists
+from ..protocol.limits import MAX_MESSAGE_BYTES, MB
 
 _PIECE = 1 << 16
 _UNUSABLE_CODE = -32700

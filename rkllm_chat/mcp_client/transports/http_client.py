@@ -19,13 +19,13 @@ from mcp_types import INTERNAL_ERROR
 
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError
-from ..answer_rules import retry_wait_s
 from ..error_messages import LOGIN_REFUSED, SESSION_LOST, describe_connect_error
+from ..protocol.faults import retry_wait_s
 from .addresses import check_peer, is_loopback
 
 if TYPE_CHECKING:
     from ..auth.login import Login
-from .framing import prune_deep_lists
+from ..protocol.framing import prune_deep_lists
 from .http_body import AnswerEvents, DecodedBody, UnreadableBodyError, copy_response
 from .tls import get_tls_context
 

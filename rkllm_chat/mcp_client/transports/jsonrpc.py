@@ -9,7 +9,8 @@ from typing import Any
 
 from mcp_types import JSONRPCMessage, JSONRPCNotification, RequestId, jsonrpc_message_adapter
 
-from .framing import MAX_MESSAGE_BYTES, MB, check_depth, replace_unrepresentable
+from ..protocol.framing import check_depth, replace_unrepresentable
+from ..protocol.limits import MAX_MESSAGE_BYTES, MB
 
 ID_PATTERN = re.compile(rb'"id"\s*:\s*(-?\d{1,18}(?=[\s,}])|"[^"\\]{0,200}")')
 _METHOD = re.compile(rb'"method"\s*:')

@@ -28,17 +28,10 @@ from mcp_types import (
     RequestId,
 )
 
-from ..answer_rules import UNREADABLE_REQUEST_CODES, explain_wrong_id, is_same_id
+from ..protocol.faults import UNREADABLE_REQUEST_CODES, explain_wrong_id, is_same_id
+from ..protocol.framing import IncompleteJsonError, PartialJson, begins_message, looks_like_response, parse_values
+from ..protocol.limits import MAX_MESSAGE_BYTES, MB
 from ..timing import RateLimit
-from .framing import (
-    MAX_MESSAGE_BYTES,
-    MB,
-    IncompleteJsonError,
-    PartialJson,
-    begins_message,
-    looks_like_response,
-    parse_values,
-)
 from .jsonrpc import NotificationKey, decode, encode, find_request_id, get_notification_key
 from .server_log import ServerLog
 

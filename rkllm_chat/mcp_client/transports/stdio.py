@@ -24,8 +24,9 @@ from ...core.programs import describe_exit
 from ..process.denials import Denial, find_denial, find_fatal_denial, find_unopened
 from ..process.launch import find_command, find_working_folder, plan_start
 from ..process.process_group import ProcessGroup
+from ..protocol.framing import LineSplitter
+from ..protocol.limits import MAX_DISCARDED_BYTES, MB
 from .base import Transport
-from .framing import MAX_DISCARDED_BYTES, MB, LineSplitter
 
 _READ_SIZE = 1 << 18
 _MAX_UNWRITTEN_BYTES = 32 * MB

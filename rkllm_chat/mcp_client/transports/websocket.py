@@ -22,9 +22,9 @@ from websockets.typing import Subprotocol
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ..error_messages import describe_connect_error
+from ..protocol.limits import MB
 from .addresses import check_headers, check_peer, check_url, is_loopback, redact_url
 from .base import Transport
-from .framing import MB
 
 _SUBPROTOCOL = "mcp"
 _OPEN_S = 10.0

@@ -17,21 +17,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..core.errors import ProtocolError
-from ..core.retry_after import parse_retry_after
-from .protocol.limits import DEFAULT_RESUME_S, MAX_RESUME_FAILURES, MAX_RETRY_WAIT_S, MIN_RESUME_S
+from ...core.errors import ProtocolError
+from ...core.retry_after import parse_retry_after
+from .framing import TOO_DEEP
+from .limits import MAX_RETRY_WAIT_S
 
 METHOD_NOT_FOUND = -32601
 SERVER_INFO_META = "io.modelcontextprotocol/serverInfo"
 """Member of `_meta` that says who answered (MCP 2026-07-28); it is no part of the result."""
-_MAX_RETRY_DIGITS = 10
 UNREADABLE_REQUEST_CODES = (-32700, -32600)
 """Codes with which a server reports a request whose id it could not read (JSON-RPC 2.0, 5.1)."""
-TOO_DEEP = "[nested too deeply]"
-"""Takes the place of a value that is nested too deeply, see `transports.framing`."""
 
 
 def is_same_id(response_id: object, request_id: int | str) -> bool:
@@ -104,92 +101,6 @@ def retry_wait_s(status: int, retry_after: str) -> float:
     """Return how long to wait before a request is repeated, from its Retry-After; 0 not to repeat it."""
     wait_s = parse_retry_after(retry_after) if status == 429 else None
     return wait_s if wait_s is not None and wait_s <= MAX_RETRY_WAIT_S else 0.0
-
-
-def resume_wait_s(parser: EventParser, failures: int) -> float | None:
-    """Return how long to wait before a stream without the answer is resumed; None if it cannot be.
-
-    Args:
-        parser: Has read the stream.
-        failures: How often in a row it could not be resumed.
-    """
-    if not parser.last_id or failures >= MAX_RESUME_FAILURES:
-        return None
-    return DEFAULT_RESUME_S if parser.retry_ms is None else max(MIN_RESUME_S, parser.retry_ms / 1000)
-
-
-class EventParser:
-    """Parse a stream of server-sent events (WHATWG HTML, 9.2.6): lines end with CR, LF or both.
-
-    Attributes:
-        pending_bytes: Size of the event that is not complete yet.
-        last_id: The id of the last complete event that had one, where a broken stream is resumed; empty before.
-        retry_ms: How long to wait before that, as the server wishes; None if it does not say.
-    """
-
-    def __init__(self) -> None:
-        self.last_id = self._id = b""
-        self.retry_ms: int | None = None
-        self._rest = bytearray()
-        self._lines: list[str] = []
-        self._name = self._others = b""
-        self._ends_with_cr = False
-        self._line_bytes = 0
-        self.pending_bytes = 0
-
-    def restart(self) -> None:
-        """Forget an incomplete event: what comes next is another stream with the rest."""
-        self._rest, self._lines, self._name, self._others, self._id = bytearray(), [], b"", b"", self.last_id
-        self._ends_with_cr, self._line_bytes, self.pending_bytes = False, 0, 0
-
-    def feed(self, piece: bytes) -> Iterator[tuple[str, str, bytes]]:
-        """Yield each event that is complete: its name, its data, and its other lines (id, retry).
-
-        The data of an event that only has an id is empty: servers open a stream with one (MCP 2025-11-25, transports).
-        """
-        if self._ends_with_cr:
-            piece = piece.removeprefix(b"\n")
-        self._ends_with_cr = piece.endswith(b"\r")
-        *whole, rest = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        for line in whole:
-            self._rest += line
-            complete, self._rest = self._rest, bytearray()
-            yield from self._take(complete)
-        self._rest += rest
-        self.pending_bytes = len(self._rest) + self._line_bytes
-
-    def _take(self, line: bytearray) -> Iterable[tuple[str, str, bytes]]:
-        """Process a line, which is as large as a result at most: it is decoded at once, and its bytes are freed."""
-        if not line:
-            return self._end_event()
-        end = line.find(b":")
-        field, start = bytes(line[: end if end >= 0 else None]), end + 1 if end >= 0 else len(line)
-        start += line[start : start + 1] == b" "
-        if field == b"data":
-            self._line_bytes += len(line)
-            del line[:start]
-            self._lines.append(line.decode("utf-8", errors="replace"))
-            line.clear()
-        elif field == b"event":
-            self._name = bytes(line[start:])
-        elif field in (b"id", b"retry"):
-            self._others += bytes(line) + b"\n"
-            self._note(field, bytes(line[start:]))
-        return []
-
-    def _end_event(self) -> Iterable[tuple[str, str, bytes]]:
-        self.last_id = self._id
-        name = self._name.decode("utf-8", errors="replace") or "message"
-        event = (name, "\n".join(self._lines), self._others)
-        is_event, self._lines, self._name, self._others = bool(self._lines or self._others), [], b"", b""
-        self._line_bytes = 0
-        return [event] if is_event else []
-
-    def _note(self, field: bytes, value: bytes) -> None:
-        if field == b"id" and b"\0" not in value:
-            self._id = value
-        elif field == b"retry" and value.isdigit() and len(value) < _MAX_RETRY_DIGITS:
-            self.retry_ms = int(value)
 
 
 def is_response(value: Any) -> bool:

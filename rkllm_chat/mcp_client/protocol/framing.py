@@ -11,14 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..answer_rules import TOO_DEEP
+from .limits import MAX_DEPTH, MAX_MESSAGE_BYTES
 
-MB = 1 << 20
-MAX_MESSAGE_BYTES = 4 * MB
-MAX_RESULT_BYTES = 64 * MB
-"""Limit for one-shot commands, which can write a result to files; a model could not read as much."""
-MAX_DISCARDED_BYTES = 128 * MB
-MAX_DEPTH = 100
+TOO_DEEP = "[nested too deeply]"
+"""Takes the place of a value that is nested too deeply."""
 _MAX_VALUES = 1000
 """JSON values on one line; a line with more is not a message."""
 _MAX_LINES = 100_000
