@@ -192,7 +192,7 @@ def test_a_client_cannot_be_left_by_another_task() -> None:
         run(go())
 
 
-# mcp_client/recording_transport.py, mcp_client/liveness.py
+# mcp_client/transports/sdk_streams.py, mcp_client/liveness.py
 
 
 def test_nothing_tells_that_an_idle_server_has_ended() -> None:

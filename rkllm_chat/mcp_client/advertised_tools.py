@@ -26,7 +26,7 @@ from .protocol.paging import ListPages
 
 if TYPE_CHECKING:
     from ..config.tool_pins import Held, Told
-    from .recording_transport import RecordingTransport
+    from .server_record import ServerRecord
 
 _REFRESH_INTERVAL_S = 2.0
 
@@ -89,7 +89,7 @@ class ToolListRefresher:
         skills: The skills that the server listed, those that are withheld included.
         has_resources: Whether the server had a resource or a resource template when it was last listed.
         latency_s: Time of the last list of tools.
-        recorder: Records what the server lists; None for one in this process.
+        record: What the server has said; None for one in this process.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class ToolListRefresher:
         self._list_skills = list_skills
         self.has_resources = False
         self.latency_s = 0.0
-        self.recorder: RecordingTransport | None = None
+        self.record: ServerRecord | None = None
         self.skills: list[Skill] = []
         self._tools, self._on_change = tools, on_change
         self._is_stale, self._listed_at = False, 0.0
@@ -111,10 +111,10 @@ class ToolListRefresher:
         """List the tools; `fresh` bypasses the SDK's cache."""
         self._listed_at = time.monotonic()
         listing = await list_tools(client, self._tools.config, fresh)
-        if self.recorder:  # it has seen more: a conversation uses only some of very many tools
-            schemas = self.recorder.output_schemas
+        if self.record:  # it has seen more: a conversation uses only some of very many tools
+            schemas = self.record.output_schemas
             tools = [replace(tool, output_schema=schemas.get(tool.name)) for tool in listing.tools]
-            listing = replace(listing, tools=tools, descriptions=self.recorder.descriptions)
+            listing = replace(listing, tools=tools, descriptions=self.record.descriptions)
         self.latency_s = time.monotonic() - self._listed_at
         is_withheld = self._tools.update(listing)
         self.has_resources = await has_resources(client)

@@ -27,8 +27,8 @@ from ..core.errors import ChatError, ProtocolError
 from ..core.sanitize import sanitize_line
 from .handlers import ClientHandlers
 from .progress import ProgressReporter
+from .protocol.clocks import RateLimit
 from .subscriptions import OnChange, identify_change
-from .timing import RateLimit
 
 _MAX_LOGS_PER_SECOND = 20
 _SHOWN_LEVELS = LOG_LEVELS[LOG_LEVELS.index("warning") :]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pydantic
 from mcp import MCPError
@@ -15,25 +14,17 @@ from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
 from .process.network_variables import find_network_hint
-from .protocol.faults import hint_for_status
+from .protocol.faults import UNUSABLE, hint_for_status, make_answer_error
+from .server_record import SentByServer
 
 if TYPE_CHECKING:
     from .transports.base import Transport
 
-SDK_CODES = (CONNECTION_CLOSED, REQUEST_TIMEOUT)
-"""Codes of errors that the SDK makes itself. A server may send the same ones: those carry `SentByServer`."""
 LOGIN_REFUSED = "rkllm_chat: login refused"
 """The `data` of an error response that stands for the error of the login, see `transports.http_client`."""
 SESSION_LOST = "rkllm_chat: session lost"
 """The `data` of an error response to a request that the server did not process, having forgotten the session."""
 _SHOWN_LINES = 3
-
-
-@dataclass(frozen=True)
-class SentByServer:
-    """Marks an error as sent by the server; replaces the error's `data`, which is kept here."""
-
-    data: Any
 
 
 class ServerEndedError(Exception):
@@ -64,11 +55,11 @@ def translate_call_error(name: str, error: BaseException, limit_s: float, transp
     if _is_gone(leaf):
         text = f'The connection to server "{name}" ended{_describe_exit(transport)}.{_last_stderr_lines(transport)}'
         return _make_ended_error(text, name, transport)
-    summary = summarize_error(leaf, transport)
     if isinstance(leaf, MCPError):
-        text = f'Server "{name}" answered with error {leaf.code}{describe_problem(transport)}: {summary}'
-        return ProtocolError(text, _status_hint(transport), server=name, code=leaf.code)
-    return ProtocolError(f'Server "{name}" violated the protocol: {summary}', server=name)
+        message = transport.secrets.redact_all(str(leaf)) if transport else str(leaf)
+        answer = {"code": leaf.code, "message": message, "data": UNUSABLE if leaf.error.data == UNUSABLE else None}
+        return make_answer_error(name, answer, describe_problem(transport), _status_hint(transport))
+    return ProtocolError(f'Server "{name}" violated the protocol: {summarize_error(leaf, transport)}', server=name)
 
 
 def translate_start_error(name: str, error: BaseException, limit_s: float, transport: Transport | None) -> ChatError:

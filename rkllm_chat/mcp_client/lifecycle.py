@@ -38,13 +38,13 @@ from .liveness import Use, is_alive, wait_until_idle, wait_until_silent
 from .progress import ProgressReporter
 from .protocol.limits import MAX_TOOLS
 from .protocol.output_check import find_output_fault
-from .recording_transport import RecordingTransport
 from .skills import list_skills
 from .subscriptions import Subscriptions
 from .tasks import TasksExtension
 from .transports.registry import make_transport
 
 if TYPE_CHECKING:
+    from .server_record import ServerRecord
     from .transports.base import Transport
 
 _CLOSE_S = 3.0
@@ -294,48 +294,48 @@ class ServerLifecycle(AdvertisedTools):
 
     async def _own_client(self) -> None:
         """Enter the client, wait until it must close, leave it."""
-        started_at, opened, recorder = time.monotonic(), False, None
+        started_at, opened, transport = time.monotonic(), False, None
         try:
             with self.login.deadlines.limit(self.config.connect_s) as limit:
                 await asyncio.to_thread(self.handlers.check_start, self.config)
-                recorder = None if self._source else self._open_transport()
-                async with self._make_client(recorder) as client:
-                    await self._prepare(client, recorder)
+                transport = None if self._source else self._open_transport()
+                async with self._make_client(transport) as client:
+                    await self._prepare(client, transport.record if transport else None)
                     limit.deadline, opened = math.inf, True
                     self._mark_open(client, time.monotonic() - started_at)
-                    await self._serve(client, recorder)
+                    await self._serve(client, transport)
             if limit.cancelled_caught:
                 raise TimeoutError
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # the SDK raises exception groups of any content
-            self._mark_failed(error, opened, recorder)
+            self._mark_failed(error, opened, transport)
         finally:
             self._mark_ended(time.monotonic() - started_at if opened else None)
 
-    async def _prepare(self, client: Client, recorder: RecordingTransport | None) -> None:
+    async def _prepare(self, client: Client, record: ServerRecord | None) -> None:
         """Do what must precede the first request: list the tools, restore log level and subscriptions."""
-        self._refresher.recorder = recorder
-        if recorder:
-            recorder.version = client.protocol_version
+        self._refresher.record = record
+        if record:
+            record.version = client.protocol_version
         await self._refresher.list(client)
-        if recorder:
-            self._report_incomplete(recorder)
+        if record:
+            self._report_incomplete(record)
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self.run_in_background(self.send_log_level(client))
         await self._subscriptions.restore(client)
 
-    def _report_incomplete(self, recorder: RecordingTransport) -> None:
+    def _report_incomplete(self, record: ServerRecord) -> None:
         """Report tools that cannot be used, and a list that is unusable or too long."""
-        left_out = {name: why for name, why in recorder.left_out.items() if self.config.offers(name)}
+        left_out = {name: why for name, why in record.left_out.items() if self.config.offers(name)}
         self.hidden = {**self.hidden, **left_out}
-        is_crowd = recorder.listed_tools > MAX_TOOLS
-        cut = ("tools", recorder.pages.count) if recorder.pages.is_cut and not is_crowd else None
+        is_crowd = record.listed_tools > MAX_TOOLS
+        cut = ("tools", record.pages.count) if record.pages.is_cut and not is_crowd else None
         faults = {tool.name: find_output_fault(tool.output_schema) for tool in self.tools}
         faults = {name: fault for name, fault in faults.items() if fault}
-        if left_out or recorder.list_fault or is_crowd or cut or faults:
+        if left_out or record.list_fault or is_crowd or cut or faults:
             name, kind = self.config.name, ChangeKind.INCOMPLETE
-            change = ServerChange(name, kind, "", left_out, recorder.list_fault, recorder.listed_tools)
+            change = ServerChange(name, kind, "", left_out, record.list_fault, record.listed_tools)
             self.handlers.on_change(replace(change, cut=cut, output_faults=faults))
 
     def report_cut(self, what: str, count: int) -> None:
@@ -359,15 +359,15 @@ class ServerLifecycle(AdvertisedTools):
             self.handlers.on_change(change)
         self._ready.set()
 
-    def _mark_failed(self, error: BaseException, opened: bool, recorder: RecordingTransport | None) -> None:
+    def _mark_failed(self, error: BaseException, opened: bool, transport: Transport | None) -> None:
         """Store why the server is not open."""
         name, config = self.config.name, self.config
         if opened:
             failure = translate_call_error(name, error, config.timeout_s, self._transport)
         else:
             failure = translate_start_error(name, error, config.connect_s, self._transport)
-        died = recorder is not None and recorder.has_ended.is_set() and not opened
-        died_of_discover = died and recorder is not None and recorder.sent_methods == {"server/discover"}
+        died = transport is not None and not opened and transport.has_ended.is_set()
+        died_of_discover = died and transport is not None and transport.record.sent_methods == {"server/discover"}
         self._machine.mark_failed(log_fault(failure, self.handlers.secrets), died_of_discover)
         if opened:
             self._report(ChangeKind.GONE)
@@ -379,7 +379,7 @@ class ServerLifecycle(AdvertisedTools):
             log_stop(self.config.name, lasted_s, self.state is ServerState.IDLE)
         self._ready.set()
 
-    async def _serve(self, client: Client, recorder: RecordingTransport | None) -> None:
+    async def _serve(self, client: Client, transport: Transport | None) -> None:
         """Listen for changes until the server must close, has ended, is silent, or becomes idle.
 
         Raises:
@@ -389,7 +389,7 @@ class ServerLifecycle(AdvertisedTools):
         self._usage.reset()
         silent = asyncio.create_task(wait_until_silent(client, self._usage, self.config.ping_s))
         idle = asyncio.create_task(self._stop_when_idle())
-        events = [self._closing, self._lost, *([recorder.has_ended] if recorder else [])]
+        events = [self._closing, self._lost, *([transport.has_ended] if transport else [])]
         ends = [silent, idle, *(asyncio.create_task(event.wait()) for event in events)]
         listening = asyncio.create_task(self._subscriptions.listen(client, self.handle_change))
         try:
@@ -417,20 +417,20 @@ class ServerLifecycle(AdvertisedTools):
         self._machine.mark_idle()
         self._client = None
 
-    def _open_transport(self) -> RecordingTransport:
+    def _open_transport(self) -> Transport:
         self._transport = make_transport(self.config, self.log_file)
         self._transport.login = self.login
         self._transport.roots = tuple(map(str, self.handlers.find_roots(self.config)))
         self._transport.secrets = self.handlers.secrets
-        return RecordingTransport(self._transport)
+        return self._transport
 
-    def _make_client(self, recorder: RecordingTransport | None) -> Client:
+    def _make_client(self, transport: Transport | None) -> Client:
         is_legacy = self._machine.is_legacy or (self._transport is not None and self._transport.mode == "legacy")
         callbacks = ClientCallbacks(
             self.config, self.handlers, self.on_unsolicited_change, self._reporters, self._write_log
         )
         return Client(
-            recorder or self._source,
+            transport or self._source,
             mode="legacy" if is_legacy else "auto",
             read_timeout_seconds=self.config.connect_s,  # of the handshake; every later request has a limit of its own
             client_info=Implementation(name="rkllm_chat", version=__version__),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 
 import anyio
 
-from .protocol.limits import MAX_EXTENSIONS
+from .protocol.clocks import ProgressDeadline
 from .timing import PausableDeadlines
 
 _REPORT_INTERVAL_S = 0.25
@@ -20,7 +19,7 @@ OnProgress = Callable[[float, "float | None", str], None]
 
 
 class CallDeadline:
-    """The deadline of a call: `limit_s` from its last sign of progress, at most 20 times that in all.
+    """The deadline of a call, a `ProgressDeadline` of this event loop.
 
     Pauses with `deadlines` during a login, and while a user answers a question of the server. Several waits may share
     one instance.
@@ -31,20 +30,22 @@ class CallDeadline:
     """
 
     def __init__(self, limit_s: float, deadlines: PausableDeadlines | None = None) -> None:
+        now = anyio.current_time()
         self.limit_s = limit_s
+        self._deadline = ProgressDeadline(limit_s, now)
+        self.max_s = self._deadline.last_end - now
         self._pausable = deadlines or PausableDeadlines()
-        self.max_s = MAX_EXTENSIONS * limit_s
-        self._end = anyio.current_time() + self.max_s
-        self._deadline = anyio.current_time() + limit_s
         self._scope: anyio.CancelScope | None = None
         self._open_questions = 0
 
     def extend(self) -> None:
         """Restart the limit after a sign of progress."""
-        wait_s = math.inf if self._open_questions else self.limit_s
-        self._deadline = min(self._end, anyio.current_time() + wait_s)
+        if self._open_questions:
+            self._deadline.suspend()
+        else:
+            self._deadline.extend(anyio.current_time())
         if self._scope and not self._pausable.is_paused:
-            self._scope.deadline = self._deadline
+            self._scope.deadline = self._deadline.end
 
     @contextmanager
     def pause_for_question(self) -> Iterator[None]:
@@ -60,7 +61,7 @@ class CallDeadline:
     @contextmanager
     def enforce(self) -> Iterator[None]:
         """Raise TimeoutError when the deadline expires inside the block."""
-        with self._pausable.limit(self._deadline - anyio.current_time()) as self._scope:
+        with self._pausable.limit(self._deadline.end - anyio.current_time()) as self._scope:
             yield
         if self._scope.cancelled_caught:
             raise TimeoutError

@@ -1,9 +1,8 @@
-"""Clocks of the MCP client: restart delays, rate limits, and deadlines that pause while the user is asked."""
+"""Clocks of a connection: restart delays, and deadlines that pause while the user is asked."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,22 +46,6 @@ class Backoff:
         """Forget earlier failures: the user restarted the server, or it ran for long without a failure."""
         self._starts.clear()
         self._next, self._delay = 0.0, _FIRST_DELAY_S
-
-
-class RateLimit:
-    """Allow at most `max_events` events per `window_s` seconds."""
-
-    def __init__(self, max_events: int, window_s: float) -> None:
-        self._max_events, self._window_s = max_events, window_s
-        self._window_start, self._events = -math.inf, 0
-
-    def try_acquire(self) -> bool:
-        """Count an event and return whether it is within the limit."""
-        now = time.monotonic()
-        if now - self._window_start >= self._window_s:
-            self._window_start, self._events = now, 0
-        self._events += 1
-        return self._events <= self._max_events
 
 
 class PausableDeadlines:

@@ -64,7 +64,7 @@ PROCESSES: dict[str, Outcome] = {
     "endless-line": (ProtocolError, "(128 MB), limit 64 MB"),
     "null-id-only": (ProtocolError, "-32700: Parse error"),
     "rpc-error": (ProtocolError, "-32002: no such file \\x1b]0;owned"),
-    "rpc-error-weird": (ProtocolError, "an error: it went wrong"),
+    "rpc-error-weird": (ProtocolError, "its error is invalid: it went wrong"),
     "result-null": (ProtocolError, "not an object"),
     "unknown-type": (ProtocolError, "'prophecy'"),
 }

@@ -16,8 +16,8 @@ from ...core.errors import ChatError, TimeLimitError
 
 if TYPE_CHECKING:
     from ...core.redact import Redactor
-    from ...mcp_client.direct.jsonrpc_dialog import AskForm
     from ...mcp_client.direct.open_server import ServerSession
+    from ...mcp_client.protocol.dialog import AskForm
 
 _SCHEMA_LIMIT_S = 2.0
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from io import FileIO
 
-    from ...mcp_client.direct.jsonrpc_dialog import AskForm
+    from ...mcp_client.protocol.dialog import AskForm
 
 _TERMINAL = "/dev/tty"
 _MAX_LINE_BYTES = 1 << 16

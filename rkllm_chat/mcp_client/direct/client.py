@@ -6,27 +6,35 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...config.servers import ServerConfig
-from ...core.errors import ProtocolError, TimeLimitError
+from ...core.errors import ProtocolError, TimeLimitError, ValidationError
+from ..protocol.dialog import STATELESS_VERSION, Dialog
 from ..protocol.faults import NEEDS
-from ..protocol.limits import MAX_EXTENSIONS
 from ..roots import find_roots
-from .jsonrpc_dialog import STATELESS_VERSION, JsonRpcDialog, UnsupportedByDirectClient
 
 if TYPE_CHECKING:
-    from .jsonrpc_dialog import AskForm
+    from ..protocol.dialog import AskForm
+    from ..protocol.session import Session
 
     class Channel(Protocol):
         """Carries messages; see `stdio_channel` and `http_channel`."""
 
-        session: dict[str, Any] | None
+        session: Session
+        negotiated: dict[str, Any] | None
         first_id: int
 
-        def save_session(self, session: dict[str, Any]) -> None: ...
+        def save_negotiated(self, negotiated: dict[str, Any]) -> None: ...
         def send(self, message: dict[str, Any]) -> None: ...
-        def exchange(self, dialog: JsonRpcDialog, phase: str, limit_s: float) -> None: ...
+        def exchange(self, dialog: Dialog, phase: str, limit_s: float) -> None: ...
         def stderr_tail(self) -> str: ...
         def explain_denial(self, text: str) -> str: ...
         def close(self, is_patient: bool = True) -> None: ...
+
+
+class UnsupportedByDirectClient(Exception):  # noqa: N818 - not an error
+    """Raised before any side effect when the server needs what only the SDK client supports.
+
+    That is a redirect, a proxy, OAuth, or HTTP with SSE. The caller retries with `sdk_session`.
+    """
 
 
 class SessionLostError(Exception):
@@ -35,7 +43,7 @@ class SessionLostError(Exception):
 
 __all__ = ["DirectClient", "UnsupportedByDirectClient"]
 _AWAITED = {"start": "start", "list": "list what it has", "call": "answer the call"}
-_SESSION = ("version", "info", "capabilities", "instructions")
+_NEGOTIATED = ("version", "info", "capabilities", "instructions")
 _NO_HANDSHAKE = (-32022, -32601)
 """Errors that mean the server has no `initialize` and supports only 2026-07-28.
 
@@ -63,20 +71,30 @@ class DirectClient:
         self.phase_seconds: dict[str, float] = {}
         self.info: dict[str, Any] = {}
         self.instructions = ""
-        self._channel, self._dialog = channel, JsonRpcDialog(server.name, find_roots(server), ask_form)
+        self._channel = channel
+        self._dialog = Dialog(server.name, channel.session, find_roots(server), ask_form)
         self._capabilities: dict[str, Any] | None = None
         self._is_open = False
         self._refusal: ProtocolError | None = None
         self._dialog.start_ids_after(channel.first_id)
-        if channel.session is None:
-            self._channel.send(self._dialog.make_initialize())
+        if channel.negotiated is None:
+            self._send(self._dialog.make_initialize())
         else:
-            self._resume(channel.session)
+            self._resume(channel.negotiated)
 
-    def _resume(self, session: dict[str, Any]) -> None:
-        """Continue a session that an earlier call has negotiated."""
-        self._dialog.version, self.info, self._capabilities, self.instructions = (session[key] for key in _SESSION)
+    def _resume(self, negotiated: dict[str, Any]) -> None:
+        """Continue what an earlier call has negotiated."""
+        self._dialog.version, self.info, self._capabilities, self.instructions = (
+            negotiated[key] for key in _NEGOTIATED
+        )
         self._is_open = True
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self._channel.send(message)
+        except ValueError as error:
+            text = f'The request to server "{self.server.name}" cannot be sent: {error}.'
+            raise ValidationError(text, server=self.server.name) from error
 
     @property
     def version(self) -> str:
@@ -117,9 +135,9 @@ class DirectClient:
             self.info, self._capabilities = self._read_object(result, "serverInfo"), self._read_object(result)
             text = result.get("instructions")
             self.instructions = text if isinstance(text, str) else ""
-            self._channel.send(self._dialog.accept_initialize(result))
+            self._send(self._dialog.accept_initialize(result))
         values = (self._dialog.version, self.info, self._capabilities, self.instructions)
-        self._channel.save_session(dict(zip(_SESSION, values, strict=True)))
+        self._channel.save_negotiated(dict(zip(_NEGOTIATED, values, strict=True)))
 
     def _read_object(self, result: dict[str, Any], key: str = "capabilities") -> dict[str, Any]:
         """Return an object in the result of `initialize`. Raises ProtocolError if it is something else."""
@@ -155,13 +173,13 @@ class DirectClient:
             raise self._refusal or error from None
 
     def _send_request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> None:
-        self._channel.send(self._dialog.make_request(method, params))
+        self._send(self._dialog.make_request(method, params))
         self._wait(phase, limit_s)
 
     def _begin_anew(self) -> None:
         """Begin another session in place of a lost one (MCP 2025-11-25, transports, session management)."""
         self._dialog.version, self._is_open = "", False
-        self._channel.send(self._dialog.make_initialize())
+        self._send(self._dialog.make_initialize())
         self.open()
 
     def _wait(self, phase: str, limit_s: float) -> None:
@@ -174,27 +192,8 @@ class DirectClient:
     def close(self, is_patient: bool = True) -> None:
         """Cancel a pending request and close the channel."""
         if self._is_open and (cancellation := self._dialog.make_cancellation()):
-            self._channel.send(cancellation)  # the server may keep running
+            self._send(cancellation)  # the server may keep running
         self._channel.close(is_patient)
-
-
-class ProgressDeadline:
-    """The deadline of a request: `limit_s` from its last sign of progress, at most 20 times that in all.
-
-    The same rule as that of `progress.CallDeadline`, without an event loop.
-    """
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s, self._progress_count = limit_s, 0
-        now = time.monotonic()
-        self._end, self._last_end = now + limit_s, now + MAX_EXTENSIONS * limit_s
-
-    def find_end(self, progress_count: int) -> float:
-        """Return the deadline on the monotonic clock, given the number of progress notifications so far."""
-        if progress_count != self._progress_count:
-            self._progress_count = progress_count
-            self._end = min(self._last_end, time.monotonic() + self._limit_s)
-        return self._end
 
 
 def make_timeout_error(

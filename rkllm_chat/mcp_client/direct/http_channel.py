@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import select
 import socket
 import time
@@ -28,10 +27,13 @@ from ...config.files import has_logins
 from ...config.servers import ServerConfig
 from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, ProtocolError
 from ...core.sanitize import sanitize_line
+from ..protocol.clocks import ProgressDeadline
+from ..protocol.dialog import STATELESS_VERSION
 from ..protocol.event_stream import EventParser, resume_wait_s
 from ..protocol.faults import hint_for_status, retry_wait_s
 from ..protocol.framing import parse_values
 from ..protocol.limits import MAX_RESULT_BYTES, MB
+from ..protocol.session import Session
 from ..transports.addresses import (
     LOOKUP_TIMEOUT_S,
     Address,
@@ -44,11 +46,10 @@ from ..transports.addresses import (
     redact_url,
     split_url,
 )
-from .client import ProgressDeadline, SessionLostError, make_timeout_error
-from .jsonrpc_dialog import STATELESS_VERSION, UnsupportedByDirectClient
+from .client import SessionLostError, UnsupportedByDirectClient, make_timeout_error
 
 if TYPE_CHECKING:
-    from .jsonrpc_dialog import JsonRpcDialog
+    from ..protocol.dialog import Dialog
 
 _CONNECT_S = 10.0
 _DELETE_S = 1.0
@@ -66,11 +67,12 @@ class HttpChannel:
     Raises ConnectError or ConfigError for a refused address, UnsupportedByDirectClient for one that needs a proxy.
 
     Attributes:
-        session: None: HTTP sessions are not continued.
+        session: The requests in flight.
+        negotiated: None: HTTP sessions are not continued.
         first_id: 0: requests are numbered from the default.
     """
 
-    session: dict[str, Any] | None = None
+    negotiated: dict[str, Any] | None = None
     first_id = 0
 
     def __init__(self, server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES) -> None:
@@ -90,12 +92,13 @@ class HttpChannel:
         self._response: HTTPResponse | None = None
         self._socket: Any = None  # of the response; its connection may have none any more
         self._end = 0.0
-        self._unsent: list[dict[str, Any]] = []
-        self._session = self._version = ""
+        self.session = Session(max_bytes)
+        self._unsent: list[tuple[dict[str, Any], bytes]] = []
+        self._session_id = self._version = ""
         self._has_answered = self._has_waited = self._has_lost_session = False
         self._has_token = "authorization" in {name.lower() for name in server.headers}
 
-    def save_session(self, session: dict[str, Any]) -> None:
+    def save_negotiated(self, negotiated: dict[str, Any]) -> None:
         """Do nothing; the session is not continued."""
 
     def stderr_tail(self) -> str:
@@ -107,10 +110,10 @@ class HttpChannel:
         return ""
 
     def send(self, message: dict[str, Any]) -> None:
-        """Queue a message; `exchange` sends it."""
-        self._unsent.append(message)
+        """Queue a message; `exchange` sends it. Raises ValueError if it cannot be sent."""
+        self._unsent.append((message, self.session.send(message)))
 
-    def exchange(self, dialog: JsonRpcDialog, phase: str, limit_s: float) -> None:
+    def exchange(self, dialog: Dialog, phase: str, limit_s: float) -> None:
         """Send the queued messages until `dialog` has its answer; progress extends the limit.
 
         Raises:
@@ -121,13 +124,13 @@ class HttpChannel:
             ProtocolError: The response is unusable.
             UnsupportedByDirectClient: The server needs what only the SDK client supports.
         """
-        deadline = ProgressDeadline(limit_s)
-        self._end = deadline.find_end(0)
+        self._deadline, self._progress = ProgressDeadline(limit_s, time.monotonic()), 0
+        self._end = self._deadline.end
         self._version = dialog.version
         try:
             while self._unsent:
-                self._post(self._unsent.pop(0), dialog, phase, deadline)
-            dialog.response = dialog.response or dialog.doubtful_response
+                self._post(*self._unsent.pop(0), dialog, phase)
+            dialog.receive(self.session.end())
             if dialog.response is None:
                 raise self._make_cut_error(phase)
         except TimeoutError:
@@ -154,25 +157,25 @@ class HttpChannel:
     def _details(self, phase: str) -> dict[str, Any]:
         return {"server": self._server.name, "url": self._redacted_url, "phase": phase}
 
-    def _post(self, message: dict[str, Any], dialog: JsonRpcDialog, phase: str, deadline: ProgressDeadline) -> None:
+    def _post(self, message: dict[str, Any], body: bytes, dialog: Dialog, phase: str) -> None:
         """Send one message and read the response, up to the answer."""
-        response = self._request("POST", json.dumps(message, ensure_ascii=False).encode(), self._headers(message))
-        self._session = response.headers.get("mcp-session-id", "") or self._session
+        response = self._request("POST", body, self._headers(message))
+        self._session_id = response.headers.get("mcp-session-id", "") or self._session_id
         if response.status >= 300:
             self._handle_status(response, message, dialog, phase)
         elif "id" not in message or "method" not in message:
             self._discard(response)
         elif response.headers.get_content_type() == "text/event-stream":
-            self._read_stream(response, dialog, deadline)
+            self._read_stream(response, dialog)
         else:
             self._receive_body(self._read(response), dialog)
 
-    def _receive_body(self, body: bytearray, dialog: JsonRpcDialog) -> None:
+    def _receive_body(self, body: bytearray, dialog: Dialog) -> None:
         """Pass on the messages of a body, which is freed before they are parsed: it is as large as a result at most."""
         text = body.decode("utf-8", errors="replace")
         body.clear()
         for value in self._values(text):
-            dialog.receive(value)
+            dialog.receive(self.session.receive_value(value))
 
     def _headers(self, message: dict[str, Any]) -> dict[str, str]:
         headers = {
@@ -181,8 +184,8 @@ class HttpChannel:
             "accept-encoding": "identity",
             "content-type": "application/json",
         }
-        if self._session:
-            headers["mcp-session-id"] = self._session
+        if self._session_id:
+            headers["mcp-session-id"] = self._session_id
         if self._version:
             headers["mcp-protocol-version"] = self._version
         method = message.get("method", "")
@@ -279,14 +282,14 @@ class HttpChannel:
         else:
             self._read(response)
 
-    def _read_stream(self, response: HTTPResponse, dialog: JsonRpcDialog, deadline: ProgressDeadline) -> None:
+    def _read_stream(self, response: HTTPResponse, dialog: Dialog) -> None:
         """Read the events of a stream up to the answer, also if the stream has to be resumed for that."""
         parser, failures = EventParser(), 0
         stream: HTTPResponse | None = response
         while True:
             if stream:
                 failures = 0
-                self._read_events(stream, parser, dialog, deadline)
+                self._read_events(stream, parser, dialog)
             else:
                 failures += 1
             self.close_connection()
@@ -298,9 +301,7 @@ class HttpChannel:
             parser.restart()
             stream = self._resume(parser.last_id)
 
-    def _read_events(
-        self, response: HTTPResponse, parser: EventParser, dialog: JsonRpcDialog, deadline: ProgressDeadline
-    ) -> None:
+    def _read_events(self, response: HTTPResponse, parser: EventParser, dialog: Dialog) -> None:
         """Read the events of a response up to the answer; requests of the server are answered first.
 
         A response that breaks off ends like one that is complete if it can be resumed.
@@ -308,8 +309,8 @@ class HttpChannel:
         try:
             for data in self._events(response, parser):
                 for value in self._values(data):
-                    replies = dialog.receive(value)
-                    self._extend(deadline.find_end(dialog.progress_count))
+                    replies = dialog.receive(self.session.receive_value(value))
+                    self._extend(dialog.progress_count)
                     for reply in replies:
                         self._send_reply(reply)
                 if dialog.response is not None:
@@ -338,14 +339,17 @@ class HttpChannel:
         stream = self._connection, self._response, self._socket
         self._connection = self._response = None
         try:
-            self._discard(self._request("POST", json.dumps(reply, ensure_ascii=False).encode(), self._headers(reply)))
+            self._discard(self._request("POST", self.session.send(reply), self._headers(reply)))
         finally:
             self.close_connection()
             self._connection, self._response, self._socket = stream
 
-    def _extend(self, end: float) -> None:
-        """Use another deadline, also for the connection that is being read."""
-        self._end = self._socket.end = end
+    def _extend(self, progress_count: int) -> None:
+        """Extend the deadline if there was progress, also for the connection that is being read."""
+        if progress_count != self._progress:
+            self._progress = progress_count
+            self._deadline.extend(time.monotonic())
+            self._end = self._socket.end = self._deadline.end
 
     def _events(self, response: HTTPResponse, parser: EventParser) -> Iterator[str]:
         """Yield the data of the messages in a stream of events."""
@@ -363,9 +367,7 @@ class HttpChannel:
     def _unusable_error(self, reason: str) -> ProtocolError:
         return ProtocolError(f"{self._name} sent an unusable response: {reason}.", server=self._server.name)
 
-    def _handle_status(
-        self, response: HTTPResponse, message: dict[str, Any], dialog: JsonRpcDialog, phase: str
-    ) -> None:
+    def _handle_status(self, response: HTTPResponse, message: dict[str, Any], dialog: Dialog, phase: str) -> None:
         """Handle a status of 300 or more: an answer in the body, a case for the SDK client, a retry, or an error."""
         status, how = response.status, f"HTTP {response.status} {response.reason}".strip()
         body = self._read(response)
@@ -378,8 +380,8 @@ class HttpChannel:
             raise self._explain_refusal(response, how, details)
         if dialog.response is not None:
             return
-        if status == 404 and self._session and not self._has_lost_session:
-            self._session, self._has_lost_session = "", True
+        if status == 404 and self._session_id and not self._has_lost_session:
+            self._session_id, self._has_lost_session = "", True
             raise SessionLostError
         if not self._has_answered and (status < 400 or (status in _REJECTING_STATUSES and not self._server.transport)):
             raise UnsupportedByDirectClient
@@ -387,7 +389,7 @@ class HttpChannel:
             self._has_waited = True
             _left_s(self._end - wait_s)
             time.sleep(wait_s)
-            self._unsent.insert(0, message)
+            self._unsent.insert(0, (message, self.session.send(message)))
             return
         raise ConnectError(f"{self._name} answered {how}.", hint_for_status(status), **details)
 
@@ -416,11 +418,11 @@ class HttpChannel:
         """End the session with a DELETE, waiting at most 1 s, and close the connection."""
         if self._response and not self._response.isclosed():
             self.close_connection()  # its rest will not be read
-        if self._session and is_patient:
+        if self._session_id and is_patient:
             with contextlib.suppress(OSError, HTTPException):
                 self._end = time.monotonic() + _DELETE_S
                 self._request("DELETE", b"", self._headers({}))
-        self._session = ""
+        self._session_id = ""
         self.close_connection()
 
 

@@ -16,7 +16,7 @@ from ...config.servers import ServerConfig
 from ...core.errors import ConnectError, UsageError
 from ..process.launch import make_environment
 from ..process.start import SANDBOX_VARIABLE
-from .keep_alive_daemon import fork_daemon, short_path
+from .keep_alive_daemon import fork_daemon, serialize_control, short_path
 from .keep_alive_pipe import SocketPipes
 from .stdio_channel import StdioChannel
 
@@ -117,28 +117,26 @@ def _read_welcome(connection: socket.socket, limit_s: float) -> dict[str, Any] |
 class _KeptServerChannel(StdioChannel):
     """A channel to a server that keeps running.
 
-    `session` is what an earlier call negotiated, `first` the number after which requests are numbered, `no_sandbox` why
-    the process has no sandbox although one is configured.
+    `negotiated` is what an earlier call negotiated, `first_id` the number after which requests are numbered,
+    `no_sandbox` why the process has no sandbox although one is configured.
     """
 
     def __init__(
         self, name: str, connection: socket.socket, welcome: dict[str, Any], keep_s: float, max_bytes: int
     ) -> None:
         super().__init__(name, SocketPipes(connection), max_bytes)
-        self.session, self.first_id = welcome["session"], welcome["first"]
+        self.negotiated, self.first_id = welcome["session"], welcome["first"]
         self.no_sandbox: str = welcome["no_sandbox"]
         self._exit: dict[str, Any] = {}
-        self.send({"keeper": {"seconds": keep_s}})
+        self._put(serialize_control({"seconds": keep_s}).rstrip())
 
-    def save_session(self, session: dict[str, Any]) -> None:
-        self.send({"keeper": {"session": session}})
+    def save_negotiated(self, negotiated: dict[str, Any]) -> None:
+        self._put(serialize_control({"session": negotiated}).rstrip())
 
-    def _receive_line(self, line: bytearray) -> None:
-        super()._receive_line(line)
-        for value in self._values:
-            if isinstance(value, dict) and "keeper" in value:
-                self._exit = value["keeper"]
-                self._stderr_tail = str(self._exit.get("stderr", "")).encode()
+    def _note(self, kind: str, what: object) -> None:
+        if kind == "stray" and isinstance(what, dict) and "keeper" in what:
+            self._exit = what["keeper"]
+            self._stderr_tail = str(self._exit.get("stderr", "")).encode()
 
     def _get_exit_code(self) -> int | None:
         code: int | None = self._exit.get("exit_code")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ...config.tool_pins import Held
-    from .jsonrpc_dialog import AskForm
+    from ..protocol.dialog import AskForm
 
     _T = TypeVar("_T")
 

@@ -30,10 +30,10 @@ from ..connection import Connection
 from ..handlers import ClientHandlers, ElicitHandler, ignore
 from ..progress import CallDeadline
 from ..protocol.limits import MAX_RESULT_BYTES, STDERR_TAIL_BYTES
-from ..recording_transport import RecordingTransport
 
 if TYPE_CHECKING:
-    from .jsonrpc_dialog import AskForm
+    from ..protocol.dialog import AskForm
+    from ..transports.base import Transport
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -58,12 +58,11 @@ class _RecordingConnection(Connection):
         self._max_bytes = max_bytes
         self.results: dict[str, Any] = {}
 
-    def _open_transport(self) -> RecordingTransport:
-        recorder = super()._open_transport()
-        if self._transport:
-            self._transport.max_bytes = self._max_bytes
-        recorder.results = self.results
-        return recorder
+    def _open_transport(self) -> Transport:
+        transport = super()._open_transport()
+        transport.max_bytes = self._max_bytes
+        transport.record.results = self.results
+        return transport
 
 
 class SdkSession:

@@ -6,11 +6,9 @@ are kept.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import time
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +16,15 @@ from ...core.errors import ConnectError, ProtocolError
 from ...core.programs import describe_exit
 from ...core.redact import truncate_at_word, truncate_start
 from ..process.network_variables import find_network_hint
-from ..protocol.framing import (
-    IncompleteJsonError,
-    LineSplitter,
-    PartialJson,
-    begins_message,
-    looks_like_response,
-    parse_values,
-)
-from ..protocol.limits import MAX_DISCARDED_BYTES, MAX_RESULT_BYTES, MB, STDERR_TAIL_BYTES
-from .client import ProgressDeadline, make_timeout_error
+from ..protocol.clocks import ProgressDeadline
+from ..protocol.faults import MAX_MESSAGE_CHARS, explain_size
+from ..protocol.limits import MAX_DISCARDED_BYTES, MAX_RESULT_BYTES, STDERR_TAIL_BYTES
+from ..protocol.session import Session
+from .client import make_timeout_error
 
 if TYPE_CHECKING:
-    from .jsonrpc_dialog import JsonRpcDialog
+    from ..protocol.dialog import Dialog
+    from ..protocol.session import Event
     from .keep_alive_pipe import SocketPipes
     from .posix_process import PosixProcess
 
@@ -38,27 +32,25 @@ _READ_SIZE = 1 << 16
 _SHOWN_LINES = 3
 _MAX_UNWRITTEN_BYTES = 1 << 20
 _EXIT_S = 0.1
-_DOUBT_S = 0.3
 
 
 class StdioChannel:
     """A channel to a server process.
 
     Attributes:
-        session: A session negotiated by an earlier call; None for a new process.
+        session: The requests in flight.
+        negotiated: What an earlier call has negotiated; None for a new process.
         first_id: Number after which requests are numbered; 0 for the default.
     """
 
-    session: dict[str, Any] | None = None
+    negotiated: dict[str, Any] | None = None
     first_id = 0
 
     def __init__(self, name: str, program: PosixProcess | SocketPipes, max_bytes: int = MAX_RESULT_BYTES) -> None:
         self._name, self._program, self._max_bytes = name, program, max_bytes
+        self.session = Session(max_bytes, self._note)
         self._unwritten = bytearray()
-        self._values: deque[Any] = deque()
-        self._lines = LineSplitter(self._receive_line, self._reject_line, max_bytes)
-        self._partial: PartialJson | None = None
-        self._unusable: ProtocolError | None = None
+        self._events: list[Event] = []
         self._stderr_tail = b""
         self._is_over = False
         self._poll = select.poll()
@@ -68,58 +60,56 @@ class StdioChannel:
             self._poll.register(file, select.POLLIN)
         self._is_watching_input = False
 
-    def save_session(self, session: dict[str, Any]) -> None:
-        """Do nothing; the session ends with this process."""
+    def save_negotiated(self, negotiated: dict[str, Any]) -> None:
+        """Do nothing; what was negotiated ends with this process."""
+
+    def _note(self, kind: str, what: object) -> None:
+        """Do nothing; there is no log of irregularities."""
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send a message as far as the pipe accepts it; `exchange` sends the rest."""
-        self._unwritten += json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        """Send a message as far as the pipe accepts it; `exchange` sends the rest. Raises ValueError."""
+        self._put(self.session.send(message))
+
+    def _put(self, data: bytes) -> None:
+        self._unwritten += data + b"\n"
         self._write()
 
-    def exchange(self, dialog: JsonRpcDialog, phase: str, limit_s: float) -> None:
+    def exchange(self, dialog: Dialog, phase: str, limit_s: float) -> None:
         """Wait until `dialog` has its answer, and answer requests of the server meanwhile; progress extends the limit.
 
         Raises:
             TimeLimitError: The deadline expired.
             ConnectError: The server ended.
-            ProtocolError: The response is unusable.
+            ProtocolError: Its output has a line without an end.
         """
-        self._unusable = None
-        deadline = ProgressDeadline(limit_s)
-        doubt_end: float | None = None
-        while not self._receive_values(dialog):
-            end = deadline.find_end(dialog.progress_count)
-            has_doubt = dialog.doubtful_response or self._unusable
-            doubt_end = doubt_end if has_doubt and doubt_end else time.monotonic() + _DOUBT_S
-            left = (min(end, doubt_end) if has_doubt or self._partial else end) - time.monotonic()
-            if not self._is_over and (ready := self._poll.poll(max(0.0, left) * 1000)):
-                self._serve({file for file, _ in ready})
-                if left > 0 or self._receive_values(dialog):
-                    continue
-            self._settle(dialog, phase, limit_s, is_late=time.monotonic() >= end)
+        deadline, progress = ProgressDeadline(limit_s, time.monotonic()), 0
+        while not self._pass_events(dialog):
+            now = time.monotonic()
+            if dialog.progress_count != progress:
+                progress = dialog.progress_count
+                deadline.extend(now)
+            if self._is_over:
+                self._events += self.session.end()
+                if not self._pass_events(dialog):
+                    self._report_end(phase)
+                return
+            wake_at = self.session.wake_at
+            left = min(deadline.end, deadline.end if wake_at is None else wake_at) - now
+            ready = {file for file, _ in self._poll.poll(max(0.0, left) * 1000)}
+            self._serve(ready)
+            if left <= 0 and not self._pass_events(dialog):
+                self._events += self.session.expire()
+                if not self._pass_events(dialog) and now >= deadline.end:
+                    subject = f'Server "{self._name}"'
+                    raise make_timeout_error(subject, phase, limit_s, self._quote_stderr(), self._details(phase))
 
-    def _receive_values(self, dialog: JsonRpcDialog) -> bool:
+    def _pass_events(self, dialog: Dialog) -> bool:
         """Pass on what was read, and tell whether `dialog` has its answer."""
-        while self._values and dialog.response is None:
-            for reply in dialog.receive(self._values.popleft()):
-                if len(self._unwritten) < _MAX_UNWRITTEN_BYTES:
-                    self.send(reply)
+        events, self._events = self._events, []
+        for reply in dialog.receive(events):
+            if len(self._unwritten) < _MAX_UNWRITTEN_BYTES:
+                self.send(reply)
         return dialog.response is not None
-
-    def _settle(self, dialog: JsonRpcDialog, phase: str, limit_s: float, is_late: bool) -> None:
-        """Decide what the answer is, after the time for a better one has passed or the server has ended."""
-        if self._partial and not self._is_over:
-            self._drop_partial()
-        if dialog.doubtful_response:
-            dialog.response = dialog.doubtful_response
-        elif self._unusable:
-            raise self._unusable
-        elif self._is_over:
-            self._report_end(phase)
-        elif is_late:
-            raise make_timeout_error(
-                f'Server "{self._name}"', phase, limit_s, self._quote_stderr(), self._details(phase)
-            )
 
     def _serve(self, ready: set[int]) -> None:
         """Read and write what is ready; the session is over once there is nothing left to read."""
@@ -136,9 +126,10 @@ class StdioChannel:
     def _read_output(self) -> bool:
         """Read output and parse whole lines; return whether there was any."""
         data = self._read(self._program.stdout)
-        self._lines.feed(data or b"\n")  # the last line may have no newline
-        if self._lines.discarded > MAX_DISCARDED_BYTES:
-            self._reject_line(b"", self._lines.discarded)
+        self._events += self.session.receive_bytes(data)
+        if self.session.discarded > MAX_DISCARDED_BYTES:
+            reason = explain_size(self.session.discarded, self._max_bytes)
+            raise ProtocolError(f'Server "{self._name}" sent an unusable response: {reason}.', server=self._name)
         return bool(data)
 
     def _read_errors(self) -> bool:
@@ -175,52 +166,6 @@ class StdioChannel:
             else:
                 self._poll.unregister(pipe)
 
-    def _receive_line(self, line: bytearray) -> None:
-        """Process a line of output: a message, part of a multi-line message, or other text.
-
-        A message may be as large as the limit of a result, so that at most two copies of it exist at a time.
-        """
-        if self._partial and not begins_message(line):
-            self._continue_partial(self._partial, bytes(line.rstrip()))
-            return
-        if self._partial:
-            self._drop_partial()
-        text = line.decode("utf-8", errors="replace")
-        line.clear()
-        if not (text := text.strip().removeprefix("\ufeff")):
-            return
-        try:
-            self._values += parse_values(text)
-        except IncompleteJsonError:
-            self._partial = PartialJson(text.encode(), self._max_bytes)
-        except ValueError as error:
-            self._suspect(text.encode(), str(error))
-
-    def _continue_partial(self, partial: PartialJson, line: bytes) -> None:
-        try:
-            values = partial.add(line)
-        except ValueError:
-            self._drop_partial()
-            return
-        if values is not None:
-            self._partial = None
-            self._values += values
-
-    def _drop_partial(self) -> None:
-        text, self._partial = self._partial.text if self._partial else b"", None
-        self._suspect(text, "it is incomplete")
-
-    def _suspect(self, text: bytes, reason: str) -> None:
-        """Remember what was probably meant as a response; it is reported unless a usable one arrives soon."""
-        if looks_like_response(text):
-            self._unusable = self._unusable_error(reason)
-
-    def _reject_line(self, _ends: bytes, size: int) -> None:
-        raise self._unusable_error(f"result too large ({size / MB:.0f} MB), limit {self._max_bytes // MB} MB")
-
-    def _unusable_error(self, reason: str) -> ProtocolError:
-        return ProtocolError(f'Server "{self._name}" sent an unusable response: {reason}.', server=self._name)
-
     def _report_end(self, phase: str) -> None:
         """Raise ConnectError with the exit code and the last stderr lines."""
         code = self._get_exit_code()
@@ -256,8 +201,9 @@ class StdioChannel:
     def _quote_stderr(self) -> str:
         from ...core.sanitize import sanitize_line
 
-        lines = [truncate_at_word(sanitize_line(line), 300) for line in self.stderr_tail().splitlines() if line.strip()]
-        return f" Its last output: {' / '.join(lines[-_SHOWN_LINES:])}" if lines else ""
+        lines = [line for line in self.stderr_tail().splitlines() if line.strip()][-_SHOWN_LINES:]
+        shown = " / ".join(truncate_at_word(sanitize_line(line), MAX_MESSAGE_CHARS) for line in lines)
+        return f" Its last output: {shown}" if shown else ""
 
     def close(self, is_patient: bool = True) -> None:
         """Stop the server."""

@@ -17,14 +17,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...core.errors import ProtocolError
+from ...core.redact import truncate_at_word
 from ...core.retry_after import parse_retry_after
 from .framing import TOO_DEEP
-from .limits import MAX_RETRY_WAIT_S
+from .limits import MAX_RETRY_WAIT_S, MB
 
 METHOD_NOT_FOUND = -32601
+UNUSABLE_CODE = -32700
+"""Error code of a request whose response is unusable (JSON-RPC 2.0, 5.1: Parse error)."""
+UNUSABLE = "rkllm_chat: unusable response"
+"""The `data` of an error that stands for an unusable response; its message is the reason."""
+MAX_MESSAGE_CHARS = 300
+"""Length of what a server says within an error message."""
 SERVER_INFO_META = "io.modelcontextprotocol/serverInfo"
 """Member of `_meta` that says who answered (MCP 2026-07-28); it is no part of the result."""
 UNREADABLE_REQUEST_CODES = (-32700, -32600)
@@ -39,6 +47,37 @@ def is_same_id(response_id: object, request_id: int | str) -> bool:
 def explain_wrong_id(response_id: object, request_id: object) -> str:
     """Return why a response is not the answer to the request."""
     return f"the response has the id {repr(response_id)[:60]}, not {request_id!r}"
+
+
+def make_unusable(reason: str, code: int = UNUSABLE_CODE) -> dict[str, Any]:
+    """Return the JSON-RPC error that stands for an unusable response."""
+    return {"code": code, "message": reason, "data": UNUSABLE}
+
+
+def explain_size(size: int, limit: int) -> str:
+    """Return why a message of this size is refused; both in bytes."""
+    return f"result too large ({size / MB:.0f} MB), limit {limit // MB} MB"
+
+
+def make_answer_error(server: str, error: Mapping[str, Any], problem: str = "", hint: str = "") -> ProtocolError:
+    """Return the error of a request that a server answered with a JSON-RPC error, or with something unusable.
+
+    Args:
+        server: The server's name.
+        error: The JSON-RPC error, without secrets.
+        problem: The connection's own problem in brackets, such as an HTTP status, or "".
+        hint: What the user can do.
+    """
+    from ...core.sanitize import sanitize_line  # 5 ms, most of it for regular expressions
+
+    code, data = error.get("code"), error.get("data")
+    message = sanitize_line(truncate_at_word(str(error.get("message", "")), MAX_MESSAGE_CHARS))
+    if data == UNUSABLE:
+        text = f'Server "{server}" sent an unusable response{problem}: {message}.'
+        return ProtocolError(text, hint, server=server)
+    number = f"error {code}" if isinstance(code, int) else "an error"
+    text = f'Server "{server}" answered with {number}{problem}: {message}'
+    return ProtocolError(text, hint, server=server, code=code, data=data)
 
 
 NEEDS = {

@@ -125,10 +125,10 @@ def parse_values(text: str) -> list[Any]:
     return [replace_unrepresentable(value) for value in values] if _SURROGATE_ESCAPE.search(text) else values
 
 
-def looks_like_response(line: bytes) -> bool:
+def looks_like_response(text: str) -> bool:
     """Tell whether text that is not valid JSON was probably meant as a response, as opposed to log output."""
-    text = line.replace(b"\0", b"").lstrip()
-    return text[:1] in (b"{", b"[") and b'"jsonrpc"' in text
+    text = text.replace("\0", "").lstrip()
+    return text[:1] in ("{", "[") and '"jsonrpc"' in text
 
 
 def _skip_space(text: str, start: int) -> int:

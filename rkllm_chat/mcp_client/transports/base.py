@@ -12,15 +12,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
-import anyio.lowlevel
-from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.shared.message import SessionMessage
-from typing_extensions import Self
 
 from ...config.secrets import make_redactor
 from ...config.servers import ServerConfig
 from ..protocol.limits import MAX_MESSAGE_BYTES
-from .request_tracker import RequestTracker
+from ..server_record import ServerRecord
+from .sdk_streams import ReadStream, SdkStreams, WriteStream
 from .server_log import ServerLog
 
 if TYPE_CHECKING:
@@ -30,8 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
-_Streams = tuple[_Incoming, "WriteStream"]
+_Streams = tuple[ReadStream, WriteStream]
 
 
 class Transport(AbstractAsyncContextManager[_Streams], ABC):
@@ -52,6 +49,8 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         max_bytes: Limit of a message from the server.
         is_ready: Whether the server has answered all that its start needs.
         secrets: Masks secrets in the server's log.
+        record: What the server has said.
+        has_ended: Set when the client has read all that came and nothing more will.
     """
 
     def __init__(self, server: ServerConfig, log: Path) -> None:
@@ -69,6 +68,8 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         self.max_bytes = MAX_MESSAGE_BYTES
         self.is_ready = False
         self.secrets = make_redactor(server)
+        self.record = ServerRecord()
+        self.has_ended = asyncio.Event()
         self._log_path = log
         self._is_entered = False
 
@@ -98,13 +99,13 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         self._log, self._is_entered = ServerLog(self._log_path, self.secrets), True
         if self._log.open_error:
             log.warning("The log of a server cannot be written: %s", self._log.open_error)
-        self._tracker = RequestTracker(self._log, self._put, self.max_bytes)
+        self._streams = SdkStreams(self._log, self._put, self.record, self.max_bytes, self.has_ended)
         try:
             await self._open()
         except BaseException:
             await self._finish()
             raise
-        return self._tracker.incoming, WriteStream(self._tracker)
+        return self._streams.incoming, self._streams.outgoing
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -116,7 +117,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
             with anyio.CancelScope(shield=True):
                 await run_uninterrupted(self._close())
         finally:
-            self._tracker.close()
+            self._streams.end()
             self._log.close()
 
     def note_broken(self, reason: str) -> None:
@@ -127,7 +128,7 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         """Mark the connection as ended; the first reason counts."""
         self.end_reason = self.end_reason or reason
         self._log.finish()
-        self._tracker.end()
+        self._streams.end()
 
     @abstractmethod
     async def _open(self) -> None: ...
@@ -137,35 +138,8 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         """Release everything that `_open` acquired, even in part, within a few seconds."""
 
     @abstractmethod
-    def _put(self, message: SessionMessage, text: str) -> None:
+    def _put(self, message: SessionMessage, text: bytes) -> None:
         """Send or queue a message without waiting; `text` is its JSON."""
-
-
-class WriteStream:
-    """The stream that the SDK's session writes to. Messages that cannot be written yet are queued."""
-
-    def __init__(self, tracker: RequestTracker) -> None:
-        self._tracker = tracker
-        self._is_closed = False
-
-    async def send(self, item: SessionMessage, /) -> None:
-        """Send a message without waiting for the server."""
-        if self._is_closed:
-            raise anyio.ClosedResourceError
-        self._tracker.send(item)
-        await anyio.lowlevel.checkpoint()
-
-    async def aclose(self) -> None:
-        """Close the stream; later messages raise ClosedResourceError."""
-        self._is_closed = True
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._is_closed = True
 
 
 async def run_uninterrupted(work: Coroutine[Any, Any, None]) -> None:

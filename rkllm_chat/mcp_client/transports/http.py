@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import Sequence
 from contextvars import Context, copy_context
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from mcp_types import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
-    ErrorData,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCRequest,
@@ -33,12 +33,13 @@ from mcp_types import (
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError, ConnectError
 from ..error_messages import describe_connect_error, first_leaf
+from ..protocol.faults import make_unusable
 from ..protocol.framing import check_depth, replace_unrepresentable
 from ..timing import PausableDeadlines
 from .addresses import check_headers, is_public, redact_url, resolve_url
 from .base import Transport
 from .http_client import ServerHttpClient, has_same_origin
-from .request_tracker import UNUSABLE_RESPONSE_CODE
+from .sdk_streams import read_sent
 
 _CONNECT_S = 10.0
 _POST_S = 10.0
@@ -102,8 +103,8 @@ class HttpTransport(Transport):
                 self._runner.cancel()
                 await asyncio.wait([self._runner], timeout=_CANCEL_S)
 
-    def _put(self, message: SessionMessage, text: str) -> None:  # noqa: ARG002 - the SDK serializes it
-        self._unsent.append((message, copy_context()))
+    def _put(self, message: SessionMessage, text: bytes) -> None:
+        self._unsent.append((replace(message, message=read_sent(text).message), copy_context()))
         self._has_unsent.set()
 
     async def _run(self) -> None:
@@ -183,19 +184,28 @@ class HttpTransport(Transport):
             self._log.write_note("stray", f"Ignored: {item}")
             return
         message = item.message
+        if isinstance(message, JSONRPCResponse):
+            self._deliver_result(message)
+            return
+        value = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
         if isinstance(message, JSONRPCError) and message.error.code == CONNECTION_CLOSED:
             if message.error.message.startswith("SSE stream failed"):
                 # The event is too large. The SDK gives no other sign of it than its message (mcp 2.3.0), and its code
                 # would mean that the connection is closed.
-                error = ErrorData(
-                    code=UNUSABLE_RESPONSE_CODE, message=f"The response is unusable: {message.error.message}"
-                )
-                message = message.model_copy(update={"error": error})
+                value["error"] = make_unusable(message.error.message)
             elif message.error.message.startswith("SSE stream ended"):
                 self.note_broken("closed the connection before the response was complete")
-        elif isinstance(message, JSONRPCResponse):
-            message = _sanitize_response(message)
-        self._tracker.receive(message)
+        self._streams.receive_value(value)
+
+    def _deliver_result(self, message: JSONRPCResponse) -> None:
+        """Deliver a result without NaN, which the SDK's parser accepts (2.3.0), or an error if nested too deeply."""
+        try:
+            check_depth(message.result)
+        except ValueError as error:
+            self._streams.fail_request(message.id, str(error))
+        else:
+            result = replace_unrepresentable(message.result)
+            self._streams.receive_value({"jsonrpc": "2.0", "id": message.id, "result": result})
 
     async def _run_sse(self, caller: ServerHttpClient) -> bool:
         """Read messages as events of one long response, and POST to the address in its first event."""
@@ -209,7 +219,7 @@ class HttpTransport(Transport):
                         group.start_soon(self._post_all, caller, _resolve_endpoint(response.url, event.data))
                         self._mark_connected()
                     elif event.event == "message":
-                        self._tracker.receive_line(event.data.encode())
+                        self._streams.receive_text(event.data.encode())
                 group.cancel_scope.cancel()
         self._end("was closed" if self._closing.is_set() else "ended its event stream")
         return True
@@ -224,16 +234,16 @@ class HttpTransport(Transport):
         request_id = message.id if isinstance(message, JSONRPCRequest) else None
         if isinstance(message, JSONRPCRequest) and message.method == "server/discover":
             # No SSE server knows this method, and some do not answer it.
-            self._tracker.fail_request(message.id, "Method not found", METHOD_NOT_FOUND)
+            self._streams.fail_request(message.id, "Method not found", METHOD_NOT_FOUND)
             return
         clock = self.login.deadlines if self.login else PausableDeadlines()
         with clock.limit(_POST_S) as limit:
             data = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
             response = await caller.post(url, json=data)
             if request_id is not None and not response.is_success:
-                self._tracker.fail_request(request_id, self.problem, INTERNAL_ERROR)
+                self._streams.fail_request(request_id, self.problem, INTERNAL_ERROR)
         if request_id is not None and limit.cancelled_caught:
-            self._tracker.fail_request(
+            self._streams.fail_request(
                 request_id, f"The server did not accept the message within {_POST_S:g} s", INTERNAL_ERROR
             )
 
@@ -245,19 +255,6 @@ class HttpTransport(Transport):
     def note_rejected(self) -> None:
         """Record that a POST was rejected, so that the next kind is tried."""
         self._is_rejected = not self._is_settled
-
-
-def _sanitize_response(message: JSONRPCResponse) -> JSONRPCMessage:
-    """Return the response without NaN, which the SDK's parser accepts (2.3.0), or an error if nested too deeply."""
-    try:
-        check_depth(message.result)
-    except ValueError as error:
-        return JSONRPCError(
-            jsonrpc="2.0",
-            id=message.id,
-            error=ErrorData(code=UNUSABLE_RESPONSE_CODE, message=f"The response is unusable: {error}"),
-        )
-    return message.model_copy(update={"result": replace_unrepresentable(message.result)})
 
 
 def _resolve_endpoint(url: httpx2.URL, endpoint_url: str) -> httpx2.URL:

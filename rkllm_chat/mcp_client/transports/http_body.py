@@ -10,12 +10,11 @@ from typing import Any
 import httpx2
 
 from ..protocol.event_stream import EventParser
-from ..protocol.faults import explain_wrong_id, is_response, is_same_id
+from ..protocol.faults import explain_wrong_id, is_response, is_same_id, make_unusable
 from ..protocol.framing import prune_deep_lists
 from ..protocol.limits import MAX_MESSAGE_BYTES, MB
 
 _PIECE = 1 << 16
-_UNUSABLE_CODE = -32700
 _GZIP_OR_ZLIB = 47
 _ENCODING_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 
@@ -82,8 +81,7 @@ class AnswerEvents(httpx2.AsyncByteStream):
                 value = _parse(data) if name == "message" else {}
                 response_id = value.get("id") if isinstance(value, dict) else None
                 if is_response(value) and response_id is not None and not is_same_id(response_id, self._request_id):
-                    reason = explain_wrong_id(response_id, self._request_id)
-                    error = {"code": _UNUSABLE_CODE, "message": f"The response is unusable: {reason}"}
+                    error = make_unusable(explain_wrong_id(response_id, self._request_id))
                     doubtful = json.dumps({"jsonrpc": "2.0", "id": self._request_id, "error": error}).encode()
                     continue
                 is_answered = is_answered or is_response(value)

@@ -20,7 +20,7 @@ from mcp_types import INTERNAL_ERROR
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError
 from ..error_messages import LOGIN_REFUSED, SESSION_LOST, describe_connect_error
-from ..protocol.faults import retry_wait_s
+from ..protocol.faults import UNUSABLE, retry_wait_s
 from .addresses import check_peer, is_loopback
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ _SPARE_S = 10.0
 _DELETE_S = 1.0
 _ACCEPT_S = 10.0
 MAX_STREAMS, _STREAMS_S = 10, 10.0
-_UNUSABLE = "The response is unusable: {}"
 _REJECTING_STATUSES = (400, 404, 405, 406, 410, 415, 501)
 
 
@@ -115,11 +114,11 @@ class ServerHttpClient(httpx2.AsyncClient):
             is_refusal = self._login is not None and self._login.error is error
             return _error_response(request, error.message, LOGIN_REFUSED if is_refusal else None)
         except httpx2.ReadTimeout:
-            return _error_response(request, _UNUSABLE.format("no response arrived"))
+            return _error_response(request, "no response arrived", UNUSABLE)
         except httpx2.TransportError as error:
             reason = describe_connect_error(error)
             self._watcher.note_broken(f"cannot be reached: {reason}")
-            return _error_response(request, _UNUSABLE.format(reason))
+            return _error_response(request, reason, UNUSABLE)
 
     async def _send_with_token(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Send with the login's token; only requests that a caller awaits may start a login."""
@@ -172,7 +171,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         try:
             content = await body.read_all()
         except UnreadableBodyError as error:
-            return _error_response(response.request, _UNUSABLE.format(error))
+            return _error_response(response.request, str(error), UNUSABLE)
         finally:
             await response.aclose()
         if response.is_success:

@@ -24,7 +24,6 @@ from ...core.programs import describe_exit
 from ..process.denials import Denial, find_denial, find_fatal_denial, find_unopened
 from ..process.launch import find_command, find_working_folder, plan_start
 from ..process.process_group import ProcessGroup
-from ..protocol.framing import LineSplitter
 from ..protocol.limits import MAX_DISCARDED_BYTES, MB
 from .base import Transport
 
@@ -58,7 +57,6 @@ class StdioTransport(Transport):
 
     async def _open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lines = LineSplitter(self._receive_line, self._tracker.reject_line, self.max_bytes)
         try:
             start = await asyncio.wait_for(asyncio.to_thread(plan_start, self.server, self.roots), _PLAN_S)
             self.sandbox = start.sandbox
@@ -94,16 +92,13 @@ class StdioTransport(Transport):
         if self._read_check and not self._stopped.is_set():
             self._schedule_read_check()
 
-    def _receive_line(self, line: bytearray) -> None:
-        self._tracker.receive_line(bytes(line))
-
     def _read_output(self) -> int:
         data = self._read(self._process.stdout, self._stop_soon)
         self._received += len(data)
         if not self._stopped.is_set():
-            self._lines.feed(data)
-            if self._lines.discarded > MAX_DISCARDED_BYTES:
-                self._tracker.reject_line(self._lines.head, self._lines.discarded)
+            self._streams.receive_bytes(data)
+            if self._streams.session.discarded > MAX_DISCARDED_BYTES:
+                self._streams.reject_unfinished()
                 self._stop(f"sent more than {MAX_DISCARDED_BYTES // MB} MB on one line", is_patient=False)
         return len(data)
 
@@ -145,10 +140,10 @@ class StdioTransport(Transport):
         if self._stop_timer is None:
             self._stop_timer = self._loop.call_later(_EXIT_S, self._stop, reason)
 
-    def _put(self, message: SessionMessage, text: str) -> None:  # noqa: ARG002 - only the text is sent
+    def _put(self, message: SessionMessage, text: bytes) -> None:  # noqa: ARG002 - only the text is sent
         if self._stopped.is_set():
             return
-        line = f"{text}\n".encode()
+        line = text + b"\n"
         self._unwritten += line
         self._written += len(line)
         self._write()

@@ -110,7 +110,7 @@ class WebSocketTransport(Transport):
         reason = "cannot be read"
         try:
             while True:
-                self._tracker.receive_line(await connection.recv(decode=False))
+                self._streams.receive_text(await connection.recv(decode=False))
         except ConnectionClosed as error:
             reason = _describe_close(error).format(self.max_bytes // MB)
         finally:
@@ -121,8 +121,8 @@ class WebSocketTransport(Transport):
             while True:
                 await connection.send(await self._unsent.get())
 
-    def _put(self, message: SessionMessage, text: str) -> None:  # noqa: ARG002 - only the text is sent
-        self._unsent.put_nowait(text)
+    def _put(self, message: SessionMessage, text: bytes) -> None:  # noqa: ARG002 - only the text is sent
+        self._unsent.put_nowait(text.decode())
 
     async def _close(self) -> None:
         if self._connection:
