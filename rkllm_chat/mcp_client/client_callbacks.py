@@ -27,7 +27,7 @@ from ..core.errors import ChatError, ProtocolError
 from ..core.sanitize import sanitize_line
 from .handlers import ClientHandlers
 from .progress import ProgressReporter
-from .protocol.clocks import RateLimit
+from .protocol.limits import RateLimit
 from .subscriptions import OnChange, identify_change
 
 _MAX_LOGS_PER_SECOND = 20

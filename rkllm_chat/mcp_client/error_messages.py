@@ -14,7 +14,7 @@ from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
 from .process.network_variables import find_network_hint
-from .protocol.faults import UNUSABLE, hint_for_status, make_answer_error
+from .protocol.faults import UNUSABLE, hint_for_status, make_answer_error, quote_stderr
 from .server_record import SentByServer
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ LOGIN_REFUSED = "rkllm_chat: login refused"
 """The `data` of an error response that stands for the error of the login, see `transports.http_client`."""
 SESSION_LOST = "rkllm_chat: session lost"
 """The `data` of an error response to a request that the server did not process, having forgotten the session."""
-_SHOWN_LINES = 3
 
 
 class ServerEndedError(Exception):
@@ -53,7 +52,7 @@ def translate_call_error(name: str, error: BaseException, limit_s: float, transp
         text = f'Server "{name}" did not answer within {limit_s:g} s.'
         return TimeLimitError(text, "Raise its timeout_s.", server=name, phase="call")
     if _is_gone(leaf):
-        text = f'The connection to server "{name}" ended{_describe_exit(transport)}.{_last_stderr_lines(transport)}'
+        text = f'The connection to server "{name}" ended{_describe_exit(transport)}.{_quote_stderr(transport)}'
         return _make_ended_error(text, name, transport)
     if isinstance(leaf, MCPError):
         message = transport.secrets.redact_all(str(leaf)) if transport else str(leaf)
@@ -67,7 +66,7 @@ def translate_start_error(name: str, error: BaseException, limit_s: float, trans
     leaf = _find_login_error(first_leaf(error), transport)
     if isinstance(leaf, ChatError):
         return leaf
-    stderr = _last_stderr_lines(transport)
+    stderr = _quote_stderr(transport)
     if isinstance(leaf, asyncio.CancelledError) or is_timeout(leaf):
         text = f'Server "{name}" did not start within {limit_s:g} s{describe_problem(transport)}.{stderr}'
         return TimeLimitError(text, "Raise its connect_s.", server=name, phase="start")
@@ -116,19 +115,19 @@ def _status_hint(transport: Transport | None) -> str:
 
 def _make_ended_error(text: str, name: str, transport: Transport | None) -> ConnectError:
     """Return the error of a server that ended, with what its sandbox denied it or else what it could not reach."""
-    stderr = transport.stderr_tail.decode("utf-8", errors="replace") if transport else ""
-    if hint := find_network_hint(stderr):
+    if hint := find_network_hint(_read_stderr(transport)):
         return ConnectError(text, hint, server=name)
     if denial := transport.find_fatal_denial() if transport else None:
         return ConnectError(text, denial.text, server=name, denied_folder=denial.folder)
     return ConnectError(text, transport.sandbox.hint if transport and transport.sandbox else "", server=name)
 
 
-def _last_stderr_lines(transport: Transport | None) -> str:
-    """Return the last stderr lines of the server as a sentence, or ""."""
-    text = transport.stderr_tail.decode("utf-8", errors="replace") if transport else ""
-    quoted = " / ".join(shorten_line(line) for line in text.strip().splitlines()[-_SHOWN_LINES:] if line.strip())
-    return f" Its last output: {quoted}" if quoted else ""
+def _read_stderr(transport: Transport | None) -> str:
+    return transport.stderr_tail.decode("utf-8", errors="replace") if transport else ""
+
+
+def _quote_stderr(transport: Transport | None) -> str:
+    return quote_stderr(_read_stderr(transport))
 
 
 def first_leaf(error: BaseException) -> BaseException:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import anyio
 
-from .protocol.clocks import ProgressDeadline
+from .protocol.limits import ProgressDeadline
 from .timing import PausableDeadlines
 
 _REPORT_INTERVAL_S = 0.25

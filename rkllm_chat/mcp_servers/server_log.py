@@ -9,7 +9,7 @@ import logging
 import sys
 
 from ..core.sanitize import sanitize_for_terminal, shorten_line
-from ..mcp_client.protocol.clocks import RateLimit
+from ..mcp_client.protocol.limits import RateLimit
 
 MAX_LINES_PER_SECOND = 10
 _MAX_LINE_LENGTH, _MAX_TRACEBACK_LENGTH = 500, 8000

@@ -27,12 +27,11 @@ from ...config.files import has_logins
 from ...config.servers import ServerConfig
 from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, ProtocolError
 from ...core.sanitize import sanitize_line
-from ..protocol.clocks import ProgressDeadline
 from ..protocol.dialog import STATELESS_VERSION
 from ..protocol.event_stream import EventParser, resume_wait_s
 from ..protocol.faults import hint_for_status, retry_wait_s
 from ..protocol.framing import parse_values
-from ..protocol.limits import MAX_RESULT_BYTES, MB
+from ..protocol.limits import MAX_RESULT_BYTES, MB, ProgressDeadline
 from ..protocol.session import Session
 from ..transports.addresses import (
     LOOKUP_TIMEOUT_S,

@@ -27,8 +27,9 @@ from typing import Any
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError
 from ...core.redact import truncate_start
+from ..process.process_tree import list_inheritable_fds
 from ..protocol.limits import STDERR_TAIL_BYTES
-from .posix_process import PosixProcess, list_inheritable_fds, start_program
+from .posix_process import PosixProcess, start_program
 
 CHUNK_BYTES = 1 << 16
 _MAX_BUFFER_BYTES = 32 << 20

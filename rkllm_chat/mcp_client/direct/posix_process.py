@@ -10,18 +10,17 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ..process.launch import plan_start
-from ..process.process_tree import WatchedProcess
-from ..process.start import GUARD_SCRIPT, MARK_VARIABLE, Sandbox
+from ..process.process_tree import Guard, WatchedProcess, spawn
+from ..process.start import MARK_VARIABLE, Sandbox
 from ..roots import find_roots
 
 _GRACE_S = 1.0
 _POLL_S = 0.01
-_DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start_program(server: ServerConfig) -> PosixProcess:
@@ -52,7 +51,7 @@ class PosixProcess(WatchedProcess):
         self.sandbox = start.sandbox
         name, value = MARK_VARIABLE, os.urandom(8).hex()
         environment = {**start.environment, name: value}
-        self._start_guard(f"{name}={value}")
+        self._guard = Guard(f"{name}={value}")
         (child_stdin, self.stdin), (self.stdout, child_stdout), (self.stderr, child_stderr) = (
             os.pipe() for _ in range(3)
         )
@@ -64,7 +63,7 @@ class PosixProcess(WatchedProcess):
             with start.opened() as (command, files), _working_folder(start.folder):
                 pid = spawn(command, environment, (child_stdin, child_stdout, child_stderr), files)
         except OSError:
-            self._end_guard()
+            self._guard.end()
             raise
         finally:
             for pipe in (child_stdin, child_stdout, child_stderr):
@@ -72,21 +71,8 @@ class PosixProcess(WatchedProcess):
         super().__init__(pid, f"{name}={value}", start.is_sandboxed)
         for pipe in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(pipe, False)
-        os.write(self._guard_input, f"{self.pid}\n".encode())
+        self._guard.watch(self.pid)
         self._is_open, self._has_ended = True, False
-
-    def _start_guard(self, mark: str) -> None:
-        """Start a shell that stops the server if this program is killed.
-
-        It runs before the server. If this program is killed while it starts the server, the end of the guard's pipe is
-        open in the new process too, until that has become the server, whose mark the guard finds.
-        """
-        input_end, self._guard_input = os.pipe()
-        null = os.open(os.devnull, os.O_RDWR)
-        command = ["/bin/sh", "-c", GUARD_SCRIPT, "guard", mark]
-        self._guard = spawn(command, {"PATH": "/usr/bin:/bin"}, (input_end, null, null))
-        os.close(input_end)
-        os.close(null)
 
     @property
     def no_sandbox(self) -> str:
@@ -136,7 +122,7 @@ class PosixProcess(WatchedProcess):
             os.waitpid(self.pid, os.WNOHANG)
         for pipe in (self.stdout, self.stderr):
             os.close(pipe)
-        self._end_guard()
+        self._guard.end()
 
     def _wait_for_all(self, limit_s: float) -> None:
         end = time.monotonic() + limit_s
@@ -147,43 +133,6 @@ class PosixProcess(WatchedProcess):
         """Signal all running processes; once there were none, skip the search, which takes 1 ms."""
         self._has_ended = self._has_ended or not super().send_signal(number)
         return not self._has_ended
-
-    def _end_guard(self) -> None:
-        os.kill(self._guard, signal.SIGKILL)
-        os.waitpid(self._guard, 0)
-        os.close(self._guard_input)
-
-
-def spawn(command: list[str], environment: Mapping[str, str], pipes: Sequence[int], files: Sequence[int] = ()) -> int:
-    """Start a command and return its process number.
-
-    Args:
-        command: Program and arguments.
-        environment: The complete environment.
-        pipes: Standard input, output and error.
-        files: Other descriptors to inherit, under the same numbers.
-
-    Raises:
-        OSError: It cannot be started.
-    """
-    moves: list[tuple[int, ...]] = [(os.POSIX_SPAWN_DUP2, pipe, number) for number, pipe in enumerate(pipes)]
-    moves += [(os.POSIX_SPAWN_CLOSE, file) for file in list_inheritable_fds()]
-    moves += [(os.POSIX_SPAWN_DUP2, file, file) for file in files]  # no longer closed on exec
-    return os.posix_spawn(
-        command[0], command, environment, file_actions=moves, setsid=True, setsigdef=_DEFAULT_SIGNALS, setsigmask=()
-    )
-
-
-def list_inheritable_fds() -> list[int]:
-    """Return the open files, apart from the first three, that this program inherited and a server must not."""
-    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
-    fds = [int(name) for name in os.listdir(folder) if int(name) > 2]
-    inheritable = []
-    for file in fds:
-        with contextlib.suppress(OSError):  # the descriptor of the listing itself, closed by now
-            if os.get_inheritable(file):
-                inheritable.append(file)
-    return inheritable
 
 
 @contextlib.contextmanager

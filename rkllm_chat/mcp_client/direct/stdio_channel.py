@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConnectError, ProtocolError
 from ...core.programs import describe_exit
-from ...core.redact import truncate_at_word, truncate_start
+from ...core.redact import truncate_start
 from ..process.network_variables import find_network_hint
-from ..protocol.clocks import ProgressDeadline
-from ..protocol.faults import MAX_MESSAGE_CHARS, explain_size
-from ..protocol.limits import MAX_DISCARDED_BYTES, MAX_RESULT_BYTES, STDERR_TAIL_BYTES
+from ..protocol.faults import explain_size, quote_stderr
+from ..protocol.limits import MAX_DISCARDED_BYTES, MAX_RESULT_BYTES, STDERR_TAIL_BYTES, ProgressDeadline
 from ..protocol.session import Session
 from .client import make_timeout_error
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from .posix_process import PosixProcess
 
 _READ_SIZE = 1 << 16
-_SHOWN_LINES = 3
 _MAX_UNWRITTEN_BYTES = 1 << 20
 _EXIT_S = 0.1
 
@@ -100,8 +98,8 @@ class StdioChannel:
             if left <= 0 and not self._pass_events(dialog):
                 self._events += self.session.expire()
                 if not self._pass_events(dialog) and now >= deadline.end:
-                    subject = f'Server "{self._name}"'
-                    raise make_timeout_error(subject, phase, limit_s, self._quote_stderr(), self._details(phase))
+                    said, details = quote_stderr(self.stderr_tail()), self._details(phase)
+                    raise make_timeout_error(f'Server "{self._name}"', phase, limit_s, said, details)
 
     def _pass_events(self, dialog: Dialog) -> bool:
         """Pass on what was read, and tell whether `dialog` has its answer."""
@@ -178,7 +176,7 @@ class StdioChannel:
             pass
         how = describe_exit(code) if code is not None else "closed its standard output"
         when = "before it answered" if phase == "start" else "before the response was complete"
-        text = f'Server "{self._name}" ended {when} (it {how}).{self._quote_stderr()}'
+        text = f'Server "{self._name}" ended {when} (it {how}).{quote_stderr(self.stderr_tail())}'
         hint = find_network_hint(self.stderr_tail()) or self._program.sandbox_hint()
         hint = hint or "Run its command in a shell to see more."
         raise ConnectError(text, hint, exit_code=code, **self._details(phase))
@@ -197,13 +195,6 @@ class StdioChannel:
     def stderr_tail(self) -> str:
         """Return the end of the server's standard error."""
         return self._stderr_tail.decode("utf-8", errors="replace").strip()
-
-    def _quote_stderr(self) -> str:
-        from ...core.sanitize import sanitize_line
-
-        lines = [line for line in self.stderr_tail().splitlines() if line.strip()][-_SHOWN_LINES:]
-        shown = " / ".join(truncate_at_word(sanitize_line(line), MAX_MESSAGE_CHARS) for line in lines)
-        return f" Its last output: {shown}" if shown else ""
 
     def close(self, is_patient: bool = True) -> None:
         """Stop the server."""

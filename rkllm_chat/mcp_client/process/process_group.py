@@ -1,10 +1,4 @@
-"""Start server processes in their own session, and stop them with all their children.
-
-For each server a guard runs: a shell (0.3 MB, 2 ms to start) that waits for the end of a pipe that only this program
-holds, then stops them all, so nothing remains when this program is killed. PR_SET_PDEATHSIG reaches only the first
-process and must be set in the child: a `preexec_fn` may deadlock in a program with threads (docs.python.org,
-subprocess), and forks a program that holds a model instead of using vfork.
-"""
+"""Start server processes in their own session from a program with threads, and stop them with all their children."""
 
 from __future__ import annotations
 
@@ -16,8 +10,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from .process_tree import WatchedProcess
-from .start import GUARD_SCRIPT, MARK_VARIABLE, StartPlan
+from .process_tree import Guard, WatchedProcess
+from .start import MARK_VARIABLE, StartPlan
 from .system_calls import join_new_keyring
 
 
@@ -36,15 +30,15 @@ class ProcessGroup(WatchedProcess):
 
     def __init__(self, start: StartPlan) -> None:
         name, value = MARK_VARIABLE, secrets.token_hex(8)
-        self._guard = start_guard(f"{name}={value}")
+        self._guard = Guard(f"{name}={value}")
         try:
             self._child = _run_starter(start, {**start.environment, name: value})
         except BaseException:
-            self._end_guard()
+            self._guard.end()
             raise
         super().__init__(self._child.pid, f"{name}={value}", start.is_sandboxed)
-        assert self._guard.stdin and self._child.stdin and self._child.stdout and self._child.stderr
-        self._guard.stdin.write(f"{self.pid}\n".encode())
+        assert self._child.stdin and self._child.stdout and self._child.stderr
+        self._guard.watch(self.pid)
         self._pipes = (self._child.stdin, self._child.stdout, self._child.stderr)
         self.stdin, self.stdout, self.stderr = (pipe.fileno() for pipe in self._pipes)
         for pipe in self._pipes:
@@ -61,11 +55,7 @@ class ProcessGroup(WatchedProcess):
         self._watch.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(timeout=1)
-        self._end_guard()
-
-    def _end_guard(self) -> None:
-        self._guard.kill()
-        self._guard.communicate()
+        self._guard.end()
 
 
 def _run_starter(start: StartPlan, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -103,17 +93,3 @@ def _start_server(start: StartPlan, environment: Mapping[str, str]) -> subproces
             umask=0o077,
             pass_fds=files,
         )
-
-
-def start_guard(mark: str) -> subprocess.Popen[bytes]:
-    """Start the guard, which outlives this program until it has stopped the processes with the mark and their group."""
-    return subprocess.Popen(
-        ["/bin/sh", "-c", GUARD_SCRIPT, "guard", mark],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        bufsize=0,
-        cwd="/",
-        env={"PATH": "/usr/bin:/bin"},
-        start_new_session=True,
-    )

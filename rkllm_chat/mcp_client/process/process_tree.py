@@ -1,4 +1,4 @@
-"""Find and signal a server's process with all its children.
+"""Start, find, signal and guard a server's process with all its children.
 
 A child is recognized by its process group, or by a mark in its environment, which a daemon that left the group retains.
 Where there is no /proc, as on macOS, only the group is known.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Mapping, Sequence
 
 from .exit_watch import ExitWatch
-from .start import decode_exit_code
+from .start import GUARD_SCRIPT, decode_exit_code
+
+_DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ProcessTree:
@@ -106,3 +109,68 @@ def read_stat(pid: int) -> list[str]:
 def _read_file(path: str) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return file.read()
+
+
+class Guard:
+    """A shell that outlives this program until it has stopped the processes with a mark, and their group.
+
+    It costs 0.3 MB and 2 ms, and waits for the end of a pipe that only this program holds open. PR_SET_PDEATHSIG
+    reaches only the first process and must be set in the child: a `preexec_fn` may deadlock in a program with threads
+    (docs.python.org, subprocess), and forks a program that holds a model instead of using vfork.
+
+    It is started before the server. If this program is killed while it starts the server, the end of the guard's pipe
+    is open in the new process too, until that has become the server, whose mark the guard finds.
+
+    Args:
+        mark: The variable in the environment of the processes, as "NAME=value".
+    """
+
+    def __init__(self, mark: str) -> None:
+        input_end, self._input = os.pipe()
+        null = os.open(os.devnull, os.O_RDWR)
+        command = ["/bin/sh", "-c", GUARD_SCRIPT, "guard", mark]
+        self._pid = spawn(command, {"PATH": "/usr/bin:/bin"}, (input_end, null, null))
+        os.close(input_end)
+        os.close(null)
+
+    def watch(self, group: int) -> None:
+        """Tell the guard the group of the processes."""
+        os.write(self._input, f"{group}\n".encode())
+
+    def end(self) -> None:
+        """End the guard itself."""
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        os.close(self._input)
+
+
+def spawn(command: list[str], environment: Mapping[str, str], pipes: Sequence[int], files: Sequence[int] = ()) -> int:
+    """Start a command and return its process number.
+
+    Args:
+        command: Program and arguments.
+        environment: The complete environment.
+        pipes: Standard input, output and error.
+        files: Other descriptors to inherit, under the same numbers.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    moves: list[tuple[int, ...]] = [(os.POSIX_SPAWN_DUP2, pipe, number) for number, pipe in enumerate(pipes)]
+    moves += [(os.POSIX_SPAWN_CLOSE, file) for file in list_inheritable_fds()]
+    moves += [(os.POSIX_SPAWN_DUP2, file, file) for file in files]  # no longer closed on exec
+    return os.posix_spawn(
+        command[0], command, environment, file_actions=moves, setsid=True, setsigdef=_DEFAULT_SIGNALS, setsigmask=()
+    )
+
+
+def list_inheritable_fds() -> list[int]:
+    """Return the open files, apart from the first three, that this program inherited and a server must not."""
+    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
+    fds = [int(name) for name in os.listdir(folder) if int(name) > 2]
+    inheritable = []
+    for file in fds:
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself, closed by now
+            if os.get_inheritable(file):
+                inheritable.append(file)
+    return inheritable

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 SANDBOX_VARIABLE = "RKLLM_CHAT_SANDBOX"
 MARK_VARIABLE = "RKLLM_CHAT_SERVER"
 GUARD_SCRIPT = """
+cd /
 send() {
     for file in $(grep -lsF "$mark" /proc/[0-9]*/environ); do
         pid=${file#/proc/}

@@ -33,6 +33,7 @@ UNUSABLE = "rkllm_chat: unusable response"
 """The `data` of an error that stands for an unusable response; its message is the reason."""
 MAX_MESSAGE_CHARS = 300
 """Length of what a server says within an error message."""
+_SHOWN_LINES = 3
 SERVER_INFO_META = "io.modelcontextprotocol/serverInfo"
 """Member of `_meta` that says who answered (MCP 2026-07-28); it is no part of the result."""
 UNREADABLE_REQUEST_CODES = (-32700, -32600)
@@ -57,6 +58,15 @@ def make_unusable(reason: str, code: int = UNUSABLE_CODE) -> dict[str, Any]:
 def explain_size(size: int, limit: int) -> str:
     """Return why a message of this size is refused; both in bytes."""
     return f"result too large ({size / MB:.0f} MB), limit {limit // MB} MB"
+
+
+def quote_stderr(text: str) -> str:
+    """Return the last lines of a server's standard error as a sentence after a space, "" if there are none."""
+    from ...core.sanitize import sanitize_line
+
+    lines = [line for line in text.splitlines() if line.strip()][-_SHOWN_LINES:]
+    quoted = " / ".join(truncate_at_word(sanitize_line(line), MAX_MESSAGE_CHARS) for line in lines)
+    return f" Its last output: {quoted}" if quoted else ""
 
 
 def make_answer_error(server: str, error: Mapping[str, Any], problem: str = "", hint: str = "") -> ProtocolError:

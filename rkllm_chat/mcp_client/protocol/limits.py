@@ -1,4 +1,10 @@
-"""The limits of a session with a server, for every client of this program."""
+"""The limits of a session with a server, for every client of this program, and what holds to them in time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
 
 MB = 1 << 20
 MAX_MESSAGE_BYTES = 4 * MB
@@ -31,3 +37,44 @@ MAX_RESUME_FAILURES = 2
 """Attempts in a row to resume a stream of events; the SDK's."""
 STDERR_TAIL_BYTES = 4096
 """End of a server's standard error that is kept for error messages."""
+
+
+class RateLimit:
+    """Allow at most `max_events` events per `window_s` seconds of a clock."""
+
+    def __init__(self, max_events: int, window_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_events, self._window_s, self._clock = max_events, window_s, clock
+        self._window_start, self._events = -math.inf, 0
+
+    def try_acquire(self) -> bool:
+        """Count an event and return whether it is within the limit."""
+        now = self._clock()
+        if now - self._window_start >= self._window_s:
+            self._window_start, self._events = now, 0
+        self._events += 1
+        return self._events <= self._max_events
+
+
+class ProgressDeadline:
+    """The deadline of a request: `limit_s` from its last sign of progress, at most 20 times that in all.
+
+    Args:
+        limit_s: The limit in seconds.
+        now: The time on a clock that all later times are readings of.
+
+    Attributes:
+        end: When the deadline expires.
+        last_end: When it expires however much progress there is.
+    """
+
+    def __init__(self, limit_s: float, now: float) -> None:
+        self._limit_s = limit_s
+        self.end, self.last_end = now + limit_s, now + MAX_EXTENSIONS * limit_s
+
+    def extend(self, now: float) -> None:
+        """Restart the limit after a sign of progress."""
+        self.end = min(self.last_end, now + self._limit_s)
+
+    def suspend(self) -> None:
+        """Wait without the limit, while a user is asked, until `extend`."""
+        self.end = self.last_end

@@ -18,7 +18,6 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .clocks import RateLimit
 from .faults import UNREADABLE_REQUEST_CODES, explain_size, explain_wrong_id, is_same_id, make_unusable
 from .framing import (
     IncompleteJsonError,
@@ -30,7 +29,7 @@ from .framing import (
     parse_values,
     replace_unrepresentable,
 )
-from .limits import MAX_MESSAGE_BYTES, MB
+from .limits import MAX_MESSAGE_BYTES, MB, RateLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -195,7 +195,7 @@ class HttpTransport(Transport):
                 value["error"] = make_unusable(message.error.message)
             elif message.error.message.startswith("SSE stream ended"):
                 self.note_broken("closed the connection before the response was complete")
-        self._streams.receive_value(value)
+        self._streams.deliver(self._streams.session.receive_value(value))
 
     def _deliver_result(self, message: JSONRPCResponse) -> None:
         """Deliver a result without NaN, which the SDK's parser accepts (2.3.0), or an error if nested too deeply."""
@@ -205,7 +205,8 @@ class HttpTransport(Transport):
             self._streams.fail_request(message.id, str(error))
         else:
             result = replace_unrepresentable(message.result)
-            self._streams.receive_value({"jsonrpc": "2.0", "id": message.id, "result": result})
+            value = {"jsonrpc": "2.0", "id": message.id, "result": result}
+            self._streams.deliver(self._streams.session.receive_value(value))
 
     async def _run_sse(self, caller: ServerHttpClient) -> bool:
         """Read messages as events of one long response, and POST to the address in its first event."""
@@ -219,7 +220,7 @@ class HttpTransport(Transport):
                         group.start_soon(self._post_all, caller, _resolve_endpoint(response.url, event.data))
                         self._mark_connected()
                     elif event.event == "message":
-                        self._streams.receive_text(event.data.encode())
+                        self._streams.deliver(self._streams.session.receive_line(bytearray(event.data.encode())))
                 group.cancel_scope.cancel()
         self._end("was closed" if self._closing.is_set() else "ended its event stream")
         return True

@@ -150,49 +150,25 @@ class SdkStreams:
             self._note("stray", f"A message to the server cannot be sent: {reason}")
             if (request_id := getattr(item.message, "id", None)) is not None and hasattr(item.message, "method"):
                 failure = {"code": INVALID_PARAMS, "message": f"The request cannot be sent: {reason}"}
-                self._deliver([Event({"jsonrpc": "2.0", "id": request_id, "error": failure}, "unsent")])
+                self.deliver([Event({"jsonrpc": "2.0", "id": request_id, "error": failure}, "unsent")])
             return
         self._record.note_request(data)
         self._put(item, text)
         self._schedule()
 
-    def receive_bytes(self, data: bytes) -> None:
-        """Process the next bytes of a stream of lines."""
-        self._deliver(self.session.receive_bytes(data))
-
-    def receive_text(self, text: bytes) -> None:
-        """Process a frame or an event, which should be a message."""
-        self._deliver(self.session.receive_line(bytearray(text)))
-
-    def receive_value(self, value: Any) -> None:
-        """Process a message as JSON."""
-        self._deliver(self.session.receive_value(value))
-
-    def reject_unfinished(self) -> None:
-        """Fail the request whose response is over the limit before it has ended."""
-        self._deliver(self.session.reject_unfinished())
-
     def fail_request(self, request_id: Any, reason: str, code: int = UNUSABLE_CODE) -> None:
         """Answer a request with an error in place of the server; without a code, as unusable."""
         error = make_unusable(reason) if code == UNUSABLE_CODE else {"code": code, "message": reason}
-        self._deliver(self.session.fail(request_id, error))
+        self.deliver(self.session.fail(request_id, error))
 
-    def _deliver(self, events: Iterable[Event]) -> None:
+    def deliver(self, events: Iterable[Event]) -> None:
+        """Pass events of the session on to the client."""
         for message, method in events:
-            try:
-                self.incoming.put(self._read(message, method))
-            except ValueError:
-                self._note("stray", message)
-                if method:
-                    error = make_unusable("it is not a JSON-RPC message")
-                    self.incoming.put(self._read({"jsonrpc": "2.0", "id": message["id"], "error": error}, method))
+            self.incoming.put(_as_sdk(self._record.read_response(message, method) if method else message))
         for refusal in self.session.refusals:
             self._put(_as_sdk(refusal), self.session.send(refusal))
         self.session.refusals.clear()
         self._schedule()
-
-    def _read(self, message: dict[str, Any], method: str) -> SessionMessage:
-        return _as_sdk(self._record.read_response(message, method) if method else message)
 
     def _schedule(self) -> None:
         """Wake when the session wishes it."""
@@ -207,11 +183,11 @@ class SdkStreams:
 
     def _expire(self) -> None:
         self._wake_at = None
-        self._deliver(self.session.expire())
+        self.deliver(self.session.expire())
 
     def end(self) -> None:
         """End the stream of the client; requests with unusable responses fail at once."""
-        self._deliver(self.session.end())
+        self.deliver(self.session.end())
         self.incoming.put(None)
 
 

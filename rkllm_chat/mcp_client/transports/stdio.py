@@ -96,9 +96,9 @@ class StdioTransport(Transport):
         data = self._read(self._process.stdout, self._stop_soon)
         self._received += len(data)
         if not self._stopped.is_set():
-            self._streams.receive_bytes(data)
+            self._streams.deliver(self._streams.session.receive_bytes(data))
             if self._streams.session.discarded > MAX_DISCARDED_BYTES:
-                self._streams.reject_unfinished()
+                self._streams.deliver(self._streams.session.reject_unfinished())
                 self._stop(f"sent more than {MAX_DISCARDED_BYTES // MB} MB on one line", is_patient=False)
         return len(data)
 

@@ -110,7 +110,8 @@ class WebSocketTransport(Transport):
         reason = "cannot be read"
         try:
             while True:
-                self._streams.receive_text(await connection.recv(decode=False))
+                line = bytearray(await connection.recv(decode=False))
+                self._streams.deliver(self._streams.session.receive_line(line))
         except ConnectionClosed as error:
             reason = _describe_close(error).format(self.max_bytes // MB)
         finally:

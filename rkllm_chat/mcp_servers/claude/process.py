@@ -17,8 +17,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
-from ...mcp_client.process.process_group import start_guard
-from ...mcp_client.process.process_tree import ProcessTree
+from ...mcp_client.process.process_tree import Guard, ProcessTree
 from ...mcp_client.process.start import MARK_VARIABLE
 
 MAX_OUTPUT_BYTES = 16 << 20
@@ -50,14 +49,13 @@ class _GuardedProcesses:
     def __init__(self) -> None:
         self.mark = secrets.token_hex(8)
         self._marker = f"{MARK_VARIABLE}={self.mark}"
-        self._guard = start_guard(self._marker)
+        self._guard = Guard(self._marker)
         self._tree: ProcessTree | None = None
 
     def attach(self, process: Process) -> None:
         """Register the started process with the guard."""
-        assert self._guard.stdin
         self._tree = ProcessTree(process.pid, self._marker)
-        self._guard.stdin.write(f"{process.pid}\n".encode())
+        self._guard.watch(process.pid)
 
     async def stop(self) -> None:
         """Terminate all processes; kill them after _GRACE_S seconds."""
@@ -70,8 +68,7 @@ class _GuardedProcesses:
 
     def close(self) -> None:
         """Stop the guard process."""
-        self._guard.kill()
-        self._guard.communicate()
+        self._guard.end()
 
 
 async def run_command(
