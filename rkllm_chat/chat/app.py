@@ -304,7 +304,7 @@ class App:
     def starting_servers(self) -> Sequence[str]:
         """Names of the servers that are still starting."""
         connections = self.servers.connections.values() if self.servers else ()
-        return [connection.config.name for connection in connections if connection.state == "starting"]
+        return [connection.config.name for connection in connections if connection.lifecycle.state == "starting"]
 
 
 @asynccontextmanager

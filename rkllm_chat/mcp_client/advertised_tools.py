@@ -47,6 +47,7 @@ class AdvertisedTools:
         pins: The descriptions that the user has accepted.
         texts: What else the server says, and what of it is withheld.
         last_listing: The last list of the server.
+        task_only: Names of tools that can only be called as tasks.
     """
 
     def __init__(self, config: ServerConfig) -> None:
@@ -58,7 +59,7 @@ class AdvertisedTools:
         self.pins = ToolPins(TrustStore(None), config)
         self.texts = TextPins(TrustStore(None), config)
         self.last_listing = ToolListing([])
-        self._task_only: frozenset[str] = frozenset()
+        self.task_only: frozenset[str] = frozenset()
 
     def update(self, listing: ToolListing) -> bool:
         """Adopt a new listing; return whether there are quarantined tools to show that were not shown before."""
@@ -67,7 +68,7 @@ class AdvertisedTools:
         self.tools = [tool for tool in listing.tools if tool.name not in why]
         self.quarantined_tools = [tool for tool in listing.tools if tool.name in why]
         self.hidden = {**listing.hidden, **{tool.name: why[tool.name] for tool in self.quarantined_tools}}
-        self._task_only = listing.task_only
+        self.task_only = listing.task_only
         return bool(self.quarantined_tools) and self.quarantined_tools != before
 
     def accept_tools(self) -> None:

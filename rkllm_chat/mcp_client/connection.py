@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from mcp import Client, MCPError
 from mcp_types import LOG_LEVEL_META_KEY, URL_ELICITATION_REQUIRED, CallToolResult, RequestParamsMeta
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from ..config.servers import ServerConfig
 from ..config.tool_pins import quarantine_error
 from ..config.value_checks import LOG_LEVELS
 from ..core.errors import ConnectError, ProtocolError, TimeLimitError, UsageError, ValidationError
 from ..core.messages import Tool
 from ..core.sanitize import shorten_line
+from .advertised_tools import AdvertisedTools
 from .call_log import log_fault
 from .client_callbacks import ask_to_visit_urls
 from .error_messages import SessionLostError, translate_call_error
+from .handlers import ClientHandlers
 from .lifecycle import ServerLifecycle
 from .process.denials import Denial
 from .process.start import Sandbox
@@ -33,17 +37,36 @@ Result = TypeVar("Result")
 SendRequest = Callable[[Client], Awaitable[Result]]
 
 
-class Connection(ServerLifecycle):
-    """One configured server: open it, send requests, close it. A request to a server that is down starts it first."""
+class Connection:
+    """Send requests to one configured server. A request to a server that is down starts it first.
+
+    Args:
+        config: The server's configuration.
+        log_file: File for the server's standard error and log messages.
+        handlers: Handlers of requests and notifications from the server.
+        source: A server in this process (an `MCPServer`), in place of what the configuration names.
+
+    Attributes:
+        config: The server's configuration.
+        advertised: The tools and texts of the server.
+        lifecycle: Starts, watches and stops it.
+    """
+
+    def __init__(
+        self, config: ServerConfig, log_file: Path, handlers: ClientHandlers | None = None, source: Any = None
+    ) -> None:
+        self.config = config
+        self.advertised = AdvertisedTools(config)
+        self.lifecycle = ServerLifecycle(config, log_file, self.advertised, handlers, source)
 
     @property
     def sandbox(self) -> Sandbox | None:
         """The sandbox of the server's process, or why it has none; None if none is configured."""
-        return self._transport.sandbox if self._transport else None
+        return self.lifecycle.transport.sandbox if self.lifecycle.transport else None
 
     def find_denial(self, text: str, arguments: Mapping[str, object], is_error: bool = True) -> Denial | None:
         """Return what the sandbox denied in a call with this result; None if it was not that."""
-        return self._transport.find_denial(text, arguments, is_error) if self._transport else None
+        return self.lifecycle.transport.find_denial(text, arguments, is_error) if self.lifecycle.transport else None
 
     async def call(
         self,
@@ -68,8 +91,9 @@ class Connection(ServerLifecycle):
         """
         if (key := find_surrogate_key(arguments)) is not None:
             raise self._key_error(name, key)
-        deadline = CallDeadline(limit_s or self.config.get_timeout_s(name), self.login.deadlines)
-        with self._usage.track(), closing(ProgressReporter(on_progress, deadline, self._reporters)) as reporter:
+        deadline = CallDeadline(limit_s or self.config.get_timeout_s(name), self.lifecycle.login.deadlines)
+        reporters = self.lifecycle.reporters
+        with self.lifecycle.use.track(), closing(ProgressReporter(on_progress, deadline, reporters)) as reporter:
             outcome = await self._start_call(name, arguments, expected, deadline, reporter)
             result = await self._wait_for_task(outcome, deadline) if isinstance(outcome, ServerTask) else outcome
             self._check_output(name, result)
@@ -77,12 +101,12 @@ class Connection(ServerLifecycle):
 
     def _check_output(self, name: str, result: CallToolResult) -> None:
         """Check a result against the output schema of its tool. Raises ProtocolError."""
-        tool = next((tool for tool in self.tools if tool.name == name), None)
+        tool = next((tool for tool in self.advertised.tools if tool.name == name), None)
         if tool is None or result.is_error:
             return
         has_content = "structured_content" in result.model_fields_set
         if reason := explain_output_mismatch(name, tool.output_schema, has_content, result.structured_content):
-            raise log_fault(make_output_error(self.config.name, reason), self.handlers.secrets)
+            raise log_fault(make_output_error(self.config.name, reason), self.lifecycle.handlers.secrets)
 
     async def _start_call(
         self,
@@ -93,7 +117,7 @@ class Connection(ServerLifecycle):
         reporter: ProgressReporter,
     ) -> CallToolResult | ServerTask:
         """Send the call; return its result, or the task that it became."""
-        expected = expected or next((tool for tool in self.tools if tool.name == name), None)
+        expected = expected or next((tool for tool in self.advertised.tools if tool.name == name), None)
         repeat = expected is not None and (expected.idempotent or expected.read_only)
 
         async def send_once(client: Client) -> CallToolResult | ServerTask:
@@ -108,7 +132,7 @@ class Connection(ServerLifecycle):
             except MCPError as error:
                 if error.code != URL_ELICITATION_REQUIRED:
                     raise
-                await ask_to_visit_urls(self.config.name, self.handlers, error)
+                await ask_to_visit_urls(self.config.name, self.lifecycle.handlers, error)
             return await send_once(client)
 
         return await self.request(send, deadline.limit_s, repeat)
@@ -121,7 +145,7 @@ class Connection(ServerLifecycle):
         deadline: CallDeadline,
         reporter: ProgressReporter,
     ) -> CallToolResult | ServerTask:
-        if name in self._task_only:
+        if name in self.advertised.task_only:
             task = await start_task(client, name, arguments, deadline.max_s, {"progress_token": reporter.token})
             return self._make_task(LegacyTask, name, task, deadline, reporter)
         try:
@@ -145,13 +169,13 @@ class Connection(ServerLifecycle):
             with deadline.enforce():
                 return await task.wait()
         except TimeoutError as error:
-            if client := self._client:
-                self._check_alive(client)
-            failure = translate_call_error(self.config.name, error, deadline.limit_s, self._transport)
-            raise log_fault(failure, self.handlers.secrets) from error
+            if client := self.lifecycle.client:
+                self.lifecycle.check_alive(client)
+            failure = translate_call_error(self.config.name, error, deadline.limit_s, self.lifecycle.transport)
+            raise log_fault(failure, self.lifecycle.handlers.secrets) from error
         finally:
-            if client := self._client:
-                self.run_in_background(task.cancel(client))
+            if client := self.lifecycle.client:
+                self.lifecycle.run_in_background(task.cancel(client))
 
     async def request(self, send: SendRequest[Result], limit_s: float = LIST_TIMEOUT_S, repeat: bool = True) -> Result:
         """Send a request, starting the server first if it is down. Raises ChatError.
@@ -162,36 +186,36 @@ class Connection(ServerLifecycle):
             repeat: Whether to retry once if the server dies during the request; one that it did not process, because it
                 had lost the session, is always retried.
         """
-        with self._usage.track():
+        with self.lifecycle.use.track():
             try:
                 return await self._send(send, limit_s)
             except ConnectError as error:
-                if not (repeat or isinstance(error, SessionLostError)) or self._closing.is_set():
+                if not (repeat or isinstance(error, SessionLostError)) or self.lifecycle.is_closing:
                     raise
             return await self._send(send, limit_s)
 
     async def _send(self, send: Callable[[Client], Awaitable[Result]], limit_s: float) -> Result:
-        client = await self._get_client()
+        client = await self.lifecycle.get_client()
         try:
             return await send(client)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # the SDK raises exception groups of any content
-            failure = translate_call_error(self.config.name, error, limit_s, self._transport)
-            failure = log_fault(failure, self.handlers.secrets)
-            if isinstance(failure, SessionLostError) and self._transport:
-                self._transport.note_broken("has lost the session")
+            failure = translate_call_error(self.config.name, error, limit_s, self.lifecycle.transport)
+            failure = log_fault(failure, self.lifecycle.handlers.secrets)
+            if isinstance(failure, SessionLostError) and self.lifecycle.transport:
+                self.lifecycle.transport.note_broken("has lost the session")
             if isinstance(failure, ConnectError):
-                await self._stop_owner()
+                await self.lifecycle.stop_owner()
             elif isinstance(failure, TimeLimitError):
-                self._check_alive(client)
+                self.lifecycle.check_alive(client)
             raise failure from error
 
     def _check_unchanged(self, name: str, expected: Tool | None) -> None:
         """Raise ProtocolError if the tool is quarantined, removed, or differs from `expected`."""
-        if name in self.quarantine_reasons:
-            raise quarantine_error(self.config.name, name, self.quarantine_reasons[name])
-        current = next((tool for tool in self.tools if tool.name == name), None)
+        if name in self.advertised.quarantine_reasons:
+            raise quarantine_error(self.config.name, name, self.advertised.quarantine_reasons[name])
+        current = next((tool for tool in self.advertised.tools if tool.name == name), None)
         if expected is not None and current != expected:
             what = "was removed" if current is None else "has changed"
             text = f'The tool "{name}" of server "{self.config.name}" {what} since it was listed; it was not called.'
@@ -213,12 +237,12 @@ class Connection(ServerLifecycle):
         """
         if level not in LOG_LEVELS:
             raise UsageError(f'There is no log level "{level}".', f"Use one of {', '.join(LOG_LEVELS)}.")
-        self.log_level = level
-        if self._client and self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            await self.request(self.send_log_level)
+        self.lifecycle.log_level = level
+        if self.lifecycle.client and self.lifecycle.client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            await self.request(self.lifecycle.send_log_level)
 
     def make_meta(self, client: Client) -> RequestParamsMeta | None:
         """Return the `_meta` of a request: the log level, if it changed since the server was opened."""
-        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or client.log_level == self.log_level:
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or client.log_level == self.lifecycle.log_level:
             return None
-        return cast("RequestParamsMeta", {LOG_LEVEL_META_KEY: self.log_level})
+        return cast("RequestParamsMeta", {LOG_LEVEL_META_KEY: self.lifecycle.log_level})

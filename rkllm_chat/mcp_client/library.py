@@ -216,7 +216,7 @@ class MCPClient:
         added, in_process = _read_servers({name: entry})
         toolbox = self._open_toolbox()
         if in_process:
-            await self._connect_in_process(name, entry).open()
+            await self._connect_in_process(name, entry).lifecycle.open()
         else:
             await toolbox.apply_config([*self._list_configs(), *added])
 
@@ -238,8 +238,11 @@ class MCPClient:
     def health(self) -> dict[str, ServerHealth]:
         """How each server is, by its name."""
         return {
-            name: ServerHealth(one.is_open, one.error, one.latency_s, one.protocol_version, len(one.tools))
+            name: ServerHealth(
+                life.is_open, life.error, life.latency_s, life.protocol_version, len(one.advertised.tools)
+            )
             for name, one in self.toolbox.connections.items()
+            for life in [one.lifecycle]
         }
 
     @property

@@ -13,7 +13,7 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ from .auth.login import Login
 from .call_log import log_fault, log_start, log_stop
 from .client_callbacks import ClientCallbacks
 from .error_messages import ServerEndedError, summarize_error, translate_call_error, translate_start_error
-from .handlers import ChangeKind, ClientHandlers, ServerChange
+from .handlers import ChangeKind, ClientHandlers, ServerChange, ignore
 from .lifecycle_state import LifecycleState, ServerState
 from .liveness import Use, is_alive, wait_until_idle, wait_until_silent
 from .progress import ProgressReporter
@@ -53,34 +53,48 @@ _END_S = 1.0
 log = logging.getLogger(__name__)
 
 
-class ServerLifecycle(AdvertisedTools):
+class ServerLifecycle:
     """The lifecycle of one server.
 
+    Args:
+        advertised: Receives the tools that the server lists.
+        source: Replaces the transport for a server in this process (an `MCPServer`).
+
     Attributes:
+        on_transport: Called with each new transport before it is opened.
+        config: The server's configuration.
         log_file: File for the server's standard error and log messages.
         handlers: Handlers of requests and notifications from the server.
         login: The server's OAuth login.
         log_level: Lowest level that the server writes to its log.
-
-    `source` replaces the transport for a server in this process (an `MCPServer`).
+        transport: The last transport; None before the first start, and for a server in this process.
+        client: The SDK's client; None while the server is not open.
+        use: Counts the requests in progress.
+        reporters: The calls in progress, by progress token.
     """
 
     def __init__(
-        self, config: ServerConfig, log_file: Path, handlers: ClientHandlers | None = None, source: Any = None
+        self,
+        config: ServerConfig,
+        log_file: Path,
+        advertised: AdvertisedTools,
+        handlers: ClientHandlers | None = None,
+        source: Any = None,
     ) -> None:
-        super().__init__(config)
-        self.log_file = log_file
+        self.config, self.log_file = config, log_file
+        self._advertised = advertised
+        self.on_transport: Callable[[Transport], None] = ignore
         self.handlers = handlers or ClientHandlers()
         self.login = Login(config, None, self.handlers)
         self.log_level = config.log_level
         self._instructions = ""
         self._source = source
-        self._transport: Transport | None = None
-        self._client: Client | None = None
+        self.transport: Transport | None = None
+        self.client: Client | None = None
         self._machine = LifecycleState(config.name, is_legacy=config.transport == "sse")
-        self._usage = Use()
-        self._reporters: dict[str, ProgressReporter] = {}
-        self._refresher = ToolListRefresher(self, self._report, list_skills)
+        self.use = Use()
+        self.reporters: dict[str, ProgressReporter] = {}
+        self._refresher = ToolListRefresher(advertised, self._report, list_skills)
         self._subscriptions = Subscriptions()
         self._background: set[asyncio.Task[None]] = set()
         self._owner: asyncio.Task[None] | None = None
@@ -102,7 +116,12 @@ class ServerLifecycle(AdvertisedTools):
     @property
     def is_open(self) -> bool:
         """Whether requests can be sent now."""
-        return self._client is not None
+        return self.client is not None
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it is to be closed, or is."""
+        return self._closing.is_set()
 
     @property
     def is_ready(self) -> bool:
@@ -122,45 +141,46 @@ class ServerLifecycle(AdvertisedTools):
     @property
     def skills(self) -> list[Skill]:
         """The skills that the server listed and that are not withheld."""
-        return [skill for skill in self._refresher.skills if ("skills", skill.uri) not in self.texts.withheld]
+        withheld = self._advertised.texts.withheld
+        return [skill for skill in self._refresher.skills if ("skills", skill.uri) not in withheld]
 
     @property
     def instructions(self) -> str:
         """What the server said about its use when it was last opened; "" while a change of it is withheld."""
-        return "" if (INSTRUCTIONS, INSTRUCTIONS) in self.texts.withheld else self._instructions
+        return "" if (INSTRUCTIONS, INSTRUCTIONS) in self._advertised.texts.withheld else self._instructions
 
     def refresh_lists(self) -> None:
         """List tools and skills again soon."""
-        if self._client:
-            self._refresher.schedule(self._client)
+        if self.client:
+            self._refresher.schedule(self.client)
 
     @property
     def capabilities(self) -> ServerCapabilities:
         """The capabilities that the server declared; none while it is not open."""
-        return self._client.server_capabilities if self._client else ServerCapabilities()
+        return self.client.server_capabilities if self.client else ServerCapabilities()
 
     @property
     def protocol_version(self) -> str:
         """The negotiated protocol version; "" while the server is not open."""
-        return self._client.protocol_version if self._client else ""
+        return self.client.protocol_version if self.client else ""
 
     @property
     def server_info(self) -> Implementation | None:
         """The name and version of the server; None while it is not open."""
-        return self._client.server_info if self._client else None
+        return self.client.server_info if self.client else None
 
     async def open(self) -> None:
         """Start the server and list its tools. A failure is stored in `error`, not raised."""
         is_starting = self._start_lock.locked()  # a start in progress also answers this call
         async with self._start_lock:
-            if self._client is None and not is_starting:
+            if self.client is None and not is_starting:
                 await self._start_for_user()
 
     async def restart(self) -> None:
         """Stop the server if it runs and start it, regardless of earlier failures."""
         await self.aclose()
         async with self._start_lock:
-            if self._client is None:
+            if self.client is None:
                 await self._start_for_user()
 
     async def aclose(self) -> None:
@@ -171,7 +191,7 @@ class ServerLifecycle(AdvertisedTools):
             return
         if not self._ready.is_set():
             self._owner.cancel()
-        await self._stop_owner(_CLOSE_S)
+        await self.stop_owner(_CLOSE_S)
 
     async def subscribe(self, uri: str) -> None:
         """Subscribe to changes of a resource, also after restarts.
@@ -179,11 +199,11 @@ class ServerLifecycle(AdvertisedTools):
         Raises:
             TimeoutError: The server has not acknowledged the subscription after 10 seconds.
         """
-        await self._subscriptions.add(self._client, uri)
+        await self._subscriptions.add(self.client, uri)
 
     async def unsubscribe(self, uri: str) -> None:
         """End a subscription."""
-        await self._subscriptions.remove(self._client, uri)
+        await self._subscriptions.remove(self.client, uri)
 
     @property
     def subscribed_uris(self) -> list[str]:
@@ -214,34 +234,34 @@ class ServerLifecycle(AdvertisedTools):
 
         Ignored from servers of MCP 2026-07-28, which notify on their subscription.
         """
-        if not self._client or self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if not self.client or self.client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self.handle_change(kind, uri)
 
     def handle_change(self, kind: ChangeKind, uri: str) -> None:
         """Handle a change notification; `uri` names a resource whose content changed."""
-        if kind in (ChangeKind.TOOLS, ChangeKind.RESOURCES) and self._client:
-            self._refresher.schedule(self._client)
+        if kind in (ChangeKind.TOOLS, ChangeKind.RESOURCES) and self.client:
+            self._refresher.schedule(self.client)
         if kind is not ChangeKind.TOOLS:  # those are reported if the new list differs
             self._report(kind, uri)
 
     def _report(self, kind: ChangeKind, uri: str = "") -> None:
         self.handlers.on_change(ServerChange(self.config.name, kind, uri))
 
-    async def _get_client(self) -> Client:
+    async def get_client(self) -> Client:
         """Return the open client; restart the server if it is down and its backoff allows it."""
         if self._alive_check:
             await asyncio.wait([self._alive_check])
-        if self._client:
-            return self._client
+        if self.client:
+            return self.client
         before, is_restarting = self._restart, self._restart is not None and not self._restart.done()
         async with self._start_lock:
-            if not self._client and not self._closing.is_set():
+            if not self.client and not self._closing.is_set():
                 if self._restart is None or (self._restart is before and not is_restarting):
                     self._restart = asyncio.create_task(self._restart_when_allowed())
                 # A start that failed meanwhile also answers this caller. Cancelling the caller does not stop the start.
                 await asyncio.shield(self._restart)
-            if self._client:
-                return self._client
+            if self.client:
+                return self.client
         raise self.error or ConnectError(f'Server "{self.config.name}" is not open.', server=self.config.name)
 
     async def _restart_when_allowed(self) -> None:
@@ -328,10 +348,10 @@ class ServerLifecycle(AdvertisedTools):
     def _report_incomplete(self, record: ServerRecord) -> None:
         """Report tools that cannot be used, and a list that is unusable or too long."""
         left_out = {name: why for name, why in record.left_out.items() if self.config.offers(name)}
-        self.hidden = {**self.hidden, **left_out}
+        self._advertised.hidden = {**self._advertised.hidden, **left_out}
         is_crowd = record.listed_tools > MAX_TOOLS
         cut = ("tools", record.pages.count) if record.pages.is_cut and not is_crowd else None
-        faults = {tool.name: find_output_fault(tool.output_schema) for tool in self.tools}
+        faults = {tool.name: find_output_fault(tool.output_schema) for tool in self._advertised.tools}
         faults = {name: fault for name, fault in faults.items() if fault}
         if left_out or record.list_fault or is_crowd or cut or faults:
             name, kind = self.config.name, ChangeKind.INCOMPLETE
@@ -343,17 +363,18 @@ class ServerLifecycle(AdvertisedTools):
         self.handlers.on_change(ServerChange(self.config.name, ChangeKind.INCOMPLETE, cut=(what, count)))
 
     def _mark_open(self, client: Client, seconds: float) -> None:
-        self._client = client
+        self.client = client
         self._instructions = (client.instructions or "").strip()
         said = extract_text({"description": self._instructions}, "description")
-        if self.texts.find_withheld(INSTRUCTIONS, {INSTRUCTIONS: said}) and not self.quarantined_tools:
+        is_withheld = self._advertised.texts.find_withheld(INSTRUCTIONS, {INSTRUCTIONS: said})
+        if is_withheld and not self._advertised.quarantined_tools:
             self._report(ChangeKind.QUARANTINED)
-        if self._transport:
-            self._transport.mark_ready()
-        log_start(self.config.name, seconds, client.protocol_version, len(self.tools))
+        if self.transport:
+            self.transport.mark_ready()
+        log_start(self.config.name, seconds, client.protocol_version, len(self._advertised.tools))
         if self._machine.mark_open():
             self._report(ChangeKind.OPENED)
-        sandbox = self._transport.sandbox if self._transport else None
+        sandbox = self.transport.sandbox if self.transport else None
         if sandbox and sandbox.unavailable_reason:
             change = ServerChange(self.config.name, ChangeKind.UNSANDBOXED, error=sandbox.unavailable_reason)
             self.handlers.on_change(change)
@@ -363,9 +384,9 @@ class ServerLifecycle(AdvertisedTools):
         """Store why the server is not open."""
         name, config = self.config.name, self.config
         if opened:
-            failure = translate_call_error(name, error, config.timeout_s, self._transport)
+            failure = translate_call_error(name, error, config.timeout_s, self.transport)
         else:
-            failure = translate_start_error(name, error, config.connect_s, self._transport)
+            failure = translate_start_error(name, error, config.connect_s, self.transport)
         died = transport is not None and not opened and transport.has_ended.is_set()
         died_of_discover = died and transport is not None and transport.record.sent_methods == {"server/discover"}
         self._machine.mark_failed(log_fault(failure, self.handlers.secrets), died_of_discover)
@@ -373,7 +394,7 @@ class ServerLifecycle(AdvertisedTools):
             self._report(ChangeKind.GONE)
 
     def _mark_ended(self, lasted_s: float | None) -> None:
-        self._client = None
+        self.client = None
         self._machine.mark_ended(time.monotonic(), lasted_s)
         if lasted_s is not None:
             log_stop(self.config.name, lasted_s, self.state is ServerState.IDLE)
@@ -386,8 +407,8 @@ class ServerLifecycle(AdvertisedTools):
             ServerEndedError: The connection has ended.
             ConnectError: The server does not answer any more.
         """
-        self._usage.reset()
-        silent = asyncio.create_task(wait_until_silent(client, self._usage, self.config.ping_s))
+        self.use.reset()
+        silent = asyncio.create_task(wait_until_silent(client, self.use, self.config.ping_s))
         idle = asyncio.create_task(self._stop_when_idle())
         events = [self._closing, self._lost, *([transport.has_ended] if transport else [])]
         ends = [silent, idle, *(asyncio.create_task(event.wait()) for event in events)]
@@ -410,24 +431,25 @@ class ServerLifecycle(AdvertisedTools):
 
         Done here and not by the caller, which runs later: a request in between would lose its client.
         """
-        await wait_until_idle(self._usage, self.config.idle_s)
+        await wait_until_idle(self.use, self.config.idle_s)
         while self._subscriptions.uris:
             await asyncio.sleep(self.config.idle_s)
-            await wait_until_idle(self._usage, self.config.idle_s)
+            await wait_until_idle(self.use, self.config.idle_s)
         self._machine.mark_idle()
-        self._client = None
+        self.client = None
 
     def _open_transport(self) -> Transport:
-        self._transport = make_transport(self.config, self.log_file)
-        self._transport.login = self.login
-        self._transport.roots = tuple(map(str, self.handlers.find_roots(self.config)))
-        self._transport.secrets = self.handlers.secrets
-        return self._transport
+        self.transport = make_transport(self.config, self.log_file)
+        self.transport.login = self.login
+        self.transport.roots = tuple(map(str, self.handlers.find_roots(self.config)))
+        self.transport.secrets = self.handlers.secrets
+        self.on_transport(self.transport)
+        return self.transport
 
     def _make_client(self, transport: Transport | None) -> Client:
-        is_legacy = self._machine.is_legacy or (self._transport is not None and self._transport.mode == "legacy")
+        is_legacy = self._machine.is_legacy or (self.transport is not None and self.transport.mode == "legacy")
         callbacks = ClientCallbacks(
-            self.config, self.handlers, self.on_unsolicited_change, self._reporters, self._write_log
+            self.config, self.handlers, self.on_unsolicited_change, self.reporters, self._write_log
         )
         return Client(
             transport or self._source,
@@ -440,20 +462,20 @@ class ServerLifecycle(AdvertisedTools):
         )
 
     def _write_log(self, line: str) -> None:
-        if self._transport:
-            self._transport.write_log(line)
+        if self.transport:
+            self.transport.write_log(line)
 
-    def _check_alive(self, client: Client) -> None:
+    def check_alive(self, client: Client) -> None:
         """Stop the server if it answers nothing at all; called after a request timed out."""
 
         async def check() -> None:
-            if not await is_alive(client) and client is self._client:
+            if not await is_alive(client) and client is self.client:
                 self._lost.set()
-                await self._stop_owner(_CLOSE_S)
+                await self.stop_owner(_CLOSE_S)
 
         self._alive_check = asyncio.create_task(check())
 
-    async def _stop_owner(self, limit_s: float = _END_S) -> None:
+    async def stop_owner(self, limit_s: float = _END_S) -> None:
         """Wait for the owner task to notice that the connection must end; cancel it if it does not."""
         if (owner := self._owner) and not owner.done():
             _, unfinished = await asyncio.wait([owner], timeout=limit_s)

@@ -47,7 +47,7 @@ async def list_if_declared(connection: Connection, capability: str, method: str,
             return []
         entries, is_cut = await list_all_pages(lambda cursor: getattr(client, method)(cursor=cursor), key)
         if is_cut:
-            connection.report_cut(capability, len(entries))
+            connection.lifecycle.report_cut(capability, len(entries))
         return entries
 
     return await connection.request(send)
@@ -61,7 +61,7 @@ async def read_resource(connections: Sequence[Connection], uri: str) -> ReadReso
     """
     last_error: ChatError = ProtocolError("No open server has resources.")
     for connection in connections:
-        if connection.is_open and connection.capabilities.resources is None:
+        if connection.lifecycle.is_open and connection.lifecycle.capabilities.resources is None:
             continue
         try:
             return await read_resource_from(connection, uri)
@@ -108,12 +108,12 @@ async def complete(
 
 async def subscribe(connection: Connection, uri: str) -> None:
     """Subscribe to changes of a resource, in any version of the protocol."""
-    await connection.request(lambda _client: connection.subscribe(uri))
+    await connection.request(lambda _client: connection.lifecycle.subscribe(uri))
 
 
 async def unsubscribe(connection: Connection, uri: str) -> None:
     """End a subscription; one at a server that is down ends without a request."""
-    if connection.is_open:
-        await connection.request(lambda _client: connection.unsubscribe(uri))
+    if connection.lifecycle.is_open:
+        await connection.request(lambda _client: connection.lifecycle.unsubscribe(uri))
     else:
-        await connection.unsubscribe(uri)
+        await connection.lifecycle.unsubscribe(uri)

@@ -138,7 +138,7 @@ class Toolbox:
         Args:
             wait_s: Return after this many seconds; servers that are still starting continue in the background.
         """
-        self._opening |= {asyncio.create_task(connection.open()) for connection in self.connections.values()}
+        self._opening |= {asyncio.create_task(connection.lifecycle.open()) for connection in self.connections.values()}
         if self._opening:
             await asyncio.wait(self._opening, timeout=wait_s)
 
@@ -149,7 +149,7 @@ class Toolbox:
     close = aclose
 
     async def _close(self) -> None:
-        await asyncio.gather(*(connection.aclose() for connection in self.connections.values()))
+        await asyncio.gather(*(connection.lifecycle.aclose() for connection in self.connections.values()))
         await asyncio.gather(*self._opening, return_exceptions=True)
 
     async def __aenter__(self) -> Self:
@@ -166,11 +166,11 @@ class Toolbox:
     @property
     def tools(self) -> Sequence[Tool]:
         """The tools of all servers, plus `list_resources` and `read_resource` if any server has resources."""
-        tools = [tool for connection in self.connections.values() for tool in connection.tools]
-        sources = [connection for connection in self.connections.values() if connection.has_resources]
+        tools = [tool for connection in self.connections.values() for tool in connection.advertised.tools]
+        sources = [connection for connection in self.connections.values() if connection.lifecycle.has_resources]
         if sources:
             tools += resource_tools(all(connection.config.trust == "trusted" for connection in sources))
-        ready = {name for name, one in self.connections.items() if one.is_ready}
+        ready = {name for name, one in self.connections.items() if one.lifecycle.is_ready}
         silent = dict.fromkeys(name for name in (*self.connections, *self.refused) if name not in ready)
         return OfferedTools(tools, self.quarantined_tools, silent)
 
@@ -181,29 +181,32 @@ class Toolbox:
             by_default: Include those of servers whose entry does not decide it.
         """
         return {
-            name: one.instructions
+            name: said
             for name, one in self.connections.items()
-            if one.is_ready and one.instructions and (by_default if (own := one.config.instructions) is None else own)
+            if one.lifecycle.is_ready and (said := one.lifecycle.instructions)
+            if (by_default if (own := one.config.instructions) is None else own)
         }
 
     @property
     def quarantined_tools(self) -> Sequence[Tool]:
         """The quarantined tools: new or changed ones that cannot be called until the user accepts them."""
-        return [tool for connection in self.connections.values() for tool in connection.quarantined_tools]
+        return [tool for connection in self.connections.values() for tool in connection.advertised.quarantined_tools]
 
     @property
     def withholding_servers(self) -> list[str]:
         """The servers of which a tool or a text is withheld until the user accepts it."""
         return [
             name
-            for name, one in self.connections.items()
+            for name, connection in self.connections.items()
+            for one in [connection.advertised]
             if one.quarantined_tools or any(section != "resources" for section, _ in one.texts.withheld)
         ]
 
     @property
     def failures(self) -> dict[str, ChatError]:
         """The error of each server that is not open, by server name."""
-        return {name: one.error for name, one in self.connections.items() if one.error and not one.is_open}
+        lifecycles = {name: one.lifecycle for name, one in self.connections.items()}
+        return {name: one.error for name, one in lifecycles.items() if one.error and not one.is_open}
 
     def take_denials(self) -> list[Denial]:
         """Return what sandboxes have denied calls since the last time."""
@@ -217,24 +220,24 @@ class Toolbox:
 
     def is_connected(self, server: str) -> bool:
         """Tell whether the server is open. Raises ServerNotFoundError."""
-        return self._get_connection(server).is_open
+        return self._get_connection(server).lifecycle.is_open
 
     async def restart(self, server: str) -> None:
         """Restart a server, also one that exceeded its restart limit."""
-        await self._get_connection(server).restart()
+        await self._get_connection(server).lifecycle.restart()
 
     async def log_in(self, server: str) -> None:
         """Delete a server's tokens and restart it, so that a new login starts if it requires one."""
         connection = self._get_connection(server)
-        connection.login.delete_login()
-        connection.login.has_agreed = True
-        await connection.restart()
+        connection.lifecycle.login.delete_login()
+        connection.lifecycle.login.has_agreed = True
+        await connection.lifecycle.restart()
 
     async def forget_login(self, server: str) -> bool:
         """Close a server and delete its login; return whether there was one. Raises ChatError."""
         connection = self._get_connection(server)
-        await connection.aclose()
-        return connection.login.delete_login()
+        await connection.lifecycle.aclose()
+        return connection.lifecycle.login.delete_login()
 
     async def apply_config(self, configs: Iterable[ServerConfig]) -> list[str]:
         """Change the toolbox to another configuration; return the names of the servers affected.
@@ -245,10 +248,10 @@ class Toolbox:
         async with self._apply_lock:
             removed = [one for name, one in self.connections.items() if wanted.get(name) != one.config]
             retained = {name: one for name, one in self.connections.items() if one not in removed}
-            await asyncio.gather(*(one.aclose() for one in removed))
+            await asyncio.gather(*(one.lifecycle.aclose() for one in removed))
             self.connections = {name: retained.get(name) or self._connect(config) for name, config in wanted.items()}
             new = [one for name, one in self.connections.items() if name not in retained]
-            await asyncio.gather(*(one.open() for one in new))
+            await asyncio.gather(*(one.lifecycle.open() for one in new))
         return sorted({one.config.name for one in (*removed, *new)})
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: OnProgress) -> ToolResult:
@@ -301,14 +304,14 @@ class Toolbox:
             ChatError: There is no such server or tool, or the call failed.
         """
         connection = self._get_connection(server)
-        if connection.is_open and tool not in (names := [one.name for one in connection.tools]):
+        if connection.lifecycle.is_open and tool not in (names := [one.name for one in connection.advertised.tools]):
             hint = f"It has {', '.join(names)}." if names else "It has no tools."
             raise ToolNotFoundError(f'Server "{server}" has no tool "{tool}".', hint, available=names)
         return await connection.call(tool, arguments or {}, on_progress, limit_s=limit_s)
 
     async def list_tools(self, server: str | None = None) -> list[Tool]:
         """Return the tools of one server, or of all that are open or idle."""
-        return [tool for one in self._select(server) for tool in one.tools]
+        return [tool for one in self._select(server) for tool in one.advertised.tools]
 
     async def list_resources(self, server: str | None = None) -> list[tuple[str, Resource]]:
         """Return (server, resource) pairs of one server, or of all that are open or idle."""
@@ -341,11 +344,11 @@ class Toolbox:
     @property
     def skills(self) -> list[Skill]:
         """The skills of all servers that are open or idle."""
-        return [skill for connection in self._select(None) for skill in connection.skills]
+        return [skill for connection in self._select(None) for skill in connection.lifecycle.skills]
 
     async def find_skills(self, uri: str) -> list[Skill]:
         """Return the skills of a URI, one for each server that has it, whether it lists it or not. Raises ChatError."""
-        asked = [one for one in self._select(None) if ("skills", uri) not in one.texts.withheld]
+        asked = [one for one in self._select(None) if ("skills", uri) not in one.advertised.texts.withheld]
         found = await asyncio.gather(*(find_skill(connection, uri) for connection in asked))
         return [skill for skill in found if skill]
 
@@ -362,7 +365,7 @@ class Toolbox:
         try:
             return check_file(skill, uri, result)
         except ProtocolError:
-            connection.refresh_lists()
+            connection.lifecycle.refresh_lists()
             raise
 
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
@@ -375,7 +378,7 @@ class Toolbox:
         connection = self._get_connection(server)
         with suppress(ChatError):  # a server may have prompts and no list of them
             await _list_accepted_prompts(connection)
-        if why := connection.texts.withheld.get(("prompts", name)):
+        if why := connection.advertised.texts.withheld.get(("prompts", name)):
             raise quarantine_error(server, name, why, "prompt")
         return await get_prompt(connection, name, dict(arguments or {}))
 
@@ -423,7 +426,7 @@ class Toolbox:
     @property
     def subscriptions(self) -> list[tuple[str, str]]:
         """The (server, URI) pairs that are subscribed to."""
-        return [(name, uri) for name, one in self.connections.items() for uri in one.subscribed_uris]
+        return [(name, uri) for name, one in self.connections.items() for uri in one.lifecycle.subscribed_uris]
 
     async def _call_local(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, list[Media]]:
         if name == "read_resource":
@@ -444,14 +447,14 @@ class Toolbox:
         return {
             (server, uri)
             for server, told in texts.items()
-            for uri in self._get_connection(server).texts.find_withheld("resources", told)
+            for uri in self._get_connection(server).advertised.texts.find_withheld("resources", told)
         }
 
     def _connect(self, config: ServerConfig) -> Connection:
         connection = Connection(config, self.log_path(config.name), self._handlers)
-        connection.login = Login(config, self._login_folder, self._handlers)
-        connection.pins = ToolPins(self._trust_store, config)
-        connection.texts = TextPins(self._trust_store, config)
+        connection.lifecycle.login = Login(config, self._login_folder, self._handlers)
+        connection.advertised.pins = ToolPins(self._trust_store, config)
+        connection.advertised.texts = TextPins(self._trust_store, config)
         return connection
 
     async def _query_each(
@@ -468,7 +471,9 @@ class Toolbox:
 
     def _select(self, server: str | None) -> list[Connection]:
         """Return one server, or all that are open or idle (stopped until they are needed)."""
-        return [self._get_connection(server)] if server else [one for one in self.connections.values() if one.is_ready]
+        if server:
+            return [self._get_connection(server)]
+        return [one for one in self.connections.values() if one.lifecycle.is_ready]
 
     def _get_connection(self, server: str) -> Connection:
         if server not in self.connections:
@@ -484,5 +489,5 @@ async def _list_accepted_prompts(connection: Connection) -> list[Prompt]:
     texts = {
         prompt.name: extract_prompt_fields(prompt.model_dump(by_alias=True, exclude_none=True)) for prompt in prompts
     }
-    held = connection.texts.find_withheld("prompts", texts)
+    held = connection.advertised.texts.find_withheld("prompts", texts)
     return [prompt for prompt in prompts if prompt.name not in held]

@@ -73,7 +73,7 @@ class StatusSource:
         connections = app.servers.connections.values() if app.servers else ()
         return StatusValues(
             app.backend.name,
-            sum(connection.is_open for connection in connections),
+            sum(connection.lifecycle.is_open for connection in connections),
             len(connections),
             len(app.toolbox.tools),
             self._used_tokens,

@@ -132,7 +132,7 @@ def test_a_skill_that_changed_is_not_listed_and_not_read_until_it_was_accepted(t
 
     async def accept(app: App) -> tuple[bool, str]:
         assert app.servers and app.servers.withholding_servers == ["docs"]
-        app.servers.connections["docs"].accept_tools()
+        app.servers.connections["docs"].advertised.accept_tools()
         return await look(app)
 
     def run(check: Callable[[App], Any]) -> Any:

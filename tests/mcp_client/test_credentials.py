@@ -213,7 +213,7 @@ def test_a_login_that_cannot_be_stored_lasts_for_the_session(
 def test_a_login_is_forgotten_on_demand(gate: Gate, tmp_path: Path) -> None:
     async def forget(box: Toolbox) -> tuple[bool, bool, str]:
         was_one, again = await box.forget_login("gate"), await box.forget_login("gate")
-        return was_one, again, box.connections["gate"].state
+        return was_one, again, box.connections["gate"].lifecycle.state
 
     log_in(gate, tmp_path)
     assert sit(make_server(gate), tmp_path, forget, None) == (True, False, "closed")
@@ -229,7 +229,7 @@ def test_no_secret_is_in_a_log_an_error_or_a_repr(gate: Gate, tmp_path: Path, ca
         gate.revoke()
         seen.append(await act(box))
         connection = box.connections["gate"]
-        seen.append(repr([connection, connection.login, vars(connection.login), connection.config]))
+        seen.append(repr([connection, connection.lifecycle.login, vars(connection.lifecycle.login), connection.config]))
 
     server = make_server(gate, headers={"X-Api-Key": "key-of-ours"})
     sit(server, tmp_path, look_around, Person("paste", "browser", ""))

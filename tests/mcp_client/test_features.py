@@ -70,7 +70,7 @@ def test_a_server_in_memory_is_a_server_like_others() -> None:
         return (
             box.is_connected("harbour"),
             (await call(box, "get_tide", harbour="Husum")).text,
-            (box.connections["harbour"].protocol_version),
+            (box.connections["harbour"].lifecycle.protocol_version),
         )
 
     assert with_harbour(look) == (True, "2.4 metres at Husum", "2026-07-28")

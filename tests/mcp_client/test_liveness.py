@@ -69,7 +69,7 @@ def test_an_idle_server_is_closed_and_started_when_it_is_needed(tmp_path: Path) 
             trial, chaos_state = Trial(box, tmp_path), box.connections["chaos"]
             echoes = []
             for number in range(7):  # more often than a server that dies may be started again
-                await wait_for(lambda: chaos_state.state == "idle")
+                await wait_for(lambda: chaos_state.lifecycle.state == "idle")
                 assert trial.names() == ["echo", "add", "act"] and not box.failures
                 echoes.append(await trial.echo(f"echo {number}"))
             return echoes
@@ -82,7 +82,7 @@ def test_calls_that_come_as_their_idle_server_is_closed_are_answered(tmp_path: P
     async def go(trial: Trial) -> list[str]:
         connection, echoes = trial.toolbox.connections["chaos"], []
         for number in range(3):
-            await wait_for(lambda: connection.state == "idle")
+            await wait_for(lambda: connection.lifecycle.state == "idle")
             echoes += await asyncio.gather(*(trial.echo(f"echo {number}") for _ in range(3)))
         return echoes
 
@@ -97,8 +97,8 @@ def test_a_server_in_use_or_with_a_subscription_is_not_closed(tmp_path: Path) ->
         text = (await trial.act()).text
         lives = trial.lives()
         assert lives <= 2  # it may have rested before the call
-        await wait_for(lambda: trial.toolbox.connections["chaos"].state == "idle")
-        return text, [one.state for one in trial.toolbox.connections.values()]
+        await wait_for(lambda: trial.toolbox.connections["chaos"].lifecycle.state == "idle")
+        return text, [one.lifecycle.state for one in trial.toolbox.connections.values()]
 
     busy = chaos(tmp_path, "late-reply", delay_s=0.6, idle_s=0.2)
     followed = chaos(tmp_path, "ok", "followed", idle_s=0.2)

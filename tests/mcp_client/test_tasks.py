@@ -152,7 +152,7 @@ def test_how_a_tool_supports_tasks_decides_how_it_is_called(tmp_path: Path) -> N
     async def look(trial: Trial) -> tuple[list[str], dict[str, str]]:
         if trial.server == "old-task-optional":
             assert (await trial.act()).text == "plainly"
-        return trial.names(), dict(trial.toolbox.connections[trial.server].hidden)
+        return trial.names(), dict(trial.toolbox.connections[trial.server].advertised.hidden)
 
     everything: tuple[list[str], dict[str, str]] = (["echo", "add", "act"], {})
     hidden = (["echo", "add"], {"act": "task"})

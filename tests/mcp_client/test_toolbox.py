@@ -140,7 +140,7 @@ def test_a_connection_that_is_cancelled_again_while_it_ends_leaves_no_task() -> 
 
     async def go() -> set[str]:
         async with Toolbox.from_servers({"sea": server}) as box:
-            box.connections["sea"].refresh_lists()
+            box.connections["sea"].lifecycle.refresh_lists()
             (owner,) = (task for task in asyncio.all_tasks() if task.get_name() == "server sea")
             while not owner.done():  # as a cancelled scope of the SDK does
                 owner.cancel()

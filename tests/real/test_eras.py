@@ -35,7 +35,7 @@ def test_changes_logs_cancellation_and_tasks_are_the_same_in_both_eras(
     async def converse(box: Toolbox) -> dict[str, Any]:
         lists = (box.list_tools, box.list_resources, box.list_templates, box.list_prompts)
         return {
-            "era": box.connections["ours"].protocol_version,
+            "era": box.connections["ours"].lifecycle.protocol_version,
             "entries of all pages": [len(await list_all("ours")) for list_all in lists],
             "a new tool": await add_and_call(box, face),
             "a resource that is followed": await follow(box, face),

@@ -104,7 +104,7 @@ def test_a_time_is_converted_by_a_server_of_the_newer_protocol(tmp_path: Path) -
         noon = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
         wrong = await call(box, "get_current_time", timezone="Nowhere/At_All")
         return (
-            box.connections["time"].protocol_version,
+            box.connections["time"].lifecycle.protocol_version,
             read_clock((await call(box, "convert_time", **noon)).structured),
             (wrong.status, wrong.text),
         )

@@ -38,7 +38,7 @@ def test_one_conversation_runs_over_every_transport(open_row: Row, transport: st
         people = PromptReference(name="completable-prompt")
         prompt = await box.get_prompt(server, "args-prompt", {"city": "Husum", "state": "SH"})
         return {
-            "era": box.connections[server].protocol_version,
+            "era": box.connections[server].lifecycle.protocol_version,
             "listed": [titles["echo"], titles["trigger-sampling-request"]],
             "echo": (await call(box, "echo", message="hello, 東京")).text,
             "structured": weather.structured,

@@ -50,21 +50,6 @@ class AnyRequest(Request[dict[str, Any], str]):
     """A request with any method."""
 
 
-class _RecordingConnection(Connection):
-    """A connection that records the last raw result of each method, with another limit of a message."""
-
-    def __init__(self, config: ServerConfig, log_file: Path, max_bytes: int, handlers: ClientHandlers) -> None:
-        super().__init__(config, log_file, handlers)
-        self._max_bytes = max_bytes
-        self.results: dict[str, Any] = {}
-
-    def _open_transport(self) -> Transport:
-        transport = super()._open_transport()
-        transport.max_bytes = self._max_bytes
-        transport.record.results = self.results
-        return transport
-
-
 class SdkSession:
     """A session with the interface of `DirectClient`, through the SDK. Every method raises only ChatErrors.
 
@@ -88,9 +73,17 @@ class SdkSession:
         self._loop = asyncio.new_event_loop()
         self._log_file = Path(mkdtemp(prefix="rkllm-chat-")) / "server.log"
         handlers = ClientHandlers(elicit=_make_elicit_handler(ask_form) if ask_form else None)
-        self._connection = _RecordingConnection(server, self._log_file, max_bytes, handlers)
-        self._connection.login = Login(server, state_folder() / LOGINS_FOLDER, self._connection.handlers)
+        self._max_bytes = max_bytes
+        self._results: dict[str, Any] = {}
+        self._connection = Connection(server, self._log_file, handlers)
+        self._lifecycle = self._connection.lifecycle
+        self._lifecycle.on_transport = self._prepare_transport
+        self._lifecycle.login = Login(server, state_folder() / LOGINS_FOLDER, handlers)
         self._is_open = False
+
+    def _prepare_transport(self, transport: Transport) -> None:
+        """Record the last raw result of each method, and use this session's limit of a message."""
+        transport.max_bytes, transport.record.results = self._max_bytes, self._results
 
     @property
     def no_sandbox(self) -> str:
@@ -107,18 +100,18 @@ class SdkSession:
     @property
     def info(self) -> dict[str, Any]:
         """The server's name and version."""
-        info = self._connection.server_info
+        info = self._lifecycle.server_info
         return info.model_dump(by_alias=True, exclude_none=True, mode="json") if info else {}
 
     @property
     def instructions(self) -> str:
         """What the server says about its use."""
-        return self._connection.instructions
+        return self._lifecycle.instructions
 
     @property
     def version(self) -> str:
         """The negotiated protocol version."""
-        return self._connection.protocol_version
+        return self._lifecycle.protocol_version
 
     def explain_denial(self, text: str) -> str:
         """Return which sandbox setting would allow what the server complains about, else ""."""
@@ -129,8 +122,8 @@ class SdkSession:
         """Start or connect the server and negotiate the protocol."""
         if self._is_open:
             return
-        self._run(self._connection.open(), "start")
-        if error := self._connection.error:
+        self._run(self._lifecycle.open(), "start")
+        if error := self._lifecycle.error:
             error.details.setdefault("phase", "start")
             raise error
         self._is_open = True
@@ -138,7 +131,7 @@ class SdkSession:
     def has_capability(self, name: str) -> bool:
         """Tell whether the server declares a capability such as "tools"."""
         self.open()
-        return getattr(self._connection.capabilities, name) is not None
+        return getattr(self._lifecycle.capabilities, name) is not None
 
     def request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
         """Send a request and return its result as the server wrote it; arguments as for `DirectClient.request`."""
@@ -147,7 +140,7 @@ class SdkSession:
             return self._call_tool(params["name"], params["arguments"], phase, limit_s)
 
         async def send(client: Client) -> _AnyResult:
-            deadline = CallDeadline(limit_s, self._connection.login.deadlines)
+            deadline = CallDeadline(limit_s, self._lifecycle.login.deadlines)
 
             async def extend(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
                 deadline.extend()
@@ -159,7 +152,7 @@ class SdkSession:
                 )
 
         self._run(self._connection.request(send, limit_s, repeat=False), phase)
-        result: dict[str, Any] = self._connection.results[method]
+        result: dict[str, Any] = self._results[method]
         if (kind := result.get("resultType", "complete")) != "complete":
             text = f'Server "{self.server.name}" requires more input ({kind}), which a one-shot command cannot provide.'
             raise ProtocolError(text, "Use the tool in the chat.", server=self.server.name, got=kind)
@@ -167,7 +160,7 @@ class SdkSession:
 
     def _call_tool(self, name: str, arguments: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]:
         """Call a tool, as a task if it requires that; the result of a task is as the SDK read it."""
-        results = self._connection.results
+        results = self._results
         results.pop("tools/call", None)
         called = self._run(self._connection.call(name, arguments, ignore, limit_s=limit_s), phase)
         result: dict[str, Any] = results.get("tools/call", {})
@@ -190,7 +183,7 @@ class SdkSession:
     def close(self, is_patient: bool = True) -> None:  # noqa: ARG002 - the connection has its own limits
         """Close the connection and delete the log."""
         if not self._loop.is_closed():
-            self._loop.run_until_complete(self._connection.aclose())
+            self._loop.run_until_complete(self._lifecycle.aclose())
             self._loop.close()
             self._log_file.unlink(missing_ok=True)
             self._log_file.parent.rmdir()

@@ -26,34 +26,37 @@ async def review_tools(app: App, name: str) -> EventStream:
     pending = [
         connection
         for connection in connections
-        if (connection.quarantined_tools or connection.texts.withheld) and name in ("", connection.config.name)
+        if connection.advertised.quarantined_tools or connection.advertised.texts.withheld
+        if name in ("", connection.config.name)
     ]
     if not pending:
         yield Notice(words("review.nothing"))
     for connection in pending:
         server = connection.config.name
-        listing, texts = connection.last_listing, dict(connection.texts.current)
-        for tool in connection.quarantined_tools:
-            reason = words(f"hidden.{connection.hidden[tool.name]}")
+        advertised = connection.advertised
+        listing, texts = advertised.last_listing, dict(advertised.texts.current)
+        for tool in advertised.quarantined_tools:
+            reason = words(f"hidden.{advertised.hidden[tool.name]}")
             yield Notice(words("servers.hidden", server=server, tool=tool.name, reason=reason))
             yield Page("\n".join(_describe_change(connection, tool.name)))
-        for key, why in connection.texts.withheld.items():
+        for key, why in advertised.texts.withheld.items():
             section, text = key
             yield Notice(words(f"review.{section}", server=server, name=text, reason=words(f"hidden.{why}")))
-            yield Page("\n".join(map(escape_visibly, connection.texts.diff_accepted(key))))
+            yield Page("\n".join(map(escape_visibly, advertised.texts.diff_accepted(key))))
         if app.frontend is None or not await app.frontend.confirm(words("review.accept", server=server)):
             continue
-        if (connection.last_listing.descriptions, connection.texts.current) != (listing.descriptions, texts):
+        if (advertised.last_listing.descriptions, advertised.texts.current) != (listing.descriptions, texts):
             yield Notice(words("review.again", server=server))
             continue
-        _forget_rules(app, [exact_pattern(tool) for tool in connection.quarantined_tools])
-        connection.accept_tools()
+        _forget_rules(app, [exact_pattern(tool) for tool in advertised.quarantined_tools])
+        advertised.accept_tools()
         yield Notice(words("review.accepted", server=server))
 
 
 def _describe_change(connection: Connection, tool: str) -> list[str]:
     """Return the diff of a tool description, with hidden characters escaped."""
-    lines = diff_accepted_text(connection.pins.accepted_text(tool), connection.last_listing.descriptions[tool])
+    advertised = connection.advertised
+    lines = diff_accepted_text(advertised.pins.accepted_text(tool), advertised.last_listing.descriptions[tool])
     return [escape_visibly(line) for line in lines]
 
 

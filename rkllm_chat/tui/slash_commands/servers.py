@@ -80,7 +80,7 @@ async def _list_servers(app: App, _rest: str) -> EventStream:
     for server in app.settings.servers:
         connection = connections.get(server.name)
         refusal = None if connection else app.failures.get(server.name)
-        state = words(f"state.{connection.state if connection else 'unasked' if refusal else 'off'}")
+        state = words(f"state.{connection.lifecycle.state if connection else 'unasked' if refusal else 'off'}")
         description = describe_connection(connection, words) if connection else refusal.message if refusal else ""
         name = f"{server.name} ({server.original_name})" if server.original_name else server.name
         rows.append((name, state, description, server.source))
@@ -91,19 +91,19 @@ async def _list_servers(app: App, _rest: str) -> EventStream:
         for freedom in server.not_obeyed:
             yield Notice(words("servers.not_obeyed", server=server.name, entry=freedom))
     for connection in connections.values():
-        for tool, why in connection.hidden.items():
+        for tool, why in connection.advertised.hidden.items():
             reason = words(f"hidden.{why}")
             yield Notice(words("servers.hidden", server=connection.config.name, tool=tool, reason=reason))
 
 
 def describe_connection(connection: Connection, words: Words) -> str:
     """Return the tool count, the protocol version and the latency of a server, or its error."""
-    if connection.error and not connection.is_open:
-        return connection.error.message
-    tools = words("status.tools", count=len(connection.tools))
-    latency = f"{connection.latency_s * 1000:.0f} ms"
-    version = f", MCP {connection.protocol_version}, {latency}" if connection.is_open else ""
-    return f"{tools}{version}{_describe_sandbox(connection, words)}" if connection.is_ready else ""
+    life = connection.lifecycle
+    if life.error and not life.is_open:
+        return life.error.message
+    tools = words("status.tools", count=len(connection.advertised.tools))
+    version = f", MCP {life.protocol_version}, {life.latency_s * 1000:.0f} ms" if life.is_open else ""
+    return f"{tools}{version}{_describe_sandbox(connection, words)}" if life.is_ready else ""
 
 
 def _describe_sandbox(connection: Connection, words: Words) -> str:
@@ -145,7 +145,9 @@ async def _show_server(app: App, name: str) -> EventStream:
         "roots": ", ".join(find_roots(server)) or "false",
         "source": server.source,
     }
-    state = f"{words(f'state.{connection.state}')}, {describe_connection(connection, words)}" if connection else ""
+    state = ""
+    if connection:
+        state = f"{words(f'state.{connection.lifecycle.state}')}, {describe_connection(connection, words)}"
     rows = {name: state.removesuffix(", "), **{key: redact_keys(value) for key, value in rows.items()}}
     yield Table((), tuple((key, value) for key, value in rows.items() if value))
     if not connection:
@@ -154,10 +156,10 @@ async def _show_server(app: App, name: str) -> EventStream:
         return
     if connection.sandbox:
         yield Notice(_describe_access(name, connection.sandbox, words))
-    if connection.instructions:
+    if connection.lifecycle.instructions:
         state = "" if name in app.chat.find_instructions() else "_off" if server.instructions is False else "_small"
         yield Notice(words(f"servers.instructions{state}", server=name))
-        yield Page(escape_visibly(connection.instructions))
+        yield Page(escape_visibly(connection.lifecycle.instructions))
 
 
 async def restart_server(app: App, name: str) -> EventStream:
@@ -287,11 +289,11 @@ async def _show_log(app: App, name: str) -> EventStream:
     """Show the end of a server's log."""
     _find_server(app, name)
     connection = app.servers.connections.get(name) if app.servers else None
-    if connection is None or not connection.log_file.is_file():
+    if connection is None or not connection.lifecycle.log_file.is_file():
         yield Notice(app.words("servers.no_log", server=name))
         return
-    text = connection.log_file.read_text(encoding="utf-8", errors="replace")[-_LOG_BYTES:]
-    yield Page(f"{_shorten_home(connection.log_file)}\n{text}")
+    text = connection.lifecycle.log_file.read_text(encoding="utf-8", errors="replace")[-_LOG_BYTES:]
+    yield Page(f"{_shorten_home(connection.lifecycle.log_file)}\n{text}")
 
 
 async def _review_tools(app: App, name: str) -> EventStream:
@@ -317,7 +319,8 @@ async def _manage_login(app: App, argument: str) -> EventStream:
     await servers.log_in(name)
     if error := servers.failures.get(name):
         raise error
-    yield Notice(words("login.done" if servers.connections[name].login.has_token else "login.unasked", server=name))
+    login = servers.connections[name].lifecycle.login
+    yield Notice(words("login.done" if login.has_token else "login.unasked", server=name))
 
 
 async def _allow_access(app: App, rest: str) -> EventStream:
