@@ -33,7 +33,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "config": 2830,
     "storage": 1323,
     "prompt": 1400,
-    "mcp_client": 8620,
+    "mcp_client": 8607,
     "backends": 5830,
     "chat": 3620,
     "mcp_servers": 1781,

@@ -121,6 +121,11 @@ listen(act)
     assert max(broken.seconds, with_float.seconds) < allow_s(0.5)
 
 
+def test_a_last_answer_without_a_newline_is_read(tmp_path: Path) -> None:
+    script = "listen(lambda m: (write(answer(m)), os._exit(0)))"
+    assert talk(make_server(tmp_path, script), tmp_path, act).text == "fine"
+
+
 def test_arguments_that_cannot_be_sent_fail_their_call_alone(tmp_path: Path) -> None:
     async def go(client: Client, _: Transport) -> list[str]:
         odd: list[dict[str, Any]] = [{"n": 10**5000}, {"s": "x" * (5 << 20)}, {"s": "half: \ud83d"}]
