@@ -12,9 +12,12 @@ COPY docs/rkllm-chat.1 docs/
 COPY packaging/metadata.py packaging/
 COPY models/tiny-tools/tiny-tools.gguf models/tiny-tools/
 COPY rkllm_chat rkllm_chat
-# the wheel of llama.cpp must run on other processors than that of this machine
+# The wheel of llama.cpp must run on other processors than that of this machine: on Arm on those with the dot products that
+# models of 4 and 8 bits need, as of RK3588, RK3566 and RK3568 (Cortex-A76, A55). RK3576, RK3562 and RV1126B (A72, A53) have
+# none: --build-arg CMAKE_ARGS=-DGGML_NATIVE=OFF builds it for all.
+ARG CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_CPU_ARM_ARCH=armv8.2-a+dotprod+fp16"
 # hadolint ignore=DL3013 # the version is that of this checkout
-RUN CMAKE_ARGS=-DGGML_NATIVE=OFF pip install --no-cache-dir --prefix /install '.[npu]'
+RUN pip install --no-cache-dir --prefix /install '.[npu]'
 
 FROM python:3.13-slim-bookworm
 RUN apt-get update \

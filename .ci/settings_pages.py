@@ -72,7 +72,7 @@ def describe_type(kind: type, key: str) -> str:
         return "table, below"
     if get_origin(hint) in (Mapping, dict):
         return f"table: {NAMES[get_args(hint)[1]]} by name"
-    limits = "" if hint is bool else describe_values(kind, key).replace("-", " to ")
+    limits = "" if hint is bool else re.sub(r"(?<=\d)-", " to ", describe_values(kind, key))
     return f"{NAMES[hint]}, {limits}" if limits else NAMES[hint]
 
 

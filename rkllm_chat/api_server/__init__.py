@@ -37,6 +37,9 @@ class Limits:
         idle_s: Seconds without a request after which the model is unloaded; 0 keeps it.
         states_bytes: Memory for the states of conversations that alternate, with llama.cpp.
         uses_servers: Whether the model also calls tools of the configured MCP servers.
+        origins: Origins of web pages of others that may use the server.
+        first_s: Seconds after which a stream begins although it has nothing yet; an error before that has a status.
+        keep_alive_s: Seconds of silence after which a stream says that it is alive.
     """
 
     host: str = LOOPBACK[0]
@@ -46,6 +49,9 @@ class Limits:
     idle_s: float = _IDLE_S
     states_bytes: int = _STATES_MB * _MB
     uses_servers: bool = False
+    origins: tuple[str, ...] = ()
+    first_s: float = 0.5
+    keep_alive_s: float = 10.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -66,12 +72,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="let --mcp and --no-token stand together: any user of this machine can then call the tools",
     )
     add("--allow-host", metavar="NAME", action="append", help="further host name of this server; may be repeated")
+    add("--allow-origin", metavar="URL", action="append", help="origin of a web page that may use it; may be repeated")
     add(
         "--mcp",
         action="store_true",
         help="let the model also call tools of the configured MCP servers; a call that needs approval is declined",
     )
     add_model_options(parser)
+    add(
+        "--wait-for-model",
+        action="store_true",
+        help="listen although the model cannot be loaded yet, and answer 503 until it can",
+    )
     add(
         "--max-waiting",
         metavar="N",
@@ -122,6 +134,7 @@ def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
         options.idle_s,
         options.states_mb * _MB,
         options.mcp,
+        tuple(origin.rstrip("/") for origin in options.allow_origin or ()),
     )
     return read_settings(options), limits
 

@@ -67,7 +67,7 @@ def _store_message(message: ClientMessage, store: MediaStore) -> ClientMessage:
         except UsageError as error:
             raise ApiError(400, str(error), param=one.param) from None
         except ConfigError as error:
-            raise ApiError(500, str(error), "server_error") from None
+            raise ApiError(503, str(error), "server_error") from None
     return replace(message, sent_media=(), media=tuple(media)) if media else message
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ..core.errors import ChatError, GenerationError, ModelError, NotSupportedError, TimeLimitError
+from ..core.errors import ChatError, ConfigError, GenerationError, ModelError, NotSupportedError, TimeLimitError
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def to_api_error(error: Exception) -> ApiError:
         return ApiError(400, str(error), code="not_supported")
     if isinstance(error, TimeLimitError):
         return ApiError(504, error.message, "server_error", code="timeout")
-    if isinstance(error, ModelError):
+    if isinstance(error, ModelError | ConfigError):
         log.warning("%s", error)
         message = "The model cannot be loaded; the server's log says why."
         return ApiError(503, message, "server_error", code="model_unavailable")

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..core.plugins import find_plugin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..config.settings import Settings
     from .base import Backend, ModelStream
 
-__all__ = ["BACKENDS", "Backend", "ModelStream", "check_backend", "choose_backend", "open_backend"]
+__all__ = ["BACKENDS", "Backend", "ModelStream", "check_backend", "check_model", "choose_backend", "open_backend"]
 
 BACKENDS: dict[str, str] = {
     "rkllm": "rkllm.backend:open_rkllm",
@@ -24,6 +26,12 @@ BACKENDS: dict[str, str] = {
     "openai": "openai.backend:open_openai",
     "scripted": "scripted:open_scripted",
 }
+_CHECKS = {
+    "rkllm": "rkllm.backend:check_rkllm",
+    "llama": "llama.backend:check_llama",
+    "openai": "openai.backend:check_openai",
+}
+"""Functions that find out whether an engine can be opened, without opening it."""
 _SCHEMES = ("http://", "https://")
 _BACKEND_OF_SUFFIX = {".rkllm": "rkllm", ".json": "scripted"}
 
@@ -41,13 +49,26 @@ def open_backend(settings: Settings) -> Backend:
 
     check_project_files(settings)
     name = choose_backend(settings)
-    if name in BACKENDS:
-        module, _, function = BACKENDS[name].partition(":")
-        open_row = getattr(import_module(f".{module}", __package__), function)
-    else:
-        open_row = find_plugin("backends", name, ("auto", *BACKENDS))
+    open_row = _import_row(BACKENDS[name]) if name in BACKENDS else find_plugin("backends", name, ("auto", *BACKENDS))
     backend: Backend = open_row(settings)
     return backend
+
+
+def check_model(settings: Settings) -> None:
+    """Find out whether the model of the settings can be loaded, without keeping it in memory: files and settings.
+
+    Raises:
+        ModelError: The model or its library is missing or cannot be used.
+        ConfigError: The settings are invalid.
+    """
+    if row := _CHECKS.get(choose_backend(settings)):
+        _import_row(row)(settings)
+
+
+def _import_row(row: str) -> Callable[[Settings], Any]:
+    module, _, function = row.partition(":")
+    imported: Callable[[Settings], Any] = getattr(import_module(f".{module}", __package__), function)
+    return imported
 
 
 def check_backend(name: str) -> None:

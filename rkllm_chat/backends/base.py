@@ -196,6 +196,15 @@ class TextCompleter(Protocol):
         ...
 
 
+@runtime_checkable
+class TextTokenizer(Protocol):
+    """A backend that shows the tokens of its model."""
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the tokens of a text, in which control tokens count as plain text."""
+        ...
+
+
 @dataclass(frozen=True)
 class TextEmbedding:
     """The embedding of a text.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import api_server, mcp_servers
+from ..backends import check_model
 from ..core.command_line import Parser
 from .process_end import run_interface
 
@@ -51,6 +52,8 @@ def _serve_api(options: argparse.Namespace) -> int:
     start_server_log()
     settings, limits = api_server.read_options(options)
     token, access = _find_token(options)
+    if not options.wait_for_model:
+        check_model(settings)
     with http.open_listener(options.host, options.port) as listener:
         from ..api_server.server import serve_api
 

@@ -147,6 +147,7 @@ class Settings:
 
     Attributes:
         model: Path or URL of the model. Left out, or "tiny-tools": the small model that ships.
+        family: What the model is, such as "qwen2.5", where neither its file name nor a file beside it says so.
         models_folder: Folder where models are looked for first, and downloaded to.
         backend: What runs the model: "rkllm" (the NPU), "llama" (llama.cpp), "openai" (a service), "scripted" (for
             tests), or "auto" (by the model).
@@ -172,6 +173,7 @@ class Settings:
             next start is faster. For the NPU, see `prompt_cache`.
         llama_library: Path of another build of llama.cpp, a libllama.so or its folder. Left out: the one that is
             installed.
+        gpu_layers: With a build of llama.cpp for a GPU, how many layers of the model it computes; -1 for all.
         mmproj: Path of the mmproj file with which a model of llama.cpp sees pictures or hears; "none" uses none. Left
             out: it is looked for beside the model.
         key_bindings: Which keys edit the input line.
@@ -188,6 +190,7 @@ class Settings:
     """
 
     model: str = ""
+    family: str = ""
     models_folder: str = ""
     backend: str = "auto"
     language: str = "auto"
@@ -207,6 +210,7 @@ class Settings:
     prefill_ahead: bool = True
     keep_prefix: bool = True
     llama_library: str = ""
+    gpu_layers: int = 0
     mmproj: str = ""
     key_bindings: Literal["emacs", "vi"] = "emacs"
     theme: Literal["auto", "light", "dark", "none"] = "auto"

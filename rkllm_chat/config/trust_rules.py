@@ -81,6 +81,7 @@ _NO_MORE = Rule(Decision.ALLOWED, "not above your value", lambda value, current:
 RULES: dict[str, dict[str, Rule]] = {
     "chat": {
         "model": Rule(Decision.ASKED, "only a `.gguf` or `.rkllm` file, no URL", _is_model_file),
+        "family": _ALLOWED,
         "models_folder": _REFUSED,
         "backend": _REFUSED,
         "language": _ALLOWED,
@@ -95,6 +96,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "prefill_ahead": _NOT_ON,
         "keep_prefix": _NOT_ON,
         "llama_library": _REFUSED,
+        "gpu_layers": _ALLOWED,
         "mmproj": Rule(Decision.ASKED, 'only a `.gguf` file or "none"', _is_projector_file),
         "key_bindings": _REFUSED,
         "theme": _REFUSED,

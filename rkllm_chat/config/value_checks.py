@@ -193,6 +193,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "max_steps": (1, 1000),
     "max_calls": (1, 100_000),
     "context_tokens": (0, 1_000_000),
+    "gpu_layers": (-1, 1000),
     "max_tokens": (1, 1_000_000),
     "temperature": (0, 100),
     "top_k": (0, 1_000_000),

@@ -103,7 +103,9 @@ def test_the_api_server_answers_503_and_stays(shipped_model: Path, folder: Path,
     path = folder / "model.gguf"
     path.write_bytes(with_number(shipped_model.read_bytes(), "rope.dimension_count", 63))
     hello: Any = {"model": "model", "messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 2}
-    with serve("openai", "--model", "model.gguf", port_option="--port", env=environment, cwd=folder) as served:
+    with serve(
+        "openai", "--model", "model.gguf", "--wait-for-model", port_option="--port", env=environment, cwd=folder
+    ) as served:
         key = served.headers.get("Authorization", "Bearer none").removeprefix("Bearer ")
         client = openai.OpenAI(base_url=served.url, api_key=key, max_retries=0, timeout=30)
         for _ in range(2):

@@ -442,6 +442,7 @@ def beside(line: str, state: str, value: str, file: str, content: str) -> Change
     return Change(line, state, value, {"m/some-rk3588.rkllm": "x", f"m/{file}": content}, model="/m/some-rk3588.rkllm")
 
 
+A76 = "processor\t: 0\nFeatures\t: fp asimd aes crc32 asimdhp asimddp\n"
 CAPACITIES: Files = {
     f"sys/devices/system/cpu/cpu{core}/cpu_capacity": f"{1024 if core > 3 else 530}\n" for core in range(8)
 }
@@ -500,6 +501,12 @@ CHANGES = [
     Change("engine", "ok", "llama.cpp, /opt/llama", {"opt/llama/libllama.so": "x"},
            '[chat]\nllama_library = "/opt/llama"\n'),
     Change("engine", "", "", CAPACITIES, model="/m/qwen3-rk3588.rkllm"),
+    Change("instructions", "ok", "the processor has DOTPROD, FP16_VA", {"proc/cpuinfo": A76}),
+    Change("instructions", "", "", {"proc/cpuinfo": A76}, model="/m/qwen3-rk3588.rkllm"),
+    Change("template", "ok", "chatml, by qwen3", {"m/model.rkllm": "x"},
+           '[chat]\nfamily = "qwen3"\nmodel = "/m/model.rkllm"\n'),
+    Change("template", "wrong", 'known as "nothing"', {"m/model.rkllm": "x"},
+           '[chat]\nfamily = "nothing"\nmodel = "/m/model.rkllm"\n'),
     model("qwen2.5-1.5b-rk3588s-W8A8-opt-1.rkllm", "ok", "1 bytes, by its name rk3588 w8a8"),
     model("qwen3.rkllm", "ok", "no chip"),
     model("Qwen3_W4A16_RK3576.rkllm", "wrong", "by its name rk3576 w4a16, but this is rk3588"),

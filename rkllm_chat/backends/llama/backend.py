@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ...calls.grammar import CallGrammar, NoCalls
 from ...calls.model_families import find_family
 from ...config.loader import state_folder
-from ...config.settings import Generation, Settings
+from ...config.settings import Generation, Settings, Thinking
 from ...core.errors import GenerationError, ModelError, NotSupportedError, prompt_too_long
 from ...core.events import Reading, Usage
 from ...core.messages import MediaKind, Message, Tool
@@ -38,6 +38,7 @@ from .engine import (
     BATCH_TOKENS,
     TEMPLATE_KEY,
     check_gguf_file,
+    check_library,
     count_parameters,
     describe_missing_template,
     has_kv_cache,
@@ -128,6 +129,8 @@ class LlamaBackend:
         cores: tuple[int, ...] = (),
         library: str = "",
         mmproj: str = "",
+        family: str = "",
+        gpu_layers: int = 0,
     ) -> None:
         """Load a GGUF.
 
@@ -139,6 +142,8 @@ class LlamaBackend:
             cores: Cores that run one thread each; none for the scheduler's choice.
             library: Path of another libllama; "" for the one of llama-cpp-python.
             mmproj: Path of the projector for pictures, "none", or "" to look for it beside the model.
+            family: What the model is; "" if its name and its metadata say it.
+            gpu_layers: Layers that a GPU computes; -1 for all.
 
         Raises:
             ModelError: A file cannot be loaded, or the projector is the one of another model.
@@ -147,7 +152,7 @@ class LlamaBackend:
         if projector:
             check_gguf_file(projector, PROJECTOR_HINT)
         batch_tokens = _PICTURE_BATCH_TOKENS if projector else BATCH_TOKENS
-        self._engine: Any = load_engine(path, context_tokens, count_threads(cores), library, batch_tokens)
+        self._engine: Any = load_engine(path, context_tokens, count_threads(cores), library, batch_tokens, gpu_layers)
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
         self._state_pool: StatePool | None = None
         self._embedder: LlamaEmbedder | None = None
@@ -155,7 +160,7 @@ class LlamaBackend:
         self.prefill_threads: int = self._engine.n_threads_batch
         self.decode_threads: int = self._engine.n_threads
         self.name = path.name
-        names = read_model_names(path, self._engine.metadata)
+        names = [family, *read_model_names(path, self._engine.metadata)]
         self.template = name_template(self._engine, names)
         self.family = find_family(names, self._engine.metadata.get(TEMPLATE_KEY, ""))
         self.profile: str = self._engine.metadata.get("rkllm_chat.profile", "")
@@ -180,6 +185,10 @@ class LlamaBackend:
         self.load_notices = () if has_template else (describe_missing_template(path.name, names),)
         self.parameter_count = count_parameters(self._engine)
         self._vocabulary = cache(partial(read_vocabulary, self._engine))
+
+    def set_thinking(self, thinking: Thinking) -> None:
+        """Switch reasoning from the next reply on, if the template of the model has the switch."""
+        self._template.keywords["thinking"] = {"on": True, "off": False}.get(thinking)
 
     def stream(
         self,
@@ -214,6 +223,10 @@ class LlamaBackend:
             self._generate(lambda: [Piece(text, special=True)], (), generation, emit, None)
 
         return self._run(generate, PrefillRequest(()))
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the tokens of a text, in which control tokens count as plain text."""
+        return self._encode(Piece(text, special=False))
 
     def embed(self, texts: Sequence[str]) -> StoppableStream[TextEmbedding]:
         """Yield the embedding of each text, in order; the KV cache of the chat stays as it is.
@@ -524,17 +537,37 @@ class LlamaBackend:
         return tokens
 
 
+def check_llama(settings: Settings) -> Path:
+    """Return the GGUF of the settings, by default the small model that ships; blocks while a new one is tried.
+
+    Raises:
+        ModelError: It cannot be loaded, or llama.cpp is missing.
+    """
+    path = resolve_model(settings.model)
+    check_library(settings.llama_library, path.name)
+    check_gguf_file(path)
+    if path != find_shipped_model():
+        check_model_file(path, settings.context_tokens, settings.llama_library, state_folder() / "loaded-models")
+    return path
+
+
 def open_llama(settings: Settings) -> LlamaBackend:
-    """Load the GGUF of the settings, by default the small model that ships.
+    """Load the GGUF of the settings.
 
     Raises:
         ModelError: It cannot be loaded.
     """
-    path = resolve_model(settings.model)
-    check_gguf_file(path)
-    if path != find_shipped_model():
-        check_model_file(path, settings.context_tokens, settings.llama_library, state_folder() / "loaded-models")
+    path = check_llama(settings)
     states = state_folder() / "prompt-caches" if settings.keep_prefix else None
     thinking = {"on": True, "off": False}.get(settings.thinking)
-    library, mmproj = settings.llama_library, settings.mmproj
-    return LlamaBackend(path, settings.context_tokens, thinking, states, choose_cores(), library, mmproj)
+    return LlamaBackend(
+        path,
+        settings.context_tokens,
+        thinking,
+        states,
+        choose_cores(),
+        settings.llama_library,
+        settings.mmproj,
+        settings.family,
+        settings.gpu_layers,
+    )

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from ...prompt.template_renderer import start_renderer
 from ...storage.session_records import hash_text
 from ..shared.model_files import read_beginning
 from .cores import count_threads
-from .gguf_header import MAGIC, read_gguf_header
-from .library import import_llama
+from .gguf_header import MAGIC, GgufHeader, read_gguf_header
+from .library import LIBRARY_NAME, find_llama_library, import_llama
 
 TEMPLATE_KEY = "tokenizer.chat_template"
 _FALLBACK_ROW = "chatml"
@@ -41,8 +42,25 @@ def check_gguf_file(path: Path, hint: str = "Give a .gguf file with --model.") -
         raise ModelError(f"{path}: not a GGUF file (it begins with {magic!r}).", hint, path=str(path))
 
 
+def check_library(library: str, model: str) -> None:
+    """Raise ModelError if llama-cpp-python, or the build of llama.cpp that the settings name, is not installed."""
+    if not find_spec("llama_cpp"):
+        hint = (
+            "Install it with: pip install llama-cpp-python (it is compiled, which takes minutes and needs a compiler: "
+            "sudo apt install build-essential cmake)."
+        )
+        raise ModelError(f"llama-cpp-python is needed for {model} and is not installed.", hint)
+    if library and find_llama_library(library) is None:
+        raise ModelError(f"llama_library: there is no {LIBRARY_NAME} at {library}.", "Correct llama_library in [chat].")
+
+
 def load_engine(
-    path: Path, context_tokens: int, threads: int = 0, library: str = "", batch_tokens: int = BATCH_TOKENS
+    path: Path,
+    context_tokens: int,
+    threads: int = 0,
+    library: str = "",
+    batch_tokens: int = BATCH_TOKENS,
+    gpu_layers: int = 0,
 ) -> Any:
     """Load the engine. Its log goes to our log, never to the terminal.
 
@@ -52,34 +70,34 @@ def load_engine(
         threads: Number of threads; 0 for one on each physical core.
         library: Path of another libllama; "" for the one of the package.
         batch_tokens: Maximum number of tokens to evaluate at once.
+        gpu_layers: Layers that a GPU computes; -1 for all.
 
     Raises:
         ModelError: llama-cpp-python is missing or cannot load the file.
     """
-    try:
-        import_llama(library)
-        import llama_cpp
+    check_library(library, path.name)
+    import_llama(library)
+    import llama_cpp
 
-        from .speculative import DraftingLlama
-    except ImportError as error:
-        hint = (
-            "Install it with: pip install llama-cpp-python (it is compiled, which takes minutes and needs a compiler: "
-            "sudo apt install build-essential cmake)."
-        )
-        raise ModelError(f"llama-cpp-python is needed for {path.name} and is not installed.", hint) from error
+    from .speculative import DraftingLlama
+
     llama_cpp.llama_log_set(get_log_callback(), ctypes.c_void_p(0))
     # `Llama` compiles the file's templates in this process, without limits, for chat functions that are not used here
     llama_cpp.llama_chat_format.Jinja2ChatFormatter = _UncompiledFormatter
     start_renderer()
     try:
-        trained = context_tokens or read_gguf_header(path).get_number("context_length") or _MAX_DEFAULT_CONTEXT
-        context = context_tokens or min(trained, _MAX_DEFAULT_CONTEXT)
+        context = context_tokens or choose_context(read_gguf_header(path))
         threads = threads or count_threads()
-        options = {"n_threads": threads, "n_threads_batch": threads}
+        options = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": gpu_layers}
         return DraftingLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
     except (ValueError, RuntimeError, OSError, AssertionError) as error:
         hint = "Check that the file is complete and that llama.cpp supports the model; see the log file."
         raise ModelError(f"{path}: llama.cpp cannot load it: {error}.", hint, path=str(path)) from error
+
+
+def choose_context(header: GgufHeader) -> int:
+    """Return the size of the context window of a model for which the settings name none."""
+    return min(header.get_number("context_length") or _MAX_DEFAULT_CONTEXT, _MAX_DEFAULT_CONTEXT)
 
 
 class _UncompiledFormatter:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
 from ...core.errors import ModelError
+from ...core.run_module import run_module
 from ...core.user_paths import expand_home
 
 LIBRARY_NAME = "libllama.so"
 _FOLDER_VARIABLE = "LLAMA_CPP_LIB_PATH"  # read by llama-cpp-python when it is imported
+_LOAD_S = 60.0
 _SPIN_VARIABLE = "GOMP_SPINCOUNT"
 _DEPENDENCIES = ("libggml-base.so", "libggml-cpu.so", "libggml.so")
 
@@ -24,6 +29,16 @@ def find_llama_library(named: str, root: Path = Path("/")) -> Path | None:
     path = root / path.relative_to(path.anchor) if path.is_absolute() else path
     path = path / LIBRARY_NAME if path.is_dir() else path
     return path.absolute() if path.is_file() else None
+
+
+def read_instruction_sets(named: str) -> frozenset[str]:
+    """Return the instruction sets that a libllama uses, as it names them ("DOTPROD"); empty if it does not load.
+
+    It is loaded in a process of its own: with instructions that the processor lacks it may die.
+    """
+    command = run_module(__name__, named)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LOAD_S, check=False)
+    return frozenset(re.findall(r"(\w+) = 1", done.stdout.decode(errors="replace")))
 
 
 def import_llama(named: str) -> None:
@@ -84,3 +99,8 @@ def _import_llama(named: str) -> None:
         raise ModelError(f"{library} does not work with llama-cpp-python: {error}.", hint) from error
     if Path(vars(module)["_base_path"]) != library.parent:  # it was imported before
         raise ModelError(f"{library} cannot be loaded, because another libllama is.", "Restart rkllm-chat.")
+
+
+if __name__ == "__main__":
+    import_llama(sys.argv[1])
+    sys.stdout.write(import_module("llama_cpp").llama_print_system_info().decode())

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from ...calls.grammar import CallGrammar, NoCalls
 from ...calls.model_families import find_family
-from ...config.settings import Generation, Settings
+from ...config.settings import Generation, Settings, Thinking
 from ...core.errors import ChatError, ConfigError, ContextOverflowError, GenerationError, ModelError
 from ...core.events import Sentence
 from ...core.messages import MediaKind, Message, Tool
@@ -79,12 +79,16 @@ class OpenaiBackend:
         self.name = PurePosixPath(infos[0].model).name
         self.template = infos[0].template_name
         self.native_tools = all(info.native_tools for info in infos)
-        family = find_family([infos[0].model], infos[0].template_source)
+        family = find_family([settings.family, infos[0].model], infos[0].template_source)
         # native calls are converted to the format `json` (see render_native_call), and corrections show that format
         self.family = replace(family, preferred_format="json") if self.native_tools else family
         self.media_kinds: frozenset[MediaKind] = frozenset.intersection(*(info.media_kinds for info in infos))
-        self._thinking = {"on": True, "off": False}.get(settings.thinking)
+        self.set_thinking(settings.thinking)
         self._tools: Sequence[Tool] = ()
+
+    def set_thinking(self, thinking: Thinking) -> None:
+        """Switch reasoning from the next reply on, at services that have the switch."""
+        self._thinking = {"on": True, "off": False}.get(thinking)
 
     def stream(
         self,
@@ -281,6 +285,11 @@ def open_openai(settings: Settings) -> OpenaiBackend:
     if len(errors) == len(services):
         raise errors[0]
     return OpenaiBackend(services, settings)
+
+
+def check_openai(settings: Settings) -> None:
+    """Raise ConfigError if the settings of the services are invalid; a service that is down may come up later."""
+    make_services(settings, os.environ)
 
 
 def make_services(settings: Settings, environment: Mapping[str, str]) -> list[Service]:

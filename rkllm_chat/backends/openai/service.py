@@ -57,6 +57,7 @@ _CONTEXT_KEYS = ("max_model_len", "loaded_context_length", "context_length", "ma
 
 _MEDIA_NAMES: dict[str, MediaKind] = {"vision": "image", "image": "image", "audio": "audio"}
 """How services name what a model understands -> kind of media."""
+_OWN_NAME = "rkllm-chat"
 
 log = logging.getLogger(__name__)
 
@@ -272,6 +273,8 @@ class Service:
 
     def _recognize_kind(self, client: httpx2.Client, entry: Any, props: Any) -> str:
         """Return the row of KINDS, by what only that program has."""
+        if get_text(entry, "owned_by") == _OWN_NAME:  # it also has what llama.cpp's server has
+            return "Ollama"
         if get_object(props, "default_generation_settings"):
             return "llama.cpp"
         owner = get_text(entry, "owned_by")

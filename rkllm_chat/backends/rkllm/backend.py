@@ -41,6 +41,7 @@ from .options import (
     find_template,
     make_fixed_options,
     make_sampling_parameters,
+    name_by_family,
     read_model_template,
 )
 from .prompt_planners import RenderedPromptPlanner, RolePromptPlanner, RunPlan, keep_newest_pictures
@@ -161,10 +162,11 @@ class RkllmBackend:
         self.name = model.name
         self.parameter_count = read_parameter_count(model.name)
         self.template = Path(settings.rkllm.template).name
-        self.family = find_family([model.stem], read_model_template(settings.rkllm.template, model))
+        named = name_by_family(settings, model)
+        self.family = find_family([named.stem], read_model_template(settings.rkllm.template, named))
         self.context_tokens = settings.context_tokens or CONTEXT_TOKENS
         self.native_tools = settings.rkllm.native_tools
-        self.history = choose_history(settings, layout, model.name)
+        self.history = choose_history(settings, layout, named.name)
         self._thinking = settings.thinking
         self._uses_lora = bool(settings.rkllm.lora)
         self._has_warned = False
@@ -189,7 +191,7 @@ class RkllmBackend:
         self._marker_tokens = _MARKER_TOKENS
         if self.native_tools or settings.rkllm.template == "runtime":
             return RolePromptPlanner(self.native_tools, self._choose_reply_prefix(), controls), ()
-        template = find_template(settings, model)
+        template = find_template(settings, name_by_family(settings, model))
         encode = load_tokenizer(model.with_name(TOKENIZER_FILE))
         if family and encode:
             self._marker_tokens = sum(len(encode(Piece(text, special=True))) for text in (family.start, family.end))
@@ -563,12 +565,12 @@ def _write_tag(piece: Piece) -> Piece:
     return Piece(PICTURE_TAG, special=True) if piece.media else piece
 
 
-def open_rkllm(settings: Settings) -> RkllmBackend:
-    """Load the `.rkllm` model of the settings.
+def check_rkllm(settings: Settings) -> tuple[Path, Path]:
+    """Return the library and the model of the settings, without loading either.
 
     Raises:
-        ModelError: The model or the library is missing or cannot be loaded.
-        ConfigError: The settings are invalid.
+        ModelError: One is missing or cannot be used.
+        ConfigError: The settings are invalid, or nothing says which template the model needs.
     """
     model = expand_home(settings.model)
     if not settings.model:
@@ -579,6 +581,18 @@ def open_rkllm(settings: Settings) -> RkllmBackend:
         places = settings.rkllm.library or "the usual places"
         hint = "Set library under [rkllm] to the path of librkllmrt.so; rkllm-chat doctor shows more."
         raise ModelError(f"librkllmrt.so was not found in {places}.", hint)
-    return RkllmBackend(
-        settings, library.absolute(), model.absolute()
-    )  # links are not resolved: files beside a link count
+    release = read_release(library)
+    check_release(settings, release, find_layout(release, settings.rkllm.layout))
+    if not settings.rkllm.native_tools and settings.rkllm.template != "runtime":
+        find_template(settings, name_by_family(settings, model))
+    return library.absolute(), model.absolute()  # links are not resolved: files beside a link count
+
+
+def open_rkllm(settings: Settings) -> RkllmBackend:
+    """Load the `.rkllm` model of the settings.
+
+    Raises:
+        ModelError: The model or the library is missing or cannot be loaded.
+        ConfigError: The settings are invalid.
+    """
+    return RkllmBackend(settings, *check_rkllm(settings))

@@ -62,6 +62,12 @@ def find_model_template(model: Path) -> ModelTemplate | None:
     return ModelTemplate(model.with_name(CONFIG_FILE), source, bos, eos) if source else None
 
 
+def read_config_names(model: Path) -> list[str]:
+    """Return what `config.json` beside a model calls it: where it was downloaded from, and its architecture."""
+    config = _read_config(model.with_name("config.json"))
+    return [str(config.get(key) or "") for key in ("_name_or_path", "model_type")]
+
+
 def _read_config(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; an empty one if there is none."""
     try:

@@ -12,11 +12,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from ...calls.model_families import find_family_by_name
 from ...config.settings import Generation, Settings
 from ...core.errors import ConfigError, ModelError
 from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template, read_template_file
 from .layouts import LAYOUT_OF_RELEASE
-from .model_file import CONFIG_FILE, find_model_template
+from .model_file import CONFIG_FILE, find_model_template, read_config_names
 from .vision_families import VisionFamily
 
 _TEMPERATURE = 0.6
@@ -148,6 +149,24 @@ def check_release(settings: Settings, release: str, layout: str) -> None:
             raise ModelError(f"{setting} needs release {first_release} or later; this library is {release}.", hint)
 
 
+def name_by_family(settings: Settings, model: Path) -> Path:
+    """Return the path that a model would have beside its files if its name said what it is.
+
+    A `.rkllm` does not say it. The names that may, in order: the settings, the file, and, without a chat template
+    beside it, `config.json` and the folder.
+
+    Raises:
+        ConfigError: No model is known by the name in the settings.
+    """
+    family = settings.family
+    if family and not (find_family_by_name(family) or choose_template("auto", family)):
+        raise ConfigError(f'No model family is known as "{family}".', "Give it as in a model's name, such as qwen2.5.")
+    around = () if find_model_template(model) else (*read_config_names(model), model.parent.name)
+    names = filter(None, (family, model.name, *around))
+    known = next((name for name in names if find_family_by_name(name) or choose_template("auto", name)), model.name)
+    return model if known == model.name else model.with_name(f"{Path(known).name}{model.suffix}")
+
+
 def find_template(settings: Settings, model: Path) -> Template:
     """Return the template by its name, by the model's file name, from a Jinja file, or from one beside the model.
 
@@ -167,10 +186,13 @@ def find_template(settings: Settings, model: Path) -> Template:
     problem = (
         f'There is no template "{template_name}"'
         if template_name != "auto"
-        else f"No template is known for the model name {model.name}"
+        else f"Neither the name of {model.name} nor a file beside it says which model it is"
     )
     rows = ", ".join(TEMPLATES)
-    hint = f"Set template under [rkllm]: {rows}, a Jinja file, or runtime; or put {CONFIG_FILE} beside the model."
+    hint = (
+        f"Name its family: --family, or family in [chat]. Or put {CONFIG_FILE} of the model beside it, or set template"
+        f" under [rkllm]: {rows}, a Jinja file, or runtime."
+    )
     raise ConfigError(f"{problem}.", hint)
 
 

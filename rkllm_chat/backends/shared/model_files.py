@@ -93,6 +93,23 @@ def find_models(
     return [*files, *filter(None, [_describe_file(shipped, is_shipped=True)])]
 
 
+def find_only_model(model: str) -> str:
+    """Return the path of the model in a folder; what names no folder is returned as it is.
+
+    Raises:
+        ModelError: The folder has no model file, or several.
+    """
+    folder = expand_home(model)
+    if "://" in model or not folder.is_dir():
+        return model
+    found: dict[Path, ModelFile] = {}
+    _add_files(found, folder, 0)
+    if len(found) == 1:
+        return str(next(iter(found.values())).path)
+    names = ", ".join(sorted(file.name for file in found.values())) or "no .gguf or .rkllm file"
+    raise ModelError(f"The folder {folder} has {names}.", "Put one model there, or name the file.", path=str(folder))
+
+
 def list_model_folders(configured: str = "", environment: Mapping[str, str] = os.environ) -> list[Path]:
     """Return the folders where models are looked for, in order; new models belong into the first one.
 

@@ -44,6 +44,7 @@ CHECKS: dict[str, Check] = {
     "library": model.check_library,
     "libraries": model.check_other_libraries,
     "model": model.check_model,
+    "instructions": model.check_instructions,
     "pair": model.check_pair,
     "media": model.check_media,
     "service": service.check_services,

@@ -11,7 +11,8 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,18 +20,18 @@ from ...backends import choose_backend
 from ...backends.llama.cores import describe_cores, find_big_cores
 from ...backends.llama.engine import TEMPLATE_KEY, describe_missing_template, read_model_names
 from ...backends.llama.gguf_header import MAGIC, read_gguf_header
-from ...backends.llama.library import find_llama_library
+from ...backends.llama.library import find_llama_library, read_instruction_sets
 from ...backends.rkllm.abi import LIBRARY_FOLDERS, LIBRARY_NAME, find_library, read_release
 from ...backends.rkllm.backend import CONTEXT_TOKENS
 from ...backends.rkllm.layouts import LAYOUT_OF_RELEASE
 from ...backends.rkllm.model_file import CONFIG_FILE, find_model_template, read_toolkit_release
-from ...backends.rkllm.options import read_model_template
+from ...backends.rkllm.options import name_by_family, read_model_template
 from ...backends.rkllm.vision_families import find_encoder
 from ...backends.shared.model_files import PROJECTOR_HINT, SHIPPED_NAME, find_projector, find_shipped_model
 from ...calls.model_families import AUTO, find_family
 from ...config.files import find_exposed_secrets
 from ...core import i18n
-from ...core.errors import ModelError
+from ...core.errors import ConfigError, ModelError
 from ...prompt.chat_templates import TEMPLATES, choose_template
 from .board import Board, Finding, format_size
 from .machine import find_soc, read_architecture
@@ -232,6 +233,40 @@ def _check_llama(board: Board) -> Iterator[Finding]:
         yield Finding("engine", "ok", f"llama.cpp, {describe_cores(cores)}" + (f", {configured}" if configured else ""))
     elif configured:
         yield Finding("engine", "ok", f"llama.cpp, {configured}")
+
+
+_BUILD_ADVICE = "Build it on this machine: pip install --force-reinstall --no-cache-dir llama-cpp-python"
+# Feature in /proc/cpuinfo -> instruction set as llama.cpp names it. What it is for: models of 4 and 8 bits.
+_INSTRUCTION_SETS = {
+    "asimddp": "DOTPROD",
+    "asimdhp": "FP16_VA",
+    "i8mm": "MATMUL_INT8",
+    "avx2": "AVX2",
+    "avx512f": "AVX512",
+}
+
+
+def check_instructions(board: Board) -> Iterator[Finding]:
+    """Compare the instruction sets of the processor with those that the installed llama.cpp was built for."""
+    model, text = _find_model(board), ""
+    with suppress(OSError):
+        text = board.read("proc/cpuinfo")
+    line = re.search(r"^(?:Features|flags)\s*:(.*)", text, re.MULTILINE)
+    present = [name for feature, name in _INSTRUCTION_SETS.items() if line and feature in line[1].split()]
+    if not present or not model or model.is_for_npu:
+        return
+    if not board.is_this_machine or find_spec("llama_cpp") is None:
+        yield Finding("instructions", "ok", f"the processor has {', '.join(present)}")
+        return
+    used = read_instruction_sets(board.settings.llama_library)
+    if lacking := sorted(used.intersection(_INSTRUCTION_SETS.values()).difference(present)):
+        value = f"llama.cpp was built with {', '.join(lacking)}, which the processor lacks"
+        yield Finding("instructions", "wrong", value, _BUILD_ADVICE)
+    elif unused := [name for name in present if name not in used]:
+        value = f"the processor has {', '.join(present)}; llama.cpp was built without {', '.join(unused)}"
+        yield Finding("instructions", "warn", value, _BUILD_ADVICE)
+    else:
+        yield Finding("instructions", "ok", f"llama.cpp uses {', '.join(present)}")
 
 
 def check_media(board: Board) -> Iterator[Finding]:
@@ -504,11 +539,17 @@ def check_template(board: Board) -> Iterator[Finding]:
         yield from _check_gguf_template(model)
     if not model or not model.is_for_npu:
         return
-    selected = choose_template(options.template, model.path.name)
+    try:
+        named = name_by_family(board.settings, model.path)
+    except ConfigError as error:
+        yield Finding("template", "wrong", error.message, error.hint)
+        return
+    selected = choose_template(options.template, named.name)
     if options.native_tools or options.template == "runtime":
         yield Finding("template", "ok", "that of the runtime, built into the model")
     elif row := next((name for name, template in TEMPLATES.items() if template is selected), ""):
-        why = "by the model's name" if options.template == "auto" else "as set"
+        by = "the model's name" if named == model.path else named.stem
+        why = f"by {by}" if options.template == "auto" else "as set"
         yield Finding("template", "ok", f"{row}, {why}")
     elif board.map_path(options.template).is_file():
         yield Finding("template", "ok", options.template)
@@ -518,7 +559,10 @@ def check_template(board: Board) -> Iterator[Finding]:
         is_configured = options.template != "auto"
         value = f"no template is named {options.template}" if is_configured else "unknown by the model's name"
         rows = ", ".join(TEMPLATES)
-        advice = f"Put {CONFIG_FILE} beside the model, or set template under [rkllm]: {rows}, a Jinja file, or runtime."
+        advice = (
+            f"Which model is {model.path.name}? Set family in [chat] to its published name, such as qwen2.5-1.5b, or"
+            f" put its {CONFIG_FILE} beside it, or set template under [rkllm]: {rows}, a Jinja file, or runtime."
+        )
         yield Finding("template", "wrong", value, advice)
 
 
@@ -542,6 +586,8 @@ def check_calls(board: Board) -> Iterator[Finding]:
     if not model or not model.is_for_npu:
         return
     name = options.template if options.template == "auto" else str(board.map_path(options.template))
+    with suppress(ConfigError):  # reported with the template
+        model = replace(model, path=name_by_family(board.settings, model.path))
     family = find_family([model.path.stem], read_model_template(name, model.path))
     tool_format = board.settings.tool_format
     description = (

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from ...backends import BACKENDS, check_backend, choose_backend
 from ...backends.project_files import check_project_files
+from ...backends.shared.model_files import find_only_model
 from ...config.loader import load_settings
 from ...config.named_settings import replace_setting
 from ...config.settings import Settings
@@ -42,8 +43,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that select and set up the model."""
     add = parser.add_argument
-    add("--model", metavar="PATH|URL", help="a file, or a service as URL#MODEL (default: the configured one)")
+    add("--model", metavar="PATH|URL", help="a .gguf or .rkllm file, or its folder, or a service as URL#MODEL (default: the configured one)")
     add("--backend", metavar="NAME", help=f"auto, {', '.join(BACKENDS)} (default: auto)")
+    add("--family", metavar="NAME", help="what the model is, such as qwen2.5, where its file does not say it")
     add("--config", metavar="FILE", default="", help="use only this configuration file")
     add("--context", metavar="N", type=int, help="context size in tokens (default: that of the model)")
     add("--max-tokens", metavar="N", type=int, help="token limit of a reply (default: 1024)")
@@ -85,10 +87,12 @@ def read_settings(options: argparse.Namespace) -> Settings:
 
     Raises:
         ConfigError: The configuration or a number is invalid.
+        ModelError: The folder that is named has no model or several.
         UsageError: The backend is unknown.
     """
     settings = load_settings(options.config)
-    chat = {"model": options.model, "backend": options.backend, "context_tokens": options.context}
+    chat = {"model": options.model and find_only_model(options.model), "family": options.family}
+    chat |= {"backend": options.backend, "context_tokens": options.context}
     written = {"max_tokens": options.max_tokens, "temperature": options.temperature}
     chat, written = ({key: value for key, value in one.items() if value is not None} for one in (chat, written))
     for table in (chat, written):
