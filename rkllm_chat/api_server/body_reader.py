@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -13,7 +14,10 @@ from .errors import ApiError
 from .openai_schema import Body, read_body
 
 _RETRY_S = 5
+_MAX_IGNORED = 100
 Result = TypeVar("Result")
+
+log = logging.getLogger(__name__)
 
 
 class BodyReader:
@@ -21,6 +25,7 @@ class BodyReader:
 
     def __init__(self) -> None:
         self._received_bytes = 0
+        self._ignored: set[str] = set()
         self._lock = asyncio.Lock()
 
     async def read(self, request: Request, kind: type[Body], max_characters: int) -> Body:
@@ -45,11 +50,17 @@ class BodyReader:
                 if self._received_bytes > MAX_RECEIVED_BYTES:
                     message = "Too many large requests arrive at once."
                     raise ApiError(429, message, "rate_limit_error", code="queue_full", retry_after_s=_RETRY_S)
-            return await self.run(lambda: read_body(data, kind, max_characters))
+            return await self.run(lambda: read_body(data, kind, max_characters, self._report_ignored))
         except ClientDisconnect:
             raise ApiError(400, "The body is not complete.") from None
         finally:
             self._received_bytes -= counted
+
+    def _report_ignored(self, field: str) -> None:
+        """Log a field that means nothing here, the first time that a client sends it."""
+        if field not in self._ignored and len(self._ignored) < _MAX_IGNORED:
+            self._ignored.add(field)
+            log.warning("a client sends %s, which is ignored", field)
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Run work on a body in a thread, after the work on earlier ones."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..calls.formats import FORMATS
+from ..config.settings import Thinking
 from ..core.messages import EMPTY_REPLY, Media, Message, Tool, ToolResult
 from .errors import ApiError
 
 CLIENT = "client"
 """Server name of the tools that a client runs itself."""
-_SEPARATOR = "\n\n"
+_SEPARATOR, _MAX_NAME_LENGTH = "\n\n", 128
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class ClientMessage:
     Attributes:
         role: Author.
         text: Text.
-        calls: Calls of an assistant.
+        calls: Calls of an assistant; of a tool's message in a `ChatRequest`, the one that it answers.
         call_identity: Id of the call that a tool's message answers; "" for the first one that is unanswered.
         tool: Name of that tool; "" if the message does not say it.
         sent_media: Pictures and sounds as they came.
@@ -74,7 +75,7 @@ class ChatRequest:
     """A request for the next reply of a conversation.
 
     Attributes:
-        messages: The conversation, as `split_system` returns it.
+        messages: The conversation, as `make_request` returns it.
         system: System text; "" for that of the server.
         tools: Tools that the client runs; their `server` is `CLIENT`.
         tool_choice: Whether the reply may, must not or must call a tool.
@@ -83,6 +84,9 @@ class ChatRequest:
         reply_schema: Schema of a reply that is one JSON value; None for text.
         stop_sequences: Texts that end the reply.
         generation: Sampling parameters that the request sets.
+        thinking: Whether the model reasons; None as the server is set.
+        prefix: The beginning of the reply, which the model continues.
+        returns_progress: Whether the client wants to know how much of the prompt is evaluated.
     """
 
     messages: tuple[ClientMessage, ...]
@@ -94,74 +98,104 @@ class ChatRequest:
     reply_schema: Mapping[str, Any] | None = None
     stop_sequences: tuple[str, ...] = ()
     generation: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    thinking: Thinking | None = None
+    prefix: str = ""
+    returns_progress: bool = False
 
     def count_characters(self) -> int:
         """Return the length of all texts of the conversation, calls included."""
         calls = (json.dumps(dict(call.arguments)) for message in self.messages for call in message.calls)
-        return len(self.system) + sum(len(message.text) for message in self.messages) + sum(map(len, calls))
+        return (
+            len(self.system + self.prefix) + sum(len(message.text) for message in self.messages) + sum(map(len, calls))
+        )
 
 
-def split_system(messages: Iterable[ClientMessage]) -> tuple[str, tuple[ClientMessage, ...]]:
-    """Return the system text, and the other messages with neighbours of one author merged.
+def make_request(
+    messages: Iterable[ClientMessage],
+    tools: Sequence[Tool] = (),
+    choice: Literal["auto", "none", "required"] = "auto",
+    required_tool: str = "",
+    **fields: Any,
+) -> ChatRequest:
+    """Return a request with neighbours of one author merged.
 
     System messages at the beginning are the system text. Later ones are read as the user's: chat templates know only
-    one, at the beginning.
+    one, at the beginning. So are results of tools whose call the client has cut off. A text of the assistant at the end
+    is the beginning of the reply.
+
+    Args:
+        messages: The conversation as the client sends it.
+        tools: Tools that the client runs.
+        choice: Whether the reply may, must not or must call a tool.
+        required_tool: Name of the tool that must be called; "" for none.
+        fields: Further fields of the request.
 
     Raises:
-        ApiError: There is no message of a user or a tool at the end.
+        ApiError: There is nothing to answer, or a required tool does not exist.
     """
+    if required_tool and required_tool not in [tool.name for tool in tools]:
+        raise ApiError(400, f'There is no tool "{required_tool[:_MAX_NAME_LENGTH]}".', param="tool_choice")
+    if choice == "required" and not tools:
+        raise ApiError(400, "A required call needs tools.", param="tool_choice")
     system: list[str] = []
     merged: list[ClientMessage] = []
+    unanswered: list[ClientCall] = []
     for message in messages:
         if message.role == "system" and not merged:
             system.append(message.text)
             continue
-        later = replace(message, role="user") if message.role == "system" else message
-        last = merged[-1] if merged else None
-        if last and last.role == later.role and later.role in ("user", "assistant"):
-            text = _SEPARATOR.join(filter(None, (last.text, later.text)))
-            start = len(text) - len(later.text)
-            moved = tuple(replace(media, position=media.position + start) for media in later.sent_media)
-            merged[-1] = replace(
-                last, text=text, calls=(*last.calls, *later.calls), sent_media=(*last.sent_media, *moved)
-            )
-        else:
-            merged.append(later)
-    if not merged or merged[-1].role not in ("user", "tool"):
+        unanswered = [*unanswered, *message.calls] if message.role in ("assistant", "tool") else []
+        _add_message(merged, _attach_call(message, unanswered))
+    prefix = ""
+    if merged and merged[-1].role == "assistant" and not merged[-1].calls:
+        prefix = merged.pop().text
+    if not merged or merged[-1].role == "assistant":
         raise ApiError(400, "The last message must be one of the user or a tool result.", param="messages")
-    return _SEPARATOR.join(system), tuple(merged)
+    choice = "required" if required_tool else choice
+    return ChatRequest(
+        tuple(merged), _SEPARATOR.join(system), tuple(tools), choice, required_tool, prefix=prefix, **fields
+    )
+
+
+def _attach_call(message: ClientMessage, unanswered: list[ClientCall]) -> ClientMessage:
+    """Return a message with the call that it answers, which is answered then; as the user's if it answers none."""
+    if message.role == "system":
+        return replace(message, role="user")
+    if message.role != "tool":
+        return message
+    for call in unanswered:
+        if message.call_identity in ("", call.identity) and message.tool in ("", call.name):
+            unanswered.remove(call)
+            return replace(message, calls=(call,))
+    return replace(message, role="user", text=f"{message.tool}: {message.text}" if message.tool else message.text)
+
+
+def _add_message(merged: list[ClientMessage], message: ClientMessage) -> None:
+    """Add a message, or join it to the last one of the same user or assistant."""
+    last = merged[-1] if merged else None
+    if not last or last.role != message.role or message.role == "tool":
+        merged.append(message)
+        return
+    text = _SEPARATOR.join(filter(None, (last.text, message.text)))
+    start = len(text) - len(message.text)
+    moved = tuple(replace(media, position=media.position + start) for media in message.sent_media)
+    merged[-1] = replace(last, text=text, calls=(*last.calls, *message.calls), sent_media=(*last.sent_media, *moved))
 
 
 def build_history(messages: Sequence[ClientMessage], call_format: str) -> list[Message]:
-    """Return the messages as a conversation keeps them, with calls written in the model's format.
-
-    Raises:
-        ApiError: A tool result answers no call.
-    """
+    """Return the messages as a conversation keeps them, with calls written in the model's format."""
     history: list[Message] = []
-    unanswered: list[ClientCall] = []
     for message in messages:
         if message.role == "tool":
-            call = _take_call(message, unanswered)
+            (call,) = message.calls
             result = ToolResult(CLIENT, call.name, call.arguments, "completed", message.text, media=message.media)
             history.append(Message("tool", message.text, result, media=message.media))
         elif message.role == "assistant":
-            unanswered = list(message.calls)
             written = [FORMATS[call_format].render_call(call.name, call.arguments) for call in message.calls]
             history.append(Message("assistant", "\n".join(filter(None, (message.text, *written))) or EMPTY_REPLY))
         else:
             history.append(Message("user", message.text, media=message.media))
     return history
-
-
-def _take_call(message: ClientMessage, unanswered: list[ClientCall]) -> ClientCall:
-    """Remove and return the call that a tool result answers. Raises ApiError."""
-    for call in unanswered:
-        if message.call_identity in ("", call.identity) and message.tool in ("", call.name):
-            unanswered.remove(call)
-            return call
-    text = "A tool message must answer a call of the assistant message before it."
-    raise ApiError(400, text, param="messages")
 
 
 def describe_messages(messages: Iterable[ClientMessage]) -> str:

@@ -97,6 +97,16 @@ class OllamaEmbedBody(TextsBody):
         }
 
 
+class OllamaPromptBody(TextsBody):
+    """Body of `POST /api/embeddings`, which Ollama had before `/api/embed`: one text."""
+
+    input: str = Field(alias="prompt")
+
+    def describe(self, _model: str, embeddings: Sequence[TextEmbedding]) -> dict[str, Any]:
+        """Return the answer in Ollama's older shape."""
+        return {"embedding": embeddings[0].vector}
+
+
 async def embed_texts(backend: Backend, body: TextsBody) -> list[TextEmbedding]:
     """Return the embedding of each text, of length 1; cancellation stops the engine.
 

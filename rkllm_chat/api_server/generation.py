@@ -6,6 +6,7 @@ results with its next request.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -14,6 +15,7 @@ from functools import partial
 from typing import Literal
 
 from ..backends import Backend
+from ..backends.base import ThinkingSwitch
 from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, build_call_grammar, build_reply_grammar, require_call
 from ..chat.context import make_call_toolbox
@@ -31,6 +33,7 @@ from ..core.events import (
     CallsDetected,
     CallUnreadable,
     Event,
+    Reading,
     ReplyDiscarded,
     Text,
     Thought,
@@ -44,11 +47,16 @@ from ..mcp_client.toolbox import Toolbox
 from ..prompt.budget import MAX_TOKEN_LENGTH
 from .chat_request import ChatRequest, ClientCall, ClientMessage, build_history
 from .client_media import check_media
+from .errors import ApiError
 from .mcp_tools import RequestToolbox
 from .reply_histories import ReplyHistories
 from .request_backend import LimitReachedError, RequestBackend
 
 Finish = Literal["stop", "length", "tool_calls"]
+_Grammars = tuple[CallGrammar | None, CallGrammar | None]
+_NONE: _Grammars = (None, None)
+_RULE_NAMES = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|[A-Za-z][\w-]*')
+"""In GBNF: the names of rules, behind literals and sets of characters."""
 _MAX_HELD_CHARACTERS = 120
 """Longest text before a repeated call that is discarded with it; of a longer one the client has the beginning."""
 
@@ -73,15 +81,15 @@ class ReplyEnded:
     usage: Usage
 
 
-ReplyEvent = Text | Thought | ReplyCall | ReplyEnded
+ReplyEvent = Text | Thought | Reading | ReplyCall | ReplyEnded
 
 
 class _BlankTrimmer:
-    """Removes blanks at the beginning and the end of a streamed text."""
+    """Removes blanks at the beginning and the end of a streamed text; at the beginning of a continued one they stay."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_continued: bool = False) -> None:
         self._held = ""
-        self._has_text = False
+        self._has_text = is_continued
 
     def feed(self, text: str) -> str:
         """Return the text that can be shown."""
@@ -145,10 +153,12 @@ class ReplyGenerator:
 
         Raises:
             GenerationError: The conversation is far longer than the context.
-            ApiError: A tool result answers no call, or the model does not understand a picture.
+            ApiError: The model does not understand a picture, or the engine cannot continue a reply.
         """
         check_length(request.count_characters(), backend)
         check_media(request.messages, backend.media_kinds)
+        if isinstance(backend, ThinkingSwitch):
+            backend.set_thinking(request.thinking or settings.thinking)
         call_format = select_call_format(backend, settings)
         self._request, self._histories = request, histories
         has_tools = request.tool_choice != "none"
@@ -156,9 +166,11 @@ class ReplyGenerator:
         toolbox = RequestToolbox(self._tools, servers if has_tools else None)
         self._has_servers = toolbox.servers is not None
         self._has_tools = bool(toolbox.tools)
-        grammar = self._choose_grammar(settings, call_format) if backend.supports_grammar else None
+        grammar, value = (
+            self._choose_grammars(settings, call_format, toolbox.tools) if backend.supports_grammar else _NONE
+        )
         self._is_constrained = grammar is not None
-        self._backend = RequestBackend(backend, request.stop_sequences, grammar)
+        self._backend = RequestBackend(backend, request.stop_sequences, grammar, value, request.prefix)
         known, history = self._histories.find(request.messages)
         self._known_tokens = self._histories.count_tokens(request.messages)
         history = (*history, *build_history(request.messages, call_format)[known:])
@@ -180,20 +192,26 @@ class ReplyGenerator:
         self._chat.restore(history[: last_reply + 1])
         self._text: list[str] = []
         self._calls: list[ClientCall] = []
-        self._trimmer = _BlankTrimmer()
+        self._trimmer = _BlankTrimmer(bool(request.prefix))
         select_tools(self._chat)  # what takes seconds with hundreds of tools; the turn finds it done
 
-    def _choose_grammar(self, settings: Settings, call_format: str) -> CallGrammar | None:
-        """Return the grammar that replaces the one of calls, if the request requires a call or a JSON value."""
+    def _choose_grammars(self, settings: Settings, call_format: str, tools: Sequence[Tool]) -> _Grammars:
+        """Return what replaces the grammar of calls, if the request requires a call or a JSON value.
+
+        Returns:
+            The grammar of a reply, and of one in which calls are impossible; None where they stay.
+        """
         request = self._request
         if not settings.constrained:
-            return None
+            return _NONE
         if request.tool_choice == "required":
             calls = build_call_grammar(self._required_tools, call_format)
-            return require_call(calls) if calls else None
-        if request.reply_schema is not None and not (self._tools or self._has_servers):
-            return build_reply_grammar(request.reply_schema)
-        return None
+            return (require_call(calls), None) if calls else _NONE
+        value = None if request.reply_schema is None else build_reply_grammar(request.reply_schema)
+        if value is None or not tools:
+            return value, value
+        calls = build_call_grammar(tools, call_format)
+        return (_allow_calls(value, calls), value) if calls else _NONE
 
     @property
     def _required_tools(self) -> tuple[Tool, ...]:
@@ -211,26 +229,30 @@ class ReplyGenerator:
             async for event in events:
                 if not (is_buffered and isinstance(event, Text)):
                     yield event
-        if correction := self._find_correction():
+        if correction := self._find_correction() if not self._request.prefix else "":
             if is_buffered:
                 self._text.clear()
             async with aclosing(self._run_turn([Message("user", correction)])) as events:
                 async for event in events:
                     if not (is_buffered and isinstance(event, Text)):
                         yield event
+        if problem := self._find_problem():
+            raise ApiError(422, f"The reply does not match the schema: {problem}.", code="invalid_reply")
         if is_buffered and (text := remove_fence("".join(self._text))):
             self._text = [text]
             yield Text(text)
         self._remember()
         yield ReplyEnded(self._find_reason(), add_usages(self._hide_foreign_reuse()))
 
-    async def _run_turn(self, messages: Sequence[Message]) -> AsyncGenerator[Text | Thought | ReplyCall, None]:
+    async def _run_turn(
+        self, messages: Sequence[Message]
+    ) -> AsyncGenerator[Text | Thought | Reading | ReplyCall, None]:
         """Run one turn up to a call of the client's tools."""
         held = _HeldReply(may_be_discarded=bool(messages) and messages[0].role == "tool")
         try:
             async with aclosing(Turn(self._chat).run(messages)) as events:
                 async for event in events:
-                    if isinstance(event, Thought):
+                    if isinstance(event, Thought) or (isinstance(event, Reading) and self._request.returns_progress):
                         yield event
                     self._hold(event, held)
                     if text := held.take_certain_text():
@@ -283,16 +305,19 @@ class ReplyGenerator:
     def _find_correction(self) -> str:
         """Return what the model is told about a reply that is not what the request requires; "" if it is."""
         request, call_format = self._request, FORMATS[self._chat.call_format]
-        if self._calls or self._backend.has_reached_limit:
+        words, schema = self._chat.prompt_words, request.reply_schema
+        if request.tool_choice == "required" and not (self._calls or self._backend.has_reached_limit):
+            return f"{words('prompt.call')}\n{call_format.example}"
+        if schema is None or not (problem := self._find_problem()):
             return ""
-        if request.tool_choice == "required":
-            return f"{self._chat.prompt_words('prompt.call')}\n{call_format.example}"
-        schema = request.reply_schema
-        if schema is None or self._is_constrained:
+        return request_json(self._chat, words("prompt.json_correction", problem=problem), schema)
+
+    def _find_problem(self) -> str:
+        """Return why a reply that ended by itself is no value of the schema; "" if it is one, or a grammar held it."""
+        schema = self._request.reply_schema
+        if schema is None or self._is_constrained or self._calls or self._backend.has_reached_limit:
             return ""
-        problem = find_problem(remove_fence("".join(self._text)), schema)
-        words = self._chat.prompt_words
-        return request_json(self._chat, words("prompt.json_correction", problem=problem), schema) if problem else ""
+        return find_problem(remove_fence(self._request.prefix + "".join(self._text)), schema)
 
     def _find_reason(self) -> Finish:
         if self._backend.has_reached_limit:
@@ -311,6 +336,8 @@ class ReplyGenerator:
 
     def _remember(self) -> None:
         """Remember the history up to the last reply of the model, as the continuation of what the client sees."""
+        if self._request.prefix:  # the history has only the rest of the reply
+            return
         history = list(self._chat.history)
         while history and history[-1].role == "tool":
             history.pop()
@@ -318,6 +345,16 @@ class ReplyGenerator:
         last = self._backend.usages[-1] if self._backend.usages else Usage()
         tokens = last.prompt_tokens + last.generated_tokens
         self._histories.remember([*self._request.messages, reply], history, tokens)
+
+
+def _allow_calls(value: CallGrammar, calls: CallGrammar) -> CallGrammar:
+    """Return the grammar of a reply that is a value, or calls instead."""
+
+    def rename(rules: str) -> str:
+        return _RULE_NAMES.sub(lambda found: found[0] if found[0][0] in '"[' else f"value-{found[0]}", rules)
+
+    opening = f"(({require_call(calls).opening})+ | {rename(value.opening)})"
+    return replace(calls, gbnf=f"{calls.gbnf}\n{rename(value.gbnf)}", opening=opening, is_whole_reply=True)
 
 
 def check_length(length: int, backend: Backend) -> None:

@@ -56,6 +56,16 @@ class ModelHost:
         return self._loading is not None and self._loading.done() and not self._loading.exception()
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the model could not be loaded the last time."""
+        return self._loading is not None and self._loading.done() and bool(self._loading.exception())
+
+    @property
+    def queue_size(self) -> int:
+        """The number of requests that run or wait."""
+        return self._queue.size
+
+    @property
     def context_tokens(self) -> int:
         """Size of the context window; 0 while the model is not loaded and the settings do not say it."""
         loaded = self._loading.result() if self._loading and self.is_loaded else None

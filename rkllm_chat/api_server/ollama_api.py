@@ -1,31 +1,51 @@
 """Ollama's chat API: read its requests, and write replies as it does.
 
-What Open WebUI and Home Assistant use of it. `keep_alive`, `num_ctx` and `think` are ignored: they are settings of this
-server.
+What Open WebUI and Home Assistant use of it. `keep_alive` and `num_ctx` are ignored: they are settings of this server.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from ..backends import choose_backend
-from ..backends.shared.model_files import resolve_model
-from ..calls.model_families import find_family_by_name
+from ..backends.llama.engine import TEMPLATE_KEY, choose_context
+from ..backends.llama.gguf_header import GgufHeader, read_gguf_header
+from ..backends.rkllm.backend import CONTEXT_TOKENS
+from ..backends.shared.model_files import read_parameter_count, resolve_model
+from ..calls.model_families import Family, find_family
 from ..config.settings import Settings
+from ..core.errors import ModelError
 from ..core.events import Text, Thought, Usage
 from ..core.messages import MediaKind
-from .chat_request import ChatRequest, ClientCall, ClientMedia, ClientMessage, split_system
+from .chat_request import ChatRequest, ClientCall, ClientMedia, ClientMessage, make_request
 from .client_media import read_base64
 from .errors import ApiError
 from .generation import ReplyCall, ReplyEnded, ReplyEvent
-from .openai_schema import ANY_OBJECT, MAX_TOOLS, FunctionTool, SamplingParameters, dump_json, read_tool
+from .openai_schema import (
+    ANY_OBJECT,
+    MAX_TOOLS,
+    THINKING,
+    FunctionTool,
+    RequestBody,
+    SamplingParameters,
+    dump_json,
+    read_tool,
+)
 
+API_VERSION = "0.12.0"
+"""Version of Ollama whose API this is: editors refuse one that has no capabilities (0.6.4) or thoughts (0.9.0)."""
 _NANOSECONDS = 1_000_000_000
+_SWITCHED = ("qwen3", "smollm3")
+"""Families that reason unless they are told not to, in templates that the NPU needs from us."""
+_QUANTIZATION = re.compile(r"(?<![a-z\d])(?:i?q\d\w*|bf16|f16|f32|mxfp4|w\da\d+(?:_g\d+)?)(?![a-z\d])", re.IGNORECASE)
 
 
 class _CalledFunction(BaseModel):
@@ -51,19 +71,13 @@ class Options(SamplingParameters):
     num_predict: int | None = None
     repeat_penalty: float | None = Field(default=None, gt=0, le=10)
 
-    @property
-    def max_tokens(self) -> int | None:
-        """Limit of the reply; None for that of the server, as for the values -1 and -2."""
-        return self.num_predict if (self.num_predict or 0) > 0 else None
 
+class _Body(RequestBody):
+    """What the bodies of both endpoints have in common."""
 
-class _Body(BaseModel):
-    """What the bodies of both endpoints have in common; unknown fields are ignored."""
-
-    model: str | None = None
     format: Literal["", "json"] | dict[str, Any] | None = None
     options: Options | None = None
-    stream: bool | None = None
+    think: bool | str | None = None
 
     @property
     def is_streamed(self) -> bool:
@@ -73,17 +87,17 @@ class _Body(BaseModel):
     def make_request(self, messages: Iterable[ClientMessage], tools: Sequence[FunctionTool] = ()) -> ChatRequest:
         """Return the request. Raises ApiError."""
         options = self.options or Options()
-        generation = options.read_generation(options.max_tokens)
+        most = options.num_predict or 0
+        generation = options.read_generation(most if most > 0 else None)  # -1 and -2 are the limit of the server
         if options.repeat_penalty is not None:
             generation["repeat_penalty"] = options.repeat_penalty
-        system, merged = split_system(messages)
-        return ChatRequest(
-            merged,
-            system,
-            tuple(read_tool(tool) for tool in tools),
+        return make_request(
+            messages,
+            [read_tool(tool) for tool in tools],
             reply_schema=ANY_OBJECT if self.format == "json" else self.format or None,
             stop_sequences=options.read_stop_sequences(),
             generation=generation,
+            thinking=THINKING.get(self.think),
         )
 
 
@@ -139,7 +153,7 @@ def _read_images(images: Sequence[str] | None, param: str) -> tuple[ClientMedia,
 class OllamaChat:
     """Collects and writes one reply, whole or as JSON lines."""
 
-    media_type = "application/x-ndjson"
+    media_type, keep_alive = "application/x-ndjson", b" "  # not a line, which the package `ollama` would parse
 
     def __init__(self, model: str) -> None:
         """Start a reply under the name of the model for the client."""
@@ -238,29 +252,56 @@ def describe_model(settings: Settings, name: str) -> dict[str, Any]:
         "modified_at": datetime.fromtimestamp(changed, timezone.utc).isoformat().replace("+00:00", "Z"),
         "size": size,
         "digest": hashlib.sha256(f"{name} {size} {changed}".encode()).hexdigest(),
-        "details": _describe_family(name),
+        "details": _describe_family(name, find_family([settings.family, name])),
     }
 
 
-def describe_model_details(settings: Settings, name: str, kinds: frozenset[MediaKind]) -> dict[str, Any]:
-    """Return the answer to `POST /api/show`; `kinds` are the media that the loaded model understands."""
-    details = _describe_family(name)
-    info = {"general.architecture": details["family"], "general.basename": name}
-    if settings.context_tokens:
-        info[f"{details['family']}.context_length"] = settings.context_tokens
-    capabilities = ["completion", "tools", *(["vision"] if "image" in kinds else [])]
-    texts = {"modelfile": "", "parameters": "", "template": ""}
-    return {**texts, "details": details, "model_info": info, "capabilities": capabilities}
+def describe_model_details(
+    settings: Settings, name: str, context_tokens: int, kinds: frozenset[MediaKind]
+) -> dict[str, Any]:
+    """Return the answer to `POST /api/show`; blocks while the header of a GGUF is read.
+
+    Args:
+        settings: Settings of the model.
+        name: Name of the model for clients.
+        context_tokens: Size of its context window; 0 if it is not loaded and the settings do not say it.
+        kinds: The kinds of media that the loaded model understands.
+    """
+    backend, header = choose_backend(settings), GgufHeader()
+    if backend == "llama":
+        with suppress(ModelError):
+            header = read_gguf_header(resolve_model(settings.model))
+        context_tokens = context_tokens or choose_context(header)
+    elif backend == "rkllm":
+        context_tokens = context_tokens or CONTEXT_TOKENS
+    template = header.get_text(TEMPLATE_KEY)
+    family = find_family([settings.family, name, header.get_text("general.name")], template)
+    parameters = sum(math.prod(shape) for shape in header.tensors.values()) or read_parameter_count(name)
+    architecture = header.get_text("general.architecture") or family.name
+    info = {"general.architecture": architecture, "general.basename": name, "general.parameter_count": parameters}
+    capabilities = {
+        "completion": True,
+        "tools": True,
+        "vision": "image" in kinds,
+        "thinking": family.starts_in_thought or "enable_thinking" in template or family.name in _SWITCHED,
+    }
+    return {
+        "modelfile": "",
+        "parameters": "",
+        "template": template,
+        "details": {**_describe_family(name, family), "parameter_size": f"{parameters / 1e6:.1f}M"},
+        "model_info": {**info, f"{architecture}.context_length": context_tokens},
+        "capabilities": [name for name, has in capabilities.items() if has],
+    }
 
 
-def _describe_family(name: str) -> dict[str, Any]:
-    family = find_family_by_name(name)
-    family_name = family.name if family else "unknown"
+def _describe_family(name: str, family: Family) -> dict[str, Any]:
+    quantization = _QUANTIZATION.search(name)
     return {
         "parent_model": "",
         "format": name.rpartition(".")[2],
-        "family": family_name,
-        "families": [family_name],
+        "family": family.name,
+        "families": [family.name],
         "parameter_size": "",
-        "quantization_level": "",
+        "quantization_level": quantization[0].upper() if quantization else "",
     }

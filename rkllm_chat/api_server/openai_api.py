@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from ..core.events import Text, Thought, Usage
+from ..core.events import Reading, Text, Thought, Usage
 from .chat_request import ClientCall
 from .errors import ApiError
 from .generation import ReplyCall, ReplyEnded, ReplyEvent
@@ -15,13 +15,15 @@ from .openai_schema import dump_json
 
 _CHUNK = "chat.completion.chunk"
 _WHOLE = _CHUNK.removesuffix(".chunk")
-END_OF_STREAM = b"data: [DONE]\n\n"
+END_OF_STREAM, SSE_COMMENT = b"data: [DONE]\n\n", b": alive\n\n"
+_PROGRESS_STEP = 64
+"""Tokens of the prompt that are told at once: exact numbers would say what others have in the cache."""
 
 
 class ChatCompletion:
     """Collects and writes one reply."""
 
-    media_type = "text/event-stream"
+    media_type, keep_alive = "text/event-stream", SSE_COMMENT
 
     def __init__(self, model: str, includes_usage: bool = False) -> None:
         """Start a reply.
@@ -71,6 +73,10 @@ class ChatCompletion:
                     yield self._write_delta({"content": part})
                 case Thought(part):
                     yield self._write_delta({"reasoning_content": part})
+                case Reading():
+                    yield write_event(
+                        {**self._head, "object": _CHUNK, "choices": [], "prompt_progress": _describe_progress(event)}
+                    )
                 case ReplyCall(call):
                     yield self._write_delta({"tool_calls": [{"index": index, **_describe_call(call)}]})
                     index += 1
@@ -99,6 +105,13 @@ class ChatCompletion:
 def _describe_call(call: ClientCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": dump_json(dict(call.arguments)).decode()}
     return {"id": call.identity, "type": "function", "function": function}
+
+
+def _describe_progress(reading: Reading) -> dict[str, int]:
+    """Return how much of a prompt is evaluated, as llama.cpp's server does."""
+    total, done = (-(-tokens // _PROGRESS_STEP) * _PROGRESS_STEP for tokens in (reading.total, reading.done))
+    passed_s = reading.done / reading.tokens_per_s if reading.tokens_per_s else 0
+    return {"total": total, "cache": 0, "processed": done, "time_ms": int(1000 * passed_s)}
 
 
 def describe_usage(usage: Usage) -> dict[str, Any]:

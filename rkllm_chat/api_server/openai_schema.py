@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
+from ..config.settings import Thinking
 from ..core.messages import Tool
 from ..core.strict_json import parse_strict_json
 from .body_limits import check_arguments, check_bytes, check_values
-from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMedia, ClientMessage, split_system
+from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMedia, ClientMessage, make_request
 from .client_media import read_base64, read_data_url
 from .errors import ApiError
 
 MAX_TOOLS = 512
 _MAX_STOP_SEQUENCES, _MAX_STOP_LENGTH, _MAX_NAME_LENGTH = 16, 1000, 128
 ANY_OBJECT = {"type": "object"}
+THINKING: Mapping[bool | str | None, Thinking] = {
+    **dict.fromkeys((False, "none", "minimal"), "off"),
+    **dict.fromkeys((True, "low", "medium", "high", "xhigh", "max"), "on"),
+}
+"""Whether a model is to reason, by a switch or the name of an effort."""
+Limit = Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(lambda value: None if value == -1 else value)]
+"""Limit of a reply in tokens; -1 for that of the server."""
 
 
 class _ImageUrl(BaseModel):
@@ -92,6 +100,26 @@ class _StreamOptions(BaseModel):
     include_usage: bool = False
 
 
+class _TemplateOptions(BaseModel):
+    enable_thinking: bool | None = None
+
+
+class RequestBody(BaseModel):
+    """What the bodies of all endpoints that generate text have in common; unknown fields are ignored."""
+
+    model: str | None = None
+    stream: bool | None = None
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the reply is a stream."""
+        return bool(self.stream)
+
+    def read_request(self) -> ChatRequest:
+        """Return the request. Raises ApiError."""
+        raise NotImplementedError
+
+
 class SamplingParameters(BaseModel):
     """Sampling parameters that several endpoints share."""
 
@@ -121,19 +149,20 @@ class SamplingParameters(BaseModel):
         return tuple(filter(None, texts))
 
 
-class ChatCompletionBody(SamplingParameters):
-    """Body of a chat completion; unknown fields are ignored."""
+class ChatCompletionBody(RequestBody, SamplingParameters):
+    """Body of a chat completion."""
 
-    model: str | None = None
     messages: list[_Message] = Field(min_length=1)
     tools: list[FunctionTool] | None = Field(default=None, max_length=MAX_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: _ResponseFormat | None = None
-    stream: bool | None = None
+    reasoning_effort: str | None = None
+    chat_template_kwargs: _TemplateOptions | None = None
+    return_progress: bool = False
     stream_options: _StreamOptions | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: Limit = None
+    max_completion_tokens: Limit = None
     n: Literal[1] | None = None
     logprobs: Literal[False] | None = None
 
@@ -144,29 +173,19 @@ class ChatCompletionBody(SamplingParameters):
 
     def read_request(self) -> ChatRequest:
         """Return the request. Raises ApiError."""
-        system, messages = split_system(_read_message(message, i) for i, message in enumerate(self.messages))
-        tools = tuple(read_tool(tool) for tool in self.tools or ())
-        choice, required_tool = self._read_tool_choice(tools)
-        return ChatRequest(
-            messages,
-            system,
-            tools,
-            choice,
-            required_tool,
-            self.parallel_tool_calls is not False,
-            self._read_reply_schema(),
-            self.read_stop_sequences(),
-            self.read_generation(self.max_completion_tokens or self.max_tokens),
-        )
-
-    def _read_tool_choice(self, tools: Sequence[Tool]) -> tuple[Literal["auto", "none", "required"], str]:
         choice = self.tool_choice or "auto"
-        name = choice.function.name if isinstance(choice, _ToolChoice) else ""
-        if name and name not in [tool.name for tool in tools]:
-            raise ApiError(400, f'There is no tool "{name[:_MAX_NAME_LENGTH]}".', param="tool_choice")
-        if choice == "required" and not tools:
-            raise ApiError(400, "A required call needs tools.", param="tool_choice")
-        return ("required" if isinstance(choice, _ToolChoice) else choice), name
+        switch = self.chat_template_kwargs.enable_thinking if self.chat_template_kwargs else None
+        return make_request(
+            [_read_message(message, i) for i, message in enumerate(self.messages)],
+            [read_tool(tool) for tool in self.tools or ()],
+            *(("auto", choice.function.name) if isinstance(choice, _ToolChoice) else (choice, "")),
+            allows_parallel=self.parallel_tool_calls is not False,
+            reply_schema=self._read_reply_schema(),
+            stop_sequences=self.read_stop_sequences(),
+            generation=self.read_generation(self.max_completion_tokens or self.max_tokens),
+            thinking=THINKING.get(self.reasoning_effort if switch is None else switch),
+            returns_progress=self.return_progress,
+        )
 
     def _read_reply_schema(self) -> Mapping[str, Any] | None:
         if self.response_format is None or self.response_format.type == "text":
@@ -181,13 +200,16 @@ class ChatCompletionBody(SamplingParameters):
 Body = TypeVar("Body", bound=BaseModel)
 
 
-def read_body(data: bytearray, kind: type[Body], max_characters: int) -> Body:
+def read_body(
+    data: bytearray, kind: type[Body], max_characters: int, report_ignored: Callable[[str], None] = lambda _: None
+) -> Body:
     """Parse and validate the body of a request, once its size is checked.
 
     Args:
         data: The body; it is emptied, since it may be large.
         kind: What it must be.
         max_characters: Limit of the texts in a field.
+        report_ignored: Called with each field that means nothing here.
 
     Raises:
         ApiError: It is too large, not JSON or not of that kind; the message names the first wrong field.
@@ -206,7 +228,10 @@ def read_body(data: bytearray, kind: type[Body], max_characters: int) -> Body:
         raise ApiError(400, "The body is not a JSON object.")
     check_values(value, max_characters)
     try:
-        return kind.model_validate(value)
+        body = kind.model_validate(value)
+        for name in value.keys() - {field.alias or name for name, field in kind.model_fields.items()}:
+            report_ignored(ascii(name[:_MAX_NAME_LENGTH]))
+        return body
     except ValidationError as error:
         first = min(error.errors(include_url=False, include_input=False), key=lambda one: -len(one["loc"]))
         place = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("_", "list[", "function-")))

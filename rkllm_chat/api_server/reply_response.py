@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from . import Limits
 from .errors import ApiError, to_api_error
 from .generation import ReplyEvent
 
 _SEND_S = 30.0
 """Time within which a client must take a part of the reply."""
+_STREAM_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 class ReplyWriter(Protocol):
@@ -27,9 +29,11 @@ class ReplyWriter(Protocol):
 
     Attributes:
         media_type: Media type of a stream.
+        keep_alive: Bytes that mean nothing between its parts.
     """
 
     media_type: str
+    keep_alive: bytes
 
     async def collect(self, events: AsyncIterator[ReplyEvent]) -> dict[str, Any]:
         """Return the whole reply."""
@@ -55,13 +59,9 @@ class ReplySink:
         self.parts: asyncio.Queue[Response | bytes | None] = asyncio.Queue()
         self.has_begun = False
 
-    def begin(self, media_type: str) -> None:
-        """Begin a streamed response."""
-        self.has_begun = True
-        self.parts.put_nowait(Response(media_type=media_type, headers={"cache-control": "no-store"}))
-
     def write(self, data: bytes) -> None:
         """Add a part of a streamed response."""
+        self.has_begun = True
         self.parts.put_nowait(data)
 
     def respond(self, response: Response) -> None:
@@ -77,23 +77,31 @@ class ReplyResponse(Response):
     """Runs a producer and sends what it writes, until the client leaves."""
 
     def __init__(
-        self, produce: Produce, write_error: Callable[[ApiError], bytes], render: Callable[[ApiError], Response]
+        self,
+        produce: Produce,
+        render: Callable[[ApiError], Response],
+        headers: Mapping[str, str] | None = None,
+        stream: ReplyWriter | None = None,
+        limits: Limits | None = None,
     ):
         """Create a response.
 
         Args:
             produce: Writes the response to the sink.
-            write_error: Writes an error into a stream that has begun.
-            render: Returns the response of an error before that.
+            render: Returns the response of an error before it begins.
+            headers: Headers besides those of the response.
+            stream: Writes a streamed response; None for a whole one.
+            limits: When a stream begins, and when it says that it is alive.
         """
         super().__init__()
-        self._produce, self._write_error, self._render = produce, write_error, render
+        self._produce, self._render, self._own_headers = produce, render, headers or {}
+        self._stream, self._limits = stream, limits or Limits()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an ASGI request."""
         sink = ReplySink()
         producing = asyncio.create_task(self._run(sink))
-        sending = asyncio.create_task(_send_parts(sink, scope, receive, send))
+        sending = asyncio.create_task(self._send_parts(sink, scope, receive, send))
         leaving = asyncio.create_task(_wait_for_disconnect(receive))
         try:
             await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -109,40 +117,43 @@ class ReplyResponse(Response):
             await self._produce(sink)
         except Exception as error:
             described = to_api_error(error)
-            if sink.has_begun:
-                sink.write(self._write_error(described))
+            if self._stream and sink.has_begun:
+                sink.write(self._stream.write_error(described))
             else:
                 sink.respond(self._render(described))
         finally:
             sink.end()
 
-
-async def _send_parts(sink: ReplySink, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send the parts as they come."""
-    first = await sink.parts.get()
-    if first is None:
-        return
-    assert isinstance(first, Response)
-    if not sink.has_begun:
-        await asyncio.wait_for(first(scope, receive, send), _SEND_S)
-        return
-    headers = [(name, value) for name, value in first.raw_headers if name != b"content-length"]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    while (part := await sink.parts.get()) is not None:
-        assert isinstance(part, bytes)
-        await asyncio.wait_for(send({"type": "http.response.body", "body": part, "more_body": True}), _SEND_S)
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
+    async def _send_parts(self, sink: ReplySink, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the parts as they come."""
+        stream = self._stream
+        try:
+            first = await asyncio.wait_for(sink.parts.get(), self._limits.first_s if stream else None)
+        except asyncio.TimeoutError:
+            first = b"" if sink.parts.empty() else sink.parts.get_nowait()
+        if first is None:
+            return
+        if isinstance(first, Response):
+            first.headers.update(self._own_headers)
+            await asyncio.wait_for(first(scope, receive, send), _SEND_S)
+            return
+        assert stream
+        sink.has_begun = True
+        begin = Response(media_type=stream.media_type, headers={**_STREAM_HEADERS, **self._own_headers})
+        headers = [(name, value) for name, value in begin.raw_headers if name != b"content-length"]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        part: Response | bytes | None = first or stream.keep_alive
+        while part is not None:
+            assert isinstance(part, bytes)
+            await asyncio.wait_for(send({"type": "http.response.body", "body": part, "more_body": True}), _SEND_S)
+            try:
+                part = await asyncio.wait_for(sink.parts.get(), self._limits.keep_alive_s)
+            except asyncio.TimeoutError:
+                part = stream.keep_alive
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
     with suppress(asyncio.CancelledError):
         while (await receive())["type"] != "http.disconnect":
             pass
-
-
-async def write_stream(sink: ReplySink, writer: ReplyWriter, events: AsyncIterator[ReplyEvent]) -> None:
-    """Write a reply to the sink in parts; the response begins with the first one."""
-    async for part in writer.stream(events):
-        if not sink.has_begun:
-            sink.begin(writer.media_type)
-        sink.write(part)

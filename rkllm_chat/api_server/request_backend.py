@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from ..backends import Backend, ModelStream
-from ..backends.base import StoppableStream, StreamItem, TextCompleter
+from ..backends.base import PromptRenderer, StoppableStream, StreamItem, TextCompleter
 from ..backends.shared.stop_sequences import end_reply
 from ..calls.grammar import CallGrammar, NoCalls
 from ..config.settings import Generation
 from ..core.errors import GenerationError
 from ..core.events import Usage
 from ..core.messages import Message, Tool
+from ..prompt.chat_templates import neutralize_control_tokens
 from .errors import ApiError
 
 
@@ -27,14 +29,29 @@ class RequestBackend:
         usages: Cost of each reply.
     """
 
-    def __init__(self, backend: Backend, stop_sequences: Sequence[str], grammar: CallGrammar | None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        stop_sequences: Sequence[str],
+        grammar: CallGrammar | None = None,
+        answer_grammar: CallGrammar | None = None,
+        prefix: str = "",
+    ) -> None:
         """Wrap a backend; its attributes are copied.
 
         Args:
             backend: The loaded backend.
             stop_sequences: Texts that end a reply.
             grammar: Replaces the grammar of calls; None to keep that.
+            answer_grammar: Replaces the prohibition of calls; None to keep that.
+            prefix: The beginning of the first reply, which is continued.
+
+        Raises:
+            ApiError: The engine cannot continue a reply.
         """
+        if prefix and not (isinstance(backend, TextCompleter) and isinstance(backend, PromptRenderer)):
+            message = "This engine cannot continue a reply; the last message must be one of the user or a tool result."
+            raise ApiError(400, message, param="messages")
         self.name, self.template, self.family = backend.name, backend.template, backend.family
         self.profile, self.context_tokens = backend.profile, backend.context_tokens
         self.native_tools, self.supports_grammar = backend.native_tools, backend.supports_grammar
@@ -42,7 +59,8 @@ class RequestBackend:
         self.count_tokens, self.count_cached_tokens = backend.count_tokens, backend.count_cached_tokens
         self.prefill = backend.prefill
         self.usages: list[Usage] = []
-        self._backend, self._stop_sequences, self._grammar = backend, tuple(stop_sequences), grammar
+        self._backend, self._stop_sequences, self._prefix = backend, tuple(stop_sequences), prefix
+        self._grammar, self._answer_grammar = grammar, answer_grammar
         self._stream: ModelStream | None = None
 
     @property
@@ -65,8 +83,13 @@ class RequestBackend:
         """
         if self.has_reached_limit:
             raise LimitReachedError("The token limit of the request is reached.")
-        has_own = self._grammar and (self._grammar.is_whole_reply or not isinstance(grammar, NoCalls))
-        self._stream = self._backend.stream(prompt, generation, tools, self._grammar if has_own else grammar)
+        prefix, self._prefix = self._prefix, ""
+        if prefix and isinstance(self._backend, PromptRenderer):
+            prompt = [replace(message, text=neutralize_control_tokens(message.text)) for message in prompt]
+            rendered = self._backend.render_request(prompt, tools)
+            return self.complete(rendered + neutralize_control_tokens(prefix), generation)
+        own = self._answer_grammar if isinstance(grammar, NoCalls) else self._grammar
+        self._stream = self._backend.stream(prompt, generation, tools, own or grammar)
         return StoppableStream(self._read(self._stream), self._stream.stop)
 
     def complete(self, text: str, generation: Generation) -> ModelStream:
@@ -78,8 +101,8 @@ class RequestBackend:
         """
         if not isinstance(self._backend, TextCompleter):
             raise ApiError(400, "This engine only answers chats; use /v1/chat/completions.", param="prompt")
-        stream = self._backend.complete(text, generation)
-        return StoppableStream(self._read(stream), stream.stop)
+        self._stream = self._backend.complete(text, generation)
+        return StoppableStream(self._read(self._stream), self._stream.stop)
 
     def stop(self) -> None:
         """End the reply that is being generated; what has been written stays."""

@@ -15,11 +15,22 @@ from pydantic import Tag as Variant
 
 from ..core.events import Text, Thought, Usage
 from ..core.messages import Tool
-from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMessage, split_system
+from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMessage, make_request
 from .errors import ApiError
 from .generation import ReplyCall, ReplyEnded, ReplyEvent
-from .openai_api import write_event
-from .openai_schema import ANY_OBJECT, MAX_TOOLS, Content, SamplingParameters, dump_json, read_arguments, read_content
+from .openai_api import SSE_COMMENT, write_event
+from .openai_schema import (
+    ANY_OBJECT,
+    MAX_TOOLS,
+    THINKING,
+    Content,
+    Limit,
+    RequestBody,
+    SamplingParameters,
+    dump_json,
+    read_arguments,
+    read_content,
+)
 
 
 class _MessageItem(BaseModel):
@@ -77,19 +88,22 @@ class _TextOptions(BaseModel):
     format: _Format | None = None
 
 
-class ResponseBody(SamplingParameters):
-    """Body of `POST /v1/responses`; unknown fields are ignored."""
+class _Reasoning(BaseModel):
+    effort: str | None = None
 
-    model: str | None = None
+
+class ResponseBody(RequestBody, SamplingParameters):
+    """Body of `POST /v1/responses`."""
+
     input: str | list[_Item] = Field(min_length=1)
     instructions: str | None = None
     tools: list[_Tool] | None = Field(default=None, max_length=MAX_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     text: _TextOptions | None = None
-    max_output_tokens: int | None = Field(default=None, ge=1)
+    reasoning: _Reasoning | None = None
+    max_output_tokens: Limit = None
     previous_response_id: str | None = None
-    stream: bool | None = None
 
     def read_request(self) -> ChatRequest:
         """Return the request. Raises ApiError."""
@@ -97,24 +111,16 @@ class ResponseBody(SamplingParameters):
             text = "Responses are not stored; send the whole conversation as input."
             raise ApiError(400, text, param="previous_response_id")
         instructions = [ClientMessage("system", self.instructions)] if self.instructions else []
-        system, messages = split_system([*instructions, *self._read_input()])
-        tools = tuple(
-            Tool(tool.name, tool.description or "", tool.parameters or {}, CLIENT) for tool in self.tools or ()
-        )
         choice = self.tool_choice or "auto"
-        name = choice.name if isinstance(choice, _ToolChoice) else ""
-        if (name and name not in [tool.name for tool in tools]) or (choice == "required" and not tools):
-            raise ApiError(400, "The required tool is not among the tools.", param="tool_choice")
-        return ChatRequest(
-            messages,
-            system,
-            tools,
-            "required" if isinstance(choice, _ToolChoice) else choice,
-            name,
-            self.parallel_tool_calls is not False,
-            self._read_reply_schema(),
-            self.read_stop_sequences(),
-            self.read_generation(self.max_output_tokens),
+        return make_request(
+            [*instructions, *self._read_input()],
+            [Tool(tool.name, tool.description or "", tool.parameters or {}, CLIENT) for tool in self.tools or ()],
+            *(("auto", choice.name) if isinstance(choice, _ToolChoice) else (choice, "")),
+            allows_parallel=self.parallel_tool_calls is not False,
+            reply_schema=self._read_reply_schema(),
+            stop_sequences=self.read_stop_sequences(),
+            generation=self.read_generation(self.max_output_tokens),
+            thinking=THINKING.get(self.reasoning.effort if self.reasoning else None),
         )
 
     def _read_input(self) -> Iterator[ClientMessage]:
@@ -146,7 +152,7 @@ class ResponseBody(SamplingParameters):
 class ResponseWriter:
     """Collects and writes one response."""
 
-    media_type = "text/event-stream"
+    media_type, keep_alive = "text/event-stream", SSE_COMMENT
 
     def __init__(self, model: str, body: ResponseBody) -> None:
         """Start a response to a request, under the name of the model for the client."""

@@ -11,14 +11,18 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from ..backends import Backend
+from ..backends.base import TextTokenizer
 from ..config.loader import state_folder
 from ..config.settings import Settings
-from ..core.errors import TimeLimitError
+from ..core.errors import NotSupportedError, TimeLimitError
+from ..core.events import Usage
 from ..core.version import __version__
 from ..mcp_client.toolbox import Toolbox
 from ..mcp_servers.http import Guard, list_allowed_hosts, serve_app
@@ -26,14 +30,14 @@ from ..storage.media import MediaStore
 from . import Limits
 from .body_limits import MAX_BODY_BYTES, find_max_characters
 from .body_reader import BodyReader
-from .chat_request import ChatRequest
 from .client_media import MAX_STORED_BYTES, store_media
-from .embeddings import EmbeddingBody, OllamaEmbedBody, TextsBody, embed_texts
+from .embeddings import EmbeddingBody, OllamaEmbedBody, OllamaPromptBody, TextsBody, embed_texts
 from .errors import ApiError, to_api_error
-from .generation import ReplyEvent, ReplyGenerator
+from .generation import ReplyEnded, ReplyEvent, ReplyGenerator, add_usages
 from .mcp_tools import open_servers
 from .model_host import ModelHost
 from .ollama_api import (
+    API_VERSION,
     OllamaChat,
     OllamaChatBody,
     OllamaGenerate,
@@ -44,16 +48,28 @@ from .ollama_api import (
     describe_model_details,
 )
 from .openai_api import ChatCompletion
-from .openai_schema import Body, ChatCompletionBody, dump_json
+from .openai_schema import Body, ChatCompletionBody, RequestBody, dump_json
 from .reply_histories import ReplyHistories
-from .reply_response import Produce, ReplyResponse, ReplySink, ReplyWriter, write_stream
+from .reply_response import Produce, ReplyResponse, ReplySink, ReplyWriter
 from .responses_api import ResponseBody, ResponseWriter
-from .text_completions import TextCompletion, TextCompletionBody, complete_text
+from .text_completions import TextCompletion, TextCompletionBody, TokenizeBody, complete_text
 
 _SUFFIXES = (".gguf", ".rkllm")
 _LATEST = ":latest"
+HEALTH = "/health"
+QUEUE_HEADER, MODEL_HEADER = "x-queue-position", "x-model"
+"""Headers: how many requests are before this one, and which model answers where the client named another one."""
+_COUNTED = {
+    "prompt_tokens": "prompt_tokens",
+    "cached_tokens": "reused_tokens",
+    "generated_tokens": "generated_tokens",
+    "prefill_seconds": "prefill_s",
+    "generate_seconds": "generate_s",
+}
+"""Names of the totals of GET /metrics -> fields of `Usage`."""
 _REFUSALS = {401: "authentication_error", 403: "permission_error"}
 
+Handler = Callable[[Request], Awaitable[Response]]
 RenderError = Callable[[ApiError], Response]
 Generate = Callable[[Backend], AsyncGenerator[ReplyEvent, None]]
 
@@ -69,25 +85,37 @@ class ApiServer:
         self._media = MediaStore(MAX_STORED_BYTES)
         self._media_lock = asyncio.Lock()
         self._servers: Toolbox | None = None
+        self._replies, self._usage = 0, Usage()
 
     def make_app(self) -> Starlette:
         """Return the application, without its guard."""
-        routes = [
-            Route("/", self.show_name, methods=["GET"]),
-            Route("/v1/models", self.list_models, methods=["GET"]),
-            Route("/v1/models/{name:path}", self.show_model, methods=["GET"]),
-            Route("/v1/chat/completions", self.complete_chat, methods=["POST"]),
-            Route("/v1/completions", self.complete_text, methods=["POST"]),
-            Route("/v1/responses", self.create_response, methods=["POST"]),
-            Route("/v1/embeddings", self.create_embeddings, methods=["POST"]),
-            Route("/api/chat", self.chat_as_ollama, methods=["POST"]),
-            Route("/api/generate", self.generate_as_ollama, methods=["POST"]),
-            Route("/api/embed", self.embed_as_ollama, methods=["POST"]),
-            Route("/api/tags", self.list_ollama_models, methods=["GET"]),
-            Route("/api/ps", self.list_loaded_models, methods=["GET"]),
-            Route("/api/show", self.show_ollama_model, methods=["POST"]),
-            Route("/api/version", self.show_version, methods=["GET"]),
+        openai: list[tuple[str, str, Handler]] = [  # some clients leave out /v1
+            ("GET", "/models", self.list_models),
+            ("GET", "/models/{name:path}", self.show_model),
+            ("POST", "/chat/completions", self.complete_chat),
+            ("POST", "/completions", self.complete_text),
+            ("POST", "/responses", self.create_response),
+            ("POST", "/embeddings", partial(self.embed, kind=EmbeddingBody, render=_render_error)),
         ]
+        ollama: list[tuple[str, str, Handler]] = [
+            ("GET", "/", self.show_name),
+            ("POST", "/api/chat", self.chat_as_ollama),
+            ("POST", "/api/generate", self.generate_as_ollama),
+            ("POST", "/api/embed", partial(self.embed, kind=OllamaEmbedBody, render=_render_ollama_error)),
+            ("POST", "/api/embeddings", partial(self.embed, kind=OllamaPromptBody, render=_render_ollama_error)),
+            ("GET", "/api/tags", self.list_ollama_models),
+            ("GET", "/api/ps", self.list_loaded_models),
+            ("POST", "/api/show", self.show_ollama_model),
+            ("GET", "/api/version", self.show_version),
+        ]
+        llama: list[tuple[str, str, Handler]] = [
+            ("GET", HEALTH, self.show_health),
+            ("GET", "/props", self.show_properties),
+            ("POST", "/tokenize", self.tokenize),
+            ("GET", "/metrics", self.show_metrics),
+        ]
+        rows = [*((method, f"/v1{path}", handler) for method, path, handler in openai), *openai, *ollama, *llama]
+        routes = [Route(path, handler, methods=[method]) for method, path, handler in rows]
         handlers: dict[Any, Any] = {
             HTTPException: _answer_http_error,
             Exception: _answer_error,
@@ -120,42 +148,33 @@ class ApiServer:
 
     def _check_model(self, name: str | None) -> None:
         """Raise ApiError if the name is not that of the model; without a name the model is meant."""
-        if name and _simplify_name(name) != _simplify_name(self._host.name):
-            message = f'There is no model "{name[:100]}"; this server has "{self._host.name}".'
+        if self._is_other(name):
+            message = f'There is no model "{(name or "")[:100]}"; this server has "{self._host.name}".'
             raise ApiError(404, message, param="model", code="model_not_found")
+
+    def _is_other(self, name: str | None) -> bool:
+        return bool(name) and _simplify_name(name or "") != _simplify_name(self._host.name)
 
     async def complete_chat(self, request: Request) -> Response:
         """Answer POST /v1/chat/completions."""
         body = await self._read(request, ChatCompletionBody)
-        self._check_model(body.model)
-        writer = ChatCompletion(self._host.name, body.includes_usage)
-        return await self._reply(body.read_request, writer, bool(body.stream), _render_error)
+        return await self._reply(body, ChatCompletion(self._host.name, body.includes_usage), _render_error)
 
     async def complete_text(self, request: Request) -> Response:
         """Answer POST /v1/completions."""
         body = await self._read(request, TextCompletionBody)
-        self._check_model(body.model)
         generate = partial(complete_text, settings=self._settings, body=body)
-        return self._respond_with(generate, TextCompletion(self._host.name), bool(body.stream), _render_error)
+        return self._respond_with(generate, body, TextCompletion(self._host.name), _render_error)
 
     async def create_response(self, request: Request) -> Response:
         """Answer POST /v1/responses."""
         body = await self._read(request, ResponseBody)
-        self._check_model(body.model)
-        writer = ResponseWriter(self._host.name, body)
-        return await self._reply(body.read_request, writer, bool(body.stream), _render_error)
+        return await self._reply(body, ResponseWriter(self._host.name, body), _render_error)
 
-    async def create_embeddings(self, request: Request) -> Response:
-        """Answer POST /v1/embeddings."""
-        return self._embed(await self._read(request, EmbeddingBody), _render_error)
-
-    async def embed_as_ollama(self, request: Request) -> Response:
-        """Answer POST /api/embed."""
-        return self._embed(await self._read(request, OllamaEmbedBody), _render_ollama_error)
-
-    def _embed(self, body: TextsBody, render: RenderError) -> Response:
-        """Return a response with the embeddings of the texts of a request."""
-        self._check_model(body.model)
+    async def embed(self, request: Request, kind: type[TextsBody], render: RenderError) -> Response:
+        """Answer POST /v1/embeddings, /api/embed and /api/embeddings."""
+        body = await self._read(request, kind)
+        self._check_model(body.model)  # vectors of another model would be compared with those of this one
         body.check_texts()
 
         async def write(sink: ReplySink, backend: Backend) -> None:
@@ -163,31 +182,40 @@ class ApiServer:
             name = body.model or self._host.name
             sink.respond(await asyncio.to_thread(lambda: _respond(body.describe(name, embeddings))))
 
-        return ReplyResponse(self._limit_time(write), lambda error: dump_json(error.describe()), render)
+        return ReplyResponse(self._limit_time(write), render)
+
+    async def tokenize(self, request: Request) -> Response:
+        """Answer POST /tokenize."""
+        body = await self._read(request, TokenizeBody)
+
+        async def write(sink: ReplySink, backend: Backend) -> None:
+            if not isinstance(backend, TextTokenizer):
+                raise NotSupportedError("This engine does not show the tokens of its model.")
+            sink.respond(_respond({"tokens": await asyncio.to_thread(backend.tokenize, body.content)}))
+
+        return ReplyResponse(self._limit_time(write), _render_error)
 
     async def chat_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/chat."""
         body = await self._read(request, OllamaChatBody)
-        return await self._reply_as_ollama(body, OllamaChat(body.model or self._host.name), not body.messages)
+        return await self._reply_as_ollama(body, OllamaChat, not body.messages)
 
     async def generate_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/generate."""
         body = await self._read(request, OllamaGenerateBody)
-        return await self._reply_as_ollama(body, OllamaGenerate(body.model or self._host.name), not body.prompt)
+        return await self._reply_as_ollama(body, OllamaGenerate, not body.prompt)
 
-    async def _reply_as_ollama(
-        self, body: OllamaChatBody | OllamaGenerateBody, writer: OllamaChat, is_empty: bool
-    ) -> Response:
+    async def _reply_as_ollama(self, body: RequestBody, kind: type[OllamaChat], is_empty: bool) -> Response:
         """Return the response to a request; one without a message only loads the model."""
-        self._check_model(body.model)
+        writer = kind(self._host.name if self._is_other(body.model) else body.model or self._host.name)
         if not is_empty:
-            return await self._reply(body.read_request, writer, body.is_streamed, _render_ollama_error)
+            return await self._reply(body, writer, _render_ollama_error)
 
         async def load(sink: ReplySink) -> None:
             async with self._host.acquire():
                 sink.respond(_respond(writer.describe_loaded()))
 
-        return ReplyResponse(load, writer.write_error, _render_ollama_error)
+        return ReplyResponse(load, _render_ollama_error)
 
     async def list_ollama_models(self, _request: Request) -> Response:
         """Answer GET /api/tags."""
@@ -202,7 +230,9 @@ class ApiServer:
         """Answer POST /api/show."""
         body = await self._read(request, OllamaShowBody)
         self._check_model(body.model or body.name)
-        return _respond(describe_model_details(self._settings, self._host.name, self._host.media_kinds))
+        host = self._host
+        details = partial(describe_model_details, self._settings, host.name, host.context_tokens, host.media_kinds)
+        return _respond(await asyncio.to_thread(details))
 
     async def show_name(self, _request: Request) -> Response:
         """Answer GET and HEAD /, by which programs look for a server."""
@@ -210,7 +240,38 @@ class ApiServer:
 
     async def show_version(self, _request: Request) -> Response:
         """Answer GET /api/version."""
-        return _respond({"version": __version__})
+        return _respond({"version": API_VERSION})
+
+    async def show_health(self, _request: Request) -> Response:
+        """Answer GET /health, which needs no token."""
+        return _respond({"status": "error"}, 503) if self._host.has_failed else _respond({"status": "ok"})
+
+    async def show_properties(self, _request: Request) -> Response:
+        """Answer GET /props as llama.cpp's server does."""
+        kinds = self._host.media_kinds
+        return _respond(
+            {
+                "default_generation_settings": {"n_ctx": self._host.context_tokens},
+                "total_slots": 1,
+                "model_alias": self._host.name,
+                "modalities": {"vision": "image" in kinds, "audio": "audio" in kinds},
+                "build_info": f"rkllm-chat {__version__}",
+            }
+        )
+
+    async def show_metrics(self, _request: Request) -> Response:
+        """Answer GET /metrics in the text format of Prometheus."""
+        figures = {
+            "replies_total": self._replies,
+            **{f"{name}_total": getattr(self._usage, field) for name, field in _COUNTED.items()},
+            "queue_size": self._host.queue_size,
+            "model_loaded": int(self._host.is_loaded),
+        }
+        lines = [
+            f"# TYPE rkllm_chat_{name} {'counter' if name.endswith('_total') else 'gauge'}\nrkllm_chat_{name} {value:g}"
+            for name, value in figures.items()
+        ]
+        return PlainTextResponse("\n".join([*lines, ""]))
 
     async def _read(self, request: Request, kind: type[Body]) -> Body:
         """Receive, parse and validate the body of a request. Raises ApiError."""
@@ -218,11 +279,9 @@ class ApiServer:
         most = find_max_characters(self._host.context_tokens) if is_conversation else MAX_BODY_BYTES
         return await self._bodies.read(request, kind, most)
 
-    async def _reply(
-        self, read_request: Callable[[], ChatRequest], writer: ReplyWriter, is_streamed: bool, render: RenderError
-    ) -> Response:
+    async def _reply(self, body: RequestBody, writer: ReplyWriter, render: RenderError) -> Response:
         """Return the response to a chat request. Raises ApiError for a picture that cannot be read."""
-        request = await self._bodies.run(read_request)
+        request = await self._bodies.run(body.read_request)
         if any(message.sent_media for message in request.messages):
             async with self._media_lock:  # decoding takes memory
                 request = await asyncio.to_thread(store_media, request, self._media)
@@ -235,21 +294,33 @@ class ApiServer:
                 async for event in events:
                     yield event
 
-        return self._respond_with(generate, writer, is_streamed, render)
+        return self._respond_with(generate, body, writer, render)
 
     def _respond_with(
-        self, generate: Generate, writer: ReplyWriter, is_streamed: bool, render: RenderError
+        self, generate: Generate, body: RequestBody, writer: ReplyWriter, render: RenderError
     ) -> Response:
         """Return a response that waits for the model, generates the reply and writes it."""
 
+        async def read(events: AsyncIterator[ReplyEvent]) -> AsyncIterator[ReplyEvent]:
+            async for event in events:
+                if isinstance(event, ReplyEnded):
+                    self._replies += 1
+                    self._usage = add_usages([self._usage, event.usage])
+                yield event
+
         async def write(sink: ReplySink, backend: Backend) -> None:
             async with aclosing(generate(backend)) as events:
-                if is_streamed:
-                    await write_stream(sink, writer, events)
+                if body.is_streamed:
+                    async for part in writer.stream(read(events)):
+                        sink.write(part)
                 else:
-                    sink.respond(_respond(await writer.collect(events)))
+                    sink.respond(_respond(await writer.collect(read(events))))
 
-        return ReplyResponse(self._limit_time(write), writer.write_error, render)
+        headers = {QUEUE_HEADER: str(self._host.queue_size)}
+        if self._is_other(body.model):
+            headers[MODEL_HEADER] = self._host.name
+        stream = writer if body.is_streamed else None
+        return ReplyResponse(self._limit_time(write), render, headers, stream, self._limits)
 
     def _limit_time(self, write: Callable[[ReplySink, Backend], Awaitable[None]]) -> Produce:
         """Return a function that waits for the model and writes a response with it, for a limited time."""
@@ -317,5 +388,7 @@ async def serve_api(settings: Settings, limits: Limits, listener: socket.socket,
     """
     server = ApiServer(settings, limits)
     names = [*list_allowed_hosts(limits.host), *limits.allowed_hosts]
-
-    return await serve_app(Guard(server.make_app(), names, token, _render_refusal), listener, server.run())
+    app: ASGIApp = Guard(server.make_app(), names, token, _render_refusal, limits.origins, [HEALTH])
+    if limits.origins:
+        app = CORSMiddleware(app, limits.origins, allow_methods=["*"], allow_headers=["*"], expose_headers=["*"])
+    return await serve_app(app, listener, server.run())

@@ -9,30 +9,34 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from ..backends import Backend
 from ..config.settings import Settings
 from ..core.events import Text, Usage
 from .errors import ApiError
 from .generation import ReplyEnded, ReplyEvent, add_usages, check_length
-from .openai_api import END_OF_STREAM, describe_usage, write_event
-from .openai_schema import SamplingParameters
+from .openai_api import END_OF_STREAM, SSE_COMMENT, describe_usage, write_event
+from .openai_schema import Limit, RequestBody, SamplingParameters
 from .request_backend import RequestBackend
 
 _DEFAULT_MAX_TOKENS = 16  # of the API
 
 
-class TextCompletionBody(SamplingParameters):
-    """Body of `POST /v1/completions`; unknown fields are ignored."""
+class TextCompletionBody(RequestBody, SamplingParameters):
+    """Body of `POST /v1/completions`."""
 
-    model: str | None = None
     prompt: str = Field(min_length=1)
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: Limit = None
     n: Literal[1] | None = None
     echo: Literal[False] | None = None
     suffix: Literal[""] | None = None
-    stream: bool | None = None
+
+
+class TokenizeBody(BaseModel):
+    """Body of `POST /tokenize`."""
+
+    content: str
 
 
 async def complete_text(
@@ -45,8 +49,9 @@ async def complete_text(
         GenerationError: The text does not fit, or the engine failed.
     """
     check_length(len(body.prompt), backend)
-    requested = RequestBackend(backend, body.read_stop_sequences(), None)
-    values = body.read_generation(body.max_tokens or _DEFAULT_MAX_TOKENS)
+    requested = RequestBackend(backend, body.read_stop_sequences())
+    is_limited = "max_tokens" in body.model_fields_set
+    values = body.read_generation(body.max_tokens if is_limited else _DEFAULT_MAX_TOKENS)
     async with aclosing(requested.complete(body.prompt, replace(settings.generation, **values))) as items:
         async for item in items:
             if isinstance(item, str):
@@ -59,7 +64,7 @@ async def complete_text(
 class TextCompletion:
     """Collects and writes one continuation."""
 
-    media_type = "text/event-stream"
+    media_type, keep_alive = "text/event-stream", SSE_COMMENT
 
     def __init__(self, model: str) -> None:
         """Start a reply under the name of the model for the client."""

@@ -214,6 +214,8 @@ class Guard:
         names: Sequence[str],
         token: str,
         render_refusal: Callable[[Response], Response] = lambda refusal: refusal,
+        origins: Sequence[str] = (),
+        open_paths: Sequence[str] = (),
     ) -> None:
         """Guard an application.
 
@@ -222,11 +224,14 @@ class Guard:
             names: Host names that requests may use, besides the address of the connection.
             token: The bearer token that requests need; "" for none.
             render_refusal: Writes a refusal as the application writes its errors.
+            origins: Origins of web pages of others that may use the application; they need the token like all.
+            open_paths: Paths that need no token.
         """
         self.app = app
         self.names = frozenset(name.lower() for name in names)
         self.token = token
         self._render_refusal = render_refusal
+        self._origins, self._open_paths = frozenset(origins), frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an ASGI request."""
@@ -255,7 +260,7 @@ class Guard:
         host = _split_authority(hosts[0]) if len(hosts) == 1 else None
         if host is None or host[0] not in names:
             return PlainTextResponse("Invalid Host header", 421)
-        if not origins:
+        if not origins or (len(origins) == 1 and origins[0] in self._origins):
             return None
         scheme, separator, authority = origins[0].partition("://")
         origin = _split_authority(authority) if len(origins) == 1 and f"{scheme}{separator}" == "http://" else None
@@ -273,8 +278,10 @@ class Guard:
     def check_token(self, request: Request) -> Response | None:
         """Return an error response if the bearer token is missing or wrong."""
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-        if not self.token or (
-            scheme.lower() == "bearer" and hmac.compare_digest(credentials.encode(), self.token.encode())
+        if (
+            not self.token
+            or request.url.path in self._open_paths
+            or (scheme.lower() == "bearer" and hmac.compare_digest(credentials.encode(), self.token.encode()))
         ):
             return None
         headers = {"www-authenticate": 'Bearer error="invalid_token"' if credentials else "Bearer"}
