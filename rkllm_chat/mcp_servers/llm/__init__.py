@@ -43,7 +43,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that select and set up the model."""
     add = parser.add_argument
-    add("--model", metavar="PATH|URL", help="a .gguf or .rkllm file, or its folder, or a service as URL#MODEL (default: the configured one)")
+    add(
+        "--model",
+        metavar="PATH|URL",
+        help="a .gguf or .rkllm file, its folder, or a service as URL#MODEL (default: the configured one)",
+    )
     add("--backend", metavar="NAME", help=f"auto, {', '.join(BACKENDS)} (default: auto)")
     add("--family", metavar="NAME", help="what the model is, such as qwen2.5, where its file does not say it")
     add("--config", metavar="FILE", default="", help="use only this configuration file")
