@@ -181,10 +181,10 @@ def _list_texts(session: ServerSession) -> dict[str, dict[str, Told]]:
         texts["resources"] = {
             str(entry.get("uri") or entry.get("uriTemplate")): extract_text(entry, *RESOURCE_FIELDS) for entry in listed
         }
-    from ..mcp_client.skills import list_declared_skills  # imports the SDK
+    if session.session.has_capability("extensions"):
+        from ..mcp_client.skills import list_declared_skills  # imports the SDK
 
-    with suppress(ProtocolError, ValueError):
-        if session.session.has_capability("extensions"):
+        with suppress(ProtocolError, ValueError):
             texts["skills"] = list_declared_skills(session.session.request, session.server.name)
     return texts
 

@@ -56,7 +56,7 @@ async def ask_ollama(url: str) -> str:
         parts = await client.chat(MODEL, messages=HELLO, stream=True)
         return "".join([part.message.content or "" async for part in parts])
     finally:
-        await client.close()
+        await client.close()  # type: ignore[no-untyped-call]
 
 
 def test_a_stream_begins_at_once_and_says_that_it_is_alive(
