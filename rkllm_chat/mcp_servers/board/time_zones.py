@@ -1,7 +1,7 @@
 """Find the time zone of a city, country or zone name, offline.
 
-The zone database names about one city per zone; `places.txt` adds large cities that it lacks and Japanese and Chinese
-names of cities and countries. A country has the zone of its capital.
+The zone database names about one city per zone; the file of places adds large cities that it lacks and Japanese and
+Chinese names of cities and countries. A country has the zone of its capital.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def find_similar_places(place: str) -> list[str]:
 
 @cache
 def read_places() -> dict[str, str]:
-    """Return the zones of `places.txt` by normalized name."""
+    """Return the zones of the file of places by normalized name."""
     rows = [line.split(": ") for line in _PLACES.read_text(encoding="utf-8").splitlines() if line[:1] != "#"]
     return {place: zone for zone, places in rows for place in places.split(", ")}
 
