@@ -39,7 +39,7 @@ def test_ctrl_c_clears_a_line_hints_and_then_leaves(open_chat: OpenChat) -> None
     assert screen.wait_for_end() == 0
 
 
-@pytest.mark.parametrize(("answer", "line"), [("y", "completed]"), ("\r", "declined: ")], ids=["yes", "Enter"])
+@pytest.mark.parametrize(("answer", "line"), [("y", "completed]"), ("\r", "declined]")], ids=["yes", "Enter"])
 def test_a_call_runs_only_when_it_was_approved(answer: str, line: str, open_chat: OpenChat, harbour: Path) -> None:
     screen = open_chat(HARBOUR, call_text("write_log", text="x"), "So it is.")
     screen.type("tide?\r")
