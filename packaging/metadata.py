@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 REPOSITORY_VARIABLE = "RKLLM_CHAT_REPOSITORY"
-SERVERS = ("board", "claude", "llm", "remote")
+SERVERS = ("board", "claude", "llm")
 _LINK = re.compile(r"(?P<fence>^```.*?^```$)|(?P<open>!?\[[^\[\]]*\]\()(?P<target>[^)\s]+)\)", re.M | re.S)
 
 

@@ -24,8 +24,7 @@ _FOLDER = {"type": "named", "name": "--folder", "description": "Folder whose fil
 DESCRIPTIONS = {
     "board": "Time, temperature, memory, disk and NPU of its machine, sums, and the files of one folder",
     "claude": "Runs the Claude CLI and keeps its conversation",
-    "llm": "The local model of a machine: questions, summaries and token counts",
-    "remote": "One question to an OpenAI-compatible service, for agents with a small local model",
+    "llm": "A model, local or behind a URL: questions, summaries and token counts",
 }
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "board": [_FOLDER],
@@ -39,11 +38,10 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         },
         _FOLDER,
     ],
-    "llm": [{"type": "named", "name": "--model", "description": "A .gguf or .rkllm file"}, _FOLDER],
-    "remote": [
-        {"type": "named", "name": "--url", "description": "Base URL of its API", "isRequired": True},
-        {"type": "named", "name": "--model", "description": "Name of the model at the service", "isRequired": True},
+    "llm": [
+        {"type": "named", "name": "--model", "description": "A .gguf or .rkllm file, or a service as URL#MODEL"},
         {"type": "named", "name": "--key-env", "value": _KEY},
+        _FOLDER,
     ],
 }
 """What a user may set, beside `serve NAME`."""
@@ -63,8 +61,8 @@ def describe_server(name: str, home: str) -> dict[str, Any]:
             *OPTIONS[name],
         ],
     }
-    if name == "remote":
-        package["environmentVariables"] = [{"name": _KEY, "description": "Key of the service", "isSecret": True}]
+    if name == "llm":
+        package["environmentVariables"] = [{"name": _KEY, "description": "Key of a service", "isSecret": True}]
     return {
         "$schema": SCHEMA,
         "name": make_server_name(home, name),

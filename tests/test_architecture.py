@@ -36,7 +36,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "mcp_client": 8624,
     "backends": 5910,
     "chat": 3626,
-    "mcp_servers": 1790,
+    "mcp_servers": 1794,
     "tui": 5407,
     "api_server": 2244,
     "cli": 5800,

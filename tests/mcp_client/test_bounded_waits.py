@@ -20,7 +20,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What ends the waits -> the functions that have them.
 ENDED_OTHERWISE = {
     "The limit of the call that is around it, or the read timeout of the SDK's session.": """
-        Connection._send_call Connection._wait_for_task LegacyTask._poll LegacyTask._wait_for_poll
+        Connection._send Connection._send_call Connection._wait_for_task LegacyTask._poll LegacyTask._wait_for_poll
         LegacyTask._get_result LegacyTask.wait MCPClient.complete MCPClient.execute_tool MCPClient.get_prompt
         MCPClient.list_prompts MCPClient.list_resources MCPClient.list_tools MCPClient.read_resource
         SdkSession.request.send ServerLifecycle.send_log_level
@@ -33,16 +33,14 @@ ENDED_OTHERWISE = {
     "The limit of a start (connect_s) or of a close, which cancels it.": """
         CheckedConnection.handshake HttpTransport._open HttpTransport._try MCPClient.__aenter__ MCPClient.close
         MCPClient.add_server MCPClient.remove_server
-        ServerLifecycle._get_client
+        ServerLifecycle.get_client
         ToolListRefresher.list
         ServerLifecycle._own_client ServerLifecycle._prepare ServerLifecycle._run_owner ServerLifecycle.open
         ServerLifecycle.restart Toolbox._close Toolbox._query_each Toolbox.apply_config Toolbox.forget_login
         Toolbox.log_in Toolbox.restart WebSocketTransport._connect run_uninterrupted""",
     "Closing the server cancels it: it is meant to last as long as the connection.": """
         HttpTransport._forward HttpTransport._post_all HttpTransport._run_http HttpTransport._run_sse
-        HttpTransport._take_unsent HttpTransport._cancel_on_close RecordingReadStream.receive
-        RecordingStream.__aenter__ RecordingStream.__aexit__ RecordingStream.aclose
-        RecordingTransport.__aenter__ RecordingTransport.__aexit__ RecordingWriteStream.send
+        HttpTransport._take_unsent HttpTransport._cancel_on_close ReadStream.receive
         ServerLifecycle._serve ServerLifecycle._stop_when_idle Subscriptions._listen_once
         Subscriptions._listen_until_changed Subscriptions.listen ToolListRefresher._refresh
         WebSocketTransport._read WebSocketTransport._write sleep_or_wait_forever wait_until_idle

@@ -274,7 +274,7 @@ class Service:
     def _recognize_kind(self, client: httpx2.Client, entry: Any, props: Any) -> str:
         """Return the row of KINDS, by what only that program has."""
         if get_text(entry, "owned_by") == _OWN_NAME:  # it also has what llama.cpp's server has
-            return "Ollama"
+            return _OWN_NAME
         if get_object(props, "default_generation_settings"):
             return "llama.cpp"
         owner = get_text(entry, "owned_by")
