@@ -23,7 +23,7 @@ KINDS: tuple[PluginKind, ...] = ("backends", "formats", "commands", "servers")
 """
 _MEMBERS: dict[PluginKind, tuple[str, ...]] = {
     "backends": ("__call__",),
-    "formats": ("name", "renderer", "openers"),
+    "formats": ("name", "layout", "openers"),
     "commands": ("make_parser", "main"),
     "servers": ("add_options", "build_server"),
 }
