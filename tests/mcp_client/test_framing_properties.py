@@ -35,6 +35,7 @@ events = st.lists(st.tuples(st.sampled_from(["message", "news"]), st.text("ab: "
 
 @pytest.mark.slow
 @given(events, st.sampled_from(["\r", "\n", "\r\n"]), st.lists(st.floats(0, 1), max_size=6))
+@example([("news", ":::")], "\r\n", [0.5, 0.5])  # an empty piece between CR and LF
 @settings(max_examples=examples(100))
 def test_events_are_read_with_any_line_end_in_any_pieces(
     sent: list[tuple[str, str]], end: str, places: list[float]

@@ -50,10 +50,10 @@ class EventParser:
 
         The data of an event that only has an id is empty: servers open a stream with one (MCP 2025-11-25, transports).
         """
-        if self._ends_with_cr:
-            piece = piece.removeprefix(b"\n")
-        self._ends_with_cr = piece.endswith(b"\r")
-        *whole, rest = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        text = piece.removeprefix(b"\n") if self._ends_with_cr else piece
+        if piece:  # an empty one leaves open whether the LF of a CRLF follows
+            self._ends_with_cr = piece.endswith(b"\r")
+        *whole, rest = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for line in whole:
             self._rest += line
             complete, self._rest = self._rest, bytearray()
