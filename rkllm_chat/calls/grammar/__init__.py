@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -195,16 +195,7 @@ def build_call_grammar(tools: Iterable[Tool], format_name: str, writes_unmarked:
         None without tools, or if the schemas are too large or too deep.
     """
     shown = {name: tool.schema for name, tool in shown_names(tools).items()}
-    if not shown:
-        return None
-    if _is_deeper(shown, _MAX_DEPTH):
-        _log.debug(_UNCONSTRAINED, f"a schema is nested deeper than {_MAX_DEPTH} levels")
-        return None
-    try:
-        return _write_grammar(json.dumps(shown), format_name, writes_unmarked)
-    except (ValueError, TypeError, RecursionError) as error:
-        _log.debug(_UNCONSTRAINED, repr(error))
-        return None
+    return _attempt(shown, lambda text: _write_grammar(text, format_name, writes_unmarked)) if shown else None
 
 
 def forbid_calls(format_name: str, accepts: Sequence[str]) -> NoCalls:
@@ -232,33 +223,30 @@ def build_reply_grammar(schema: Mapping[str, Any]) -> CallGrammar | None:
     Returns:
         None if no value is valid, or if the schema is too large or too deep.
     """
-    if _is_deeper(schema, _MAX_DEPTH):
-        _log.debug(_UNCONSTRAINED, f"a schema is nested deeper than {_MAX_DEPTH} levels")
-        return None
+    return _attempt(schema, _write_reply_grammar)
+
+
+def _attempt(schema: Mapping[str, Any], write: Callable[[str], CallGrammar | None]) -> CallGrammar | None:
+    """Return the grammar that is written of a schema, given as JSON; None if the schema is too large or too deep."""
     try:
-        return _write_reply_grammar(json.dumps(schema))
-    except (ValueError, TypeError, RecursionError) as error:
+        if _is_deeper(schema, _MAX_DEPTH):
+            raise ValueError(f"a schema is nested deeper than {_MAX_DEPTH} levels")
+        grammar = write(json.dumps(schema))
+        if grammar and len(grammar.gbnf) > _MAX_LENGTH:
+            raise ValueError(f"it would have {len(grammar.gbnf)} characters")
+    except (BudgetExceededError, ValueError, TypeError, RecursionError) as error:
         _log.debug(_UNCONSTRAINED, repr(error))
         return None
+    return grammar
 
 
 @lru_cache(maxsize=8)
 def _write_reply_grammar(schema: str) -> CallGrammar | None:
     """Return the grammar of a reply by its schema, given as JSON."""
     rules = GrammarRules()
-    try:
-        values = JsonRules(rules, json.loads(schema), JSON)
-        value = values.write_value(values.root)
-    except BudgetExceededError as error:
-        _log.debug(_UNCONSTRAINED, repr(error))
-        return None
-    if value is None:
-        return None
-    gbnf = rules.write(value)
-    if len(gbnf) > _MAX_LENGTH:
-        _log.debug(_UNCONSTRAINED, f"it would have {len(gbnf)} characters")
-        return None
-    return CallGrammar(gbnf, opening=f"{GAP} root", is_whole_reply=True)
+    values = JsonRules(rules, json.loads(schema), JSON)
+    value = values.write_value(values.root)
+    return CallGrammar(rules.write(value), opening=f"{GAP} root", is_whole_reply=True) if value else None
 
 
 def _is_deeper(value: Any, most: int) -> bool:
@@ -282,27 +270,20 @@ def _write_grammar(shown: str, format_name: str, writes_unmarked: bool) -> CallG
     rules = GrammarRules()
     triggers: dict[str, str] = {}
     marks: list[str] = []
-    try:
-        root = ""
-        for name in dict.fromkeys((format_name, *_SHARED)):
-            layout = constrain(FORMATS[name]) if name in FORMATS else None
-            if not layout or layout.trigger in triggers:
-                continue
-            suffix = "" if not triggers else f"-{name}"
-            inner = rules.define(f"inner{suffix}", layout.write_call(rules, schemas))
-            triggers[layout.trigger] = rules.define(f"call{suffix}", layout.write_calls(inner))
-            if layout.call_trigger:
-                triggers.setdefault(layout.call_trigger, inner)
-            root = root or triggers[layout.trigger]
-            marks += layout.marks
-        unmarked = rules.define("unmarked", _write_unmarked(rules, schemas))
-        gbnf = rules.write(root)
-    except (BudgetExceededError, ValueError, RecursionError) as error:
-        _log.debug(_UNCONSTRAINED, repr(error))
-        return None
-    if len(gbnf) > _MAX_LENGTH:
-        _log.debug(_UNCONSTRAINED, f"it would have {len(gbnf)} characters")
-        return None
+    root = ""
+    for name in dict.fromkeys((format_name, *_SHARED)):
+        layout = constrain(FORMATS[name]) if name in FORMATS else None
+        if not layout or layout.trigger in triggers:
+            continue
+        suffix = "" if not triggers else f"-{name}"
+        inner = rules.define(f"inner{suffix}", layout.write_call(rules, schemas))
+        triggers[layout.trigger] = rules.define(f"call{suffix}", layout.write_calls(inner))
+        if layout.call_trigger:
+            triggers.setdefault(layout.call_trigger, inner)
+        root = root or triggers[layout.trigger]
+        marks += layout.marks
+    unmarked = rules.define("unmarked", _write_unmarked(rules, schemas))
+    gbnf = rules.write(root)
     openers = dict.fromkeys(UNMARKED_OPENERS, unmarked)
     return CallGrammar(gbnf, triggers, openers, writes_unmarked, tuple(dict.fromkeys(marks)))
 
