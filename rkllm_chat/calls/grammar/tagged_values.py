@@ -80,7 +80,8 @@ class ArgumentTags:
         ends = tuple(f"{end} {tag}" for end in further for tag in self.tags.following)
         leads = dict.fromkeys(tag[:_LEAD_LENGTH] for tag in (self.closing, *ends))
         excluded = ends if self.is_raw else (*ends, _CDATA)
-        return TextStyle(self.closing, controls=True, excluded=excluded, leads=tuple(leads))
+        unless = self.tags.value_ends
+        return TextStyle(self.closing, controls=True, excluded=excluded, unless=unless, leads=tuple(leads))
 
     def _members(self, values: JsonRules, variant: Variant) -> str | None:
         parts: list[str] = []

@@ -6,15 +6,17 @@ instead, and cannot contain what such a sequence begins with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from .gbnf import MAX_COUNT, GrammarRules, any_of, literal, none_of, repeat
 
 _WHITE_SPACE = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
 
-_Rests = frozenset[tuple[str, bool]]
-"""What is still missing of each sequence that has begun, and whether it is the closing mark."""
+_Rests = frozenset[tuple[str, str]]
+"""What is still missing of each sequence that has begun, and its kind."""
+_CLOSING, _EXCLUDED, _PAIR, _NEEDED = "closing", "excluded", "pair", "needed"
+_FORBIDDEN: _Rests = frozenset({("", _EXCLUDED)})
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class TextStyle:
         controls: Whether control characters are written as themselves.
         excluded: Sequences that a text cannot contain besides its closing mark. A blank stands for any white space or
             none.
+        unless: What may follow a sequence with a blank, so that the text can contain it.
         leads: What a text of limited length cannot contain, so that it contains no such sequence; all begin with the
             same character, and none if that is escaped.
     """
@@ -37,6 +40,7 @@ class TextStyle:
     escapes: str = ""
     controls: bool = False
     excluded: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
     leads: tuple[str, ...] = ()
 
     @property
@@ -92,26 +96,39 @@ def _match(rules: GrammarRules, style: TextStyle, begun: _Rests = frozenset()) -
     ends = forbidden = ""
     for char in sorted({*style.closing, *excluded, *(_WHITE_SPACE if " " in excluded else "")}):
         rests = _advance(style, begun, char)
-        if ("", True) in rests:
+        if ("", _CLOSING) in rests:
             ends += char
-        elif ("", False) in rests or char in style.escaped or (char < " " and not style.controls):
+        elif rests == _FORBIDDEN or char in style.escaped or (char < " " and not style.controls):
             forbidden += char
         elif rests:
             following[rests] = following.get(rests, "") + char
     listed = ends + forbidden + "".join(following.values())
-    parts = [f"{style.write_char(listed)} {_match(rules, style)}"]
+    parts = [] if _needs(begun) else [f"{style.write_char(listed)} {_match(rules, style)}"]
     parts += [f"{any_of(chars)} {_match(rules, style, rests)}" for rests, chars in following.items()]
     rules.define(name, " | ".join(parts + [literal(ends)] * bool(ends)))
     return name
 
 
 def _advance(style: TextStyle, begun: _Rests, char: str) -> _Rests:
-    """Return what is missing of each sequence after one more character."""
-    rests: set[tuple[str, bool]] = set()
-    for text, closes in {*begun, (style.closing, True), *((text, False) for text in style.excluded)}:
-        if text[0] == " " and not closes:
-            rests |= {(text, False)} if char in _WHITE_SPACE else set()
+    """Return what is missing of each sequence after one more character; `_FORBIDDEN` if none may follow."""
+    rests: set[tuple[str, str]] = set()
+    sequences = ((text, _PAIR if " " in text else _EXCLUDED) for text in style.excluded)
+    for text, kind in {*begun, (style.closing, _CLOSING), *sequences}:
+        if text[0] == " ":
+            rests |= {(text, kind)} if char in _WHITE_SPACE else set()
             text = text[1:]
         if text[0] == char:
-            rests.add((text[1:], closes))
+            rests.add((text[1:], kind))
+    is_excluded = ("", _EXCLUDED) in rests and ("", _CLOSING) not in rests
+    if is_excluded or (_needs(begun) and not _needs(rests)):
+        return _FORBIDDEN
+    if ("", _NEEDED) in rests:
+        rests = {rest for rest in rests if rest[1] != _NEEDED}
+    if ("", _PAIR) in rests:
+        rests = {*rests - {("", _PAIR)}, *((f" {text}", _NEEDED) for text in style.unless)}
     return frozenset(rests)
+
+
+def _needs(rests: Iterable[tuple[str, str]]) -> bool:
+    """Tell whether the text is valid only if one of some sequences follows."""
+    return any(kind == _NEEDED for _, kind in rests)
