@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...core.events import CallFound, CallUnreadable
-from ..incremental_reader import Parsing, Reader
+from ..incremental_reader import EndOfTextError, Parsing, Reader
 from .common import BodyReader, ParsedCalls, ReadContext, add_repairs, read_end_marker, unreadable_call
 from .json_calls import (
     begins_json,
@@ -126,12 +126,17 @@ def series_reader(closers: tuple[str, ...], key: str = "arguments", call_opener:
         if call_opener and (yield from reader.is_next(call_opener)):
             return []
         calls: list[CallFound | CallUnreadable] = []
-        while (yield from begins_json(reader)):
-            reader.commit()
-            calls += (yield from read_json_call(reader, context, closers, key, needs_end=False)) or ()
-            yield from reader.skip_space()
-            yield from reader.skip(";")
-            yield from reader.skip_space()
+        try:
+            while (yield from begins_json(reader)):
+                reader.commit()
+                calls += (yield from read_json_call(reader, context, closers, key, needs_end=False)) or ()
+                yield from reader.skip_space()
+                yield from reader.skip(";")
+                yield from reader.skip_space()
+        except EndOfTextError:
+            if not calls:
+                raise
+            calls += unreadable_call("truncated", "The reply ended before the call did.")
         return calls or None
 
     return read
