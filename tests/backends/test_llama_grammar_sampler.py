@@ -148,7 +148,7 @@ def test_a_constrained_call_of_any_form_is_read_back(llama: LlamaBackend, form: 
     begun = replace(grammar, triggers={PROMPT_END: rule}, unmarked={})
     prompt = compose_prompt([Message("user", "What time is it in Tokyo?")], [tool], tool_format=form)
     for seed in range(FEWER):
-        text = write(llama, prompt, begun, Generation(temperature=1, seed=seed, max_tokens=150))[0]
+        text = write(llama, prompt, begun, Generation(temperature=1, seed=seed, max_tokens=600))[0]
         scanner = Scanner(select_formats(form))
         found, *_ = scanner.feed(grammar.trigger + text) + scanner.close()
         assert isinstance(found, CallFound) and found.call.name == "get_time" and not found.call.repairs

@@ -45,6 +45,9 @@ _MAX_LENGTH = 1024 * 1024
 _MAX_DEPTH = 64
 """Levels of a schema; how many Python and llama.cpp can handle differs by version."""
 
+_MAX_FURTHER_CALLS = 15
+"""Calls behind the first one in a list or group, which a small model may continue without end."""
+
 _ANY_OBJECT = {"type": "object", "additionalProperties": True}
 _log = logging.getLogger(__name__)
 
@@ -141,7 +144,7 @@ class CallLayout:
         if self.trigger == self.call_trigger:
             return f"{inner} | {layout.instead}" if layout.instead else inner
         call = f"{literal(self.call_trigger)} {inner}" if self.call_trigger else inner
-        further = "" if layout.separator is None else f"({spaced(layout.separator)} {call})*"
+        further = "" if layout.separator is None else f"({spaced(layout.separator)} {call}){{0,{_MAX_FURTHER_CALLS}}}"
         return f"{self.spaced(layout.before[len(self.trigger) :])} {call} {further} {self.spaced(layout.after)}"
 
 
