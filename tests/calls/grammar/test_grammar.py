@@ -24,7 +24,7 @@ from rkllm_chat.calls.grammar.trigger import CallDetector
 from rkllm_chat.calls.model_families import FAMILIES
 from rkllm_chat.calls.scanner import Scanner
 from rkllm_chat.core.errors import ValidationError
-from rkllm_chat.core.events import CallFound
+from rkllm_chat.core.events import CallFound, Text
 from rkllm_chat.core.messages import Tool
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(180)]
@@ -48,11 +48,11 @@ def grammar_of(schema: Schema, form: str, name: str = "do_it") -> CallGrammar:
 
 
 def read_calls(form: str, text: str) -> list[CallFound]:
-    """The calls that a text is."""
+    """The calls that a text is; some readers pass on white space between the calls of a group."""
     scanner = Scanner(select_formats(form))
     events = scanner.feed(text) + scanner.close()
     found = [event for event in events if isinstance(event, CallFound) and not event.call.repairs]
-    assert found == events
+    assert found == [event for event in events if not (isinstance(event, Text) and event.text.isspace())]
     return found
 
 
