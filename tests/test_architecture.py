@@ -34,7 +34,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "storage": 1323,
     "prompt": 1399,
     "mcp_client": 8624,
-    "backends": 5910,
+    "backends": 5912,
     "chat": 3626,
     "mcp_servers": 1794,
     "tui": 5407,

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.metadata import distribution
 from pathlib import Path
 
 from ...core.errors import ModelError
@@ -53,7 +53,9 @@ def check_model_file(path: Path, context_tokens: int, library: str, known: Path)
     header = read_gguf_header(path)
     if problem := find_contradiction(header):
         raise ModelError(f"{path}: damaged GGUF: {problem}.", _HINT, path=str(path))
-    engine = f"{version('llama-cpp-python')} {library} {context_tokens} {path.stat().st_size}"
+    package = distribution("llama-cpp-python")
+    installed = Path(str(package.locate_file("llama_cpp"))).stat().st_mtime_ns  # builds differ in instructions
+    engine = f"{package.version} {installed} {library} {context_tokens} {path.stat().st_size}"
     passed = known / hash_text(f"{header.digest} {engine}")
     if passed.exists():
         return
