@@ -166,10 +166,12 @@ def spawn(command: list[str], environment: Mapping[str, str], pipes: Sequence[in
 
 def list_inheritable_fds() -> list[int]:
     """Return the open files, apart from the first three, that this program inherited and a server must not."""
-    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
-    fds = [int(name) for name in os.listdir(folder) if int(name) > 2]
+    try:
+        fds = [int(name) for name in os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd")]
+    except FileNotFoundError:  # a chroot without /proc
+        fds = list(range(1024))
     inheritable = []
-    for file in fds:
+    for file in filter(lambda number: number > 2, fds):
         with contextlib.suppress(OSError):  # the descriptor of the listing itself, closed by now
             if os.get_inheritable(file):
                 inheritable.append(file)
