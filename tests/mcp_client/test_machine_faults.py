@@ -32,7 +32,20 @@ def read():
 time.time = read
 time.time_ns = lambda: int(read() * 1e9)
 """
-HOUR_S, DAY_S = 3600, 86_400
+HOUR_S, DAY_S, YEAR_S = 3600, 86_400, 31_536_000
+CLOCK_SERVER = """
+import os, pathlib
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("clock")
+
+@server.tool()
+def jump(seconds: int) -> str:
+    pathlib.Path(os.environ["CLOCK"]).write_text(str(seconds))
+    return "jumped"
+
+server.run("stdio")
+"""
 
 
 class Clock:
@@ -114,6 +127,34 @@ def test_sessions_that_begin_at_the_same_time_are_apart(
             screen.wait_for(f"◆ Answer {number}.")
     said = sorted(tuple(one.text for one in records_of(shelf, name)) for name in shelf.list_ids())
     assert said == [(f"line {number}", f"Answer {number}.") for number in range(3)]
+
+
+def test_a_turn_and_its_session_survive_a_clock_that_jumps_during_its_calls(
+    environment: dict[str, str], folder: Path, script: Script, shelf: SessionDirectory
+) -> None:
+    """As at the first contact with a time server, after a start of a board that has no clock of its own."""
+    clock = Clock(environment, folder / "clock")
+    (folder / "server.py").write_text(CLOCK_SERVER, encoding="utf-8")
+    (folder / "own.toml").write_text(
+        f'[[servers]]\nname = "clock"\ncommand = "{sys.executable}"\nargs = ["server.py"]\nsandbox = "off"\n'
+        f'env = {{ CLOCK = "{clock.path}" }}\n',
+        encoding="utf-8",
+    )
+    jumps = [call_text("jump", seconds=seconds) for seconds in (YEAR_S, -YEAR_S, 40 * YEAR_S)]
+    options = ["--config", "own.toml", "--allow", "clock__*", "--continue", "--output-format", "json"]
+    command = [sys.executable, "-m", "rkllm_chat", "-p", "Go!", "--model", script(*jumps, "Done."), *options]
+    for turn in (1, 2):
+        done = subprocess.run(
+            command, cwd=folder, env=clock.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60,
+            check=True,
+        )  # fmt: skip
+        result = json.loads(done.stdout)["result"]
+        assert (result["text"], result["reason"]) == ("Done.", "answered")
+        assert [call["status"] for call in result["calls"]] == ["completed"] * 3
+        assert all(0 <= call["seconds"] < 20 for call in result["calls"])
+        assert clock.path.read_text() == str(40 * YEAR_S)
+        (name,) = shelf.list_ids()
+        assert [one.text for one in records_of(shelf, name)].count("Go!") == turn
 
 
 def records_of(shelf: SessionDirectory, name: str) -> list[Message]:
