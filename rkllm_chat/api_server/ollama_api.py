@@ -44,7 +44,7 @@ API_VERSION = "0.12.0"
 """Version of Ollama whose API this is: editors refuse one that has no capabilities (0.6.4) or thoughts (0.9.0)."""
 _NANOSECONDS = 1_000_000_000
 _SWITCHED = ("qwen3", "smollm3")
-"""Families that reason unless they are told not to, in templates that the NPU needs from us."""
+"""Families that reason by default. An NPU model file has no template that would show it."""
 _QUANTIZATION = re.compile(r"(?<![a-z\d])(?:i?q\d\w*|bf16|f16|f32|mxfp4|w\da\d+(?:_g\d+)?)(?![a-z\d])", re.IGNORECASE)
 
 

@@ -17,7 +17,7 @@ _CHUNK = "chat.completion.chunk"
 _WHOLE = _CHUNK.removesuffix(".chunk")
 END_OF_STREAM, SSE_COMMENT = b"data: [DONE]\n\n", b": alive\n\n"
 _PROGRESS_STEP = 64
-"""Tokens of the prompt that are told at once: exact numbers would say what others have in the cache."""
+"""Progress is reported in steps of so many tokens: exact numbers would reveal what other clients have in the cache."""
 
 
 class ChatCompletion:

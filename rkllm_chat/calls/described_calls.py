@@ -33,8 +33,8 @@ def describe_calls(text: str, context: ReadContext) -> list[CallDescribed | Call
         context: Tells which tools are known.
 
     Returns:
-        The described calls, at most three; or one unreadable call, if what ends the text stands behind something that
-        is nearly the marker of a call.
+        The described calls, at most three; or one unreadable call, if the text ends in a call that follows something
+        like a marker.
     """
     found: list[CallDescribed | CallUnreadable] = []
     for match in itertools.islice(_SHOWN_CALL.finditer(text), _MAX_SHOWN_CALLS):
@@ -62,7 +62,7 @@ def _read_described(text: str, context: ReadContext) -> CallDescribed | None:
 
 
 def _is_nearly_marked(text: str, start: int, end: int) -> bool:
-    """Tell whether a call that ends the text stands behind something like a marker, on a line of its own."""
+    """Return whether the call at the end of the text follows something like a marker, which has a line of its own."""
     if not _NEAR_END.fullmatch(text, end) or text.count("```", 0, start) % 2:
         return False
     return bool(_NEAR_MARKER.search(text, max(0, start - _MAX_LINE_LENGTH), start))

@@ -2,7 +2,7 @@
 
 Accepted spellings: `server__tool`, `server.tool`, `server/tool`, `server:tool`, `server_tool`, and the bare name if
 only one server has it, also without what it has up to its last dot; also with blanks or quotes around it, and with the
-prefix `functions.`, `tools.` or `mcp__` that some models are trained to write. If no tool has the name as it stands,
+prefix `functions.`, `tools.` or `mcp__` that some models are trained to write. If no tool has exactly that name,
 the bare name may differ in case and punctuation (`Get Time` for `get_time`).
 """
 

@@ -189,7 +189,7 @@ def split_server_command(arguments: Sequence[str]) -> tuple[list[str], list[str]
     """Separate the words of a command line from the command of a server in it, which is None without one.
 
     `mcp add` takes its words in any order, as the manuals of other programs write them: what follows the name and is
-    neither a URL nor JSON is the command, with all that stands behind it; so is everything behind --.
+    neither a URL nor JSON is the command, with all that follows it; so is everything after --.
     """
     words = list(arguments)
     at = next((place for place, word in enumerate(words) if word in (*_ADD_ACTIONS, "--")), len(words))
@@ -256,7 +256,7 @@ def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> di
     elif "://" in target:
         entry = {"url": target}
     else:
-        raise UsageError(f'mcp add: "{target}" is no URL.', f"A command stands behind --: mcp add {name} -- {target}")
+        raise UsageError(f'mcp add: "{target}" is no URL.', f"A command follows --: mcp add {name} -- {target}")
     if env and "url" in entry:
         raise UsageError("mcp add: --env is only valid for a command.", "A URL takes --header.")
     if headers and "url" not in entry:

@@ -353,7 +353,10 @@ def _read_key(reader: Reader) -> Parsing[str | None]:
 
 
 def _read_key_element(reader: Reader, tags: TagSyntax) -> Parsing[tuple[str, str]]:
-    """Read the element that names a value, and the type in one behind it; "" as the name if no value follows."""
+    """Read the element that names a value, and the element after it that gives its type.
+
+    The name is "" if no value follows.
+    """
     key = (yield from reader.read_through(tags.key_end)).strip()
     yield from reader.skip_space()
     type_name, type_tag = "string", tags.tag_end.replace("value", "type")

@@ -103,7 +103,7 @@ class CallLayout:
         layout: How they are written.
         arguments: Writes the arguments.
         trigger: The marker that begins them.
-        call_trigger: The marker that begins one of them, without what stands around it; "" if nothing does.
+        call_trigger: The marker that begins one of them, without what surrounds it; "" if nothing does.
     """
 
     layout: Layout

@@ -2,7 +2,7 @@
 
 The client waits for a response until its deadline, and rejects much that can be used. So messages pass through the
 session, which answers requests whose response is unusable with an error, and the record of the server, which repairs
-results. The client is told of the end of the connection last: a response may come just before it.
+results. The client learns of the end of the connection last: a response may come just before it.
 """
 
 from __future__ import annotations
