@@ -47,10 +47,10 @@ class StatusSource:
     def note_event(self, event: Event) -> None:
         """Update the context size and the generation speed from the usage of a finished turn."""
         if isinstance(event, TurnEnded) and event.usage:
-            last = event.usage[-1]
-            if self.app:
+            if self.app and event.answered_by == "model":  # else the last prompt may not be that of the conversation
+                last = event.usage[-1]
                 self._fingerprint = make_context_key(self.app.chat)
-            self._used_tokens = last.prompt_tokens + last.generated_tokens
+                self._used_tokens = last.prompt_tokens + last.generated_tokens
             tokens, time_s = (
                 sum(getattr(usage, key) for usage in event.usage) for key in ("generated_tokens", "generate_s")
             )

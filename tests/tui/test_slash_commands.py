@@ -279,6 +279,16 @@ def test_a_turn_is_removed_retried_and_copied(open_chat: OpenChat) -> None:
     assert screen.wait_for_end() == 0
 
 
+def test_the_status_line_counts_the_conversation_after_an_answer_that_was_asked_for_without_it(
+    open_chat: OpenChat,
+) -> None:
+    call = call_text("calculate", expression="6 * 7")
+    screen = open_chat("--server board --prompt-profile qwen2.5", call, call, "It is 42.")
+    screen.enter("six times seven?", "◆ It is 42.")
+    total = next(line for line in screen.enter("/context", "next message") if line.startswith("total"))
+    assert f"ctx {total.split()[1]} /" in screen.lines()[-1]
+
+
 @pytest.mark.slow
 def test_older_messages_are_summarized_unless_that_is_stopped(open_chat: OpenChat) -> None:
     silent = {"text": "The Anna is 12", "wait": True}
