@@ -268,8 +268,8 @@ def test_shift_tab_switches_the_mode_and_no_mode_runs_what_is_denied(open_chat: 
     assert any("Tool 'book' declined" in line for line in lines)
     screen.say(SHIFT_TAB, "read-only · scripted")
     screen.type("go on\r")
-    lines = screen.wait_for_end_of_line("stop:")
-    assert "1 of 2: Run get_tide?" in lines[-2]
+    (question,) = [line for line in screen.wait_for_end_of_line("stop:") if line.endswith("stop:")]
+    assert question.startswith("1 of 2: Run get_tide?")
     screen.say("y", "Tool 'write_log' declined: the policy refuses it", "◆ Two.")
     screen.wait_for_prompt()
     screen.enter("/permissions mode ask", "Mode: ask.")

@@ -64,6 +64,11 @@ def literal(text: str) -> str:
     return '"' + "".join(_ESCAPED.get(char) or (char if _is_plain(char) else _code(char)) for char in text) + '"'
 
 
+def can_match(text: str) -> bool:
+    """Tell whether llama.cpp can match a text: it ends texts at NUL."""
+    return "\0" not in text
+
+
 def spaced(text: str, spaces: str = " \n") -> str:
     """Return an expression for a text in which a blank stands for the rule `SPACE` and a newline for `GAP`.
 

@@ -21,7 +21,7 @@ from ..json_repair import RESERVED_WORDS
 from ..python_parser import write_python
 from ..schema.resolve import READING_STEPS, BudgetedSchema, Node, Variant, items_of, remove_patterns
 from ..schema.validate import is_valid
-from .gbnf import NO_MATCH, SPACE, GrammarRules, any_of, literal, none_of, one_literal_of, one_of, repeat
+from .gbnf import NO_MATCH, SPACE, GrammarRules, any_of, can_match, literal, none_of, one_literal_of, one_of, repeat
 from .number_ranges import Bound, integers, numbers
 from .text_values import TextStyle, write_text
 
@@ -113,7 +113,8 @@ class JsonRules:
         """Return the expression of a variant: a schema without unions and with at most one type."""
         choices = self.allowed_values(variant)
         if choices is not None:
-            return one_literal_of(dict.fromkeys(map(self.style.write, choices), "")) if choices else None
+            texts = dict.fromkeys(filter(can_match, map(self.style.write, choices)), "")
+            return one_literal_of(texts) if texts else None
         return _WRITERS[variant.type](self, variant)
 
     def allowed_values(self, variant: Variant) -> list[Any] | None:
@@ -189,7 +190,7 @@ class JsonRules:
         first: str | None = f"({additional} {started})?" if additional else ""
         required = variant.required
         for name, schema in reversed(schemas.items()):
-            value = self.write_value(variant.part(schema))
+            value = self.write_value(variant.part(schema)) if can_match(self.style.write_key(name)) else None
             if value is None and name in required:
                 return None
             if value is None:

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 from ..formats.layout import dump
 from ..formats.tag_syntax import VALUE_ENDS, TagSyntax
 from ..schema.resolve import Node, Variant
-from .gbnf import GAP, GrammarRules, literal, none_of, one_literal_of, one_of, repeat, spaced
+from .gbnf import GAP, GrammarRules, can_match, literal, none_of, one_literal_of, one_of, repeat, spaced
 from .json_values import (
     ESCAPE,
     JsonRules,
@@ -108,6 +108,8 @@ class ArgumentTags:
 
     def _can_carry(self, name: str) -> bool:
         """Tell whether the name of an argument is read back as it is written."""
+        if not can_match(name):
+            return False
         return bool(self.tags.value_name) or (name.strip().strip("\"'") == name and not {*name} & {*"<>"})
 
     def _value(self, values: JsonRules, node: Node) -> str | None:
@@ -139,7 +141,7 @@ class ArgumentTags:
     def _one_of(self, values: JsonRules, choices: list[Any]) -> str | None:
         """Return the expression of one of several values, on a line of its own or not."""
         texts = [self._write_value(values, choice) for choice in choices]
-        texts = [text for text in texts if self.closing not in text and not text.endswith("\r")]
+        texts = [text for text in texts if can_match(text) and self.closing not in text and not text.endswith("\r")]
         is_trimmed = self.tags.is_trimmed
         plain = dict.fromkeys((text for text in texts if not is_trimmed or text.strip("\r\n") == text), "")
         with_line_ends = (literal(f"\n{text}\n{self.closing}") for text in texts if text not in plain)

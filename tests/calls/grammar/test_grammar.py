@@ -63,13 +63,12 @@ def read_call(form: str, text: str) -> CallFound:
 
 
 def is_carried(form: str, name: str, arguments: dict[str, Any], schema: Schema) -> bool:
-    """Whether a form can hold these arguments: in tags, a null beside a text is the text "null"."""
+    """Whether a form can hold these arguments: in tags, a null beside a text is the text "null", and NUL is no text."""
+    written = FORMATS[form].render_call(name, arguments)
     try:
         return (
-            validate_arguments(
-                read_call(form, FORMATS[form].render_call(name, arguments)).call.arguments, schema
-            ).arguments
-            == arguments
+            "\0" not in written
+            and validate_arguments(read_call(form, written).call.arguments, schema).arguments == arguments
         )
     except ValidationError:
         return False
@@ -179,6 +178,14 @@ def test_the_grammar_of_a_tool_that_nothing_fits_accepts_anything(matcher: Match
     gbnf = grammar_of({"properties": {"a": {"enum": []}, "b": {"const": 1}}, "required": ["a"]}, "json").gbnf
     written = '{"name": "do_it", "arguments": {"a": 1, "c": 2}}[END_TOOL_CALL]'
     assert matcher.read(gbnf, written) == written + "$"
+
+
+@pytest.mark.parametrize("form", ["json", "xml", "qwen3-coder", "gemma4", "functiongemma", "muse"])
+def test_a_text_that_llama_cpp_cannot_match_is_no_choice(form: str, matcher: Matcher) -> None:
+    """Else every token of a reply would be refused at that place."""
+    schema = {**OBJECT, "properties": {"a": {"enum": ["b\0", "c"]}, "d\0": {"type": "integer"}}, "required": ["a"]}
+    assert all(matcher.walk(grammar_of(schema, form).gbnf, Random(seed)) for seed in range(9))
+    matcher.walk(grammar_of({**schema, "required": ["a", "d\0"]}, form).gbnf, Random(1))
 
 
 def test_white_space_is_bounded(matcher: Matcher) -> None:
