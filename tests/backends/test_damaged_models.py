@@ -19,6 +19,7 @@ from mcp_servers.serving import serve
 from rkllm_chat.backends.llama.gguf_header import read_gguf_header
 from rkllm_chat.backends.llama.trial_load import find_contradiction
 from rkllm_chat.core.errors import ModelError
+from rkllm_runtime.build import compile_c
 from stage import Screen
 
 pytestmark = pytest.mark.model
@@ -87,6 +88,19 @@ def test_a_sound_file_is_tried_once_and_works(
         (known,) = passed.iterdir()
         known.touch()
     assert replies[0] and replies[0] == replies[1]
+
+
+@pytest.mark.parametrize(("name", "advice"), [("SIGILL", "GGML_NATIVE=OFF"), ("SIGKILL", "memory was probably")])
+def test_a_library_that_dies_here_is_an_error_with_the_bundled_model_too(
+    name: str, advice: str, folder: Path, program: Run
+) -> None:
+    """As a build for another processor does, or one that the system ends when memory runs out."""
+    source, library = folder / "dies.c", folder / "libllama.so"
+    source.write_text(f"#include <signal.h>\n__attribute__((constructor)) static void die(void) {{ raise({name}); }}\n")
+    compile_c("-shared", "-fPIC", "-o", str(library), str(source))
+    (folder / "own.toml").write_text(f'[chat]\nllama_library = "{library}"\n', encoding="utf-8")
+    done = program("--config", "own.toml", "--no-servers", "-p", "Hello!", code=5)
+    assert f"llama.cpp was ended by {name}" in done.stderr and advice in done.stderr
 
 
 def test_the_chat_ends_with_the_cause_and_leaves_the_terminal_as_it_was(

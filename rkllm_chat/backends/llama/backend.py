@@ -27,7 +27,7 @@ from ...core.events import Reading, Usage
 from ...core.messages import MediaKind, Message, Tool
 from ...prompt.chat_templates import Piece, find_reply_prefix
 from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
-from ..shared.model_files import PROJECTOR_HINT, find_projector, find_shipped_model, resolve_model
+from ..shared.model_files import PROJECTOR_HINT, find_projector, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.stop_sequences import end_reply
@@ -546,8 +546,7 @@ def check_llama(settings: Settings) -> Path:
     path = resolve_model(settings.model)
     check_library(settings.llama_library, path.name)
     check_gguf_file(path)
-    if path != find_shipped_model():
-        check_model_file(path, settings.context_tokens, settings.llama_library, state_folder() / "loaded-models")
+    check_model_file(path, settings.context_tokens, settings.llama_library, state_folder() / "loaded-models")
     return path
 
 

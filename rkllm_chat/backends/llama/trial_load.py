@@ -1,8 +1,8 @@
 """Check a GGUF before llama.cpp reads it in this process, which it ends on some faults of a header.
 
 The header is read in Python and its numbers are compared with its tensors. What passes is loaded once in a process of
-its own, with one token evaluated; its death becomes an error. A header that has passed is known from then on: what
-makes llama.cpp abort stands there, not in the weights.
+its own, with one token evaluated; its death becomes an error, also where llama.cpp was built for another processor. A
+header that has passed is known from then on: what makes llama.cpp abort stands there, not in the weights.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -33,7 +34,13 @@ _LAYER = re.compile(r"blk\.(\d+)\.")
 _ASSERTION = re.compile(r"[\w.-]+:\d+: GGML_ASSERT.*|GGML_ABORT.*|GGML_ASSERT.*")
 """What llama.cpp writes before it aborts, without the folder that it was compiled in."""
 _HINT = "Download the file again, or use another one; llama-cpp-python may also be too old for the model."
-_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
+_HINTS = {
+    -signal.SIGILL: "llama.cpp was built with instructions that do not work here. Build it without them: CMAKE_ARGS="
+    "-DGGML_NATIVE=OFF pip install --force-reinstall --no-cache-dir --no-deps llama-cpp-python",
+    -signal.SIGKILL: "The memory was probably too small: use a smaller model, or context_tokens = 2048 in [chat].",
+}
+"""What to try, by the exit code of the trial."""
+_PR_SET_PDEATHSIG = 1
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +112,8 @@ def _load_elsewhere(path: Path, context_tokens: int, library: str) -> None:
         cause = _ASSERTION.search(done.stderr.decode("utf-8", errors="replace"))
         said = f": {cause[0][:200]}" if cause else ""
         ended = describe_exit(done.returncode)
-        raise ModelError(f"{path}: llama.cpp {ended} while it loaded this file{said}.", _HINT, path=str(path))
+        hint = _HINTS.get(done.returncode, _HINT)
+        raise ModelError(f"{path}: llama.cpp {ended} while it loaded this file{said}.", hint, path=str(path))
 
 
 def main(path: str, context_tokens: str, library: str) -> None:
@@ -127,7 +135,7 @@ def _end_with_parent() -> None:
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 if __name__ == "__main__":
