@@ -274,15 +274,11 @@ class LlamaBackend:
         """
         request = self._prefill = PrefillRequest(prompt)
 
-        def work(_emit: Emit[StreamItem], _stop: threading.Event) -> None:
+        def compute(_emit: Emit[StreamItem]) -> None:
             self._stop = request.stop_now
-            self.is_running = True
-            try:
-                self._run_prefill(request)
-            finally:
-                self.is_running = False
+            self._run_prefill(request)
 
-        async with aclosing(stream_from_thread(work, self._thread, on_stop=request.stop_now.set)) as items:
+        async with aclosing(self._run(compute, request)) as items:
             async for _ in items:
                 pass
         return request.evaluated_tokens

@@ -40,7 +40,6 @@ _HINTS = {
     -signal.SIGKILL: "The memory was probably too small: use a smaller model, or context_tokens = 2048 in [chat].",
 }
 """What to try, by the exit code of the trial."""
-_PR_SET_PDEATHSIG = 1
 
 log = logging.getLogger(__name__)
 
@@ -84,10 +83,9 @@ def find_contradiction(header: GgufHeader) -> str:
             return f"its {key.removeprefix(own)} is {value}"
     layers = header.get_number("block_count")
     named = {int(match[1]) for name in header.tensors if (match := _LAYER.match(name))}
-    is_split = bool(header.metadata.get("split.count"))
     if layers is not None and not 0 < layers <= _MAX_LAYERS:
         return f"it claims {layers} layers"
-    if layers is not None and named and not is_split and layers > max(named) + 1:
+    if layers is not None and named and not header.metadata.get("split.count") and layers > max(named) + 1:
         return f"it claims {layers} layers and has tensors of {max(named) + 1}"
     width, heads = header.get_number("embedding_length"), header.get_number("attention.head_count")
     if width is not None and not 0 < width < 1 << 24:
@@ -111,9 +109,8 @@ def _load_elsewhere(path: Path, context_tokens: int, library: str) -> None:
     if done.returncode:
         cause = _ASSERTION.search(done.stderr.decode("utf-8", errors="replace"))
         said = f": {cause[0][:200]}" if cause else ""
-        ended = describe_exit(done.returncode)
-        hint = _HINTS.get(done.returncode, _HINT)
-        raise ModelError(f"{path}: llama.cpp {ended} while it loaded this file{said}.", hint, path=str(path))
+        text = f"{path}: llama.cpp {describe_exit(done.returncode)} while it loaded this file{said}."
+        raise ModelError(text, _HINTS.get(done.returncode, _HINT), path=str(path))
 
 
 def main(path: str, context_tokens: str, library: str) -> None:
@@ -135,7 +132,7 @@ def _end_with_parent() -> None:
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
+from os.path import commonprefix
 
 SPACE, GAP = "ws", "gap"
 _NO_TEXT = '""'
@@ -18,6 +19,7 @@ _FIXED = {
     SPACE: '"" | " " | "\\n" [ \\t]{0,20}',
     GAP: "[ \\t\\r\\n]{0,8}",
 }
+_SPECIAL = re.compile(r'[\\"\x00-\x1F\uD800-\uDFFF]')
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -61,7 +63,7 @@ class GrammarRules:
 
 def literal(text: str) -> str:
     """Return an expression for exactly this text."""
-    return '"' + "".join(_ESCAPED.get(char) or (char if _is_plain(char) else _code(char)) for char in text) + '"'
+    return '"' + _SPECIAL.sub(lambda match: _ESCAPED.get(match[0]) or _code(match[0]), text) + '"'
 
 
 def can_match(text: str) -> bool:
@@ -76,11 +78,6 @@ def spaced(text: str, spaces: str = " \n") -> str:
     """
     parts = re.split(f"((?<![a-z])[{spaces}])", text)
     return " ".join({" ": SPACE, "\n": GAP}.get(part) or literal(part) for part in parts if part)
-
-
-def _is_plain(char: str) -> bool:
-    """Tell whether a character may appear in a grammar's source: no control character, no surrogate."""
-    return char >= " " and not "\ud800" <= char <= "\udfff"
 
 
 def _code(char: str) -> str:
@@ -127,16 +124,10 @@ def one_literal_of(branches: Mapping[str, str]) -> str:
         groups.setdefault(text[:1], {})[text] = rest
     alternatives: list[str] = []
     for group in groups.values():
-        shared = _common_start(min(group), max(group))
+        shared = commonprefix([*group])  # noqa: RUF071 - texts, character by character
         inner = {text[len(shared) :]: rest for text, rest in group.items()}
         alternatives.append(f"{literal(shared)} {one_literal_of(inner) if len(inner) > 1 else inner['']}".rstrip())
     return one_of(alternatives) or NO_MATCH
-
-
-def _common_start(first: str, last: str) -> str:
-    """Return the common prefix of two texts, and so of all that are sorted between them."""
-    size = next((i for i, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
-    return first[:size]
 
 
 def repeat(rules: GrammarRules, item: str, least: int = 0, most: int | None = None) -> str:

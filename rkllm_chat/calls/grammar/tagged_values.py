@@ -108,9 +108,8 @@ class ArgumentTags:
 
     def _can_carry(self, name: str) -> bool:
         """Tell whether the name of an argument is read back as it is written."""
-        if not can_match(name):
-            return False
-        return bool(self.tags.value_name) or (name.strip().strip("\"'") == name and not {*name} & {*"<>"})
+        is_bare_name = name.strip().strip("\"'") == name and not {*name} & {*"<>"}
+        return can_match(name) and (bool(self.tags.value_name) or is_bare_name)
 
     def _value(self, values: JsonRules, node: Node) -> str | None:
         """Return the expression of a value with its end tag; any text, if the schema allows any text."""
