@@ -28,7 +28,7 @@ LEVELS = (  # from the lowest; packages of one level do not import each other
     {"__main__"},
 )
 BUDGETS = {  # lines of code of each package at most; a feature that needs a higher number names what it removes
-    "core": 1197,
+    "core": 1192,
     "calls": 5635,
     "config": 2834,
     "storage": 1323,

@@ -37,7 +37,7 @@ class CallError:
         message: The error in words.
         fingerprint: Fingerprint of the call, equal for a call that comes back unchanged.
         tool: The tool that was meant, as far as that is known.
-        tool_name: The name under which the model sees the tool.
+        tool_name: The name under which the model sees the tool, or called what is none.
         arguments: The arguments that could be read.
         is_final: A correction would not help: no tool has such a name.
     """

@@ -46,13 +46,11 @@ class Answer:
         match event:
             case Text(part):
                 self.text_parts.append(part)
-            case CallFound() | CallUnreadable():
-                self.text_parts.clear()
-            case CallDescribed(call):
-                self.suggested.append(call)
-            case CallsDetected():  # the user had a suggested call run, and the model answers again
+            case CallFound() | CallUnreadable() | CallsDetected():  # or the user had a suggested call run
                 self.text_parts.clear()
                 self.suggested.clear()
+            case CallDescribed(call):
+                self.suggested.append(call)
             case ToolFinished(result):
                 self.results.append(result)
             case Notice(notice):

@@ -48,9 +48,8 @@ def build_prompt(
 
 def list_answer_forms(chat: Conversation) -> list[PromptForm]:
     """Return how an answer without calls is asked for, in the order in which it is tried."""
-    if not any(message.result for message in chat.history[find_last_turn(chat.history) :]):
-        return ["answer"]
-    return ["flat", "answer"] if chat.profile.answers_flat else ["answer", "flat"]
+    has_results = any(message.result for message in chat.history[find_last_turn(chat.history) :])
+    return ["flat", "answer"] if has_results and chat.profile.answers_flat else ["answer", "flat"]
 
 
 def count_tokens(chat: Conversation) -> int:

@@ -32,6 +32,7 @@ from ..core.events import (
     CallsDetected,
     CallUnreadable,
     Event,
+    ReplyDiscarded,
     ToolFinished,
     ToolProgress,
     ToolStarted,
@@ -222,8 +223,8 @@ class TurnState:
 class ReplyCalls:
     """The calls of one reply, from those that start early to their results in the history.
 
-    In order of time: `add` for each call while the reply is generated; then `run`, unless the reply `is_repeat`; in any
-    case `close`, which cancels what still runs and appends the result of each call to the history.
+    In order of time: `add` for each call while the reply is generated; then `run`, unless `find_void` finds why not; in
+    any case `close`, which cancels what still runs and appends the result of each call to the history.
 
     Attributes:
         found: The calls.
@@ -253,14 +254,20 @@ class ReplyCalls:
             self._state.rounds[-1].add(run.fingerprint)
             self._running.start(replace(run, index=len(self.found) - 1, number=len(self.found)), toolbox)
 
-    def is_repeat(self) -> bool:
-        """Return whether all calls were made before in this turn, with equal arguments and none of others since."""
-        if not self.found:
-            return False
-        tools, words = make_call_toolbox(self._chat).tools, self._chat.prompt_words
-        outcomes = [resolve_call(one.call, tools, words) for one in self.found if isinstance(one, CallFound)]
+    def find_void(self) -> ReplyDiscarded | None:
+        """Return why the reply is discarded; None if it is not.
+
+        Its calls were all made before in this turn, with equal arguments and none of others since, or none of them
+        names anything like a tool, which is how a model says that no tool fits.
+        """
+        tools = make_call_toolbox(self._chat).tools
+        outcomes = [self._prepare(found, tools, was_truncated=False) for found in self.found]
         runs = [outcome for outcome in outcomes if isinstance(outcome, PreparedCall)]
-        return len(runs) == len(self.found) and self._state.is_repeat({run.fingerprint for run in runs})
+        if len(runs) == len(outcomes) and self._state.is_repeat({run.fingerprint for run in runs}):
+            return ReplyDiscarded()
+        unknown = [one.tool_name for one in outcomes if isinstance(one, CallError) and one.is_final]
+        has_tools = tools or not self._chat.is_served  # a client without tools gets the text of the reply
+        return ReplyDiscarded(unknown[0]) if unknown and len(unknown) == len(outcomes) and has_tools else None
 
     async def offer(self, described: Sequence[CallDescribed]) -> None:
         """Ask the user whether to run a call that the reply only describes; the first one that is valid."""
@@ -472,7 +479,7 @@ def resolve_call(call: ToolCall, tools: Sequence[Tool], words: Words) -> Prepare
     if len(candidates) != 1:
         near = candidates or similar_names(call.name, tools)
         text = _describe_unknown(call.name, candidates, tools, words)
-        return CallError("unknown_tool", text, fingerprint, is_final=not near)
+        return CallError("unknown_tool", text, fingerprint, tool_name=call.name, is_final=not near)
     tool = candidates[0]
     try:
         checked = validate_arguments(call.arguments, tool.schema)

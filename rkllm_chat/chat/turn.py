@@ -1,8 +1,8 @@
 """One chat turn as a stream of events: prompt, reply, tool calls, results, and again until the model has answered.
 
 A turn ends with something a person can use. While calls are possible the model may call tools; once it only repeats
-calls, has used up its rounds or fails to write a call, it answers in a mode in which calls are impossible; if it still
-writes nothing, the last result is the answer.
+calls, calls what is no tool, has used up its rounds or fails to write a call, it answers in a mode in which calls are
+impossible; if it still writes nothing, the last result is the answer.
 
 Closing the stream or cancelling its task stops engine and tools and keeps what was generated; afterwards the history is
 consistent: every call has a result.
@@ -24,7 +24,6 @@ from ..core.events import (
     Event,
     Notice,
     Reason,
-    ReplyDiscarded,
     Text,
     TurnEnded,
     Usage,
@@ -59,7 +58,7 @@ class Turn:
         self._chat = chat
         self._state = TurnState()
         self._usage: list[Usage] = []
-        self._unreadable = ""  # the calls of the last reply that could not be read
+        self._unrun = ""  # the calls of the last reply that did not run
 
     async def run(self, user_input: str | Sequence[Message]) -> AsyncGenerator[Event, None]:
         """Append what the user says, generate replies and run their calls until the model has answered.
@@ -144,7 +143,7 @@ class Turn:
             await calls.close(reply.usage)
         if calls.is_stopped:
             return "stopped"
-        self._unreadable = "".join(call.raw for call in calls.found if isinstance(call, CallUnreadable))
+        self._unrun = "".join(call.raw for call in calls.found if isinstance(call, CallUnreadable))
         if self._state.gave_up:
             return "answer" if chat.toolbox.tools or not chat.is_served else "steps"
         return "continue"
@@ -157,9 +156,10 @@ class Turn:
         try:
             await self._send(reply, "chat", emit)
             is_complete = True
-            if calls.is_repeat():
+            if void := calls.find_void():
                 kind = "discarded"
-                await emit(ReplyDiscarded())
+                self._unrun = "".join(call.raw for call in calls.found)
+                await emit(void)
             elif not (reply.has_text or reply.calls) and self._must_answer(reply.usage):
                 kind = "discarded"
         finally:
@@ -228,7 +228,7 @@ class Turn:
             await emit(Text(f"{heading}\n{shown[0].text}"))
             chat.history.append(Message("assistant", heading, reply_kind="forced"))
             return "answered" if completed else "steps"
-        await emit(Text(self._unreadable or EMPTY_REPLY))
+        await emit(Text(self._unrun or EMPTY_REPLY))
         await emit(Notice(chat.words("chat.gave_up")))
         return "length" if self._usage[-1].hit_limit else "steps"
 

@@ -87,7 +87,13 @@ class CallUnreadable:
 
 @dataclass(frozen=True)
 class ReplyDiscarded:
-    """A reply only repeated calls that were made before; its calls do not run, and an answer is generated instead."""
+    """The calls of a reply are void: they do not run, and an answer is generated instead.
+
+    Attributes:
+        unknown: What the model called as if it were a tool; "" if it only repeated calls that were made before.
+    """
+
+    unknown: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,5 @@ runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 
 def run_module(name: str, *args: str) -> list[str]:
     """Return the command that runs a module of this package or of the standard library."""
-    return [
-        sys.executable,
-        "-c",
-        _LAUNCHER,
-        os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
-        name,
-        *args,
-    ]
+    folder = os.path.abspath(os.path.join(__file__, "../../.."))
+    return [sys.executable, "-c", _LAUNCHER, folder, name, *args]

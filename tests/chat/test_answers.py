@@ -83,6 +83,17 @@ def test_a_repeated_call_is_discarded_and_the_answer_generated_from_its_result()
     ]
 
 
+def test_a_call_of_what_is_no_tool_leaves_no_trace_in_the_prompt() -> None:
+    """So small models say that no tool fits, to a greeting too; an error beside it became part of their answer."""
+    chat, box = open_harbour([call_text("hello", message="Moin"), "Moin!", "You are welcome."])
+    events = take_turn(chat, "Hello!")
+    assert ReplyDiscarded("hello") in events and read_answer(events) == ("Moin!", "answered", "forced")
+    take_turn(chat, "Thanks!")
+    first, answering, following = backend_of(chat).prompts
+    assert answering == first and box.called == []
+    assert [message.text for message in following[1:]] == ["Hello!", "Moin!", "Thanks!"]
+
+
 def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_shown() -> None:
     chat, box = open_harbour([LOOK, LOOK, LOOK, "Quiet."])
     assert read_answer(take_turn(chat, "Is Husum quiet?")) == ("Quiet.", "answered", "forced")

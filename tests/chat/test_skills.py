@@ -128,7 +128,7 @@ def test_a_skill_that_changed_is_not_listed_and_not_read_until_it_was_accepted(t
     async def look(app: App) -> tuple[bool, str]:
         results = await take_turn(app)
         about = backend_of(app.chat).prompts[0][0].text
-        return "How boats get" in about, results[0][0]
+        return "How boats get" in about, results[0][0] if results else "no such tool"
 
     async def accept(app: App) -> tuple[bool, str]:
         assert app.servers and app.servers.withholding_servers == ["docs"]
@@ -142,7 +142,7 @@ def test_a_skill_that_changed_is_not_listed_and_not_read_until_it_was_accepted(t
     assert run(look) == (True, "completed")
     rmtree(tmp_path / "served")
     write_skill(tmp_path / "served", "acme/fueling", "How boats get sunk")
-    assert run(look) == (False, "failed")
+    assert run(look) == (False, "no such tool")
     assert run(accept) == (True, "completed")
 
 
