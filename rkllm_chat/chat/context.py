@@ -26,7 +26,7 @@ from ..storage.session_records import ContextTrimmed
 from .builtin_tools import DESCRIBE_TOOL, MORE_TOOL, ResultPager, ToolboxWithLocalTool, answer_describe_call
 from .conversation import Conversation
 from .result_budget import ResultBudget, make_result_budget
-from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures
+from .tool_selection import find_signatures, select_catalogue, select_tool_lines, select_tool_signatures, write_hint
 
 PromptForm = Literal["chat", "answer", "flat"]
 """What the model is to do: continue, answer without calls, or answer from the question and the results alone."""
@@ -69,30 +69,24 @@ def make_reply_scanner(chat: Conversation) -> Scanner:
 
 
 def add_tool_signatures(chat: Conversation, messages: Sequence[Message]) -> list[Message]:
-    """Add the signatures of tools that may help to a new user message, unless the system text has all signatures.
+    """Add the signatures of tools that may help to a new user message, or a hint if the system text has all signatures.
 
     Tools whose signatures are already visible are only named again; all are repeated if older turns must be dropped
     now.
     """
     question_index = find_last_turn(messages)
-    if (
-        select_catalogue(chat).is_full
-        or not messages
-        or messages[question_index].role != "user"
-        or messages[question_index].tools
-    ):
+    if not messages or messages[question_index].role != "user" or messages[question_index].tools:
         return list(messages)
-    limit_tokens = compute_prompt_budget(chat)
-    free_tokens = limit_tokens - chat.backend.count_tokens(build_prompt(chat, messages))
     question = messages[question_index].text
 
-    def with_lines(lines: tuple[str, ...]) -> list[Message]:
-        return [
-            *messages[:question_index],
-            replace(messages[question_index], tools=lines),
-            *messages[question_index + 1 :],
-        ]
+    def with_lines(lines: tuple[str, ...] = (), hint: str = "") -> list[Message]:
+        asked = replace(messages[question_index], tools=lines, hint=hint)
+        return [*messages[:question_index], asked, *messages[question_index + 1 :]]
 
+    if select_catalogue(chat).is_full:
+        return with_lines(hint=write_hint(chat, question))
+    limit_tokens = compute_prompt_budget(chat)
+    free_tokens = limit_tokens - chat.backend.count_tokens(build_prompt(chat, messages))
     extended = with_lines(select_tool_lines(chat, question, free_tokens))
     fits = chat.backend.count_tokens(build_prompt(chat, [*chat.visible_messages, *extended])) <= limit_tokens
     return extended if fits else with_lines(select_tool_signatures(chat, question, free_tokens))

@@ -12,7 +12,7 @@ from functools import partial
 
 from ..calls.tool_names import find_tools, shown_names
 from ..core.messages import Message, Tool
-from ..prompt.budget import SIGNATURES_FRACTION
+from ..prompt.budget import SIGNATURES_FRACTION, find_last_turn
 from ..prompt.compose import is_tool_description
 from ..prompt.server_instructions import render_instructions
 from ..prompt.tool_catalogue import LEVELS, Catalogue, make_catalogue
@@ -22,7 +22,7 @@ from ..prompt.untrusted_text import neutralize_line
 from .conversation import Conversation, ToolSelection
 
 MAX_NAMED_AGAIN = 3
-"""Maximum number of likely tools that are named again because their signatures are already visible."""
+"""Maximum number of likely tools that are named with a question because their signatures are already visible."""
 
 
 def select_tools(chat: Conversation) -> ToolSelection:
@@ -69,7 +69,7 @@ def _make_selection(chat: Conversation, tools: Sequence[Tool], inputs: object) -
         tools, chat.prompt_words, call_format, limit, lambda text: count_text_in_prompt(chat, text), levels
     )
     if catalogue.is_full:
-        return ToolSelection(inputs, catalogue)
+        return ToolSelection(inputs, catalogue, index=ToolIndex(tools))
     named_tools = shown_names(tools)
     lines = {name: render_tool(name, tool, call_format) for name, tool in named_tools.items()}
     signatures = {tool.full_name: lines[name] for name, tool in named_tools.items()}
@@ -92,6 +92,22 @@ def select_tool_signatures(chat: Conversation, question: str, free_tokens: int) 
             break
         selected = extended
     return tuple(selected)
+
+
+def write_hint(chat: Conversation, question: str) -> str:
+    """Return the sentence that names the tools that may help with a question.
+
+    Behind some turns in words, a small model no longer calls the tools at the start of its prompt; behind a call it does.
+
+    Returns:
+        "" if the words of the question match no tool, or the turn before it had a call.
+    """
+    history = chat.visible_messages
+    if any(message.result for message in history[find_last_turn(history) :]):
+        return ""
+    likely = rank_tools(select_tools(chat).index, question, chat.tool_usage.counts)[:MAX_NAMED_AGAIN]
+    names = [name for name, tool in shown_names(chat.toolbox.tools).items() if tool in likely]
+    return chat.prompt_words("prompt.hint", names=neutralize_line(" or ".join(names))) if names else ""
 
 
 def make_name_lines(lines: Mapping[str, str]) -> dict[str, str]:

@@ -157,6 +157,7 @@ class Message:
         result: Result of the call that a "tool" message answers.
         more: If `text` was truncated, the arguments for tool `more` that return the next part.
         tools: Signatures of the tools that may help with a user message, one line each, shown before its text.
+        hint: Sentence behind a user message that names tools that may help.
         media: Pictures and sounds, in the order of their positions in `text`. In the message of a result, what the
             model is to see of `result.media`.
         reply_kind: Of an assistant message: "forced" if calls were impossible when it was written, "discarded" if it
@@ -168,6 +169,7 @@ class Message:
     result: ToolResult | None = None
     more: Mapping[str, Any] | None = None
     tools: tuple[str, ...] = ()
+    hint: str = ""
     media: tuple[Media, ...] = ()
     reply_kind: ReplyKind = ""
 
@@ -202,7 +204,7 @@ class Attachment:
     media: tuple[Media, ...] = ()
 
 
-_OPTIONAL = ("media", "reply_kind", "decline_reason")
+_OPTIONAL = ("hint", "media", "reply_kind", "decline_reason")
 
 
 def to_table(record: DataclassInstance) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class PromptProfile:
         writes_unmarked: The family writes calls without a marker, also behind prose.
         sampling: Names of sampling parameters -> values, where the settings have none.
         sentences: Sentences that replace those of the catalogue, in which `tools_end`, a line behind the list of tools,
-            and `rule`, a paragraph behind the form of a call, are empty.
+            `rule`, a paragraph behind the form of a call, and `hint`, behind a question that a tool fits, are empty.
     """
 
     name: str
@@ -60,6 +60,7 @@ _FRAME = {
     "tools": "# Tools\n\nYou may call one or more functions to assist with the user query:\n<tools>",
     "tools_end": "</tools>",
     "rule": "Use a tool only if it fits the question; otherwise answer the question yourself.",
+    "hint": "Call {names} if it fits the question.",
 }
 """How tools are listed and asked for. In our own sentences, signatures were called half as often (0.5B, n = 60). The
 rule decides how eager a model is: with "... For everything else, answer in words.", which is a little better for the
