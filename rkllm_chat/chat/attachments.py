@@ -102,6 +102,9 @@ async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> A
         GenerationError: As `Turn.run`; after a message that cannot fit, the attachments still wait.
     """
     attached = [*app.attachments, *fetched]
+    async with aclosing(app.wait_for_servers()) as waits:
+        async for wait in waits:
+            yield wait
     for attachment in fetched:
         yield Notice(describe_attachment(app, attachment))
     message, notices = compose_message(app, text, attached)
@@ -148,14 +151,6 @@ def _is_small(name: str) -> bool:
         return False
 
 
-def _truncate_attachments(app: App, attached: Sequence[Attachment]) -> list[str]:
-    """Return the texts of the attachments, truncated to their common budget."""
-    if not attached:
-        return []
-    texts = [Message("tool", attachment.text) for attachment in attached]
-    return [message.text for message in compute_result_budget(app.chat, Usage()).truncate_results(texts, 0)]
-
-
 def fence_attachments(app: App, attached: Sequence[Attachment]) -> tuple[list[str], list[Notice]]:
     """Fence the texts of attachments for the model, truncated to their common budget.
 
@@ -163,7 +158,10 @@ def fence_attachments(app: App, attached: Sequence[Attachment]) -> tuple[list[st
         The texts, and a notice about each attachment that was truncated.
     """
     attached = [attachment for attachment in attached if attachment.text or not attachment.media]
-    texts, notices = _truncate_attachments(app, attached), []
+    budget = compute_result_budget(app.chat, Usage()) if attached else None
+    messages = [Message("tool", attachment.text) for attachment in attached]
+    texts = [message.text for message in budget.truncate_results(messages, 0)] if budget else []
+    notices: list[Notice] = []
     for attachment, text in zip(attached, texts, strict=True):
         if text != attachment.text:
             kept = len(text.encode("utf-8", errors="replace"))
@@ -226,7 +224,8 @@ async def read_attachment(app: App, name: str) -> Attachment:
         ChatError: It cannot be read, or the user declines.
     """
     if URI_PATTERN.fullmatch(name):
-        return await _fetch_resource(app, name)
+        servers, server = await find_owner(app, name)
+        return await servers.read_attachment(name, server)
     try:
         key, path = _find_question(name)
     except OSError as error:  # the current folder was removed
@@ -234,11 +233,6 @@ async def read_attachment(app: App, name: str) -> Attachment:
     if key and (app.frontend is None or not await app.frontend.confirm(app.words(key, path=path))):
         raise UsageError(app.words("attach.declined", path=path))
     return await asyncio.to_thread(_read_file, app.media, name)
-
-
-async def _fetch_resource(app: App, uri: str) -> Attachment:
-    servers, server = await find_owner(app, uri)
-    return await servers.read_attachment(uri, server)
 
 
 async def find_owner(app: App, uri: str) -> tuple[Toolbox, str]:

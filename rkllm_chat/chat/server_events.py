@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..config.settings import Settings
-from ..core.events import NoticeLevel
+from ..core.events import Notice, NoticeLevel
 from ..core.i18n import Words
 from ..core.programs import find_installed
 from ..core.protocols import Notify
@@ -18,6 +19,9 @@ from ..mcp_client.protocol.limits import MAX_TOOLS
 
 SERVER_START_WAIT_S = 5.0
 """Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""
+
+MESSAGE_WAIT_S = 60.0
+"""Seconds that a message waits at most for servers that are starting."""
 
 _MAX_ANNOUNCED = 5
 _SILENCE_S = 2.0
@@ -31,6 +35,19 @@ _CHANGE_KEYS = {
     ChangeKind.FAILED: "servers.failed",
     ChangeKind.QUARANTINED: "servers.held",
 }
+
+
+@dataclass(frozen=True)
+class ServerWait(Notice):
+    """A message waits for servers that are starting.
+
+    Attributes:
+        servers: Their names.
+        send_now: Sends the message without them.
+    """
+
+    servers: str = ""
+    send_now: Callable[[], None] = lambda: None
 
 
 class ServerEvents:

@@ -77,6 +77,7 @@ class InteractiveFrontend(TerminalFrontend):
         self.screen.keys.switch_mode = self._switch_mode
         self.screen.keys.unfold = self._unfold
         self.screen.keys.is_quit = leaves
+        self.screen.keys.on_empty = self.live.send_now
         self.screen.keys.on_hint = lambda: self.live.print_notice(words("repl.leave_hint"))
 
     async def __aenter__(self) -> Self:
@@ -183,10 +184,6 @@ class InteractiveFrontend(TerminalFrontend):
             await self.screen.show_page(text, in_pager=self.live.is_answering)
         elif not self.live.is_answering:
             self.live.print_notice(self._words("live.nothing_folded"))
-
-    async def edit_text(self, text: str) -> str:
-        """Return the text as edited in the user's editor."""
-        return await self.screen.edit_text(text)
 
     async def run_command(self, command: str) -> int:
         """Run a shell command in the foreground and return its exit code."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from typing_extensions import Self
 
+from ..chat.server_events import ServerWait
 from ..core.events import Draft, Event, Notice, NoticeLevel, Page, Table
 from ..core.i18n import Words
 from ..core.sanitize import escape_line_visibly
@@ -85,6 +86,7 @@ class LineModeFrontend(TerminalFrontend):
         """Return a context in which Ctrl+C calls `stop`."""
         with self._on_interrupt(stop):
             yield
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         self._printer.end_line()
 
     def show(self, event: Event) -> None:
@@ -92,14 +94,12 @@ class LineModeFrontend(TerminalFrontend):
         if isinstance(event, Draft):
             self._draft = event.text
             return
+        if isinstance(event, ServerWait):
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._end_wait, event.send_now)
         if self._readings:
             sys.stdout.write("\n")
         self._printer.show(event)
         self._write_prompt()
-
-    async def edit_text(self, text: str) -> str:
-        """Return the text unchanged, since line mode has no editor: the user edits it as a draft."""
-        return text
 
     async def run_command(self, command: str) -> int:
         """Run a shell command in the foreground and return its exit code; questions wait, as it reads the keys."""
@@ -205,6 +205,14 @@ class LineModeFrontend(TerminalFrontend):
         self._input += data
         self._has_ended = not data
         self._has_changed.set()
+
+    def _end_wait(self, send_now: Callable[[], None]) -> None:
+        """Read what is typed while a message waits for servers; an empty line sends it."""
+        self._read_input()
+        if self._has_ended or self._input.startswith(b"\n"):
+            self._input = self._input.removeprefix(b"\n")
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            send_now()
 
     @contextmanager
     def _on_interrupt(self, handler: Callable[[], object]) -> Iterator[None]:

@@ -56,14 +56,39 @@ def test_the_chat_opens_without_a_server_that_fails(open_chat: OpenChat, folder:
 
 
 @pytest.mark.slow
-def test_neither_prompt_nor_message_waits_for_a_server_that_hangs_at_its_start(
+def test_a_message_waits_for_a_server_that_hangs_at_its_start_until_enter_or_esc(
     open_chat: OpenChat, folder: Path
 ) -> None:
     options = write_servers(folder, "stuck.toml", {"stuck": ["sleep", "600"]}, connect_s=60)
     screen = open_chat(options, "Hello.")
-    screen.enter("hello", "[MCP: Server 'stuck' is still starting]", "◆ Hello.")
+    screen.say("hello\r", "waiting for stuck, ")
+    screen.say("\x1b", "[Stopped]", "0 cached")  # what the message in the input line costs
+    assert screen.lines()[-2:][0] == "> hello"
+    screen.say(" there\r", "> hello there", "waiting for stuck, ")
+    screen.enter("", "◆ Hello.")
     screen.enter("/mcp", "stuck  starting")
     screen.leave()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+def test_a_message_waits_until_the_tools_of_a_starting_server_are_there(
+    terminal: str, open_chat: OpenChat, folder: Path
+) -> None:
+    (folder / "wait").touch()
+    screen = open_chat(write_late(folder), call_text("write_log", text="x"), TERM=terminal)
+    screen.say("Write x into the log.\r", "aiting for late")
+    (folder / "wait").unlink()
+    screen.wait_for("Run write_log?")
+
+
+@pytest.mark.slow
+def test_on_a_dumb_terminal_enter_sends_a_message_without_a_server(open_chat: OpenChat, folder: Path) -> None:
+    options = write_servers(folder, "stuck.toml", {"stuck": ["sleep", "600"]}, connect_s=60)
+    screen = open_chat(options, "Hello.", TERM="dumb")
+    screen.say("hello\r", "Waiting for stuck to start; Enter sends without")
+    screen.say("\r", "Hello.")
+    screen.say("\r/mcp\r", "stuck  starting")
 
 
 @pytest.mark.slow
@@ -100,7 +125,8 @@ def test_waiting_for_the_first_server_can_be_stopped(
     screen.wait_for_prompt()
     screen.say("hi\r", "Still loading")
     screen.say("\x03", "[Stopped]")
-    screen.wait_for_prompt()
+    screen.wait_until(lambda: screen.lines()[-1] == "> hi", "the message in the input line")
+    screen.type("\x03")
     screen.leave()
 
 
