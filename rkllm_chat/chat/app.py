@@ -405,7 +405,7 @@ async def open_app(
         if frontend:  # the prompt of a script must not depend on earlier sessions
             chat.tool_usage = ToolUsage(state / "served.json")
             chat.approve, chat.ask_to_continue = frontend.approve, frontend.ask_to_continue
-        app.sessions.find_starting_servers = lambda: app.starting_servers
+        app.sessions.find_starting_servers = events.find_starting = lambda: app.starting_servers
         chat.find_quarantined = lambda: opened.servers.quarantined_tools if opened.servers else ()
         chat.store_allowed = partial(_store_allowed, approval, events.notify)
         chat.find_instructions = opened.find_instructions

@@ -236,24 +236,20 @@ async def read_attachment(app: App, name: str) -> Attachment:
 
 
 async def find_owner(app: App, uri: str) -> tuple[Toolbox, str]:
-    """Return the toolbox and the name of the server that lists a resource. Raises UsageError if none does."""
+    """Return the toolbox and the server that lists a resource or a matching template; no other server is asked for it.
+
+    Raises:
+        UsageError: No server lists it.
+    """
     if not app.servers:
         raise UsageError("No server is connected that could have the resource.", "/servers lists the servers.")
-    server = await _find_owner(app.servers, uri)
-    if server is None:
-        raise UsageError(f"No server lists {uri}.", "/resources lists what the servers have.")
-    return app.servers, server
-
-
-async def _find_owner(toolbox: Toolbox, uri: str) -> str | None:
-    """Return the server that lists the resource or a matching template; no other server is asked for it."""
-    for server, resource in await toolbox.list_resources():
+    for server, resource in await app.servers.list_resources():
         if str(resource.uri) == uri:
-            return server
-    for server, template in await toolbox.list_templates():
+            return app.servers, server
+    for server, template in await app.servers.list_templates():
         if uri.startswith(template.uri_template.partition("{")[0]):
-            return server
-    return None
+            return app.servers, server
+    raise UsageError(f"No server lists {uri}.", "/resources lists what the servers have.")
 
 
 def _read_file(store: MediaStore, name: str) -> Attachment:

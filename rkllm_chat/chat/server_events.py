@@ -30,7 +30,6 @@ _MAX_SILENCED = 20
 _LOG_LEVELS: Mapping[str, NoticeLevel] = {"debug": "info", "info": "info", "notice": "info", "warning": "warning"}
 """Levels of servers (RFC 5424) below the errors."""
 _CHANGE_KEYS = {
-    ChangeKind.OPENED: "servers.open",
     ChangeKind.GONE: "servers.gone",
     ChangeKind.FAILED: "servers.failed",
     ChangeKind.QUARANTINED: "servers.held",
@@ -50,18 +49,26 @@ class ServerWait(Notice):
     send_now: Callable[[], None] = lambda: None
 
 
+def count_servers(servers: Sequence[str]) -> dict[str, object]:
+    """Return the placeholders of a message about servers: their number, and their names in quotes."""
+    return {"count": len(servers), "servers": ", ".join(f"'{server}'" for server in servers)}
+
+
 class ServerEvents:
     """Reports changes and log messages of servers to the user.
 
     Attributes:
         notify: Shows a message to the user.
         on_tools_changed: Called when the tools may have changed.
+        find_starting: Returns the servers that are still starting.
         find_subscriptions: Returns the (server, URI) pairs whose changes the user asked to hear of.
     """
 
     def __init__(self, settings: Settings, words: Words, notify: Notify, is_interactive: bool) -> None:
         self.notify = notify
         self.on_tools_changed: Callable[[], object] = lambda: None
+        self.find_starting: Callable[[], Sequence[str]] = tuple
+        self._opened: list[str] = []
         self.find_subscriptions: Callable[[], Sequence[tuple[str, str]]] = tuple
         self._silenced: dict[tuple[str, str], bool] = {}
         self._words, self._is_interactive = words, is_interactive
@@ -80,7 +87,7 @@ class ServerEvents:
             self._announce_content(change.server, change.uri)
         if change.kind is ChangeKind.INCOMPLETE:
             self._announce_left_out(change)
-        if self._is_interactive and change.kind in _CHANGE_KEYS:
+        if self._is_interactive and change.kind in (ChangeKind.OPENED, *_CHANGE_KEYS):
             self._announce(change)
         if change.kind in (ChangeKind.OPENED, ChangeKind.GONE, ChangeKind.TOOLS):
             self.on_tools_changed()
@@ -131,7 +138,10 @@ class ServerEvents:
         self.notify(self._words("servers.log", server=server, level=level, text=text), _LOG_LEVELS.get(level, "error"))
 
     def _announce(self, change: ServerChange) -> None:
-        """Announce quarantined tools, and servers that open or fail late, exit, or return."""
+        """Announce quarantined tools, and servers that open or fail late, exit, or return.
+
+        Those that open are announced together, when no other is starting.
+        """
         is_late = time.monotonic() - self._started_at > SERVER_START_WAIT_S
         is_news = change.kind is ChangeKind.QUARANTINED
         if change.kind is ChangeKind.GONE:
@@ -140,7 +150,11 @@ class ServerEvents:
         elif change.kind in (ChangeKind.OPENED, ChangeKind.FAILED) and change.server in self._unopened:
             self._unopened.discard(change.server)
             is_news = is_late
-        if is_news:
-            level: NoticeLevel = "info" if change.kind is ChangeKind.OPENED else "warning"
-            level = "error" if change.kind is ChangeKind.FAILED else level
+        if is_news and change.kind is ChangeKind.OPENED:
+            self._opened.append(change.server)
+        elif is_news:
+            level: NoticeLevel = "error" if change.kind is ChangeKind.FAILED else "warning"
             self.notify(self._words(_CHANGE_KEYS[change.kind], server=change.server, error=change.error), level)
+        if self._opened and not self.find_starting():
+            self.notify(self._words("servers.open", **count_servers(self._opened)))
+            self._opened.clear()

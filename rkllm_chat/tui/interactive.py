@@ -21,9 +21,10 @@ from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_te
 from .approval_dialog import TerminalFrontend
 from .approval_prompt import CallLine
 from .cost_preview import CostPreview
-from .event_lines import summarize_arguments
+from .event_lines import format_table, summarize_arguments
 from .event_view import EventView
 from .input_line import PROMPT
+from .key_table import make_key_table
 from .markdown.cells import break_text, wrap_text
 from .picker import Picker
 from .screen import Screen
@@ -78,6 +79,9 @@ class InteractiveFrontend(TerminalFrontend):
         self.screen.keys.unfold = self._unfold
         self.screen.keys.is_quit = leaves
         self.screen.keys.on_empty = self.live.send_now
+        self.screen.keys.show_keys = lambda: self.screen.print_lines(
+            format_table(make_key_table(words), self.screen.width)
+        )
         self.screen.keys.on_hint = lambda: self.live.print_notice(words("repl.leave_hint"))
 
     async def __aenter__(self) -> Self:
@@ -103,6 +107,12 @@ class InteractiveFrontend(TerminalFrontend):
         if line is not None:
             self.screen.print_lines(self._format(PROMPT, self._echo(line), self._theme.own))
         return line
+
+    def submit(self, line: str) -> None:
+        """Let `read_line` return a line that nobody typed; nothing if it is empty."""
+        self.screen.line.buffer.text = line
+        if line:
+            self.screen.line.submit()
 
     def _echo(self, line: str) -> list[str]:
         """Return the lines to echo; a very long input is truncated and its length added."""

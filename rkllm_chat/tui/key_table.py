@@ -50,6 +50,7 @@ KEYS = (
     Key("Ctrl+L", "redraw", "redraw", "redraw", "", (("c-l",),)),
     Key("Ctrl+Z", "suspend", "suspend", "suspend", "", (("c-z",),)),
     Key("y, u, a, e, n, q", "", "", "approve", "find"),
+    Key("?", "keys", "", "", "find", (("?",),)),
     Key("@", "attach", "attach", "", "find"),
     Key("!", "shell", "shell", "", "find"),
     Key("//, /!, @@", "literal", "literal", "", "find"),

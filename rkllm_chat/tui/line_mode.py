@@ -76,6 +76,12 @@ class LineModeFrontend(TerminalFrontend):
                 if hint_shown:
                     self.show_message(self._words("repl.leave_hint"))
 
+    def submit(self, line: str) -> None:
+        """Let `read_line` return a line that nobody typed; nothing if it is empty."""
+        if line:
+            self.show_message(f"{PROMPT}{line}")
+            self._input = f"{line}\n".encode() + self._input
+
     def close_input(self) -> None:
         """Make a pending `read_line` return None."""
         self._has_ended = True

@@ -24,7 +24,7 @@ from ..chat.attachments import send_message
 from ..chat.media_output import save_results
 from ..chat.model_loading import make_loading_event
 from ..chat.server_approval import ServerApproval, list_config_notices
-from ..chat.server_events import ServerWait
+from ..chat.server_events import ServerWait, count_servers
 from ..chat.transcript import iter_last_turns
 from ..config.servers import BOARD_SERVER
 from ..config.settings import Settings
@@ -80,6 +80,7 @@ async def run_chat(
     secrets: Redactor | None = None,
     exposed: Iterable[tuple[str, str]] = (),
     output_folder: str = "",
+    message: str = "",
 ) -> int:
     """Run the interactive chat until the user leaves and return the exit code.
 
@@ -93,6 +94,7 @@ async def run_chat(
         secrets: Redacts secrets in error messages.
         exposed: Pairs of a file that others can read and the key in it that holds a secret.
         output_folder: Where the media of tool results are saved; "" for nowhere.
+        message: The first line of the user; "" for none.
 
     Raises:
         ChatError: The model cannot be opened.
@@ -122,6 +124,7 @@ async def run_chat(
             stack.push_async_callback(cancel_opening, opening)
             ready = asyncio.ensure_future(_announce(opening, face, status_source, source))
             ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark as retrieved
+            face.submit(message)
             while (line := await face.read_line()) is not None:
                 if line.startswith("!"):
                     await face.run_command(line[1:])
@@ -224,7 +227,7 @@ def welcome_notices(app: App) -> list[Notice]:
     listed = ", ".join(servers) or words("repl.no_servers")
     return [
         Notice(words("repl.ready", model=model, context=context, servers=listed)),
-        *(Notice(words("servers.starting", server=server)) for server in app.starting_servers),
+        *([Notice(words("servers.starting", **count_servers(starting)))] if (starting := app.starting_servers) else []),
         *(Notice(words("repl.failed", server=name, error=error), "error") for name, error in app.failures.items()),
         *([_describe_demonstration(app)] if _is_demonstration(app) else []),
         Notice(words("repl.hint")),

@@ -78,10 +78,7 @@ class ScreenLayout:
         has_tabs = Condition(lambda: "\t" in self._line.buffer.text)  # the processor takes long for long lines
         tabs = ConditionalProcessor(TabsProcessor(tabstop=4, char1=" ", char2=" "), has_tabs)
         control = BufferControl(
-            self._line.buffer,
-            [RevealProcessor(), tabs],
-            search_buffer_control=search.control,
-            preview_search=True,
+            self._line.buffer, [RevealProcessor(), tabs], search_buffer_control=search.control, preview_search=True
         )
         line = Window(
             control,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from stage import Screen, call_text
 
-from .server_configs import HARBOUR, write_chaos, write_late, write_servers
+from .server_configs import HARBOUR, TESTS, write_chaos, write_late, write_servers
 
 OpenScreen = Callable[..., Screen]
 OpenChat = Callable[..., Screen]
@@ -37,6 +38,16 @@ def test_ctrl_c_clears_a_line_hints_and_then_leaves(open_chat: OpenChat) -> None
     screen.wait_for_prompt()
     screen.type("\x03")
     assert screen.wait_for_end() == 0
+
+
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+def test_a_message_on_the_command_line_begins_the_chat(
+    terminal: str, open_screen: OpenScreen, script: Callable[..., str]
+) -> None:
+    screen = open_screen("good morning", "--no-servers", "--model", script("Hello."), TERM=terminal)
+    screen.wait_for("Hello.")
+    assert "> good morning" in screen.lines()
+    screen.wait_for_prompt()
 
 
 @pytest.mark.parametrize(("answer", "line"), [("y", "completed]"), ("\r", "declined]")], ids=["yes", "Enter"])
@@ -114,6 +125,18 @@ def test_a_server_that_connects_after_the_first_prompt_is_counted(open_chat: Ope
     (folder / "wait").unlink()
     screen.wait_for("[MCP: Server 'late' is connected]")
     screen.wait_for("1/1 server · 7 tools")
+
+
+@pytest.mark.slow
+def test_servers_that_start_late_are_announced_together(open_chat: OpenChat, folder: Path) -> None:
+    (folder / "wait").touch()
+    command = ["sh", "-c", f"while [ -e wait ]; do sleep 0.1; done; exec {sys.executable} {TESTS}/tui/harbour.py"]
+    names = ("one", "two", "three")
+    screen = open_chat(write_servers(folder, "late.toml", dict.fromkeys(names, command), connect_s=60), "Hello.")
+    screen.wait_for("[MCP: Servers 'one', 'two', 'three' are still starting]")
+    (folder / "wait").unlink()
+    (line,) = [line for line in screen.wait_for("connected]", 40) if "connected]" in line]
+    assert re.fullmatch(r"\[MCP: Servers ('(one|two|three)'(, )?){3} are connected\]", line)
 
 
 @pytest.mark.slow
