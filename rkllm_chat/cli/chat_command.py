@@ -113,12 +113,7 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor, guard: Term
     from . import print_mode
 
     output = print_mode.Output(
-        options.output_format,
-        options.quiet,
-        options.no_stream,
-        schema,
-        options.output_dir,
-        options.print_prompt,
+        options.output_format, options.quiet, options.no_stream, schema, options.output_dir, options.print_prompt
     )
     turn = print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, options.timeout)
     return run_interface(turn)
