@@ -187,9 +187,7 @@ def find_missing_files(line: str) -> list[str]:
 
 def escape_mentions(text: str, is_escaped: Callable[[int], bool]) -> str:
     """Double the @ of mentions, which then attach nothing; `is_escaped` is asked with the position of each."""
-    return _MENTION.sub(
-        lambda match: f"@{match[0]}" if is_escaped(match.start()) and _read_mention(match) else match[0], text
-    )
+    return _MENTION.sub(lambda match: f"@{match[0]}" if is_escaped(match.start()) else match[0], text)
 
 
 def unescape_mentions(line: str) -> str:

@@ -14,6 +14,7 @@ from prompt_toolkit.completion import Completer
 from prompt_toolkit.history import History
 from typing_extensions import Self
 
+from ..chat.attachments import unescape_mentions
 from ..core.events import Copied, Draft, Event, NoticeLevel, Shown
 from ..core.i18n import Words
 from ..core.messages import Media
@@ -115,12 +116,11 @@ class InteractiveFrontend(TerminalFrontend):
             self.screen.line.submit()
 
     def _echo(self, line: str) -> list[str]:
-        """Return the lines to echo; a very long input is truncated and its length added."""
-        lines = sanitize_for_terminal(line[:_MAX_ECHOED]).splitlines()
+        """Return the lines to echo, as they are sent; a very long input is truncated and its length added."""
+        lines = sanitize_for_terminal(unescape_mentions(line[:_MAX_ECHOED])).splitlines()
         if len(line) <= _MAX_ECHOED and len(lines) <= _MAX_ECHOED_LINES:
             return lines
-        values = {"lines": line.count("\n") + 1, "characters": len(line)}
-        return [*lines[:_MAX_ECHOED_LINES], self._words("repl.long", **values)]
+        return [*lines[:_MAX_ECHOED_LINES], self._words("repl.long", lines=line.count("\n") + 1, characters=len(line))]
 
     def _format(self, start: str, lines: Sequence[str], style: str = "") -> list[str]:
         """Return lines with a prefix, wrapped and indented to the width of the prefix."""

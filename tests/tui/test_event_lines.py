@@ -66,7 +66,11 @@ def test_a_turn_with_a_tool() -> None:
         (ToolProgress("b", "get_time", 5, None, ""), "[MCP: Tool 'get_time': 5 ]"),
         (Notice("two\nlines\tand \x1b[2J"), "two lines and \\x1b[2J"),
         (Notice("x" * 1000), "x" * 299 + "…"),
-        (TurnEnded("length"), "[The answer was cut off: it reached its token limit]"),
+        (
+            TurnEnded("length"),
+            "[The answer was cut off: it reached its token limit. Write continue for the rest, or raise max_tokens "
+            "(/set max_tokens 4096, --max-tokens 4096)]",
+        ),
     ],
 )
 def test_each_kind_of_line(event: Event, line: str) -> None:
