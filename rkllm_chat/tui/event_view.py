@@ -238,7 +238,10 @@ class EventView:
             tool, characters = sanitize_line(event.tool), event.characters
             return [self._words("live.writing", tool=tool, characters=characters)[: self._width]]
         if isinstance(event, Loading):
-            return [self._describe_loading(event, noted_at)]
+            expected_s, passed = event.expected_s, _seconds_since(noted_at)
+            bar = f"{progress_bar(time.monotonic() - noted_at, expected_s)} " if expected_s else ""
+            passed += f" / {format_seconds(expected_s)}" if expected_s else ""
+            return [self._words("live.loading", model=sanitize_line(event.model), bar=bar, time=passed)]
         if isinstance(event, ServerWait):
             started = noted_at if self._waiting is None else self._waiting
             line = self._words("live.servers", servers=event.servers, time=_seconds_since(started))
@@ -252,12 +255,6 @@ class EventView:
         if reading.tokens_per_s or reading.done or not (expected_s := self.expect_s(reading.total)):
             return reading
         return replace(reading, tokens_per_s=reading.total / expected_s)
-
-    def _describe_loading(self, loading: Loading, started: float) -> str:
-        expected_s, passed = loading.expected_s, _seconds_since(started)
-        bar = f"{progress_bar(time.monotonic() - started, expected_s)} " if expected_s else ""
-        passed += f" / {format_seconds(expected_s)}" if expected_s else ""
-        return self._words("live.loading", model=sanitize_line(loading.model), bar=bar, time=passed)
 
     @property
     def _width(self) -> int:

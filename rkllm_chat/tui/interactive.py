@@ -81,7 +81,7 @@ class InteractiveFrontend(TerminalFrontend):
         self.screen.keys.is_quit = leaves
         self.screen.keys.on_empty = self.live.send_now
         self.screen.keys.show_keys = lambda: self.screen.print_lines(
-            format_table(make_key_table(words), self.screen.width)
+            format_table(make_key_table(words, ["at_prompt"]), self.screen.width)
         )
         self.screen.keys.on_hint = lambda: self.live.print_notice(words("repl.leave_hint"))
 
@@ -145,13 +145,11 @@ class InteractiveFrontend(TerminalFrontend):
             self.screen.line.restore_queued()
             stop()
 
-        redrawing = asyncio.ensure_future(self.screen.redraw_periodically())
         self.screen.keys.stop = stop_it
         self.live.begin_work()
         try:
             yield
         finally:
-            redrawing.cancel()
             self.screen.keys.stop = None
             self.live.end_work()
 

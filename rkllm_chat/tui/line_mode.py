@@ -21,7 +21,7 @@ from ..core.i18n import Words
 from ..core.sanitize import escape_line_visibly
 from .approval_dialog import TerminalFrontend
 from .approval_prompt import CallLine
-from .event_lines import EventPrinter
+from .event_lines import EventPrinter, open_terminal
 from .external_programs import start_program
 from .picker import Picker
 
@@ -42,7 +42,8 @@ class LineModeFrontend(TerminalFrontend):
 
     def __init__(self, words: Words, color: bool) -> None:
         super().__init__(words)
-        self._printer = EventPrinter(sys.stdout, sys.stdout, words, color)
+        self._out = open_terminal()
+        self._printer = EventPrinter(self._out, self._out, words, color)
         self._input, self._draft = b"", ""
         self._has_ended = False
         self._readings: list[_Reading] = []
@@ -103,7 +104,7 @@ class LineModeFrontend(TerminalFrontend):
         if isinstance(event, ServerWait):
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._end_wait, event.send_now)
         if self._readings:
-            sys.stdout.write("\n")
+            self._out.write("\n")
         self._printer.show(event)
         self._write_prompt()
 
@@ -143,7 +144,7 @@ class LineModeFrontend(TerminalFrontend):
         """Ask for a line as `ask_line`, after the question before, below a text about it."""
         async with self._questioning:
             if self._readings:
-                sys.stdout.write("\n")
+                self._out.write("\n")
             if about:
                 self._printer.show(about)
             self._printer.end_line()
@@ -190,7 +191,7 @@ class LineModeFrontend(TerminalFrontend):
                 loop.remove_reader(sys.stdin.fileno())
             self._has_changed.set()
             if reading.is_interrupted:
-                sys.stdout.write("\n")  # behind the ^C of the terminal
+                self._out.write("\n")  # behind the ^C of the terminal
             self._write_prompt()
         if reading.is_interrupted:
             raise KeyboardInterrupt
@@ -203,8 +204,8 @@ class LineModeFrontend(TerminalFrontend):
 
     def _write_prompt(self) -> None:
         """Write the prompt of the newest reader, if there is one."""
-        sys.stdout.write(self._readings[-1].prompt if self._readings else "")
-        sys.stdout.flush()
+        self._out.write(self._readings[-1].prompt if self._readings else "")
+        self._out.flush()
 
     def _read_input(self) -> None:
         data = os.read(sys.stdin.fileno(), MAX_READ_BYTES)
