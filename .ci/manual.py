@@ -20,10 +20,12 @@ from settings_pages import make_json_schema, make_page, make_schema
 
 from rkllm_chat.cli import chat_options
 from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES, RENAMED, make_parser
+from rkllm_chat.cli.models_command import list_tried
 from rkllm_chat.core.command_line import get_positionals, get_subparsers
 
 DOCS = Path(__file__).parents[1] / "docs"
 SIGNS = str.maketrans({"\\": "\\e", "-": "\\-", "'": "\\(aq", "~": "\\(ti", "^": "\\(ha"})
+MODELS = re.compile(r"(?<=<!-- models -->\n).*?(?=<!-- end -->)", re.DOTALL)
 TABLE = re.compile(r"(?<=<!-- exit codes -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
@@ -101,15 +103,25 @@ def make_table() -> str:
     return "".join(("| Code | Meaning |\n| ---: | --- |\n", *rows))
 
 
+def make_model_table() -> str:
+    """Return the models to download as a Markdown table."""
+    rows = (
+        f"| `{row['name']}` | {row['engine']} | {row['size']} | {row['license']} | {row['tools']} |\n"
+        for row in list_tried()
+    )
+    return "".join(("| Name | Engine | Size | License | Calling tools |\n| --- | --- | ---: | --- | --- |\n", *rows))
+
+
 def write_files(is_check: bool) -> int:
     """Write the files, or only compare them; returns the exit code."""
-    page = DOCS / "scripting.md"
+    page, models = DOCS / "scripting.md", DOCS / "models.md"
     wanted = {
         DOCS / "rkllm-chat.1": make_manual(),
         DOCS / "settings.md": make_page(),
         **{DOCS / f"commands{'' if one == 'en' else f'.{one}'}.md": make_commands_page(one) for one in TITLES},
         DOCS.parent / "rkllm_chat/config/mcp_config.schema.json": make_schema(),
         DOCS.parent / "rkllm_chat/config/mcp_servers.schema.json": make_json_schema(),
+        models: MODELS.sub(lambda _: make_model_table(), models.read_text(encoding="utf-8")),
         page: TABLE.sub(lambda _: make_table(), page.read_text(encoding="utf-8")),
     }
     outdated = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

@@ -28,14 +28,14 @@ LEVELS = (  # from the lowest; packages of one level do not import each other
     {"__main__"},
 )
 BUDGETS = {  # lines of code of each package at most; a feature that needs a higher number names what it removes
-    "core": 1192,
+    "core": 1191,
     "calls": 5635,
     "config": 2834,
     "storage": 1323,
     "prompt": 1399,
     "mcp_client": 8626,
     "backends": 5912,
-    "chat": 3626,
+    "chat": 3623,
     "mcp_servers": 1794,
     "tui": 5407,
     "api_server": 2244,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,16 +23,7 @@ from ..core.errors import ChatError, ModelError
 from ..core.events import NoticeLevel, Usage
 from ..core.i18n import Words, load
 from ..core.messages import Attachment, Message, Tool, ToolResult
-from ..core.protocols import (
-    CallPosition,
-    Consent,
-    Continuation,
-    Decline,
-    Notify,
-    ProgressCallback,
-    RunEdited,
-    decline_all,
-)
+from ..core.protocols import CallPosition, Consent, Continuation, Decline, Notify, ProgressCallback, RunEdited
 from ..core.redact import Redactor
 from ..mcp_client.handlers import ClientHandlers
 from ..storage import log_file as logfile
@@ -47,7 +39,7 @@ from .prefill import Prefiller
 from .sampling import FindBackend, Sampler
 from .sandbox_access import SandboxAccess
 from .server_approval import ServerApproval
-from .server_events import SERVER_START_WAIT_S, ServerEvents
+from .server_events import MESSAGE_WAIT_S, SERVER_START_WAIT_S, ServerEvents, ServerWait
 from .sessions import SessionManager
 from .skills import SkillLibrary
 from .tool_filter import FilteredToolbox
@@ -306,6 +298,26 @@ class App:
         connections = self.servers.connections.values() if self.servers else ()
         return [connection.config.name for connection in connections if connection.lifecycle.state == "starting"]
 
+    async def wait_for_servers(self) -> AsyncGenerator[ServerWait, None]:
+        """Wait until no server is starting any more, the user sends the message without them, or the limit is reached.
+
+        Yields an event with those that are missing, at the beginning and after each that has started or failed.
+        """
+        limit, skipped = time.monotonic() + MESSAGE_WAIT_S, asyncio.Event()
+        starting = self.servers.connections if self.servers else {}
+        # during a start, open() waits for its end
+        waits = {asyncio.ensure_future(starting[name].lifecycle.open()): name for name in self.starting_servers}
+        skipping = asyncio.ensure_future(skipped.wait())
+        try:
+            while waits and not skipped.is_set() and (left_s := limit - time.monotonic()) > 0:
+                servers = ", ".join(waits.values())
+                yield ServerWait(self.words("servers.waiting", servers=servers), "info", servers, skipped.set)
+                done, _ = await asyncio.wait({skipping, *waits}, timeout=left_s, return_when="FIRST_COMPLETED")
+                waits = {task: name for task, name in waits.items() if task not in done}
+        finally:
+            for task in (skipping, *waits):
+                task.cancel()
+
 
 @asynccontextmanager
 async def open_app(
@@ -369,7 +381,7 @@ async def open_app(
         backend = opened_backend
         report_load(backend, words, events.notify)
         toolbox = FilteredToolbox(servers or EmptyToolbox())
-        chat = _make_conversation(settings, words, opened_backend, toolbox, frontend)
+        chat = Conversation(opened_backend, toolbox, settings, words)
         is_saved = bool(frontend or settings.session)
         opened = app = App(
             configured=settings,
@@ -392,7 +404,8 @@ async def open_app(
         chat.offer_access = app.sandbox_access.offer
         if frontend:  # the prompt of a script must not depend on earlier sessions
             chat.tool_usage = ToolUsage(state / "served.json")
-        app.sessions.find_starting_servers = lambda: app.starting_servers
+            chat.approve, chat.ask_to_continue = frontend.approve, frontend.ask_to_continue
+        app.sessions.find_starting_servers = events.find_starting = lambda: app.starting_servers
         chat.find_quarantined = lambda: opened.servers.quarantined_tools if opened.servers else ()
         chat.store_allowed = partial(_store_allowed, approval, events.notify)
         chat.find_instructions = opened.find_instructions
@@ -410,20 +423,6 @@ async def open_app(
         parts = (app.servers, app.backend) if app else (servers, backend)
         await asyncio.gather(*(part.aclose() for part in parts if part))
         media.close()
-
-
-def _make_conversation(
-    settings: Settings,
-    words: Words,
-    backend: Backend,
-    toolbox: FilteredToolbox,
-    frontend: Frontend | None,
-) -> Conversation:
-    """Create the conversation; without a front end, calls that need approval are declined."""
-    chat = Conversation(backend, toolbox, settings, words, frontend.approve if frontend else decline_all)
-    if frontend:
-        chat.ask_to_continue = frontend.ask_to_continue
-    return chat
 
 
 def _make_sessions(

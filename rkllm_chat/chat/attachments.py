@@ -102,6 +102,9 @@ async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> A
         GenerationError: As `Turn.run`; after a message that cannot fit, the attachments still wait.
     """
     attached = [*app.attachments, *fetched]
+    async with aclosing(app.wait_for_servers()) as waits:
+        async for wait in waits:
+            yield wait
     for attachment in fetched:
         yield Notice(describe_attachment(app, attachment))
     message, notices = compose_message(app, text, attached)
@@ -148,14 +151,6 @@ def _is_small(name: str) -> bool:
         return False
 
 
-def _truncate_attachments(app: App, attached: Sequence[Attachment]) -> list[str]:
-    """Return the texts of the attachments, truncated to their common budget."""
-    if not attached:
-        return []
-    texts = [Message("tool", attachment.text) for attachment in attached]
-    return [message.text for message in compute_result_budget(app.chat, Usage()).truncate_results(texts, 0)]
-
-
 def fence_attachments(app: App, attached: Sequence[Attachment]) -> tuple[list[str], list[Notice]]:
     """Fence the texts of attachments for the model, truncated to their common budget.
 
@@ -163,7 +158,10 @@ def fence_attachments(app: App, attached: Sequence[Attachment]) -> tuple[list[st
         The texts, and a notice about each attachment that was truncated.
     """
     attached = [attachment for attachment in attached if attachment.text or not attachment.media]
-    texts, notices = _truncate_attachments(app, attached), []
+    budget = compute_result_budget(app.chat, Usage()) if attached else None
+    messages = [Message("tool", attachment.text) for attachment in attached]
+    texts = [message.text for message in budget.truncate_results(messages, 0)] if budget else []
+    notices: list[Notice] = []
     for attachment, text in zip(attached, texts, strict=True):
         if text != attachment.text:
             kept = len(text.encode("utf-8", errors="replace"))
@@ -189,9 +187,7 @@ def find_missing_files(line: str) -> list[str]:
 
 def escape_mentions(text: str, is_escaped: Callable[[int], bool]) -> str:
     """Double the @ of mentions, which then attach nothing; `is_escaped` is asked with the position of each."""
-    return _MENTION.sub(
-        lambda match: f"@{match[0]}" if is_escaped(match.start()) and _read_mention(match) else match[0], text
-    )
+    return _MENTION.sub(lambda match: f"@{match[0]}" if is_escaped(match.start()) else match[0], text)
 
 
 def unescape_mentions(line: str) -> str:
@@ -226,7 +222,8 @@ async def read_attachment(app: App, name: str) -> Attachment:
         ChatError: It cannot be read, or the user declines.
     """
     if URI_PATTERN.fullmatch(name):
-        return await _fetch_resource(app, name)
+        servers, server = await find_owner(app, name)
+        return await servers.read_attachment(name, server)
     try:
         key, path = _find_question(name)
     except OSError as error:  # the current folder was removed
@@ -236,30 +233,21 @@ async def read_attachment(app: App, name: str) -> Attachment:
     return await asyncio.to_thread(_read_file, app.media, name)
 
 
-async def _fetch_resource(app: App, uri: str) -> Attachment:
-    servers, server = await find_owner(app, uri)
-    return await servers.read_attachment(uri, server)
-
-
 async def find_owner(app: App, uri: str) -> tuple[Toolbox, str]:
-    """Return the toolbox and the name of the server that lists a resource. Raises UsageError if none does."""
+    """Return the toolbox and the server that lists a resource or a matching template; no other server is asked for it.
+
+    Raises:
+        UsageError: No server lists it.
+    """
     if not app.servers:
         raise UsageError("No server is connected that could have the resource.", "/servers lists the servers.")
-    server = await _find_owner(app.servers, uri)
-    if server is None:
-        raise UsageError(f"No server lists {uri}.", "/resources lists what the servers have.")
-    return app.servers, server
-
-
-async def _find_owner(toolbox: Toolbox, uri: str) -> str | None:
-    """Return the server that lists the resource or a matching template; no other server is asked for it."""
-    for server, resource in await toolbox.list_resources():
+    for server, resource in await app.servers.list_resources():
         if str(resource.uri) == uri:
-            return server
-    for server, template in await toolbox.list_templates():
+            return app.servers, server
+    for server, template in await app.servers.list_templates():
         if uri.startswith(template.uri_template.partition("{")[0]):
-            return server
-    return None
+            return app.servers, server
+    raise UsageError(f"No server lists {uri}.", "/resources lists what the servers have.")
 
 
 def _read_file(store: MediaStore, name: str) -> Attachment:

@@ -38,19 +38,11 @@ class History(list[Message]):
     def __setitem__(self, index: Any, messages: Any) -> None:
         self._apply(lambda: super(History, self).__setitem__(index, messages))
 
-    def insert(self, index: SupportsIndex, message: Message) -> None:
-        """Insert a message and report the edit."""
-        self._apply(lambda: super(History, self).insert(index, message))
-
     def pop(self, index: SupportsIndex = -1) -> Message:
         """Remove and return a message; report the edit."""
         message = self[index]
         del self[index]
         return message
-
-    def clear(self) -> None:
-        """Remove all messages and report the edit."""
-        del self[:]
 
     def _apply(self, change: Callable[[], None]) -> None:
         """Apply a change and report the difference without the longest common prefix and suffix."""

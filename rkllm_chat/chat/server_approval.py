@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..backends.project_files import review_project_files
@@ -158,7 +158,8 @@ def describe_server(review: ReviewedStart, words: Words) -> list[str]:
     lines = [words("trust.named", server=sanitize_line(server.name), file=sanitize_line(server.source))]
     values = {key: value for key, value in review.values.items() if key not in _EFFECTIVE}
     for key in _TABLES:
-        values[key] = _list_assignments(values[key], mask_value) if values.get(key) else None
+        table = values.get(key) or {}
+        values[key] = [f"{name}={mask_value(name, value)}" for name, value in sorted(table.items())]
     masked = {name: MASK if is_secret_value(name, value) else value for name, value in review.variables.items()}
     values["variables"] = [f"{name}={value}" for name, value in sorted(masked.items())]
     if values.get("program") == values.get("command"):
@@ -217,11 +218,6 @@ def _hide_variables(line: str, variables: Mapping[str, str]) -> str:
             for text in (value, json.dumps(value, ensure_ascii=False)[1:-1]):
                 line = line.replace(text, f"${{{name}}}")
     return line
-
-
-def _list_assignments(table: Mapping[str, str], mask: Callable[[str, str], str]) -> list[str]:
-    """Return `NAME=VALUE` for each variable or header, without secrets."""
-    return [f"{name}={mask(name, value)}" for name, value in sorted(table.items())]
 
 
 def _list_reach(review: ReviewedStart) -> dict[str, object]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..config.settings import Settings
-from ..core.events import NoticeLevel
+from ..core.events import Notice, NoticeLevel
 from ..core.i18n import Words
 from ..core.programs import find_installed
 from ..core.protocols import Notify
@@ -19,6 +20,9 @@ from ..mcp_client.protocol.limits import MAX_TOOLS
 SERVER_START_WAIT_S = 5.0
 """Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""
 
+MESSAGE_WAIT_S = 60.0
+"""Seconds that a message waits at most for servers that are starting."""
+
 _MAX_ANNOUNCED = 5
 _SILENCE_S = 2.0
 _MAX_SILENCED = 20
@@ -26,11 +30,28 @@ _MAX_SILENCED = 20
 _LOG_LEVELS: Mapping[str, NoticeLevel] = {"debug": "info", "info": "info", "notice": "info", "warning": "warning"}
 """Levels of servers (RFC 5424) below the errors."""
 _CHANGE_KEYS = {
-    ChangeKind.OPENED: "servers.open",
     ChangeKind.GONE: "servers.gone",
     ChangeKind.FAILED: "servers.failed",
     ChangeKind.QUARANTINED: "servers.held",
 }
+
+
+@dataclass(frozen=True)
+class ServerWait(Notice):
+    """A message waits for servers that are starting.
+
+    Attributes:
+        servers: Their names.
+        send_now: Sends the message without them.
+    """
+
+    servers: str = ""
+    send_now: Callable[[], None] = lambda: None
+
+
+def count_servers(servers: Sequence[str]) -> dict[str, object]:
+    """Return the placeholders of a message about servers: their number, and their names in quotes."""
+    return {"count": len(servers), "servers": ", ".join(f"'{server}'" for server in servers)}
 
 
 class ServerEvents:
@@ -39,12 +60,15 @@ class ServerEvents:
     Attributes:
         notify: Shows a message to the user.
         on_tools_changed: Called when the tools may have changed.
+        find_starting: Returns the servers that are still starting.
         find_subscriptions: Returns the (server, URI) pairs whose changes the user asked to hear of.
     """
 
     def __init__(self, settings: Settings, words: Words, notify: Notify, is_interactive: bool) -> None:
         self.notify = notify
         self.on_tools_changed: Callable[[], object] = lambda: None
+        self.find_starting: Callable[[], Sequence[str]] = tuple
+        self._opened: list[str] = []
         self.find_subscriptions: Callable[[], Sequence[tuple[str, str]]] = tuple
         self._silenced: dict[tuple[str, str], bool] = {}
         self._words, self._is_interactive = words, is_interactive
@@ -63,7 +87,7 @@ class ServerEvents:
             self._announce_content(change.server, change.uri)
         if change.kind is ChangeKind.INCOMPLETE:
             self._announce_left_out(change)
-        if self._is_interactive and change.kind in _CHANGE_KEYS:
+        if self._is_interactive and change.kind in (ChangeKind.OPENED, *_CHANGE_KEYS):
             self._announce(change)
         if change.kind in (ChangeKind.OPENED, ChangeKind.GONE, ChangeKind.TOOLS):
             self.on_tools_changed()
@@ -114,7 +138,10 @@ class ServerEvents:
         self.notify(self._words("servers.log", server=server, level=level, text=text), _LOG_LEVELS.get(level, "error"))
 
     def _announce(self, change: ServerChange) -> None:
-        """Announce quarantined tools, and servers that open or fail late, exit, or return."""
+        """Announce quarantined tools, and servers that open or fail late, exit, or return.
+
+        Those that open are announced together, when no other is starting.
+        """
         is_late = time.monotonic() - self._started_at > SERVER_START_WAIT_S
         is_news = change.kind is ChangeKind.QUARANTINED
         if change.kind is ChangeKind.GONE:
@@ -123,7 +150,11 @@ class ServerEvents:
         elif change.kind in (ChangeKind.OPENED, ChangeKind.FAILED) and change.server in self._unopened:
             self._unopened.discard(change.server)
             is_news = is_late
-        if is_news:
-            level: NoticeLevel = "info" if change.kind is ChangeKind.OPENED else "warning"
-            level = "error" if change.kind is ChangeKind.FAILED else level
+        if is_news and change.kind is ChangeKind.OPENED:
+            self._opened.append(change.server)
+        elif is_news:
+            level: NoticeLevel = "error" if change.kind is ChangeKind.FAILED else "warning"
             self.notify(self._words(_CHANGE_KEYS[change.kind], server=change.server, error=change.error), level)
+        if self._opened and not self.find_starting():
+            self.notify(self._words("servers.open", **count_servers(self._opened)))
+            self._opened.clear()

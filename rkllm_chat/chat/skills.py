@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,8 +185,7 @@ def _read_local_file(skill: Skill, file: str) -> str:
         raise UsageError(f"The file {file} cannot be read: {getattr(error, 'strerror', error)}.") from None
     if len(data) > _MAX_FILE_BYTES:
         raise UsageError(f"The file {file} has more than {_MAX_FILE_BYTES} bytes.")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return f"[binary file, {len(data)} bytes, not shown]"
-    return text if "\0" not in text else f"[binary file, {len(data)} bytes, not shown]"
+    with suppress(UnicodeDecodeError):
+        if "\0" not in (text := data.decode("utf-8-sig")):
+            return text
+    return f"[binary file, {len(data)} bytes, not shown]"

@@ -45,6 +45,8 @@ def run_chat(options: argparse.Namespace) -> int:
     """
     secrets = Redactor()
     sys.excepthook = partial(print_traceback, secrets)
+    if options.message and (options.prompt or not (sys.stdin.isatty() and sys.stdout.isatty())):
+        options.prompt = [*(options.prompt or ()), options.message]
     with _disabled_echo() if options.prompt is None else contextlib.nullcontext() as guard:
         try:
             return _start_interface(options, secrets, guard)
@@ -105,18 +107,13 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor, guard: Term
             find_single_file(options.config, os.environ),
         )
         themes = partial(_choose_theme, options)
-        return run_interface(
-            repl.run_chat(settings, state_folder(), themes, source, secrets, exposed, options.output_dir)
-        )
+        message = (options.message or "").strip()
+        chat = repl.run_chat(settings, state_folder(), themes, source, secrets, exposed, options.output_dir, message)
+        return run_interface(chat)
     from . import print_mode
 
     output = print_mode.Output(
-        options.output_format,
-        options.quiet,
-        options.no_stream,
-        schema,
-        options.output_dir,
-        options.print_prompt,
+        options.output_format, options.quiet, options.no_stream, schema, options.output_dir, options.print_prompt
     )
     turn = print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, options.timeout)
     return run_interface(turn)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import TypeVar
 
 from ..core.command_line import Parser
 from ..core.version import __version__
 
+_Number = TypeVar("_Number", int, float)
 PICK_SESSION = "pick"
 """Value of `--resume` without an id."""
 _DESCRIPTION = "Chat with an on-device model that calls MCP tools."
@@ -30,6 +32,7 @@ def make_parser() -> Parser:
     prompt = (
         "run one turn and exit; repeatable; - stands for standard input; a pipe is attached; @FILE, @URI attach too"
     )
+    add("message", nargs="?", metavar="MESSAGE", help="begin the chat with this message; in a pipe, as -p MESSAGE")
     add("-p", "--prompt", metavar="TEXT", action="append", help=prompt)
     image = "with -p: attach this picture or sound; repeatable"
     add("--image", metavar="FILE", action="append", default=[], help=image)
@@ -96,18 +99,12 @@ def parse_positive(text: str) -> int:
 
 def parse_integer(text: str) -> int:
     """Parse an integer for argparse, whose own message would name this function."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+    return _parse(int, text, "a whole number")
 
 
 def parse_seconds(text: str) -> float:
     """Parse a positive number of seconds, at most one day, for argparse."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds, not {text!r}") from None
+    number = _parse(float, text, "a number of seconds")
     if not 0 < number <= 86_400:
         raise argparse.ArgumentTypeError(f"must be above 0 and at most 86400, not {text}")
     return number
@@ -115,10 +112,14 @@ def parse_seconds(text: str) -> float:
 
 def parse_temperature(text: str) -> float:
     """Parse a sampling temperature from 0 to 100 for argparse."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, not {text!r}") from None
+    number = _parse(float, text, "a number")
     if not 0 <= number <= 100:
         raise argparse.ArgumentTypeError(f"must be from 0 to 100, not {text}")
     return number
+
+
+def _parse(convert: Callable[[str], _Number], text: str, what: str) -> _Number:
+    try:
+        return convert(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be {what}, not {text!r}") from None

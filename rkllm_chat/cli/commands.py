@@ -99,7 +99,8 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
         parser: The parser of the chat, whose options tell which words are values.
 
     Returns:
-        The subcommand, "chat" if there is none, and the other arguments in their order.
+        The subcommand, "chat" if there is none, and the other arguments in their order. A word with a blank, or with
+        letters beyond ASCII, is a message for the chat.
 
     Raises:
         UsageError: The first word that is no option is no subcommand.
@@ -119,7 +120,7 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
             return split_command([*arguments[:i], *arguments[i + 1 :], "--help"], parser)
         elif word in COMMANDS:
             return word, [*arguments[:i], *arguments[i + 1 :]]
-        elif has_unknown:  # the word may be its value; the parser reports the option
+        elif has_unknown or " " in word or not word.isascii():  # maybe its value: the parser reports it; or a message
             break
         else:
             find_plugin("commands", word, COMMANDS)

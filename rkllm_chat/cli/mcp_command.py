@@ -23,13 +23,7 @@ from ..config.foreign_files import SOURCES, find_files, read_foreign_servers
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.secrets import is_literal_secret, make_redactor
-from ..config.servers import (
-    BOARD_SERVER,
-    ServerConfig,
-    SkippedServer,
-    find_server,
-    read_json_servers,
-)
+from ..config.servers import BOARD_SERVER, ServerConfig, SkippedServer, find_server, read_json_servers
 from ..config.settings import Settings
 from ..core.command_line import Parser, get_options, get_subparsers
 from ..core.errors import ChatError, UsageError

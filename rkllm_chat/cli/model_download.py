@@ -76,7 +76,8 @@ def pull_model(reference: str, models_folder: Path, write: Callable[[str], None]
     """
     repository, _, name = reference.partition(":")
     if not _REPOSITORY.fullmatch(repository):
-        raise UsageError(f'"{sanitize_line(reference)}" is no repository.', "Write OWNER/NAME or OWNER/NAME:FILE.")
+        hint = "Write OWNER/NAME or OWNER/NAME:FILE; rkllm-chat models pull lists names."
+        raise UsageError(f'"{sanitize_line(reference)}" is no repository.', hint)
     if not find_spec("huggingface_hub"):
         hint = "Install it: pip install 'rkllm-chat[hub]'"
         raise StartError("Downloading models needs the package huggingface_hub.", hint)
@@ -233,6 +234,9 @@ def _translate_errors(repository: str) -> Iterator[None]:
     except RepositoryNotFoundError:
         hint = "Check the name; for a private one, set HF_TOKEN."
         raise ConnectError(f"There is no repository {repository}, or it is private.", hint) from None
+    except httpx2.ConnectError as error:
+        hint = f"Check the network, or copy a .gguf file into a models folder. {_AGAIN}"
+        raise ConnectError(f"{repository} cannot be downloaded: the Hub cannot be reached from here.", hint) from error
     except httpx2.HTTPError as error:
         raise ConnectError(f"{repository} cannot be downloaded: {sanitize_line(str(error))}", _AGAIN) from error
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ _DESCRIPTION = (
 )
 _PULL = (
     "Download a model from the Hugging Face Hub into the first models folder, with the tokenizer and templates that a "
-    "model for the NPU needs. A download that was stopped is continued."
+    "model for the NPU needs. A download that was stopped is continued. Without MODEL, some are listed."
 )
 
 
@@ -75,10 +76,22 @@ def main(arguments: Sequence[str]) -> int:
     return _list(settings, options)
 
 
-def _pull(reference: str, folder: Path) -> int:
+def list_tried() -> list[dict[str, str]]:
+    """Return models to download: name, source, engine, size, license, and what was measured with tools."""
+    rows: list[dict[str, str]] = json.loads(Path(__file__).with_name("tried_models.json").read_text(encoding="utf-8"))
+    return rows
+
+
+def _pull(name: str | None, folder: Path) -> int:
+    if name is None:
+        for row in list_tried():
+            write_output("{name:<20}{size:>7}  {engine}, license: {license}\n    tools: {tools}\n".format(**row))
+        write_output('Download one: rkllm-chat models pull NAME. "-" is shown before the download.\n')
+        return 0
     from .model_download import pull_model  # imports the HTTP client
 
-    path = pull_model(reference, folder, write_output)
+    sources = {row["name"]: row["source"] for row in list_tried()}
+    path = pull_model(sources.get(name.lower(), name), folder, write_output)
     write_output(f"{path}\nChat with it: rkllm-chat --model {shlex.quote(str(path))}\n")
     return 0
 
@@ -92,6 +105,7 @@ def _list(settings: Settings, options: argparse.Namespace) -> int:
         write_json({"ok": True, "result": {"folders": folders, "models": [asdict(row) for row in rows]}})
     else:
         write_output("".join(f"{line}\n" for row in rows for line in _format(row)))
+        write_output("More: rkllm-chat models pull\n")
     return 0
 
 
@@ -103,7 +117,8 @@ def make_parser() -> Parser:
     listing = actions.add_parser("list", help=summary, description=_DESCRIPTION)
     listing.add_argument("--json", action="store_true", help="print one JSON document")
     pull = actions.add_parser("pull", help="download a model from the Hugging Face Hub", description=_PULL)
-    pull.add_argument("model", metavar="REPO[:FILE]", help="OWNER/NAME, and the file if it has several models")
+    about = "a listed name, such as qwen3:0.6b; or OWNER/NAME, and :FILE if it has several models"
+    pull.add_argument("model", metavar="MODEL", nargs="?", help=about)
     for action in (listing, pull):
         action.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
     return parser

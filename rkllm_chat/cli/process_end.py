@@ -71,7 +71,7 @@ def discard_unwritable_output() -> None:
 
 
 def _detach_closed_terminal() -> bool:
-    """Redirect standard output and error to /dev/null where their terminal has been closed.
+    """Redirect all but standard input to /dev/null where its terminal has been closed.
 
     Writes then succeed, so that the cleanup can finish.
 
@@ -81,7 +81,7 @@ def _detach_closed_terminal() -> bool:
     import termios
 
     closed: list[int] = []
-    for descriptor in (1, 2):
+    for descriptor in filter(None, map(int, os.listdir("/dev/fd"))):  # noqa: PTH208 - numbers; also what the chat opened
         try:
             termios.tcgetattr(descriptor)
         except termios.error as error:

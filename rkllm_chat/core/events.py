@@ -245,10 +245,9 @@ class Picture:
 
 @dataclass(frozen=True)
 class Draft:
-    """Text to prefill the next input line with; `in_editor` opens it in the user's editor."""
+    """Text to prefill the next input line with."""
 
     text: str
-    in_editor: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from .status_source import StatusSource
 _QUERY_TIMEOUT_S = 1.0
 _CACHE_S = 10.0
 MAX_COMPLETIONS = 200
+_FREQUENT = ("/model", "/tools", "/mcp", "/sessions", "/clear", "/retry", "/help")  # the first ones of the menu
 
 
 class LineCompleter(Completer):
@@ -50,7 +51,8 @@ class LineCompleter(Completer):
             candidates, word = list(mentions), word[1:]
         elif not blank:
             others = await self._query("/", lambda: _list_others(app)) if app else ()
-            candidates, word = [*COMMANDS, *others], before
+            names = [*_FREQUENT, *(entry.names[0] for entry in COMMANDS.values())]
+            candidates, word = list(dict.fromkeys([*names, *others])), before
         else:
             candidates, word = list(await self._arguments(app, name, typed)), typed.rpartition(" ")[2]
         descriptions = {candidate: self._explain(candidate, name if blank else "") for candidate in candidates}

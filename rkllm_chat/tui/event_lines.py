@@ -6,9 +6,11 @@ All text is sanitized for the terminal.
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 from ..core.ascii_fallback import ASCII_FALLBACK
 from ..core.events import (
@@ -37,6 +39,11 @@ _MAX_ARGUMENTS_LENGTH = 60
 _MAX_USER_LINES = 40
 GAP, _MIN_CELL = "  ", 16
 _RESOURCE_READ = ("", "read_resource", "completed")  # server, tool and status of its result
+
+
+def open_terminal() -> TextIO:
+    """Open standard output once more: while llama-cpp-python loads a model, file descriptor 1 leads to /dev/null."""
+    return os.fdopen(os.dup(sys.stdout.fileno()), "w", 1, encoding=sys.stdout.encoding, errors=sys.stdout.errors)
 
 
 class EventPrinter:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..chat.server_events import ServerWait
 from ..core.events import (
     CallDescribed,
     CallsDetected,
@@ -75,9 +76,7 @@ class EventView:
         self._has_printed_answer = self._is_busy = False
         self._thinking: ThinkingPhase | None = None
         self._thoughts: Growing | None = None
-        self._reading: tuple[Reading, float] | None = None
-        self._loading: tuple[Loading, float] | None = None
-        self._writing: WritingCall | None = None
+        self._state: tuple[Event, float] | None = None
         self._waiting: float | None = None
         screen.layout.open_lines = self.open_lines
 
@@ -95,33 +94,29 @@ class EventView:
         self._close()
         for event in self.calls.list_interrupted():
             self._screen.print_lines(self._lines_of(event))
-        self._is_busy, self._waiting, self._reading, self._writing = False, None, None, None
+        self._is_busy, self._waiting, self._state = False, None, None
         self._screen.refresh()
 
     def show(self, event: Event) -> None:
         """Render an event."""
+        self._state = None
         match event:
             case Text(text):
                 self._add_answer(text)
             case Thought(text):
                 self._add_thought(text)
-            case Reading():
-                self._reading = (self._with_learned_speed(event), time.monotonic())
-            case Loading():
-                self._loading = (event, time.monotonic())
-            case WritingCall():
-                self._writing = event
             case ToolProgress():
                 self.calls.update(event)
+            case Reading() | Loading() | WritingCall() | ServerWait():
+                self._state = (event, time.monotonic())
             case _:
                 self._finish(event)
-        if not isinstance(event, Reading):
-            self._reading = None
-        if not isinstance(event, Loading):
-            self._loading = None
-        if not isinstance(event, WritingCall):
-            self._writing = None
         self._screen.refresh()
+
+    def send_now(self) -> None:
+        """Let a message that waits for servers be sent without them."""
+        if self._state and isinstance(self._state[0], ServerWait):
+            self._state[0].send_now()
 
     def open_lines(self) -> list[str]:
         """Return the unfinished lines: thoughts, answer, running calls, wait state and queued input."""
@@ -231,22 +226,26 @@ class EventView:
 
     def _wait_lines(self) -> list[str]:
         """Return a line about what the user is waiting for, if anything."""
-        if self._reading:
-            reading, noted_at = self._reading
+        event, noted_at = self._state or (None, 0.0)
+        if isinstance(event, Reading):
+            reading = self._with_learned_speed(event)
             done = min(reading.total, reading.done + (time.monotonic() - noted_at) * reading.tokens_per_s)
             left_s = (reading.total - done) / reading.tokens_per_s if reading.tokens_per_s else 0
-            values = {
-                "done": format_tokens(int(done)),
-                "total": format_tokens(reading.total),
-                "left": format_seconds(left_s),
-            }
-            key = "live.reading_left" if left_s else "live.reading"
-            return [self._words(key, bar=progress_bar(done, reading.total), **values)[: self._width]]
-        if self._writing:
-            tool, characters = sanitize_line(self._writing.tool), self._writing.characters
+            key, bar = "live.reading_left" if left_s else "live.reading", progress_bar(done, reading.total)
+            counts = {"done": format_tokens(int(done)), "total": format_tokens(reading.total)}
+            return [self._words(key, bar=bar, left=format_seconds(left_s), **counts)[: self._width]]
+        if isinstance(event, WritingCall):
+            tool, characters = sanitize_line(event.tool), event.characters
             return [self._words("live.writing", tool=tool, characters=characters)[: self._width]]
-        if self._loading:
-            return [self._describe_loading(*self._loading)]
+        if isinstance(event, Loading):
+            expected_s, passed = event.expected_s, _seconds_since(noted_at)
+            bar = f"{progress_bar(time.monotonic() - noted_at, expected_s)} " if expected_s else ""
+            passed += f" / {format_seconds(expected_s)}" if expected_s else ""
+            return [self._words("live.loading", model=sanitize_line(event.model), bar=bar, time=passed)]
+        if isinstance(event, ServerWait):
+            started = noted_at if self._waiting is None else self._waiting
+            line = self._words("live.servers", servers=event.servers, time=_seconds_since(started))
+            return wrap_text(sanitize_line(line), self._width)
         if self._waiting is not None:
             return [self._words("live.waiting", time=_seconds_since(self._waiting))]
         return []
@@ -256,14 +255,6 @@ class EventView:
         if reading.tokens_per_s or reading.done or not (expected_s := self.expect_s(reading.total)):
             return reading
         return replace(reading, tokens_per_s=reading.total / expected_s)
-
-    def _describe_loading(self, loading: Loading, started: float) -> str:
-        expected_s = loading.expected_s
-        bar_text = f"{progress_bar(time.monotonic() - started, expected_s)} " if expected_s else ""
-        left = f" / {format_seconds(expected_s)}" if expected_s else ""
-        return self._words(
-            "live.loading", model=sanitize_line(loading.model), bar=bar_text, time=_seconds_since(started) + left
-        )
 
     @property
     def _width(self) -> int:

@@ -14,6 +14,7 @@ from prompt_toolkit.completion import Completer
 from prompt_toolkit.history import History
 from typing_extensions import Self
 
+from ..chat.attachments import unescape_mentions
 from ..core.events import Copied, Draft, Event, NoticeLevel, Shown
 from ..core.i18n import Words
 from ..core.messages import Media
@@ -21,9 +22,10 @@ from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_te
 from .approval_dialog import TerminalFrontend
 from .approval_prompt import CallLine
 from .cost_preview import CostPreview
-from .event_lines import summarize_arguments
+from .event_lines import format_table, summarize_arguments
 from .event_view import EventView
 from .input_line import PROMPT
+from .key_table import make_key_table
 from .markdown.cells import break_text, wrap_text
 from .picker import Picker
 from .screen import Screen
@@ -77,6 +79,10 @@ class InteractiveFrontend(TerminalFrontend):
         self.screen.keys.switch_mode = self._switch_mode
         self.screen.keys.unfold = self._unfold
         self.screen.keys.is_quit = leaves
+        self.screen.keys.on_empty = self.live.send_now
+        self.screen.keys.show_keys = lambda: self.screen.print_lines(
+            format_table(make_key_table(words, ["at_prompt"]), self.screen.width)
+        )
         self.screen.keys.on_hint = lambda: self.live.print_notice(words("repl.leave_hint"))
 
     async def __aenter__(self) -> Self:
@@ -103,13 +109,18 @@ class InteractiveFrontend(TerminalFrontend):
             self.screen.print_lines(self._format(PROMPT, self._echo(line), self._theme.own))
         return line
 
+    def submit(self, line: str) -> None:
+        """Let `read_line` return a line that nobody typed; nothing if it is empty."""
+        self.screen.line.buffer.text = line
+        if line:
+            self.screen.line.submit()
+
     def _echo(self, line: str) -> list[str]:
-        """Return the lines to echo; a very long input is truncated and its length added."""
-        lines = sanitize_for_terminal(line[:_MAX_ECHOED]).splitlines()
+        """Return the lines to echo, as they are sent; a very long input is truncated and its length added."""
+        lines = sanitize_for_terminal(unescape_mentions(line[:_MAX_ECHOED])).splitlines()
         if len(line) <= _MAX_ECHOED and len(lines) <= _MAX_ECHOED_LINES:
             return lines
-        values = {"lines": line.count("\n") + 1, "characters": len(line)}
-        return [*lines[:_MAX_ECHOED_LINES], self._words("repl.long", **values)]
+        return [*lines[:_MAX_ECHOED_LINES], self._words("repl.long", lines=line.count("\n") + 1, characters=len(line))]
 
     def _format(self, start: str, lines: Sequence[str], style: str = "") -> list[str]:
         """Return lines with a prefix, wrapped and indented to the width of the prefix."""
@@ -134,13 +145,11 @@ class InteractiveFrontend(TerminalFrontend):
             self.screen.line.restore_queued()
             stop()
 
-        redrawing = asyncio.ensure_future(self.screen.redraw_periodically())
         self.screen.keys.stop = stop_it
         self.live.begin_work()
         try:
             yield
         finally:
-            redrawing.cancel()
             self.screen.keys.stop = None
             self.live.end_work()
 
@@ -183,10 +192,6 @@ class InteractiveFrontend(TerminalFrontend):
             await self.screen.show_page(text, in_pager=self.live.is_answering)
         elif not self.live.is_answering:
             self.live.print_notice(self._words("live.nothing_folded"))
-
-    async def edit_text(self, text: str) -> str:
-        """Return the text as edited in the user's editor."""
-        return await self.screen.edit_text(text)
 
     async def run_command(self, command: str) -> int:
         """Run a shell command in the foreground and return its exit code."""

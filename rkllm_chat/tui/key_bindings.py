@@ -33,12 +33,16 @@ class KeyHandler:
         on_hint: Called for Ctrl+C on an empty line.
         switch_mode: Switches the approval mode; called by Shift+Tab.
         unfold: Shows the newest shortened result in full; called by Ctrl+O.
+        on_empty: Called for Enter on an empty line.
+        show_keys: Shows the table of the keys; called for ? on an empty line.
         is_quit: Whether a line ends the session, also while something runs.
     """
 
     def __init__(self, line: InputLine, close: Callable[[], None], edit_text: Callable[[str], Awaitable[str]]) -> None:
         self.stop: Callable[[], None] | None = None
         self.on_hint: Callable[[], None] = lambda: None
+        self.on_empty: Callable[[], None] = lambda: None
+        self.show_keys: Callable[[], None] = lambda: None
         self.switch_mode: Callable[[], None] = lambda: None
         self.unfold: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
         self.is_quit: Callable[[str], bool] = lambda _line: False
@@ -101,6 +105,8 @@ class KeyHandler:
             self._close()
         elif has_visible_text(text):
             line.submit()
+        else:
+            self.on_empty()
 
     def _interrupt(self) -> None:
         """Handle Ctrl+C: cancel a question, stop the work, clear the line, hint, or leave; the first that applies."""
@@ -185,6 +191,10 @@ class KeyHandler:
         @keys.add("tab", filter=is_busy & ~is_empty & ~wants_key)
         def _(_event: KeyPressEvent) -> None:
             self._enter()
+
+        @keys.add("?", filter=is_empty & ~is_busy & Condition(lambda: not line.question))
+        def _(_event: KeyPressEvent) -> None:
+            self.show_keys()
 
         @keys.add("c-j", filter=~wants_key)
         @keys.add("escape", "enter", filter=~wants_key)

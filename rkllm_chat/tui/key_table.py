@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.events import Table
 from ..core.i18n import Words
 
 _STATES = ("at_prompt", "at_work", "at_question", "in_list")
-_OWN_KEYS_SHOWN = ("in_list",)
-"""States whose keys are on the screen while they last."""
 
 
 @dataclass(frozen=True)
@@ -50,28 +49,29 @@ KEYS = (
     Key("Ctrl+L", "redraw", "redraw", "redraw", "", (("c-l",),)),
     Key("Ctrl+Z", "suspend", "suspend", "suspend", "", (("c-z",),)),
     Key("y, u, a, e, n, q", "", "", "approve", "find"),
+    Key("?", "keys", "", "", "find", (("?",),)),
     Key("@", "attach", "attach", "", "find"),
     Key("!", "shell", "shell", "", "find"),
     Key("//, /!, @@", "literal", "literal", "", "find"),
 )
 
 
-def make_key_table(words: Words, is_whole: bool = False) -> Table:
-    """Return the table of all keys; `-` where a key does nothing.
+def make_key_table(words: Words, states: Sequence[str] = _STATES[:-1]) -> Table:
+    """Return the table of the keys; `-` where a key does nothing.
 
     Args:
         words: The language.
-        is_whole: Also have the states whose keys are on the screen.
+        states: The states to have, and the keys that do something in one; by default not those of a list, which are on
+            the screen while it lasts.
     """
-    states = [state for state in _STATES if is_whole or state not in _OWN_KEYS_SHOWN]
     head = (words("keys.key"), *(words(f"keys.{state}") for state in states))
-    actions = [tuple(getattr(key, state) for state in states) for key in KEYS]
-    cells = [tuple(words(f"keys.{action}") if action else "-" for action in row) for row in actions]
-    return Table(head, tuple((key.shown, *row) for key, row in zip(KEYS, cells, strict=True)))
+    actions = [(key.shown, [getattr(key, state) for state in states]) for key in KEYS]
+    rows = [(shown, *(words(f"keys.{one}") if one else "-" for one in row)) for shown, row in actions if any(row)]
+    return Table(head, tuple(rows))
 
 
 def render_key_table(words: Words) -> str:
     """Return the table as Markdown, for the documentation."""
-    table = make_key_table(words, is_whole=True)
+    table = make_key_table(words, _STATES)
     rows = [table.head, ("---",) * len(table.head), *table.rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)

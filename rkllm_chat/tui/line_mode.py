@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 from typing_extensions import Self
 
+from ..chat.server_events import ServerWait
 from ..core.events import Draft, Event, Notice, NoticeLevel, Page, Table
 from ..core.i18n import Words
 from ..core.sanitize import escape_line_visibly
 from .approval_dialog import TerminalFrontend
 from .approval_prompt import CallLine
-from .event_lines import EventPrinter
+from .event_lines import EventPrinter, open_terminal
 from .external_programs import start_program
 from .picker import Picker
 
@@ -41,7 +42,8 @@ class LineModeFrontend(TerminalFrontend):
 
     def __init__(self, words: Words, color: bool) -> None:
         super().__init__(words)
-        self._printer = EventPrinter(sys.stdout, sys.stdout, words, color)
+        self._out = open_terminal()
+        self._printer = EventPrinter(self._out, self._out, words, color)
         self._input, self._draft = b"", ""
         self._has_ended = False
         self._readings: list[_Reading] = []
@@ -75,6 +77,12 @@ class LineModeFrontend(TerminalFrontend):
                 if hint_shown:
                     self.show_message(self._words("repl.leave_hint"))
 
+    def submit(self, line: str) -> None:
+        """Let `read_line` return a line that nobody typed; nothing if it is empty."""
+        if line:
+            self.show_message(f"{PROMPT}{line}")
+            self._input = f"{line}\n".encode() + self._input
+
     def close_input(self) -> None:
         """Make a pending `read_line` return None."""
         self._has_ended = True
@@ -85,6 +93,7 @@ class LineModeFrontend(TerminalFrontend):
         """Return a context in which Ctrl+C calls `stop`."""
         with self._on_interrupt(stop):
             yield
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         self._printer.end_line()
 
     def show(self, event: Event) -> None:
@@ -92,14 +101,12 @@ class LineModeFrontend(TerminalFrontend):
         if isinstance(event, Draft):
             self._draft = event.text
             return
+        if isinstance(event, ServerWait):
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._end_wait, event.send_now)
         if self._readings:
-            sys.stdout.write("\n")
+            self._out.write("\n")
         self._printer.show(event)
         self._write_prompt()
-
-    async def edit_text(self, text: str) -> str:
-        """Return the text unchanged, since line mode has no editor: the user edits it as a draft."""
-        return text
 
     async def run_command(self, command: str) -> int:
         """Run a shell command in the foreground and return its exit code; questions wait, as it reads the keys."""
@@ -137,7 +144,7 @@ class LineModeFrontend(TerminalFrontend):
         """Ask for a line as `ask_line`, after the question before, below a text about it."""
         async with self._questioning:
             if self._readings:
-                sys.stdout.write("\n")
+                self._out.write("\n")
             if about:
                 self._printer.show(about)
             self._printer.end_line()
@@ -184,7 +191,7 @@ class LineModeFrontend(TerminalFrontend):
                 loop.remove_reader(sys.stdin.fileno())
             self._has_changed.set()
             if reading.is_interrupted:
-                sys.stdout.write("\n")  # behind the ^C of the terminal
+                self._out.write("\n")  # behind the ^C of the terminal
             self._write_prompt()
         if reading.is_interrupted:
             raise KeyboardInterrupt
@@ -197,14 +204,22 @@ class LineModeFrontend(TerminalFrontend):
 
     def _write_prompt(self) -> None:
         """Write the prompt of the newest reader, if there is one."""
-        sys.stdout.write(self._readings[-1].prompt if self._readings else "")
-        sys.stdout.flush()
+        self._out.write(self._readings[-1].prompt if self._readings else "")
+        self._out.flush()
 
     def _read_input(self) -> None:
         data = os.read(sys.stdin.fileno(), MAX_READ_BYTES)
         self._input += data
         self._has_ended = not data
         self._has_changed.set()
+
+    def _end_wait(self, send_now: Callable[[], None]) -> None:
+        """Read what is typed while a message waits for servers; an empty line sends it."""
+        self._read_input()
+        if self._has_ended or self._input.startswith(b"\n"):
+            self._input = self._input.removeprefix(b"\n")
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            send_now()
 
     @contextmanager
     def _on_interrupt(self, handler: Callable[[], object]) -> Iterator[None]:

@@ -24,6 +24,7 @@ from ..chat.attachments import send_message
 from ..chat.media_output import save_results
 from ..chat.model_loading import make_loading_event
 from ..chat.server_approval import ServerApproval, list_config_notices
+from ..chat.server_events import ServerWait, count_servers
 from ..chat.transcript import iter_last_turns
 from ..config.servers import BOARD_SERVER
 from ..config.settings import Settings
@@ -79,6 +80,7 @@ async def run_chat(
     secrets: Redactor | None = None,
     exposed: Iterable[tuple[str, str]] = (),
     output_folder: str = "",
+    message: str = "",
 ) -> int:
     """Run the interactive chat until the user leaves and return the exit code.
 
@@ -92,6 +94,7 @@ async def run_chat(
         secrets: Redacts secrets in error messages.
         exposed: Pairs of a file that others can read and the key in it that holds a secret.
         output_folder: Where the media of tool results are saved; "" for nowhere.
+        message: The first line of the user; "" for none.
 
     Raises:
         ChatError: The model cannot be opened.
@@ -121,11 +124,12 @@ async def run_chat(
             stack.push_async_callback(cancel_opening, opening)
             ready = asyncio.ensure_future(_announce(opening, face, status_source, source))
             ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark as retrieved
+            face.submit(message)
             while (line := await face.read_line()) is not None:
                 if line.startswith("!"):
                     await face.run_command(line[1:])
                 elif await show_stream(
-                    partial(_run_line, ready, line, words, output_folder), words, face, status_source
+                    partial(_run_line, ready, line, face, words, output_folder), words, face, status_source
                 ):
                     break
             if ready.done() and not ready.exception() and (name := ready.result().sessions.name):
@@ -223,7 +227,7 @@ def welcome_notices(app: App) -> list[Notice]:
     listed = ", ".join(servers) or words("repl.no_servers")
     return [
         Notice(words("repl.ready", model=model, context=context, servers=listed)),
-        *(Notice(words("servers.starting", server=server)) for server in app.starting_servers),
+        *([Notice(words("servers.starting", **count_servers(starting)))] if (starting := app.starting_servers) else []),
         *(Notice(words("repl.failed", server=name, error=error), "error") for name, error in app.failures.items()),
         *([_describe_demonstration(app)] if _is_demonstration(app) else []),
         Notice(words("repl.hint")),
@@ -245,25 +249,36 @@ def _describe_demonstration(app: App) -> Notice:
 
 
 async def _run_line(
-    ready: asyncio.Future[App], line: str, words: Words, output_folder: str
+    ready: asyncio.Future[App], line: str, face: Face, words: Words, output_folder: str
 ) -> AsyncGenerator[Event, None]:
-    """Run a line as a command or a message, after the app has been opened."""
+    """Run a line as a command or a message, after the app has been opened.
+
+    If it is stopped while it waits for the app or for servers, the line becomes a draft again.
+    """
     if commands.leaves(line):
         yield Leave()
         return
-    if not ready.done():
-        yield Notice(words("repl.waiting"))
-    app = await asyncio.shield(ready)
-    if app.model_switch:
-        await asyncio.wait([app.model_switch])
-    if app.source and app.source.has_changed():
-        yield Notice(words("servers.changed"), "warning")
-    is_command = commands.is_command(line)
-    stream = commands.run(app, line) if is_command else send_message(app, line.removeprefix("/"))
-    with app.prefiller.paused():
-        async with aclosing(save_results(stream, output_folder, words)) as events:
-            async for event in events:
-                yield Draft(line) if isinstance(event, Draft) and not is_command else event
+    is_waiting = True
+    try:
+        if not ready.done():
+            yield Notice(words("repl.waiting"))
+        app = await asyncio.shield(ready)
+        if app.model_switch:
+            await asyncio.wait([app.model_switch])
+        is_waiting = False
+        if app.source and app.source.has_changed():
+            yield Notice(words("servers.changed"), "warning")
+        is_command = commands.is_command(line)
+        stream = commands.run(app, line) if is_command else send_message(app, line.removeprefix("/"))
+        with app.prefiller.paused():
+            async with aclosing(save_results(stream, output_folder, words)) as events:
+                async for event in events:
+                    is_waiting = isinstance(event, ServerWait)
+                    yield Draft(line) if isinstance(event, Draft) and not is_command else event
+    except asyncio.CancelledError:
+        if is_waiting:
+            face.show(Draft(line))
+        raise
 
 
 async def show_stream(
@@ -271,10 +286,9 @@ async def show_stream(
 ) -> bool:
     """Show a stream until it ends or the user stops it; return whether to leave.
 
-    Drafts for the editor are opened after the stream has ended. Errors other than ChatError are re-raised.
+    Errors other than ChatError are re-raised.
     """
     leave = False
-    drafts: list[Draft] = []
 
     async def show_all() -> None:
         nonlocal leave
@@ -282,10 +296,7 @@ async def show_stream(
             async for event in events:
                 leave = leave or isinstance(event, Leave)
                 status_source.note_event(event)
-                if isinstance(event, Draft) and event.in_editor:
-                    drafts.append(event)
-                else:
-                    face.show(event)
+                face.show(event)
 
     showing = asyncio.ensure_future(show_all())
     try:
@@ -302,6 +313,4 @@ async def show_stream(
         face.show(Notice(str(shown), "error"))
     elif error:
         raise error
-    for draft in drafts:
-        face.show(Draft(await face.edit_text(draft.text)))
     return leave

@@ -59,6 +59,8 @@ class Screen:
         self._running = asyncio.create_task(self._app.run_async(handle_sigint=True))
         self._running.add_done_callback(lambda _: self.close_input())
         await self._drawn.wait()
+        redrawing = asyncio.create_task(self._redraw_periodically())
+        self._running.add_done_callback(lambda _: redrawing.cancel())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -124,11 +126,12 @@ class Screen:
         """Schedule a redraw of the open lines, the input line and the status line."""
         self._app.invalidate()
 
-    async def redraw_periodically(self) -> None:
-        """Redraw every _TICK_S seconds until cancelled, so that clocks advance."""
+    async def _redraw_periodically(self) -> None:
+        """Redraw open lines every _TICK_S seconds until cancelled, so that clocks advance."""
         while True:
             await asyncio.sleep(_TICK_S)
-            self.refresh()
+            if self.layout.open_lines():
+                self.refresh()
 
     async def edit_text(self, text: str) -> str:
         """Return the text as edited in the user's editor; unchanged if the editor fails."""

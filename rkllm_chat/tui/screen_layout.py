@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from ..core.ascii_fallback import make_encodable
+from .event_lines import open_terminal
 from .input_line import InputLine
 from .picker import Picker
 from .reflow_renderer import ReflowRenderer, rewraps_lines
@@ -59,7 +59,7 @@ class ScreenLayout:
         self.open_lines: Callable[[], Sequence[str]] = list
         self.status: Callable[[int], str] = lambda _width: ""
         self._line = line
-        self._output: Output = _TerminalOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        self._output: Output = _TerminalOutput.from_pty(open_terminal(), term=os.environ.get("TERM"))
         self._output.enable_cpr = False  # a serial console answers late or never, and the answer is not needed
 
     @property
@@ -78,10 +78,7 @@ class ScreenLayout:
         has_tabs = Condition(lambda: "\t" in self._line.buffer.text)  # the processor takes long for long lines
         tabs = ConditionalProcessor(TabsProcessor(tabstop=4, char1=" ", char2=" "), has_tabs)
         control = BufferControl(
-            self._line.buffer,
-            [RevealProcessor(), tabs],
-            search_buffer_control=search.control,
-            preview_search=True,
+            self._line.buffer, [RevealProcessor(), tabs], search_buffer_control=search.control, preview_search=True
         )
         line = Window(
             control,

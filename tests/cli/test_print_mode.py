@@ -92,6 +92,11 @@ def test_stream_json_is_the_events_of_the_turn(program: Run, script: Script, act
     assert end["reason"] == "answered" and len(end["usage"]["model_calls"]) == 2
 
 
+@pytest.mark.parametrize("message", ["good morning", "おはよう"])
+def test_a_message_without_option_is_answered_in_a_pipe(message: str, program: Run, script: Script) -> None:
+    assert program("--model", script("Hello."), message, *NO_SERVERS).stdout == "Hello.\n"
+
+
 @pytest.mark.parametrize("arguments", [("-p", "-"), ()], ids=["-p -", "a pipe"])
 def test_the_prompt_may_come_from_standard_input(arguments: tuple[str, ...], program: Run, script: Script) -> None:
     assert program(*arguments, "--model", script("Hello."), *NO_SERVERS, stdin="hi\n").stdout == "Hello.\n"

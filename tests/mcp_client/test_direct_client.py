@@ -236,6 +236,9 @@ def test_a_command_that_cannot_be_started_is_reported_with_its_cause(tmp_path: P
         with pytest.raises(ConnectError) as caught:
             open_server(ServerConfig("some", command=command, cwd=cwd))
         assert cause in caught.value.message
+    with pytest.raises(ConnectError) as caught:
+        open_server(ServerConfig("some", command="uvx", env={"PATH": str(tmp_path)}))
+    assert "pip install uv" in caught.value.hint
 
 
 def test_a_server_runs_in_its_folder_with_a_private_umask_and_can_be_closed_twice(tmp_path: Path) -> None:

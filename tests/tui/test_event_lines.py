@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from io import StringIO
 
 import pytest
@@ -66,7 +68,11 @@ def test_a_turn_with_a_tool() -> None:
         (ToolProgress("b", "get_time", 5, None, ""), "[MCP: Tool 'get_time': 5 ]"),
         (Notice("two\nlines\tand \x1b[2J"), "two lines and \\x1b[2J"),
         (Notice("x" * 1000), "x" * 299 + "…"),
-        (TurnEnded("length"), "[The answer was cut off: it reached its token limit]"),
+        (
+            TurnEnded("length"),
+            "[The answer was cut off: it reached its token limit. Write continue for the rest, or raise max_tokens "
+            "(/set max_tokens 4096, --max-tokens 4096)]",
+        ),
     ],
 )
 def test_each_kind_of_line(event: Event, line: str) -> None:
@@ -120,3 +126,16 @@ def test_what_is_for_the_user_alone_is_shown_indented_below_its_server() -> None
     ]
     assert all(line.startswith("  ") and "\x1b" not in line for line in lines[2:])
     assert (len(lines), lines[-1]) == (43, "  … and 12 more lines")
+
+
+def test_the_terminal_is_written_to_while_llama_cpp_hides_standard_output() -> None:
+    """llama-cpp-python does so while it loads a model; in a process of its own, as it changes file descriptor 1."""
+    code = """
+from llama_cpp._utils import suppress_stdout_stderr
+from rkllm_chat.tui.event_lines import open_terminal
+terminal = open_terminal()
+with suppress_stdout_stderr(disable=False):
+    print("hidden", flush=True)
+    terminal.write("shown\\n")
+"""
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout == b"shown\n"

@@ -27,7 +27,7 @@ START_S = 60.0
 PARTS = 4  # of the keys, each in a chat of its own, so that a slow machine has time for each
 KEPT_UNTIL_NEXT_START = {"u", "a"}
 """Answers after which no question of the state comes any more; they have tests of their own."""
-NAMED = {"enter": "\r", "escape": "\x1b", "tab": "\t", "s-tab": "\x1b[Z"}
+NAMED = {"enter": "\r", "escape": "\x1b", "tab": "\t", "s-tab": "\x1b[Z", "?": "?"}
 TYPED = {
     "\\ Enter": ["\\\r"],
     "Up, Down": ["\x1b[B", "\x1b[A"],
@@ -271,6 +271,7 @@ CHECKS: dict[str, Callable[[Chat, str], None]] = {
     "editor": lambda chat, keys: chat.press(f"some{keys}", "some edited"),
     "unfold": check_unfold,
     "mode": check_mode,
+    "keys": lambda chat, keys: chat.press(keys, "show the keys"),
     "clear": check_clear,
     "stop": lambda chat, keys: chat.press(keys, "[Stopped]"),
     "cancel": lambda chat, keys: chat.press(keys, "was not run"),

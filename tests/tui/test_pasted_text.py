@@ -83,8 +83,8 @@ def test_a_command_pasted_while_the_model_works_or_into_a_question_is_a_message(
 def test_a_pasted_mention_attaches_nothing_and_reaches_the_model_as_it_is(chat: Screen, folder: Path) -> None:
     (folder / "notes.txt").write_text("Buy rope.", encoding="utf-8")
     lines = chat.enter(pasted("see @notes.txt and @other.txt"), SENT)
-    assert not any("[Attached" in line for line in lines)
-    assert "> see @@notes.txt and @other.txt" in lines
+    assert not any("[Attached" in line or "File not found" in line for line in lines)
+    assert "> see @notes.txt and @other.txt" in lines
     (session,) = (folder.parent / "home/.local/state/rkllm-chat/sessions").iterdir()
     assert '"see @notes.txt and @other.txt"' in session.read_text(encoding="utf-8")
     chat.enter("see @" + pasted("notes.txt"), "[Attached: notes.txt] 9 bytes", SENT)

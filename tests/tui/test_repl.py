@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from stage import Screen, call_text
 
-from .server_configs import HARBOUR, write_chaos, write_late, write_servers
+from .server_configs import HARBOUR, TESTS, write_chaos, write_late, write_servers
 
 OpenScreen = Callable[..., Screen]
 OpenChat = Callable[..., Screen]
@@ -39,6 +40,16 @@ def test_ctrl_c_clears_a_line_hints_and_then_leaves(open_chat: OpenChat) -> None
     assert screen.wait_for_end() == 0
 
 
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+def test_a_message_on_the_command_line_begins_the_chat(
+    terminal: str, open_screen: OpenScreen, script: Callable[..., str]
+) -> None:
+    screen = open_screen("good morning", "--no-servers", "--model", script("Hello."), TERM=terminal)
+    screen.wait_for("Hello.")
+    assert "> good morning" in screen.lines()
+    screen.wait_for_prompt()
+
+
 @pytest.mark.parametrize(("answer", "line"), [("y", "completed]"), ("\r", "declined]")], ids=["yes", "Enter"])
 def test_a_call_runs_only_when_it_was_approved(answer: str, line: str, open_chat: OpenChat, harbour: Path) -> None:
     screen = open_chat(HARBOUR, call_text("write_log", text="x"), "So it is.")
@@ -56,14 +67,39 @@ def test_the_chat_opens_without_a_server_that_fails(open_chat: OpenChat, folder:
 
 
 @pytest.mark.slow
-def test_neither_prompt_nor_message_waits_for_a_server_that_hangs_at_its_start(
+def test_a_message_waits_for_a_server_that_hangs_at_its_start_until_enter_or_esc(
     open_chat: OpenChat, folder: Path
 ) -> None:
     options = write_servers(folder, "stuck.toml", {"stuck": ["sleep", "600"]}, connect_s=60)
     screen = open_chat(options, "Hello.")
-    screen.enter("hello", "[MCP: Server 'stuck' is still starting]", "◆ Hello.")
+    screen.say("hello\r", "waiting for stuck, ")
+    screen.say("\x1b", "[Stopped]", "0 cached")  # what the message in the input line costs
+    assert screen.lines()[-2:][0] == "> hello"
+    screen.say(" there\r", "> hello there", "waiting for stuck, ")
+    screen.enter("", "◆ Hello.")
     screen.enter("/mcp", "stuck  starting")
     screen.leave()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+def test_a_message_waits_until_the_tools_of_a_starting_server_are_there(
+    terminal: str, open_chat: OpenChat, folder: Path
+) -> None:
+    (folder / "wait").touch()
+    screen = open_chat(write_late(folder), call_text("write_log", text="x"), TERM=terminal)
+    screen.say("Write x into the log.\r", "aiting for late")
+    (folder / "wait").unlink()
+    screen.wait_for("Run write_log?")
+
+
+@pytest.mark.slow
+def test_on_a_dumb_terminal_enter_sends_a_message_without_a_server(open_chat: OpenChat, folder: Path) -> None:
+    options = write_servers(folder, "stuck.toml", {"stuck": ["sleep", "600"]}, connect_s=60)
+    screen = open_chat(options, "Hello.", TERM="dumb")
+    screen.say("hello\r", "Waiting for stuck to start; Enter sends without")
+    screen.say("\r", "Hello.")
+    screen.say("\r/mcp\r", "stuck  starting")
 
 
 @pytest.mark.slow
@@ -92,6 +128,18 @@ def test_a_server_that_connects_after_the_first_prompt_is_counted(open_chat: Ope
 
 
 @pytest.mark.slow
+def test_servers_that_start_late_are_announced_together(open_chat: OpenChat, folder: Path) -> None:
+    (folder / "wait").touch()
+    command = ["sh", "-c", f"while [ -e wait ]; do sleep 0.1; done; exec {sys.executable} {TESTS}/tui/harbour.py"]
+    names = ("one", "two", "three")
+    screen = open_chat(write_servers(folder, "late.toml", dict.fromkeys(names, command), connect_s=60), "Hello.")
+    screen.wait_for("[MCP: Servers 'one', 'two', 'three' are still starting]")
+    (folder / "wait").unlink()
+    (line,) = [line for line in screen.wait_for("connected]", 40) if "connected]" in line]
+    assert re.fullmatch(r"\[MCP: Servers ('(one|two|three)'(, )?){3} are connected\]", line)
+
+
+@pytest.mark.slow
 def test_waiting_for_the_first_server_can_be_stopped(
     open_screen: OpenScreen, script: Callable[..., str], folder: Path
 ) -> None:
@@ -100,7 +148,8 @@ def test_waiting_for_the_first_server_can_be_stopped(
     screen.wait_for_prompt()
     screen.say("hi\r", "Still loading")
     screen.say("\x03", "[Stopped]")
-    screen.wait_for_prompt()
+    screen.wait_until(lambda: screen.lines()[-1] == "> hi", "the message in the input line")
+    screen.type("\x03")
     screen.leave()
 
 

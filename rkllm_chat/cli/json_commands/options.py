@@ -36,10 +36,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "--header": ("NAME: VALUE", "HTTP header for --url; repeatable; ${VAR} keeps a secret out of the process list"),
     "--env": ("NAME=VALUE", "environment variable for --stdio; repeatable; ${VAR} as above"),
     "--config": ("FILE", "read only this configuration file"),
-    "--timeout": (
-        "SECONDS",
-        "limit for the start, and for each reply; progress extends it, to 20 times at most",
-    ),
+    "--timeout": ("SECONDS", "limit for the start, and for each reply; progress extends it, to 20 times at most"),
     "--keep-alive": ("SECONDS", "keep the server running this long for later calls with this option; 0 stops it"),
     "--tool": ("NAME", "name of the tool"),
     "--args": ("JSON", "arguments as a JSON object, @FILE, or - for standard input"),

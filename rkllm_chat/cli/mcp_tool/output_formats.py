@@ -86,10 +86,7 @@ def _as_table(result: Mapping[str, Any]) -> str:
     if rows is None:
         return _as_text(result)
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [
-        [_cell(str(name)) for name in columns],
-        *([_cell(row.get(name, "")) for name in columns] for row in rows),
-    ]
+    cells = [[_cell(str(name)) for name in columns], *([_cell(row.get(name, "")) for name in columns] for row in rows)]
     widths = [max(_width(row_cells[index]) for row_cells in cells) for index in range(len(columns))]
     padded = (
         [text + " " * (column_width - _width(text)) for text, column_width in zip(row_cells, widths, strict=True)]

@@ -17,6 +17,8 @@ from .network_variables import find_network_variables
 from .start import SANDBOX_VARIABLE, StartPlan
 
 _SANDBOXING_COMMANDS = ("docker", "podman", "bwrap", "firejail", "flatpak", "srt")
+# programs that start many servers -> how to get them
+_HOW_TO_INSTALL = {"uvx": "To get it: pip install uv", "npx": "It is part of Node.js; on Debian: sudo apt install npm"}
 _INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 
@@ -83,7 +85,7 @@ def find_command(server: ServerConfig) -> list[str]:
     if found is None:
         raise ConnectError(
             f'Server "{server.name}": the command "{server.command}" {_explain_missing(command)}.',
-            "Check that it is installed and on the PATH. A relative path starts at the current folder.",
+            _HOW_TO_INSTALL.get(command, "Check that it is installed and on the PATH. A relative path starts here."),
             server=server.name,
         )
     return [os.path.abspath(found), *server.args]
@@ -92,9 +94,8 @@ def find_command(server: ServerConfig) -> list[str]:
 def _explain_missing(command: str) -> str:
     if os.path.isdir(command):
         return "is a folder"
-    if os.path.dirname(command) and os.path.exists(command):
-        return "is not executable"
-    return "cannot be found"
+    is_file = os.path.dirname(command) and os.path.exists(command)
+    return "is not executable" if is_file else "cannot be found"
 
 
 def find_working_folder(server: ServerConfig) -> str | None:

@@ -7,15 +7,9 @@ from collections.abc import Iterator
 from .registry import COMMANDS, Command
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "conversation": (
-        *("/attach", "/retry", "/edit", "/undo", "/copy"),
-        *("/compact", "/context", "/calls"),
-    ),
+    "conversation": ("/attach", "/retry", "/edit", "/undo", "/copy", "/compact", "/context", "/calls"),
     "sessions": ("/clear", "/sessions", "/export"),
-    "servers": (
-        *("/tools", "/call", "/permissions", "/mcp"),
-        *("/resources", "/prompt", "/skills"),
-    ),
+    "servers": ("/tools", "/call", "/permissions", "/mcp", "/resources", "/prompt", "/skills"),
     "model": ("/model", "/system", "/set"),
     "program": ("/help", "/doctor", "/quit"),
 }

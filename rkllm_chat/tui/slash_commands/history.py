@@ -25,7 +25,7 @@ from ...prompt.tool_catalogue import Catalogue, make_catalogue
 from ..event_lines import summarize_arguments
 from ..markdown.blocks import find_code_blocks
 from ..status_line import find_rate, format_cost, format_rate, format_seconds, format_tokens, progress_bar
-from .registry import EventStream, command, escape_message
+from .registry import EventStream, command, escape_message, suggest_words
 
 _TEMPLATE_TOKENS, _MAX_TEMPLATE_FRACTION = 40, 1 / 4
 _MAX_LINE_LENGTH = 60
@@ -100,10 +100,10 @@ async def retry_turn(app: App, _argument: str) -> EventStream:
 
 @command("/edit")
 async def edit_turn(app: App, _argument: str) -> EventStream:
-    """Remove the last turn and open its user message in the editor; its pictures are attached again."""
+    """Remove the last turn and put its user message into the input line; its pictures are attached again."""
     message = remove_last_turn(app)
     app.attachments += [Attachment(one.name, one.media_type, one.size_bytes, "", (one,)) for one in message.media]
-    yield Draft(escape_message(message.text), in_editor=True)
+    yield Draft(escape_message(message.text))
 
 
 def remove_last_turn(app: App) -> Message:
@@ -127,12 +127,7 @@ def _find_last_turn(app: App) -> int:
     return last
 
 
-async def _suggest_copy(_app: App, _typed: str) -> Sequence[str]:
-    """Return the argument of /copy."""
-    return ["code"]
-
-
-@command("/copy", usage="[code [NUMBER]]", suggest=_suggest_copy)
+@command("/copy", usage="[code [NUMBER]]", suggest=suggest_words("code"))
 async def copy_answer(app: App, argument: str) -> EventStream:
     """Copy the last answer, or one of its code blocks, to the terminal's clipboard."""
     answer = next((message.text for message in reversed(app.chat.history) if message.role == "assistant"), None)
@@ -159,12 +154,7 @@ def _choose_code(answer: str, argument: str) -> str:
     return blocks[int(number) - 1]
 
 
-async def _suggest_context(_app: App, _typed: str) -> Sequence[str]:
-    """Return the arguments of /context."""
-    return ["cache", "prompt", "usage"]
-
-
-@command("/context", usage="[cache | prompt [TEXT] | usage]", suggest=_suggest_context)
+@command("/context", usage="[cache | prompt [TEXT] | usage]", suggest=suggest_words("cache", "prompt", "usage"))
 async def show_context(app: App, argument: str) -> EventStream:
     """Show the context usage by part, the prompt as it is sent, the reuse of recent prompts, or tokens and times."""
     word, _, text = argument.partition(" ")
@@ -304,12 +294,7 @@ def _describe_speed(tokens: int, time_s: float, words: Words) -> str:
     return ", ".join([format_seconds(time_s), *speed]) if time_s else ""
 
 
-async def _suggest_compact(_app: App, _typed: str) -> Sequence[str]:
-    """Return the argument of /compact."""
-    return ["preview"]
-
-
-@command("/compact", usage="[preview]", suggest=_suggest_compact)
+@command("/compact", usage="[preview]", suggest=suggest_words("preview"))
 async def compact_history(app: App, argument: str) -> EventStream:
     """Replace the older messages by a summary; the history is unchanged if that fails."""
     if argument not in ("", "preview"):

@@ -68,9 +68,16 @@ RENAMED: dict[str, str] = {
 """Commands that became parts of others -> what to write now. They are not shown, and go in version 0.3."""
 
 
-async def suggest_nothing(_app: App, _typed: str) -> Sequence[str]:
-    """Return no completions."""
-    return ()
+def suggest_words(*words: str) -> SuggestArguments:
+    """Return what suggests these words for an argument."""
+
+    async def suggest(_app: App, _typed: str) -> Sequence[str]:
+        return words
+
+    return suggest
+
+
+suggest_nothing = suggest_words()
 
 
 def command(

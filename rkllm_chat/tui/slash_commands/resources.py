@@ -46,27 +46,15 @@ async def show_resources(app: App, argument: str) -> EventStream:
             async for event in events:
                 yield event
         return
-    rows = [
-        (
-            server,
-            str(resource.uri),
-            resource.title or resource.description or resource.name,
-            resource.mime_type or "",
-            str(resource.size or ""),
-        )
-        for server, resource in await servers.list_resources(argument or None)
-        if is_for_user(resource)
+    found: list[tuple[str, str, str, Any]] = [
+        (server, str(one.uri), str(one.size or ""), one)
+        for server, one in await servers.list_resources(argument or None)
     ]
-    rows += [
-        (
-            server,
-            resource.uri_template,
-            resource.title or resource.description or resource.name,
-            resource.mime_type or "",
-            "",
-        )
-        for server, resource in await servers.list_templates(argument or None)
-        if is_for_user(resource)
+    found += [(server, one.uri_template, "", one) for server, one in await servers.list_templates(argument or None)]
+    rows = [
+        (server, uri, one.title or one.description or one.name, one.mime_type or "", size)
+        for server, uri, size, one in found
+        if is_for_user(one)
     ]
     yield Table((), tuple(rows)) if rows else Notice(app.words("resources.none"))
 

@@ -293,7 +293,7 @@ async def _show_log(app: App, name: str) -> EventStream:
         yield Notice(app.words("servers.no_log", server=name))
         return
     text = connection.lifecycle.log_file.read_text(encoding="utf-8", errors="replace")[-_LOG_BYTES:]
-    yield Page(f"{_shorten_home(connection.lifecycle.log_file)}\n{text}")
+    yield Page(f"{connection.lifecycle.log_file}\n{text}")
 
 
 async def _review_tools(app: App, name: str) -> EventStream:
@@ -349,11 +349,6 @@ async def _allow_access(app: App, rest: str) -> EventStream:
         yield Notice(app.words("sandbox.may_connect", server=name, file=file))
     if not (allowed.write or allowed.network):
         yield Notice(app.words("sandbox.nothing", server=name))
-
-
-def _shorten_home(path: Path) -> str:
-    """Return a path with the home folder written as `~`."""
-    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
 def _find_server(app: App, name: str) -> ServerConfig:

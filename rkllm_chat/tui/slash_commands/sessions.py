@@ -17,7 +17,7 @@ from ...storage.session_files import SessionDirectory
 from ...storage.session_index import SessionSummary, list_sessions
 from ..picker import PickerFrontend
 from ..session_picker import format_folder, format_time, make_session_picker
-from .registry import command
+from .registry import command, suggest_words
 
 _MAX_LISTED, _MAX_PICKED = 20, 200
 _RESUME = "resume"
@@ -69,11 +69,6 @@ async def _pick_session(app: App, directory: SessionDirectory, frontend: PickerF
     return await frontend.pick(make_session_picker(directory, summaries, app.words, sessions.rename, sessions.name))
 
 
-async def _suggest_formats(_app: App, _typed: str) -> Sequence[str]:
-    """Return the export formats."""
-    return list(EXPORTS)
-
-
 async def _resume_session(app: App, argument: str | None) -> AsyncGenerator[Event, None]:
     """Continue a saved session; pick one if no id is given."""
     directory = app.sessions.directory
@@ -97,7 +92,7 @@ async def _resume_session(app: App, argument: str | None) -> AsyncGenerator[Even
         yield Notice(str(error))
 
 
-@command("/export", usage="[md|html|json] [PATH]", suggest=_suggest_formats)
+@command("/export", usage="[md|html|json] [PATH]", suggest=suggest_words(*EXPORTS))
 async def export_session(app: App, argument: str) -> AsyncGenerator[Event, None]:
     """Export the conversation to a file; existing files are not overwritten.
 

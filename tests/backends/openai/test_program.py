@@ -82,7 +82,7 @@ def test_the_shipped_model_has_a_name_and_says_what_it_is(
 ) -> None:
     assert program("-p", "Hello!", "--model", "tiny-tools", "--no-servers").stdout == "Hello! How can I help you?\n"
     screen = open_screen("--model", "tiny-tools", "--no-servers", size=(200, 30))
-    screen.wait_for("it calls tools and knows nothing else. For a real model, put a .gguf file into ~/.local/share/")
+    screen.wait_for("it calls tools and knows nothing else. For a real model, run rkllm-chat models pull or put a ")
     screen.wait_for_prompt()
     screen.enter(f"/model {start().url}", "Model: qwen3-small (4096")
     screen.say("/model ti", "tiny-tools")  # the menu
