@@ -69,6 +69,19 @@ def test_a_damaged_header_is_one_line_of_error(damage: str, shipped_model: Path,
         assert done.returncode in (0, 5)
 
 
+def test_no_debugger_is_started_where_llama_cpp_aborts(
+    shipped_model: Path, folder: Path, program: Run, environment: dict[str, str]
+) -> None:
+    """llama.cpp starts gdb for a backtrace, in the current folder."""
+    debugger = folder / "gdb"
+    debugger.write_text(f"#!/bin/sh\ntouch {folder}/debugged\n", encoding="utf-8")
+    debugger.chmod(0o755)
+    environment["PATH"] = f"{folder}:{environment['PATH']}"
+    (folder / "model.gguf").write_bytes(with_number(shipped_model.read_bytes(), "rope.dimension_count", 63))
+    done = program("--no-servers", "--model", "model.gguf", "-p", "Hello!", code=5)
+    assert "was ended by SIGABRT" in done.stderr and not (folder / "debugged").exists()
+
+
 @pytest.mark.slow
 def test_a_vocabulary_that_gives_tokens_without_end_is_refused_before_memory_runs_out(
     shipped_model: Path, folder: Path, program: Run

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import resource
 import signal
 import sys
 from contextlib import suppress
-from os import _exit
 from pathlib import Path
 
 from ...config.settings import Generation
@@ -29,20 +29,20 @@ def main(path: str, context_tokens: str, library: str, projector: str) -> None:
     """Use a file; what raises an exception does so in the other process, too."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.alarm(_TRIAL_S)
+    os.environ["GGML_NO_BACKTRACE"] = "1"  # llama.cpp would start a debugger, in a folder of whoever
     with suppress(OSError, AttributeError):  # Linux: end with the process that waits, and first where memory runs out
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     with suppress(Exception):
         asyncio.run(_use(LlamaBackend(Path(path), int(context_tokens), library=library, mmproj=projector)))
-    _exit(0)  # nothing of the library has to be put in order
+    os._exit(0)  # nothing of the library has to be put in order
 
 
 async def _use(backend: LlamaBackend) -> None:
     signal.setitimer(signal.ITIMER_VIRTUAL, _TOKENIZE_S)
     backend.tokenize(_SAMPLE)
     signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    prompt, generation = [Message("user", "a")], Generation(temperature=0, max_tokens=2)
-    for stream in (backend.stream(prompt, generation), backend.embed(["a"])):
+    for stream in (backend.stream([Message("user", "a")], Generation(max_tokens=2)), backend.embed(["a"])):
         with suppress(Exception):
             async for _ in stream:
                 pass
