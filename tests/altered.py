@@ -56,6 +56,16 @@ def with_text(gguf: bytes, key: str, text: str) -> bytes:
     return _insert(gguf, 1, _pack_key(key) + struct.pack("<IQ", 8, len(text)) + text.encode())
 
 
+def with_tokenizer(gguf: bytes, name: str) -> bytes:
+    """Return the file whose vocabulary claims to be of another kind."""
+    key = "tokenizer.ggml.model"
+    entry = _pack_key(key) + struct.pack("<IQ", 8, len(name)) + name.encode()
+    filler = _pack_key("filler") + struct.pack("<I", 8)
+    blanks = -(len(entry) + len(filler) + 8) % ALIGNMENT
+    filler += struct.pack("<Q", blanks) + b" " * blanks
+    return _insert(gguf.replace(key.encode(), key[::-1].encode()), 2, entry + filler)
+
+
 def with_pooling(gguf: bytes, pooling: int) -> bytes:
     """Return the shipped model as an embedding model (a 32-bit number, 4; 3 is the state of the last token)."""
     entry = _pack_key("qwen3.pooling_type") + struct.pack("<II", 4, pooling)

@@ -94,7 +94,9 @@ def test_the_installation_without_a_compiler_names_every_other_requirement() -> 
 # Package, first release without the hole, its advisory, and when that or the release was published; looked up on
 # 2026-11-27. CVE-2026-96641 of Pillow (2026-10-21) is mended in 13.0.0, which does not exist for Python 3.10.
 HOLES = [
+    ("anyio", "4.14.2", "CVE-2026-63374, CVE-2026-64847", "2026-09-18"),
     ("h11", "0.16.0", "CVE-2025-43859", "2025-04-24"),
+    ("httpx2", "2.12.0", "GHSA-8xx6-hgc6-gc2m, GHSA-7mj9-2mp8-4m2p", "2026-09-11"),
     ("jinja2", "3.1.6", "CVE-2025-27516", "2025-03-05"),
     ("mcp", "2.2.0", "CVE-2026-59951", "2026-10-14"),
     ("pillow", "12.3.0", "CVE-2026-59197 to CVE-2026-59200", "2026-07"),

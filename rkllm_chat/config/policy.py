@@ -2,8 +2,8 @@
 
 Precedence: deny patterns, the limit of calls per turn, the session's read-only mode, allow patterns, the configured
 mode, the session's mode. A right belongs to a tool of a server, never to a name that a server chose: `server__tool`
-matches the tool of that server alone, and a name without a server is allowed only while all servers are connected and
-one of them offers it, tools that are withheld or switched off included. A
+matches the tool of that server alone, and a name without `__` is allowed only while all servers are connected and
+one of them offers what it may mean, tools that are withheld or switched off included. A
 server's claim that a tool is read-only counts only if the user trusts the server and the tool's name does not suggest
 deletion; it never allows more than the mode does.
 """
@@ -31,8 +31,9 @@ DELETION_WORDS = re.compile(
 """Words in a tool name that suggest loss of data, whatever the server's annotations say; a skill is not one."""
 OWN_TOOLS = frozenset(("list_resources", "read_resource", "read_skill", "more", "describe_tool"))
 """Names of the program's own tools: as a bare name each means that tool, also while a server offers one of its name."""
-_SEPARATOR = re.compile(r"__|[./:_]")
-"""Ends the server's name in a pattern. No server's name contains one, so the first is the end of the name."""
+_MARKS = tuple("./:_")
+"""May stand between the names of a server and of its tool, and in either: only `__`, of which no server's name has one,
+says where the server's ends."""
 
 
 class OfferedTools(list[Tool]):
@@ -86,7 +87,7 @@ def decide_call(
         tools: All tools that can be called, which decide what a pattern without a server allows; without them, it
             allows only tools of the program itself.
     """
-    if any(_matches_pair(tool, pattern) or fnmatchcase(tool.name, pattern) for pattern in policy.deny):
+    if any(_can_mean(tool, pattern) or fnmatchcase(tool.name, pattern) for pattern in policy.deny):
         return "refuse"
     if called >= policy.max_calls:
         return "spent"
@@ -123,14 +124,14 @@ def is_allowed(tool: Tool, patterns: Iterable[str], tools: Iterable[Tool] | None
     """
     known = None if tools is None else OfferedTools(tools)
     return any(
-        _matches_pair(tool, pattern) or (_matches_name(tool, pattern) and _means_one_server(pattern, tool, known))
+        _names_pair(tool, pattern) or (_can_mean(tool, pattern) and _means_one_server(pattern, tool, known))
         for pattern in patterns
     )
 
 
 def find_matching(pattern: str, tools: Iterable[Tool]) -> list[Tool]:
     """Return the tools that a pattern matches, by server and name or by name alone."""
-    return [tool for tool in tools if _matches_pair(tool, pattern) or _matches_name(tool, pattern)]
+    return [tool for tool in tools if _can_mean(tool, pattern)]
 
 
 def find_ambiguous(patterns: Iterable[str], tools: Iterable[Tool]) -> dict[str, list[str]]:
@@ -147,23 +148,19 @@ def find_ambiguous(patterns: Iterable[str], tools: Iterable[Tool]) -> dict[str, 
     }
 
 
-def _matches_pair(tool: Tool, pattern: str) -> bool:
-    """Return whether a pattern names the tool with its server; `*` names every tool.
-
-    Only before `__` may the server have wildcards: `*_file` means names.
-    """
-    if pattern == "*":
-        return True
-    separator = _SEPARATOR.search(pattern)
-    if not separator or not tool.server or not fnmatchcase(tool.name, pattern[separator.end() :]):
-        return False
-    server = pattern[: separator.start()]
-    return fnmatchcase(tool.server, server) if separator[0] == SEPARATOR else tool.server == server
+def _names_pair(tool: Tool, pattern: str) -> bool:
+    """Return whether a pattern names the tool with its server, and nothing else can be meant; `*` names every tool."""
+    server, separator, name = pattern.partition(SEPARATOR)
+    has_server = bool(separator and tool.server)
+    return pattern == "*" or (has_server and fnmatchcase(tool.server, server) and fnmatchcase(tool.name, name))
 
 
-def _matches_name(tool: Tool, pattern: str) -> bool:
-    """Return whether a pattern without a server matches the tool's name; one with `__` has a server."""
-    return SEPARATOR not in pattern and fnmatchcase(tool.name, pattern)
+def _can_mean(tool: Tool, pattern: str) -> bool:
+    """Return whether a pattern may mean the tool: one without `__` also by its name, or behind its server's name."""
+    if _names_pair(tool, pattern) or SEPARATOR in pattern:
+        return _names_pair(tool, pattern)
+    starts = [tool.server + mark for mark in _MARKS if tool.server]
+    return any(fnmatchcase(tool.name, pattern.removeprefix(start)) for start in ("", *starts))
 
 
 def _means_one_server(pattern: str, tool: Tool, tools: OfferedTools | None) -> bool:

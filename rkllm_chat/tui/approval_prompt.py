@@ -17,7 +17,7 @@ from ..config.policy import DELETION_WORDS
 from ..core.i18n import Words
 from ..core.messages import Tool
 from ..core.protocols import Continuation
-from ..core.sanitize import escape_line_visibly, escape_visibly, find_lookalikes, truncate
+from ..core.sanitize import MAX_LINE_LENGTH, escape_line_visibly, escape_visibly, find_lookalikes, truncate
 from ..core.working_folder import find_working_folder
 from .file_changes import FileChange, find_change
 
@@ -27,6 +27,7 @@ CONTINUE_KEYS: Mapping[str, str] = {"c": "continue", "m": "more", "w": "answer",
 MORE_ROUNDS_FACTOR = 4
 _MAX_PATH_LENGTH = 4096
 _MAX_BLANK_LINES, _MAX_SHORT_LINES, _MAX_SUMMARY_LENGTH = 2, 10, 60
+_SCREEN_LINE = re.compile(r".{1,80}")
 _BLANKS = re.compile(r"[^\S\n]{24,}")
 PATH_PATTERN = re.compile(r"~?/|~$|\.\.(?:/|$)|[^\s:]*/\.\.(?:/|$)")
 
@@ -43,7 +44,7 @@ def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder
 
     A text that is to be written to a file that exists is shown as the change of that file. The lines of a text stand
     behind a gutter, so that none can be mistaken for an argument, and blank ones are folded. What is longer than a few
-    lines is summarized at the end, beside the question.
+    lines of a screen, and how many arguments there are, is summarized at the end, beside the question.
 
     Args:
         tool: The tool to run.
@@ -67,7 +68,12 @@ def describe_call(tool: Tool, arguments: Mapping[str, Any], words: Words, folder
             lines += (CallLine(f"    {line}") for line in _fold_blank_lines([f"| {line}" for line in text], words))
             summaries += _summarize(shown, text, words)
         else:
-            lines.append(CallLine(f"  {shown} = {_fold_blanks(format_value(value), words)}"))
+            line = _fold_blanks(format_value(value), words)
+            lines.append(CallLine(f"  {shown} = {line}"))
+            summaries += _summarize(shown, _SCREEN_LINE.findall(line), words)
+    if len(arguments) > _MAX_SHORT_LINES:
+        names = truncate(escape_line_visibly(", ".join(arguments)), MAX_LINE_LENGTH)
+        summaries.append(CallLine(f"  {words('question.arguments', count=len(arguments), names=names)}", "warning"))
     warnings = _find_warnings(tool, arguments, words, folder)
     return lines + [CallLine(f"  {line}", "warning") for line in warnings] + summaries
 
@@ -164,11 +170,5 @@ def describe_limit(rounds: int, words: Words) -> str:
 
 def parse_continue_answer(answer: str, rounds: int) -> Continuation:
     """Return the decision for a value of CONTINUE_KEYS after `rounds` tool rounds."""
-    match answer:
-        case "continue":
-            return rounds
-        case "more":
-            return rounds * MORE_ROUNDS_FACTOR
-        case "answer":
-            return "answer"
-    return "stop"
+    choices: Mapping[str, Continuation] = {"continue": rounds, "more": rounds * MORE_ROUNDS_FACTOR, "answer": "answer"}
+    return choices.get(answer, "stop")

@@ -15,12 +15,14 @@ from typing import Any
 import openai
 import pytest
 
+from altered import with_pooling, with_template, with_tokenizer
 from mcp_servers.serving import serve
 from rkllm_chat.backends.llama.gguf_header import read_gguf_header
 from rkllm_chat.backends.llama.trial_load import find_contradiction
 from rkllm_chat.core.errors import ModelError
 from rkllm_runtime.build import compile_c
 from stage import Screen
+from vision_models import write_projector
 
 pytestmark = pytest.mark.model
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -46,6 +48,8 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "layers without tensors": (lambda gguf: with_number(gguf, "block_count", 9), "has tensors of 8"),
     "a negative context": (lambda gguf: with_number(gguf, "context_length", 2**32 - 1), "its context_length is 42949"),
     "an assertion of llama.cpp": (lambda gguf: with_number(gguf, "rope.dimension_count", 63), "was ended by SIGABRT"),
+    "a vocabulary without bytes": (lambda gguf: with_tokenizer(gguf, "llama"), "was ended by SIGABRT"),
+    "a pooling that there is not": (lambda gguf: with_pooling(gguf, 77), "was ended by SIGABRT"),
     "an exception of llama.cpp": (lambda gguf: with_number(gguf, "vocab_size", 7), ""),
     "cut off in its header": (lambda gguf: gguf[:20_000], "it ends within its header"),
     "2^60 keys": (lambda gguf: gguf[:16] + struct.pack("<Q", 2**60) + gguf[24:], "keys"),
@@ -63,6 +67,49 @@ def test_a_damaged_header_is_one_line_of_error(damage: str, shipped_model: Path,
         assert "model.gguf: " in done.stderr and cause in done.stderr
     else:
         assert done.returncode in (0, 5)
+
+
+def test_no_debugger_is_started_where_llama_cpp_aborts(
+    shipped_model: Path, folder: Path, program: Run, environment: dict[str, str]
+) -> None:
+    """llama.cpp starts gdb for a backtrace, in the current folder."""
+    debugger = folder / "gdb"
+    debugger.write_text(f"#!/bin/sh\ntouch {folder}/debugged\n", encoding="utf-8")
+    debugger.chmod(0o755)
+    environment["PATH"] = f"{folder}:{environment['PATH']}"
+    (folder / "model.gguf").write_bytes(with_number(shipped_model.read_bytes(), "rope.dimension_count", 63))
+    done = program("--no-servers", "--model", "model.gguf", "-p", "Hello!", code=5)
+    assert "was ended by SIGABRT" in done.stderr and not (folder / "debugged").exists()
+
+
+@pytest.mark.slow
+def test_a_vocabulary_that_gives_tokens_without_end_is_refused_before_memory_runs_out(
+    shipped_model: Path, folder: Path, program: Run
+) -> None:
+    (folder / "model.gguf").write_bytes(with_tokenizer(shipped_model.read_bytes(), "rwkv"))
+    done = program("--no-servers", "--model", "model.gguf", "-p", "Hello!", code=5)
+    assert "was ended by SIGVTALRM" in done.stderr
+
+
+def test_a_prompt_without_tokens_is_one_line_of_error(shipped_model: Path, folder: Path, program: Run) -> None:
+    (folder / "model.gguf").write_bytes(with_template(shipped_model.read_bytes(), ""))
+    done = program("--no-servers", "--model", "model.gguf", "-p", "Hello!", code=1)
+    assert "no tokens in the vocabulary" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_damaged_projector_is_one_line_of_error_also_after_a_sound_one(
+    shipped_model: Path, folder: Path, program: Run
+) -> None:
+    (folder / "model.gguf").write_bytes(shipped_model.read_bytes())
+    projector = write_projector(folder / "mmproj-model.gguf")
+    sound, key = projector.read_bytes(), b"clip.vision.embedding_length" + struct.pack("<I", 4)
+    place = sound.index(key) + len(key)
+    asked = ("--no-servers", "--model", "model.gguf", "-p", "Hello!", "--max-tokens", "2")
+    assert program(*asked).stdout
+    projector.write_bytes(sound[:place] + struct.pack("<I", 1) + sound[place + 4 :])
+    done = program(*asked, code=5)
+    assert "with mmproj-model.gguf" in done.stderr and "was ended by SIGABRT" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_two_million_keys_are_refused_at_once(folder: Path, program: Run) -> None:

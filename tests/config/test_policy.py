@@ -79,7 +79,11 @@ def test_a_pattern_names_a_tool_bare_or_with_its_server(pattern: str) -> None:
 
 
 _TIME, _BOARD, _FILE = Tool("get_time", server="clock"), Tool("send", server="board"), Tool("read_resource")
-_EVIL = tuple(Tool(name, server="evil") for name in ("get_time", "board__send", "board_send", "read_resource"))
+_UNDERSCORE = Tool("send", server="my_board")
+_EVIL = (
+    *(Tool(name, server="evil") for name in ("get_time", "board__send", "read_resource")),
+    Tool("board__send", server="my"),
+)
 
 
 @pytest.mark.parametrize(
@@ -87,18 +91,29 @@ _EVIL = tuple(Tool(name, server="evil") for name in ("get_time", "board__send", 
     [
         ("board__*", _BOARD),
         ("board__send", _BOARD),
-        ("board_send", _BOARD),
-        ("board.send", _BOARD),
+        ("my_board__send", _UNDERSCORE),
+        ("my_board__*", _UNDERSCORE),
         ("*oard__send", _BOARD),
         ("clock__get_time", _TIME),
         ("read_resource", _FILE),
     ],
 )
 def test_a_right_of_one_servers_tool_is_no_right_of_anothers(pattern: str, own: Tool) -> None:
-    policy, tools = Policy(allow=(pattern,)), (_TIME, _BOARD, _FILE, *_EVIL)
+    policy, tools = Policy(allow=(pattern,)), (_TIME, _BOARD, _UNDERSCORE, _FILE, *_EVIL)
     assert [decide_call(tool, policy, tools=tools) for tool in _EVIL] == ["ask"] * 4
     assert decide_call(own, policy, tools=tools) == "run"
+    assert decide_call(own, Policy("all", deny=(pattern,))) == "refuse"
     assert find_ambiguous((exact_pattern(own),), tools) == {}
+
+
+@pytest.mark.parametrize("pattern", ["get_time", "board_send", "board.send"])
+def test_a_pattern_that_may_name_a_server_allows_nothing_while_it_may_mean_two_tools(pattern: str) -> None:
+    tools = (Tool(pattern, server="clock"), Tool("time", server="get") if pattern == "get_time" else _BOARD)
+    policy = Policy(allow=(pattern,))
+    assert [decide_call(tool, policy, tools=tools) for tool in tools] == ["ask", "ask"]
+    assert find_ambiguous((pattern,), tools) == {pattern: [tool.full_name for tool in tools]}
+    assert [decide_call(tool, policy, tools=[tool]) for tool in tools] == ["run", "run"]
+    assert [decide_call(tool, Policy("all", deny=(pattern,)), tools=tools) for tool in tools] == ["refuse", "refuse"]
 
 
 def test_a_bare_name_is_allowed_while_one_server_offers_it() -> None:

@@ -48,21 +48,28 @@ def ran(folder: Path, server: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "foreign", "own"),
-    [("board__*", "evil__board__send", "board__send"), ("board__send", "evil.board__send", "board.send")],
-    ids=["all tools of a server", "one tool"],
+    ("pattern", "foreign", "own", "servers"),
+    [
+        ("board__*", "evil__board__send", "board__send", ("board", "evil")),
+        ("board__send", "evil.board__send", "board.send", ("board", "evil")),
+        ("my_board__send", "my__board__send", "my_board__send", ("my_board", "my")),
+    ],
+    ids=["all tools of a server", "one tool", "a server with an underscore"],
 )
 def test_a_pattern_lets_no_tool_of_another_server_run(
-    pattern: str, foreign: str, own: str,
+    pattern: str, foreign: str, own: str, servers: tuple[str, str],
     configure: Callable[..., tuple[str, str]], program: Run, script: Script, folder: Path,
 ) -> None:  # fmt: skip
-    options = configure(board="send", evil="board__send")
+    board, evil = servers
+    options = configure(**{board: "send", evil: "board__send"})
     done = program("-p", "Go!", "--model", script(call_text(foreign), "So."), *options, "--allow", pattern)
-    assert ran(folder, "evil") == [] and "--allow evil__board__send" in done.stderr
+    assert ran(folder, evil) == [] and f"--allow {evil}__board__send" in done.stderr
     program("-p", "Go!", "--model", script(call_text(own), "So."), *options, "--allow", pattern)
-    assert ran(folder, "board") == ["send"]
-    program("-p", "Go!", "--model", script(call_text(foreign), "So."), *options, "--allow", "evil__board__send")
-    assert ran(folder, "evil") == ["board__send"]
+    assert ran(folder, board) == ["send"]
+    program("-p", "Go!", "--model", script(call_text(own), "So."), *options, "--allow", "*", "--deny", pattern)
+    assert ran(folder, board) == ["send"]
+    program("-p", "Go!", "--model", script(call_text(foreign), "So."), *options, "--allow", f"{evil}__board__send")
+    assert ran(folder, evil) == ["board__send"]
 
 
 def test_a_bare_name_allows_a_tool_while_one_server_has_it(

@@ -27,7 +27,7 @@ from ...core.events import Reading, Usage
 from ...core.messages import MediaKind, Message, Tool
 from ...prompt.chat_templates import Piece, find_reply_prefix
 from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
-from ..shared.model_files import PROJECTOR_HINT, find_projector, resolve_model
+from ..shared.model_files import find_projector, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.stop_sequences import end_reply
@@ -37,7 +37,6 @@ from .embedder import LlamaEmbedder
 from .engine import (
     BATCH_TOKENS,
     TEMPLATE_KEY,
-    check_gguf_file,
     check_library,
     count_parameters,
     describe_missing_template,
@@ -149,8 +148,6 @@ class LlamaBackend:
             ModelError: A file cannot be loaded, or the projector is the one of another model.
         """
         projector = find_projector(path, mmproj)
-        if projector:
-            check_gguf_file(projector, PROJECTOR_HINT)
         batch_tokens = _PICTURE_BATCH_TOKENS if projector else BATCH_TOKENS
         self._engine: Any = load_engine(path, context_tokens, count_threads(cores), library, batch_tokens, gpu_layers)
         self._state_cache = LlamaStateCache(states, path, self._engine) if states else None
@@ -239,22 +236,21 @@ class LlamaBackend:
         def compute(emit: Emit[TextEmbedding]) -> None:
             self._report_progress = lambda: None
             self._embedder = self._embedder or LlamaEmbedder(self._engine, self._abort)
-            try:
-                self._embedder.embed(texts, emit, self._is_stopped)
-            except RuntimeError as error:
-                if not self._stop.is_set():
-                    raise GenerationError(f"The engine failed: {error}.") from error
+            self._embedder.embed(texts, emit, self._is_stopped)
 
         return self._run(compute, PrefillRequest(()))
 
     def _run(self, compute: Callable[[Emit[Item]], None], request: PrefillRequest) -> StoppableStream[Item]:
-        """Compute on the engine's thread."""
+        """Compute on the engine's thread; a failure of the engine is none where it was stopped."""
 
         def work(emit: Emit[Item], stop: threading.Event) -> None:
             self._stop = stop
             self.is_running = True
             try:
                 compute(emit)
+            except RuntimeError as error:
+                if not self._stop.is_set():
+                    raise GenerationError(f"The engine failed: {error}.") from error
             finally:
                 self.is_running = False
 
@@ -364,10 +360,8 @@ class LlamaBackend:
         try:
             self._save_prefix(unsaved_prefix, lambda: request.is_stopped)
             self._engine.evaluate_prompt(tokens, lambda: request.is_stopped)
-        except RuntimeError as error:
-            if not request.stop_now.is_set():
-                raise GenerationError(f"The engine failed: {error}.") from error
-        request.evaluated_tokens = max(0, self._engine.n_tokens - cached)
+        finally:
+            request.evaluated_tokens = max(0, self._engine.n_tokens - cached)
 
     def _stable_prefix(self, messages: Sequence[Message]) -> list[int]:
         """Return the tokens of messages that no next user message changes; empty if no user message may follow."""
@@ -415,6 +409,8 @@ class LlamaBackend:
         max_tokens = min(generation.max_tokens, self.context_tokens - len(tokens))
         if max_tokens <= 0:
             raise prompt_too_long(len(tokens), self.context_tokens)
+        if not tokens:
+            raise GenerationError("The prompt has no tokens in the vocabulary of the model.", "Use another model.")
         if self._state_pool:
             self._state_pool.switch_to(tokens)
         unsaved_prefix = self._load_prefix(prompt, tokens) if prompt else []
@@ -435,9 +431,9 @@ class LlamaBackend:
         try:
             self._save_prefix(unsaved_prefix)
             self._emit_tokens(self._sample_tokens(tokens, generation, temperature, constraint), reply, emit, constraint)
-        except RuntimeError as error:
+        except RuntimeError:
             if not self._stop.is_set():
-                raise GenerationError(f"The engine failed: {error}.") from error
+                raise
         finally:
             # the token that reached the limit has not been evaluated, but a draft after it may have been
             self._engine.truncate_kv_cache(len(tokens) + len(reply.token_ids) - (not reply.has_ended))
@@ -541,8 +537,8 @@ def check_llama(settings: Settings) -> Path:
     """
     path = resolve_model(settings.model)
     check_library(settings.llama_library, path.name)
-    check_gguf_file(path)
-    check_model_file(path, settings.context_tokens, settings.llama_library, state_folder() / "loaded-models")
+    projector, known = find_projector(path, settings.mmproj), state_folder() / "loaded-models"
+    check_model_file(path, settings.context_tokens, settings.llama_library, known, projector)
     return path
 
 
@@ -554,11 +550,10 @@ def open_llama(settings: Settings) -> LlamaBackend:
     """
     path = check_llama(settings)
     states = state_folder() / "prompt-caches" if settings.keep_prefix else None
-    thinking = {"on": True, "off": False}.get(settings.thinking)
     return LlamaBackend(
         path,
         settings.context_tokens,
-        thinking,
+        {"on": True, "off": False}.get(settings.thinking),
         states,
         choose_cores(),
         settings.llama_library,

@@ -22,9 +22,8 @@ from ...prompt.chat_templates import (
 )
 from ...prompt.template_renderer import start_renderer
 from ...storage.session_records import hash_text
-from ..shared.model_files import read_beginning
 from .cores import count_threads
-from .gguf_header import MAGIC, GgufHeader, read_gguf_header
+from .gguf_header import GgufHeader, read_gguf_header
 from .library import LIBRARY_NAME, find_llama_library, import_llama
 
 TEMPLATE_KEY = "tokenizer.chat_template"
@@ -34,12 +33,6 @@ BATCH_TOKENS = 256  # small, so that a stop during prefill is seen soon even bet
 _MAX_DEFAULT_CONTEXT = 8192
 
 log = logging.getLogger(__name__)
-
-
-def check_gguf_file(path: Path, hint: str = "Give a .gguf file with --model.") -> None:
-    """Raise ModelError for what cannot be a GGUF, before native code reads it."""
-    if (magic := read_beginning(path, hint)) != MAGIC:
-        raise ModelError(f"{path}: not a GGUF file (it begins with {magic!r}).", hint, path=str(path))
 
 
 def check_library(library: str, model: str) -> None:

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from ...config.accepted_files import open_regular
 from ...core.errors import ModelError
+from ..shared.model_files import read_beginning
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -61,8 +62,10 @@ def read_gguf_header(path: Path, hint: str = _HINT) -> GgufHeader:
     """Read the header of a GGUF.
 
     Raises:
-        ModelError: The file cannot be read, or its header is damaged or too large.
+        ModelError: The file cannot be read or is no GGUF, or its header is damaged or too large.
     """
+    if (magic := read_beginning(path, hint)) != MAGIC:
+        raise ModelError(f"{path}: not a GGUF file (it begins with {magic!r}).", hint, path=str(path))
     with open_regular(path, hint) as file:
         try:
             return _Reader(file).read_header()
@@ -82,9 +85,7 @@ class _Reader:
         self._hash = hashlib.sha256()
 
     def read_header(self) -> GgufHeader:
-        if self._take(4) != MAGIC:
-            raise ValueError("it does not begin with GGUF")
-        version, tensor_count, key_count = self._unpack("<IQQ")
+        _, version, tensor_count, key_count = self._unpack("<4sIQQ")
         if version not in _VERSIONS:
             raise ValueError(f"its version is {version}, and {' and '.join(map(str, _VERSIONS))} are known")
         if key_count > _MAX_KEYS or tensor_count > _MAX_TENSORS:

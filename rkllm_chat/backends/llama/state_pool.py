@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
+
+from ..shared.prompt_tokens import common_prefix
 
 _MIN_TOKENS = 32
 """Fewer tokens are evaluated faster than they are copied."""
@@ -40,8 +41,8 @@ class StatePool:
     def switch_to(self, tokens: list[int]) -> None:
         """Copy in the state that shares most with a prompt, and copy out the current one if it would be lost."""
         cached: int = self._engine.count_cached_prefix(tokens)
-        best = max(self._states, key=lambda state: _count_same(state.tokens, tokens), default=None)
-        is_better = best is not None and _count_same(best.tokens, tokens) >= cached + _MIN_TOKENS
+        best = max(self._states, key=lambda state: len(common_prefix(state.tokens, tokens)), default=None)
+        is_better = best is not None and len(common_prefix(best.tokens, tokens)) >= cached + _MIN_TOKENS
         if self._engine.n_tokens >= cached + _MIN_TOKENS:
             self._copy_out()
         if best and is_better:
@@ -72,8 +73,3 @@ class StatePool:
             self._engine.set_cached_tokens(state.tokens)
         else:
             self._engine.clear_kv_cache()
-
-
-def _count_same(one: list[int], other: list[int]) -> int:
-    """Return how many leading tokens are equal."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

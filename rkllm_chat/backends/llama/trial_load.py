@@ -1,8 +1,8 @@
 """Check a GGUF before llama.cpp reads it in this process, which it ends on some faults of a header.
 
-The header is read in Python and its numbers are compared with its tensors. What passes is loaded once in a process of
-its own, with one token evaluated; its death becomes an error, also where llama.cpp was built for another processor. A
-header that has passed is known from then on: what makes llama.cpp abort stands there, not in the weights.
+The header is read in Python and its numbers are compared with its tensors. What passes is used once in a process of
+its own (`trial.py`); its death becomes an error, also where llama.cpp was built for another processor. The headers that
+have passed together are known from then on: what makes llama.cpp abort stands there, not in the weights.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
-from contextlib import suppress
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -22,13 +20,12 @@ from ...core.private_files import make_folder, open_private
 from ...core.programs import describe_exit
 from ...core.run_module import run_module
 from ...storage.session_records import hash_text
+from ..shared.model_files import NO_PROJECTOR, PROJECTOR_HINT, find_parts
 from .gguf_header import GgufHeader, read_gguf_header
 
 _MAX_LAYERS = 512  # LLAMA_MAX_LAYERS; more end the process
 _MAX_NUMBER = 1 << 31
 """llama.cpp keeps sizes in signed integers of 32 bits."""
-_TRIAL_S = 600.0
-"""A model of 8 GB is read from a slow card at 15 MB/s."""
 _MAX_KNOWN = 256
 _LAYER = re.compile(r"blk\.(\d+)\.")
 _ASSERTION = re.compile(r"[\w.-]+:\d+: GGML_ASSERT.*|GGML_ABORT.*|GGML_ASSERT.*")
@@ -40,39 +37,51 @@ _HINTS = {
     -signal.SIGKILL: "The memory was probably too small: use a smaller model, or context_tokens = 2048 in [chat].",
 }
 """What to try, by the exit code of the trial."""
+_TRIAL = f"{__package__}.trial"
 
 log = logging.getLogger(__name__)
 
 
-def check_model_file(path: Path, context_tokens: int, library: str, known: Path) -> None:
-    """Check a GGUF; one whose header is new is loaded in a process of its own first.
+def check_model_file(path: Path, context_tokens: int, library: str, known: Path, projector: Path | None) -> None:
+    """Check a GGUF with its other parts and its projector; with a new header they are used in another process first.
 
     Args:
         path: The file.
         context_tokens: Size of the context window that will be used; 0 for the model's own.
         library: Path of another libllama; "" for the one of the package.
         known: Folder that names what has passed.
+        projector: The projector that will be loaded with it; None for none.
 
     Raises:
-        ModelError: The header is damaged or contradicts its tensors, or llama.cpp ends while it loads the file.
+        ModelError: A header is damaged or contradicts its tensors, or llama.cpp ends while it uses the files.
     """
-    header = read_gguf_header(path)
-    if problem := find_contradiction(header):
-        raise ModelError(f"{path}: damaged GGUF: {problem}.", _HINT, path=str(path))
     package = distribution("llama-cpp-python")
     installed = Path(str(package.locate_file("llama_cpp"))).stat().st_mtime_ns  # builds differ in instructions
-    engine = f"{package.version} {installed} {library} {context_tokens} {path.stat().st_size}"
-    passed = known / hash_text(f"{header.digest} {engine}")
+    engine = f"{package.version} {installed} {library} {context_tokens}"
+    passed = known / hash_text(" ".join([*_check_headers(path, projector), engine]))
     if passed.exists():
         return
-    _load_elsewhere(path, context_tokens, library)
     try:
+        _use_elsewhere(path, context_tokens, library, projector)
         make_folder(known)
         for stale in sorted(known.iterdir(), key=os.path.getmtime)[:-_MAX_KNOWN]:
             stale.unlink()
         os.close(open_private(passed))
-    except OSError as error:  # it is loaded twice again next time
-        log.warning("%s: %s", known, error.strerror)
+    except OSError as error:  # it is tried again next time
+        log.warning("the trial of %s: %s", path, error)
+
+
+def _check_headers(path: Path, projector: Path | None) -> list[str]:
+    """Check the headers of the files; return the size and the beginning of each, as texts."""
+    header = read_gguf_header(path)
+    files = [path, *(find_parts(path) if header.metadata.get("split.count") else ())]
+    read = {file: header if file == path else read_gguf_header(file) for file in files}
+    if projector:
+        read[projector] = read_gguf_header(projector, PROJECTOR_HINT)
+    for file, header in read.items():
+        if problem := find_contradiction(header):
+            raise ModelError(f"{file}: damaged GGUF: {problem}.", _HINT, path=str(file))
+    return [f"{file.stat().st_size} {header.digest}" for file, header in read.items()]
 
 
 def find_contradiction(header: GgufHeader) -> str:
@@ -96,44 +105,14 @@ def find_contradiction(header: GgufHeader) -> str:
     return ""
 
 
-def _load_elsewhere(path: Path, context_tokens: int, library: str) -> None:
-    """Load a file in a process of its own. Raises ModelError if that ends by itself or takes too long."""
-    command = run_module(__name__, str(path.absolute()), str(context_tokens), library)
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise ModelError(f"{path}: llama.cpp did not load it within {_TRIAL_S:g} s.", _HINT, path=str(path)) from None
-    except OSError as error:
-        log.warning("the trial of %s did not start: %s", path, error.strerror)
-        return
+def _use_elsewhere(path: Path, context_tokens: int, library: str, projector: Path | None) -> None:
+    """Use files in a process of its own. Raises ModelError if that ends by itself or takes too long."""
+    command = run_module(_TRIAL, str(path.absolute()), str(context_tokens), library, str(projector or NO_PROJECTOR))
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
         cause = _ASSERTION.search(done.stderr.decode("utf-8", errors="replace"))
         said = f": {cause[0][:200]}" if cause else ""
-        text = f"{path}: llama.cpp {describe_exit(done.returncode)} while it loaded this file{said}."
-        raise ModelError(text, _HINTS.get(done.returncode, _HINT), path=str(path))
-
-
-def main(path: str, context_tokens: str, library: str) -> None:
-    """Load a file and evaluate one token; what raises an exception does so in the other process, too."""
-    _end_with_parent()
-    with suppress(Exception):
-        from .engine import has_kv_cache, load_engine
-
-        engine = load_engine(Path(path), int(context_tokens), library=library)
-        if has_kv_cache(engine):
-            engine.eval([max(0, engine.token_bos())])
-    os._exit(0)  # nothing of the library has to be put in order
-
-
-def _end_with_parent() -> None:
-    """Leave no core dump, and end with the process that waits for this one (Linux)."""
-    import ctypes
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+        files = f"it with {projector.name}" if projector else "this file"
+        text = f"{path}: llama.cpp {describe_exit(done.returncode)} while it loaded {files}{said}."
+        hint = _HINTS.get(done.returncode, PROJECTOR_HINT if projector else _HINT)
+        raise ModelError(text, hint, path=str(path))

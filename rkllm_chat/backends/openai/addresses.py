@@ -23,10 +23,8 @@ def load_template(name_or_path: str) -> Template:
     if not template and (source := read_template_file(name_or_path)):
         template = compile_template(source)
     if not template:
-        raise ConfigError(
-            f'There is no template "{name_or_path}".',
-            f"Set template under [openai]: {', '.join(TEMPLATES)}, or a Jinja file.",
-        )
+        hint = f"Set template under [openai]: {', '.join(TEMPLATES)}, or a Jinja file."
+        raise ConfigError(f'There is no template "{name_or_path}".', hint)
     return template
 
 
@@ -49,9 +47,8 @@ def parse_service_urls(text: str, model: str) -> list[tuple[str, str]]:
             is_valid = False
             parts = urlsplit("")
         if not is_valid or parts.query:
-            raise ConfigError(
-                f"URL number {number} of the model is not the URL of a service.", "Try http://host:8000/v1#name."
-            )
+            message = f"URL number {number} of the model is not the URL of a service."
+            raise ConfigError(message, "Try http://host:8000/v1#name.")
         if parts.username is not None or parts.password is not None:
             hint = 'Put the key into an environment variable and set [openai] key_env = "NAME".'
             raise ConfigError(f"The URL of {parts.hostname} contains a password.", hint)
@@ -80,17 +77,13 @@ def read_api_key(name: str, environment: Mapping[str, str]) -> str:
     if not name:
         return ""
     if not _VARIABLE.fullmatch(name):
-        raise ConfigError(
-            "[openai] key_env is not the name of an environment variable.",
-            "Put the key into a variable and set key_env to its name.",
-        )
+        hint = "Put the key into a variable and set key_env to its name."
+        raise ConfigError("[openai] key_env is not the name of an environment variable.", hint)
     api_key = environment.get(name, "").strip()
     shown_name = name if name.isupper() else "that [openai] key_env names"
     if not api_key:
         raise ConfigError(f"The environment variable {shown_name} is not set.", "Set it to the key of the service.")
     if not api_key.isascii() or not api_key.isprintable():
-        raise ConfigError(
-            f"The environment variable {shown_name} contains characters that no key has.",
-            "Check that key_env names the right variable.",
-        )
+        message = f"The environment variable {shown_name} contains characters that no key has."
+        raise ConfigError(message, "Check that key_env names the right variable.")
     return api_key

@@ -166,9 +166,8 @@ def parse_chunk(data: str, service: ServiceIdentity) -> ReplyChunk:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        raise GenerationError(
-            f"{service.url} sent invalid JSON: {service.sanitize_text(data)[:80]!r}.", ADDRESS_HINT
-        ) from None
+        shown = service.sanitize_text(data)[:80]
+        raise GenerationError(f"{service.url} sent invalid JSON: {shown!r}.", ADDRESS_HINT) from None
     if get_nested(value, "error") or get_text(value, "object") == "error":
         message = _read_message(value)
         if overflow := _find_overflow(service, value, message):

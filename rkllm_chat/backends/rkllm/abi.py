@@ -182,11 +182,9 @@ class Library:
         matching = (
             ", ".join(name for name, layout in LAYOUT_OF_RELEASE.items() if layout in found) or "no known release"
         )
-        raise ModelError(
-            f"{path} claims to be release {self.release}, but its defaults are those of {matching}.",
-            "A wrong layout would crash, so no function was called. Use all files of one release.",
-            path=str(path),
-        )
+        message = f"{path} claims to be release {self.release}, but its defaults are those of {matching}."
+        hint = "A wrong layout would crash, so no function was called. Use all files of one release."
+        raise ModelError(message, hint, path=str(path))
 
     def read_defaults(self) -> bytes:
         """Return the library's default parameters as bytes."""

@@ -104,9 +104,8 @@ def parse_cores(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,2})(?:-(\d{1,2}))?\s*", part)
         if not match or int(match[2] or match[1]) > 31:
-            raise ConfigError(
-                f'rkllm.cpus is "{text}", which is not a list of cores.', 'Write cores as "4-7" or "0,2", up to 31.'
-            )
+            hint = 'Write cores as "4-7" or "0,2", up to 31.'
+            raise ConfigError(f'rkllm.cpus is "{text}", which is not a list of cores.', hint)
         cores |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
     return sorted(cores)
 

@@ -27,7 +27,7 @@ _LATER_PART = re.compile(r"-(?!0*1-)\d+-of-\d+$")
 """End of the stem of a GGUF file that is not the first part of its model."""
 _PROJECTOR = "mmproj"
 """Part of the name of a GGUF file that belongs to a vision model and is none itself."""
-_NO_PROJECTOR = "none"
+NO_PROJECTOR = "none"
 """Value of the setting `mmproj` that loads no projector."""
 _QUANTIZATION = re.compile(r"[-_.](?:bf16|f16|f32|i?q\d\w*|mxfp4)\Z")
 _PROJECTOR_KINDS = ("-f16", "-q8_0", "-bf16", "-f32")
@@ -199,7 +199,7 @@ def find_projector(model: Path, setting: str) -> Path | None:
         setting: Path of the projector, "none", or "" to look for it.
     """
     if setting:
-        return None if setting == _NO_PROJECTOR else expand_home(setting)
+        return None if setting == NO_PROJECTOR else expand_home(setting)
     try:
         name = choose_projector(model.name, [path.name for path in model.parent.iterdir()])
     except OSError:

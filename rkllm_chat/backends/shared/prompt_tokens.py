@@ -117,9 +117,8 @@ def load_tokenizer(path: Path) -> Callable[[Piece], list[int]] | None:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the package raises nothing narrower
-        raise ModelError(
-            f"{path}: not a tokenizer: {error}.", "Download it again from the source of the model, or remove it."
-        ) from error
+        hint = "Download it again from the source of the model, or remove it."
+        raise ModelError(f"{path}: not a tokenizer: {error}.", hint) from error
 
     def encode(piece: Piece) -> list[int]:
         tokenizer.encode_special_tokens = not piece.special
