@@ -46,8 +46,8 @@ ENDED_OTHERWISE = {
         WebSocketTransport._read WebSocketTransport._write sleep_or_wait_forever wait_until_idle
         wait_until_silent""",
     "The timeouts of the HTTP client, and a number of bytes.": """
-        AnswerEvents.__aiter__ AnswerEvents.aclose DecodedBody.__aiter__ DecodedBody.aclose DecodedBody.read_all
-        HttpTransport._post Login._fetch.check_connection
+        AnswerEvents.__aiter__ AnswerEvents.aclose DecodedBody.__aiter__ DecodedBody.aclose DecodedBody.parse_events
+        DecodedBody.read_all HttpTransport._post Login._fetch.check_connection
         ServerHttpClient._bound_body ServerHttpClient._check_peer ServerHttpClient._send_checked
         ServerHttpClient._send_with_token ServerHttpClient.send""",
     "A person answers, within a turn that can be stopped or within login_s.": """
@@ -60,7 +60,7 @@ ENDED_OTHERWISE = {
         _make_elicit_handler.elicit""",
     "The condition of its loop, or the tasks are cancelled: it waits for nothing else.": """
         ClientCallbacks.handle_message CredentialFile._acquire ServerTask._report_update StdioTransport._close
-        StdioTransport._flush StdioTransport._wait_for_all cancel_all store_content""",
+        StdioTransport._flush StdioTransport._wait_for_all cancel_all resolve_url store_content""",
 }
 
 

@@ -98,7 +98,7 @@ class ServerProcess(ProcessTree):
     def __init__(self, start: StartPlan) -> None:
         value = start.environment[MARK_VARIABLE] = os.urandom(8).hex()
         mark = f"{MARK_VARIABLE}={value}"
-        self.sandbox, self._guard, self._has_ended = start.sandbox, Guard(mark), False
+        self.sandbox, self._guard = start.sandbox, Guard(mark)
         pipes = [os.pipe() for _ in range(3)]
         (child_stdin, self.stdin), (self.stdout, child_stdout), (self.stderr, child_stderr) = pipes
         ends = (child_stdin, child_stdout, child_stderr)
@@ -132,11 +132,6 @@ class ServerProcess(ProcessTree):
         if self.stdin >= 0:
             os.close(self.stdin)
         self.stdin = -1
-
-    def send_signal(self, number: int) -> bool:
-        """Signal all running processes; once there were none, skip the search, which takes 1 ms."""
-        self._has_ended = self._has_ended or not super().send_signal(number)
-        return not self._has_ended
 
     def stop_steps(self, is_patient: bool) -> Iterator[bool]:
         """Close the input, then send SIGTERM; the caller waits `GRACE_S` where this yields, then sends SIGKILL.
