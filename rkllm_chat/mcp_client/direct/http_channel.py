@@ -46,7 +46,7 @@ from ..transports.addresses import (
     resolve,
     split_url,
 )
-from .client import SessionLostError, UnsupportedByDirectClient, make_timeout_error
+from .client import Channel, SessionLostError, UnsupportedByDirectClient, make_timeout_error
 
 if TYPE_CHECKING:
     from ..protocol.dialog import Dialog
@@ -60,19 +60,11 @@ _NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "
 """The parameter whose value goes into the header Mcp-Name, by method (MCP 2026-07-28, transports)."""
 
 
-class HttpChannel:
+class HttpChannel(Channel):
     """A channel to a server at a URL.
 
     Raises ConnectError or ConfigError for a refused address, UnsupportedByDirectClient for one that needs a proxy.
-
-    Attributes:
-        session: The requests in flight.
-        negotiated: None: HTTP sessions are not continued.
-        first_id: 0: requests are numbered from the default.
     """
-
-    negotiated: dict[str, Any] | None = None
-    first_id = 0
 
     def __init__(self, server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES) -> None:
         self._server, self._redacted_url, self._max_bytes = server, redact_url(server.url), max_bytes
@@ -96,17 +88,6 @@ class HttpChannel:
         self._session_id = self._version = ""
         self._has_answered = self._has_waited = self._has_lost_session = False
         self._has_token = "authorization" in {name.lower() for name in server.headers}
-
-    def save_negotiated(self, negotiated: dict[str, Any]) -> None:
-        """Do nothing; the session is not continued."""
-
-    def stderr_tail(self) -> str:
-        """Return ""; there is no standard error."""
-        return ""
-
-    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - remote servers have no sandbox
-        """Return ""; there is no sandbox."""
-        return ""
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue a message; `exchange` sends it. Raises ValueError if it cannot be sent."""
