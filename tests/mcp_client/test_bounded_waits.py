@@ -26,10 +26,9 @@ ENDED_OTHERWISE = {
         SdkSession.request.send ServerLifecycle.send_log_level
         ServerLifecycle.subscribe ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call
         Toolbox.find_skills list_skills.fetch
-        Toolbox.execute_tool _subscribe
-        complete find_skill get_prompt get_prompt.send get_skill
-        list_if_declared read_resource_from read_resource_from.send
-        send_task_request start_task subscribe unsubscribe""",
+        Toolbox.complete Toolbox.execute_tool Toolbox.get_prompt Toolbox.get_prompt.send Toolbox.subscribe
+        Toolbox.unsubscribe _list_if_declared _read_resource _read_resource.send _subscribe get_skill
+        send_task_request start_task""",
     "The limit of a start (connect_s) or of a close, which cancels it.": """
         CheckedConnection.handshake HttpTransport._open HttpTransport._try MCPClient.__aenter__ MCPClient.close
         MCPClient.add_server MCPClient.remove_server
