@@ -46,9 +46,8 @@ ENDED_OTHERWISE = {
         wait_until_silent""",
     "The timeouts of the HTTP client, and a number of bytes.": """
         AnswerEvents.__aiter__ AnswerEvents.aclose DecodedBody.__aiter__ DecodedBody.aclose DecodedBody.parse_events
-        DecodedBody.read_all HttpTransport._post Login._fetch.check_connection
-        ServerHttpClient._bound_body ServerHttpClient._check_peer ServerHttpClient._send_checked
-        ServerHttpClient._send_with_token ServerHttpClient.send""",
+        DecodedBody.read_all HttpTransport._post ServerHttpClient._bound_body ServerHttpClient._send_checked
+        ServerHttpClient._send_with_token ServerHttpClient.send check_new_connection""",
     "A person answers, within a turn that can be stopped or within login_s.": """
         AuthorizationCodeProvider._perform_authorization ClientCallbacks._ask
         ClientSecretProvider._perform_authorization Login._ask Login._ask_to_agree Login._run_flow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...config.servers import ServerConfig
 from ...core.errors import ProtocolError, TimeLimitError, ValidationError
 from ..protocol.dialog import STATELESS_VERSION, Dialog
-from ..protocol.faults import NEEDS
+from ..protocol.faults import NEEDS, SessionLostError
 from ..roots import find_roots
 
 if TYPE_CHECKING:
@@ -58,10 +58,6 @@ class UnsupportedByDirectClient(Exception):  # noqa: N818 - not an error
 
     That is a redirect, a proxy, OAuth, or HTTP with SSE. The caller retries with `sdk_session`.
     """
-
-
-class SessionLostError(Exception):
-    """Raised by a channel when the server has forgotten the session and did not process the request."""
 
 
 __all__ = ["DirectClient", "UnsupportedByDirectClient"]

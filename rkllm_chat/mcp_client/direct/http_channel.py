@@ -29,7 +29,7 @@ from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, Prot
 from ...core.sanitize import sanitize_line
 from ..protocol.dialog import STATELESS_VERSION
 from ..protocol.event_stream import EventParser, resume_wait_s
-from ..protocol.faults import hint_for_status, retry_wait_s
+from ..protocol.faults import SessionLostError, hint_for_status, retry_wait_s
 from ..protocol.framing import parse_values
 from ..protocol.http_body import CHUNK_BYTES, BodyDecoder
 from ..protocol.limits import MAX_RESULT_BYTES, ProgressDeadline
@@ -46,7 +46,7 @@ from ..transports.addresses import (
     resolve,
     split_url,
 )
-from .client import Channel, SessionLostError, UnsupportedByDirectClient, make_timeout_error
+from .client import Channel, UnsupportedByDirectClient, make_timeout_error
 
 if TYPE_CHECKING:
     from ..protocol.dialog import Dialog
@@ -341,7 +341,7 @@ class HttpChannel(Channel):
             return
         if status == 404 and self._session_id and not self._has_lost_session:
             self._session_id, self._has_lost_session = "", True
-            raise SessionLostError
+            raise SessionLostError(f"{self._name} has lost the session.", **details)
         if not self._has_answered and (status < 400 or (status in _REJECTING_STATUSES and not self._server.transport)):
             raise UnsupportedByDirectClient
         if not self._has_waited and (wait_s := retry_wait_s(status, response.headers.get("retry-after", ""))):

@@ -16,6 +16,7 @@ from ...core.errors import ConnectError, ProtocolError
 from ...core.programs import describe_exit
 from ...core.redact import truncate_start
 from ..process.network_variables import find_network_hint
+from ..process.process_tree import wait_readable
 from ..protocol.faults import explain_size, quote_stderr
 from ..protocol.limits import MAX_DISCARDED_BYTES, MAX_RESULT_BYTES, STDERR_TAIL_BYTES, ProgressDeadline
 from ..protocol.session import Session
@@ -156,9 +157,7 @@ class StdioChannel(Channel):
         """Raise ConnectError with the exit code and the last stderr lines."""
         code = self._get_exit_code()
         if code is None and self._program.exited >= 0:
-            waiting = select.poll()
-            waiting.register(self._program.exited, select.POLLIN)
-            waiting.poll(_EXIT_S * 1000)
+            wait_readable(self._program.exited, _EXIT_S)
             code = self._get_exit_code()
         while self._program.stderr >= 0 and self._read_errors():
             pass

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from ...config.servers import ServerConfig
-from ...core.errors import ConfigError, ConnectError
+from ...core.errors import ChatError, ConfigError, ConnectError
 
 LOOKUP_TIMEOUT_S = 10.0
 MAX_URL_LENGTH = 2000
@@ -116,6 +116,17 @@ def check_peer(server: ServerConfig, peer: str, is_public_name: bool) -> None:
     if address and (_is_metadata(address) or (is_public_name and not address.is_global)):
         text = f'Server "{server.name}": {urlsplit(server.url).hostname} now resolves to {address}.'
         raise ConnectError(f"{text} Nothing was sent there.", server=server.name, url=redact_url(server.url))
+
+
+async def check_new_connection(event: str, info: Mapping[str, Any], check: Callable[[str], None]) -> None:
+    """Check the address of a new connection before anything is sent (httpx, Extensions, "trace")."""
+    if event == "connection.connect_tcp.complete":
+        stream = info["return_value"]
+        try:
+            check(str(stream.get_extra_info("server_addr")[0]))
+        except ChatError:
+            await stream.aclose()
+            raise
 
 
 def redact_url(url: str) -> str:

@@ -84,7 +84,7 @@ class StdioTransport(Transport):
         """Return what the sandbox denied the server so that it ended; None if it was not that."""
         if self.sandbox is None or self.exit_code is None:
             return None
-        return find_fatal_denial(self.sandbox, self.stderr_tail.decode("utf-8", errors="replace"))
+        return find_fatal_denial(self.sandbox, self.stderr_tail)
 
     def mark_ready(self) -> None:
         """Limit the time of writes as that of calls from now on."""
