@@ -33,7 +33,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "config": 2834,
     "storage": 1323,
     "prompt": 1399,
-    "mcp_client": 8626,
+    "mcp_client": 8512,
     "backends": 5912,
     "chat": 3623,
     "mcp_servers": 1794,

@@ -48,6 +48,7 @@ _ACTIONS = {
     "test": "start a server, list its tools, measure it and end it",
     "trust": "review how servers are started and how their tools have changed, and approve them",
     "import": f"add the servers of another program: {', '.join(SOURCES)}, or of a file",
+    "discover": "list the servers of all programs whose files are known, on this machine; copies none",
     "client-metadata": "print a document that identifies this client at authorization servers",
 }
 _DESCRIPTION = "Manage the configured MCP servers."
@@ -100,16 +101,11 @@ def main(arguments: Sequence[str]) -> int:
     if options.action in without_settings:
         return without_settings[options.action](options)
     settings = load_settings(options.config)
-    if options.action == "list":
-        return _list(settings, options)
-    if options.action == "remove":
-        return _edit(settings, options, "removed")
-    if options.action in ("enable", "disable"):
-        return _edit(settings, options, f"{options.action}d")
+    with_settings = {"list": _list, "discover": _discover, "remove": _edit, "enable": _edit, "disable": _edit}
+    if options.action in with_settings:
+        return with_settings[options.action](settings, options)
     server = find_server(options.name, settings.servers, settings.skipped)
-    if options.action == "get":
-        return _get(server, options)
-    return _test(server, options)
+    return (_get if options.action == "get" else _test)(server, options)
 
 
 def make_parser() -> Parser:
@@ -167,15 +163,11 @@ def _describe_add(parser: Parser) -> None:
     add("target", metavar="URL|JSON|COMMAND ...", nargs="?", help="its URL, its entry as JSON, or its command")
     add("--url", metavar="URL", help="the same as URL")
     add("-e", "--env", metavar="KEY=VALUE", action="append", default=[], help="variable for the command; repeatable")
-    add(
-        "-H", "--header", metavar="NAME: VALUE", action="append", default=[], help="HTTP header for the URL; repeatable"
-    )
+    header = "HTTP header for the URL; repeatable"
+    add("-H", "--header", metavar="NAME: VALUE", action="append", default=[], help=header)
     add("-t", "--transport", choices=("stdio", "http", "sse", "websocket"), help="default: by the URL or command")
-    add(
-        "--network",
-        choices=("yes", "no"),
-        help="of a command's sandbox; default: if its package depends on a web client",
-    )
+    network = "of a command's sandbox; default: if its package depends on a web client"
+    add("--network", choices=("yes", "no"), help=network)
     add("-s", "--scope", choices=(*_SCOPES, "local"), default="project", help=f"{_SCOPE_HELP}; local is project")
 
 
@@ -278,7 +270,7 @@ def _split_pair(pair: str, mark: str, option: str) -> tuple[str, str]:
     return name.strip(), value.strip() if mark == ":" else value
 
 
-def _edit(settings: Settings, options: argparse.Namespace, done: str) -> int:
+def _edit(settings: Settings, options: argparse.Namespace) -> int:
     """Remove, enable or disable a server in the file that defines it."""
     found: ServerConfig | SkippedServer | None = next(
         (entry for entry in settings.skipped if options.name in (entry.name, entry.original_name)), None
@@ -291,17 +283,14 @@ def _edit(settings: Settings, options: argparse.Namespace, done: str) -> int:
         remove_server(found.name, path)
     else:
         set_enabled(found.name, options.action == "enable", path)
-    print(
-        sanitize_line(
-            f'Server "{found.original_name or found.name}" was {done} {"from" if done == "removed" else "in"} {path}.'
-        )
-    )
+    done = "removed from" if options.action == "remove" else f"{options.action}d in"
+    print(sanitize_line(f'Server "{found.original_name or found.name}" was {done} {path}.'))
     return 0
 
 
 def _get(server: ServerConfig, options: argparse.Namespace) -> int:
-    description = make_redactor(server).redact_named({**describe_server(server), "args": [*server.args] or None})
-    description = {key: value for key, value in description.items() if value is not None}
+    said = make_redactor(server).redact_named({**describe_server(server), "args": [*server.args] or None})
+    description = {key: value for key, value in said.items() if value is not None}
     if options.json:
         print(sanitize_json(json.dumps({"ok": True, "result": description}, ensure_ascii=False)))
         return 0
@@ -349,9 +338,7 @@ def _probe_all(servers: Sequence[ServerConfig], trust_store: TrustStore, even_di
                 _note_error(probe, server, error)
         opened.append((probe, server, session, begun))
     with ThreadPoolExecutor(_MAX_PARALLEL) as threads:
-        started = [one for one in opened if one[2] is not None]
-        for _ in threads.map(lambda one: _probe(*one), started):
-            pass
+        list(threads.map(lambda one: _probe(*one), opened))
     return [probe for probe, *_ in opened]
 
 
@@ -413,15 +400,7 @@ def _import(options: argparse.Namespace) -> int:
     servers, skipped = read_foreign_servers(options.program)
     if options.yes and options.program in SOURCES:
         servers = [*_leave_out_folder_servers(servers)]
-    known = {name for server in settings.servers for name in (server.name, server.original_name)}
-    for entry in skipped:
-        print("skipped ", sanitize_line(f"{entry.original_name}: {entry.reason} [{entry.location}]"))
-    for server in servers:
-        mark = "present" if server.name in known else "add"
-        print(f"{mark:<8}", sanitize_line(f"{_name_of(server)}: {_describe_start(server)} [{server.source}]"))
-        for freedom in server.not_obeyed:
-            print(f"         without effect here: {sanitize_line(freedom)}")
-    new = [server for server in servers if server.name not in known]
+    new = _show_foreign(servers, skipped, settings, "add")
     if not new:
         print(sanitize_line(f"Nothing was added: {_explain_nothing(options.program, servers, skipped)}"))
         return 1
@@ -437,6 +416,41 @@ def _import(options: argparse.Namespace) -> int:
         settings = load_settings(options.config)
     print(sanitize_line(f"{len(new)} added to {path}."))
     return 0
+
+
+def _discover(settings: Settings, options: argparse.Namespace) -> int:  # noqa: ARG001 - as all actions
+    """List the servers of all programs on this machine."""
+    importable = list[str]()
+    for program in SOURCES:
+        try:
+            servers, skipped = read_foreign_servers(program)
+        except UsageError:  # it has no file here
+            continue
+        except ChatError as error:
+            print(sanitize_line(f"{program}: {error}"))
+            continue
+        if servers or skipped:
+            print(f"{program}:")
+        if _show_foreign(servers, skipped, settings, "new"):
+            importable.append(program)
+    nothing = "No other program on this machine has a server that is not configured here."
+    print(f"rkllm-chat mcp import PROGRAM copies the new ones: {', '.join(importable)}." if importable else nothing)
+    return 0
+
+
+def _show_foreign(
+    servers: Sequence[ServerConfig], skipped: Sequence[SkippedServer], settings: Settings, mark: str
+) -> list[ServerConfig]:
+    """Print the servers of another program; return those that are not configured here, which get the mark."""
+    known = {name for server in settings.servers for name in (server.name, server.original_name)}
+    for entry in skipped:
+        print("skipped ", sanitize_line(f"{entry.original_name}: {entry.reason} [{entry.location}]"))
+    for server in servers:
+        shown = "present" if server.name in known else mark
+        print(f"{shown:<8}", sanitize_line(f"{_name_of(server)}: {_describe_start(server)} [{server.source}]"))
+        for freedom in server.not_obeyed:
+            print(f"         without effect here: {sanitize_line(freedom)}")
+    return [server for server in servers if server.name not in known]
 
 
 def _leave_out_folder_servers(servers: Sequence[ServerConfig]) -> Iterator[ServerConfig]:

@@ -29,11 +29,9 @@ def add_to_file(entry: Mapping[str, Any], path: Path, settings: Settings) -> Non
     known: list[ServerConfig | SkippedServer] = [*settings.servers, *settings.skipped]
     for server in known:
         if entry["name"] in (server.name, server.original_name) and server != BOARD_SERVER:
-            raise ConfigError(
-                f'There is a server "{entry["name"]}" already, in {server.source}.',
-                f"Choose another name, or remove it first: rkllm-chat mcp remove {server.name}",
-                path=server.source,
-            )
+            hint = f"Choose another name, or remove it first: rkllm-chat mcp remove {server.name}"
+            text = f'There is a server "{entry["name"]}" already, in {server.source}.'
+            raise ConfigError(text, hint, path=server.source)
     add_server(entry, path)
     if BOARD_SERVER in settings.servers and entry["name"] != BOARD_SERVER.name:
         add_server({"name": BOARD_SERVER.name, **describe_entry(BOARD_SERVER)}, path)

@@ -21,13 +21,13 @@ from ..core.sanitize import shorten_line
 from .advertised_tools import AdvertisedTools
 from .call_log import log_fault
 from .client_callbacks import ask_to_visit_urls
-from .error_messages import SessionLostError, translate_call_error
+from .error_messages import translate_call_error
 from .handlers import ClientHandlers
 from .lifecycle import ServerLifecycle
 from .process.denials import Denial
 from .process.start import Sandbox
 from .progress import CallDeadline, OnProgress, ProgressReporter
-from .protocol.faults import make_output_error
+from .protocol.faults import SessionLostError, make_output_error
 from .protocol.framing import find_surrogate_key
 from .protocol.limits import LIST_TIMEOUT_S
 from .protocol.output_check import explain_output_mismatch

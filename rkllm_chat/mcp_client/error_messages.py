@@ -14,7 +14,7 @@ from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 from ..core.errors import ChatError, ConnectError, ProtocolError, TimeLimitError
 from ..core.sanitize import shorten_line
 from .process.network_variables import find_network_hint
-from .protocol.faults import UNUSABLE, hint_for_status, make_answer_error, quote_stderr
+from .protocol.faults import UNUSABLE, SessionLostError, hint_for_status, make_answer_error, quote_stderr
 from .server_record import SentByServer
 
 if TYPE_CHECKING:
@@ -28,10 +28,6 @@ SESSION_LOST = "rkllm_chat: session lost"
 
 class ServerEndedError(Exception):
     """The connection to an open server has ended."""
-
-
-class SessionLostError(ConnectError):
-    """The server has forgotten the session and did not process the request."""
 
 
 def translate_call_error(name: str, error: BaseException, limit_s: float, transport: Transport | None) -> ChatError:
@@ -115,19 +111,15 @@ def _status_hint(transport: Transport | None) -> str:
 
 def _make_ended_error(text: str, name: str, transport: Transport | None) -> ConnectError:
     """Return the error of a server that ended, with what its sandbox denied it or else what it could not reach."""
-    if hint := find_network_hint(_read_stderr(transport)):
+    if hint := find_network_hint(transport.stderr_tail if transport else ""):
         return ConnectError(text, hint, server=name)
     if denial := transport.find_fatal_denial() if transport else None:
         return ConnectError(text, denial.text, server=name, denied_folder=denial.folder)
     return ConnectError(text, transport.sandbox.hint if transport and transport.sandbox else "", server=name)
 
 
-def _read_stderr(transport: Transport | None) -> str:
-    return transport.stderr_tail.decode("utf-8", errors="replace") if transport else ""
-
-
 def _quote_stderr(transport: Transport | None) -> str:
-    return quote_stderr(_read_stderr(transport))
+    return quote_stderr(transport.stderr_tail) if transport else ""
 
 
 def first_leaf(error: BaseException) -> BaseException:

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import math
 import time
-import warnings
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +38,7 @@ from .progress import ProgressReporter
 from .protocol.limits import MAX_TOOLS
 from .protocol.output_check import find_output_fault
 from .skills import list_skills
-from .subscriptions import Subscriptions
+from .subscriptions import Subscriptions, deprecated
 from .tasks import TasksExtension
 from .transports.registry import make_transport
 
@@ -225,8 +224,7 @@ class ServerLifecycle:
     async def send_log_level(self, client: Client) -> None:
         """Send the log level to a server of a version before MCP 2026-07-28."""
         if client.server_capabilities.logging is not None:
-            with warnings.catch_warnings():  # deprecated in 2026-07-28, but required before
-                warnings.simplefilter("ignore")
+            with deprecated():
                 await client.session.set_logging_level(self.log_level)
 
     def on_unsolicited_change(self, kind: ChangeKind, uri: str) -> None:

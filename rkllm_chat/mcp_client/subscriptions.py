@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -92,8 +93,7 @@ class Subscriptions:
         if client and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             self._changed.set()
         elif client:
-            with warnings.catch_warnings():  # as for `_subscribe`
-                warnings.simplefilter("ignore")
+            with deprecated():
                 await client.unsubscribe_resource(uri)
 
     async def restore(self, client: Client) -> None:
@@ -164,6 +164,13 @@ class Subscriptions:
 
 
 async def _subscribe(client: Client, uri: str) -> None:
-    with warnings.catch_warnings():  # deprecated in 2026-07-28, but required before
-        warnings.simplefilter("ignore")
+    with deprecated():
         await client.subscribe_resource(uri)
+
+
+@contextmanager
+def deprecated() -> Iterator[None]:
+    """Allow a request that is deprecated in MCP 2026-07-28, but required before."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -14,10 +14,12 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mcp import Client
 from mcp_types import (
     CallToolResult,
     CompleteResult,
@@ -45,6 +47,7 @@ from ..config.tool_pins import (
 from ..core.errors import ChatError, ProtocolError, ServerNotFoundError, ToolNotFoundError
 from ..core.messages import Attachment, Media, Status, Tool, ToolResult
 from ..core.skills import Skill
+from .advertised_tools import list_all_pages
 from .auth.login import Login
 from .call_log import log_call
 from .connection import Connection
@@ -58,20 +61,8 @@ from .content import (
 from .handlers import ClientHandlers, ignore
 from .process.denials import Denial
 from .progress import OnProgress
-from .requests import (
-    complete,
-    find_skill,
-    get_prompt,
-    list_prompts,
-    list_resources,
-    list_templates,
-    read_resource,
-    read_resource_from,
-    subscribe,
-    unsubscribe,
-)
 from .resource_tools import describe_resources, resource_tools
-from .skills import check_file, resolve_file
+from .skills import check_file, get_skill, resolve_file
 from .stored_content import store_content
 from .transports.base import run_uninterrupted
 from .uri_templates import find_open_variable
@@ -315,19 +306,32 @@ class Toolbox:
 
     async def list_resources(self, server: str | None = None) -> list[tuple[str, Resource]]:
         """Return (server, resource) pairs of one server, or of all that are open or idle."""
-        return await self._query_each(server, list_resources)
+        return await self._query_each(server, partial(_list_if_declared, "resources", "list_resources", "resources"))
 
     async def list_templates(self, server: str | None = None) -> list[tuple[str, ResourceTemplate]]:
         """Return (server, resource template) pairs of one server, or of all that are open or idle."""
-        return await self._query_each(server, list_templates)
+        ask = partial(_list_if_declared, "resources", "list_resource_templates", "resource_templates")
+        return await self._query_each(server, ask)
 
     async def list_prompts(self, server: str | None = None) -> list[tuple[str, Prompt]]:
         """Return (server, prompt) pairs of one server, or of all that are open or idle, without what is withheld."""
         return await self._query_each(server, _list_accepted_prompts)
 
     async def read_resource(self, uri: str, server: str | None = None) -> ReadResourceResult:
-        """Read a resource; without a server, from the first that has it. Raises ChatError."""
-        return await read_resource(self._select(server), uri)
+        """Read a resource; without a server, from the first that has it.
+
+        Raises:
+            ChatError: The error of the last server tried; ProtocolError if no open server has resources.
+        """
+        last_error: ChatError = ProtocolError("No open server has resources.")
+        for connection in self._select(server):
+            if connection.lifecycle.is_open and connection.lifecycle.capabilities.resources is None:
+                continue
+            try:
+                return await _read_resource(connection, uri)
+            except ChatError as error:
+                last_error = error
+        raise last_error
 
     async def read_attachment(self, uri: str, server: str | None = None) -> Attachment:
         """Return a resource as a model reads it. Raises ChatError."""
@@ -349,7 +353,9 @@ class Toolbox:
     async def find_skills(self, uri: str) -> list[Skill]:
         """Return the skills of a URI, one for each server that has it, whether it lists it or not. Raises ChatError."""
         asked = [one for one in self._select(None) if ("skills", uri) not in one.advertised.texts.withheld]
-        found = await asyncio.gather(*(find_skill(connection, uri) for connection in asked))
+        found = await asyncio.gather(
+            *(one.request(partial(get_skill, server=one.config.name, uri=uri)) for one in asked)
+        )
         return [skill for skill in found if skill]
 
     async def read_skill(self, skill: Skill, path: str = "") -> str:
@@ -361,7 +367,7 @@ class Toolbox:
             ChatError: The server fails.
         """
         connection, uri = self._get_connection(skill.server), resolve_file(skill, path)
-        result = await read_resource_from(connection, uri)
+        result = await _read_resource(connection, uri)
         try:
             return check_file(skill, uri, result)
         except ProtocolError:
@@ -380,7 +386,11 @@ class Toolbox:
             await _list_accepted_prompts(connection)
         if why := connection.advertised.texts.withheld.get(("prompts", name)):
             raise quarantine_error(server, name, why, "prompt")
-        return await get_prompt(connection, name, dict(arguments or {}))
+
+        async def send(client: Client) -> GetPromptResult:
+            return await client.get_prompt(name, dict(arguments or {}), meta=connection.make_meta(client))
+
+        return await connection.request(send, connection.config.timeout_s)
 
     async def complete(
         self,
@@ -399,7 +409,8 @@ class Toolbox:
             value: The text typed so far.
             context: Arguments that are already filled in.
         """
-        return await complete(self._get_connection(server), ref, argument, value, dict(context or {}))
+        asked, known = {"name": argument, "value": value}, dict(context or {}) or None
+        return await self._get_connection(server).request(lambda client: client.complete(ref, asked, known))
 
     async def complete_uri(self, prefix: str) -> list[str]:
         """Return completions of a partly typed resource URI: the values of the variable that its end belongs to."""
@@ -416,12 +427,17 @@ class Toolbox:
         return uris
 
     async def subscribe(self, server: str, uri: str) -> None:
-        """Subscribe to changes of a resource; `handlers.on_change` receives its URI."""
-        await subscribe(self._get_connection(server), uri)
+        """Subscribe to changes of a resource, in any version of the protocol; `handlers.on_change` receives its URI."""
+        connection = self._get_connection(server)
+        await connection.request(lambda _client: connection.lifecycle.subscribe(uri))
 
     async def unsubscribe(self, server: str, uri: str) -> None:
-        """End a subscription. Raises ChatError."""
-        await unsubscribe(self._get_connection(server), uri)
+        """End a subscription; one at a server that is down ends without a request. Raises ChatError."""
+        connection = self._get_connection(server)
+        if connection.lifecycle.is_open:
+            await connection.request(lambda _client: connection.lifecycle.unsubscribe(uri))
+        else:
+            await connection.lifecycle.unsubscribe(uri)
 
     @property
     def subscriptions(self) -> list[tuple[str, str]]:
@@ -485,9 +501,30 @@ class Toolbox:
 
 async def _list_accepted_prompts(connection: Connection) -> list[Prompt]:
     """Return the prompts of a server that are not withheld. Raises ChatError."""
-    prompts = await list_prompts(connection)
+    prompts = await _list_if_declared("prompts", "list_prompts", "prompts", connection)
     texts = {
         prompt.name: extract_prompt_fields(prompt.model_dump(by_alias=True, exclude_none=True)) for prompt in prompts
     }
     held = connection.advertised.texts.find_withheld("prompts", texts)
     return [prompt for prompt in prompts if prompt.name not in held]
+
+
+async def _list_if_declared(capability: str, method: str, key: str, connection: Connection) -> list[Any]:
+    """Return all entries of a list method; empty if the server does not declare the capability. Raises ChatError."""
+
+    async def send(client: Client) -> list[Any]:
+        if getattr(client.server_capabilities, capability) is None:
+            return []
+        entries, is_cut = await list_all_pages(lambda cursor: getattr(client, method)(cursor=cursor), key)
+        if is_cut:
+            connection.lifecycle.report_cut(capability, len(entries))
+        return entries
+
+    return await connection.request(send)
+
+
+async def _read_resource(connection: Connection, uri: str) -> ReadResourceResult:
+    async def send(client: Client) -> ReadResourceResult:
+        return await client.read_resource(uri, meta=connection.make_meta(client))
+
+    return await connection.request(send, connection.config.timeout_s)

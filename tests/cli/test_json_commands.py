@@ -272,7 +272,7 @@ def test_an_internal_error_is_a_document(shell: Shell) -> None:
     shell.environment["PYTHONPATH"] = f"{broken}:{Path(__file__).parents[2]}"
     error = shell.error("list-tools", "--server", "chaos")
     assert error["type"] == "InternalError" and "import of select halted" in error["message"]
-    assert error["details"]["where"].startswith("posix_process.py:")
+    assert error["details"]["where"].startswith("process_tree.py:")
 
 
 def test_a_variable_may_choose_a_setting_of_a_server(shell: Shell) -> None:

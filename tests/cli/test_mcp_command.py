@@ -270,6 +270,34 @@ def test_a_folder_of_an_editor_is_imported_but_not_unseen(program: Run, folder: 
     assert "1 added" in program("mcp", "import", ".vscode/mcp.json", "--yes").stdout
 
 
+def test_servers_of_all_programs_are_listed_and_none_is_copied(
+    program: Run, folder: Path, environment: dict[str, str]
+) -> None:
+    """One is configured here, one file is broken, one is the folder's; what is secret or unprintable is not shown."""
+    home = Path(environment["HOME"])
+    files = {
+        home / ".cursor/mcp.json": {"mcpServers": {"mine": {"command": "uvx"}, "odd": {"command": 1}}},
+        home / ".gemini/settings.json": {"mcpServers": {"mine": {"command": "uvx"}}},
+        home / ".lmstudio/mcp.json": [],
+        folder / ".vscode/mcp.json": {
+            "servers": {"far": {"url": "https://h/mcp?\u001b[1m", "headers": {"X": "s3cret"}}}
+        },
+    }
+    assert program("mcp", "discover").stdout.startswith("No other program")
+    program("mcp", "add", "mine", "--", "uvx")
+    for path, content in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content), encoding="utf-8")
+    before = (folder / "mcp_config.toml").read_bytes()
+    shown = program("mcp", "discover").stdout
+    assert f"present  mine: uvx [{home}/.cursor/mcp.json]" in shown and "skipped  odd: " in shown
+    assert "gemini:\npresent  mine" in shown and "lm-studio: " in shown
+    assert "vscode:\nnew      far: https://h/mcp" in shown and "[.vscode/mcp.json]" in shown
+    assert "s3cret" not in shown and "\u001b" not in shown
+    assert shown.splitlines()[-1].endswith("copies the new ones: vscode.")
+    assert (folder / "mcp_config.toml").read_bytes() == before
+
+
 def test_servers_after_one_that_fails_are_accepted(program: Run, server: list[str], folder: Path) -> None:
     command = server[server.index("--") + 1 :]
     env = dict(word.removeprefix("--env=").split("=", 1) for word in server[: server.index("--")])

@@ -26,10 +26,9 @@ ENDED_OTHERWISE = {
         SdkSession.request.send ServerLifecycle.send_log_level
         ServerLifecycle.subscribe ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call
         Toolbox.find_skills list_skills.fetch
-        Toolbox.execute_tool _subscribe
-        complete find_skill get_prompt get_prompt.send get_skill
-        list_if_declared read_resource_from read_resource_from.send
-        send_task_request start_task subscribe unsubscribe""",
+        Toolbox.complete Toolbox.execute_tool Toolbox.get_prompt Toolbox.get_prompt.send Toolbox.subscribe
+        Toolbox.unsubscribe _list_if_declared _read_resource _read_resource.send _subscribe get_skill
+        send_task_request start_task""",
     "The limit of a start (connect_s) or of a close, which cancels it.": """
         CheckedConnection.handshake HttpTransport._open HttpTransport._try MCPClient.__aenter__ MCPClient.close
         MCPClient.add_server MCPClient.remove_server
@@ -46,10 +45,9 @@ ENDED_OTHERWISE = {
         WebSocketTransport._read WebSocketTransport._write sleep_or_wait_forever wait_until_idle
         wait_until_silent""",
     "The timeouts of the HTTP client, and a number of bytes.": """
-        AnswerEvents.__aiter__ AnswerEvents.aclose DecodedBody.__aiter__ DecodedBody.aclose DecodedBody.read_all
-        HttpTransport._post Login._fetch.check_connection
-        ServerHttpClient._bound_body ServerHttpClient._check_peer ServerHttpClient._send_checked
-        ServerHttpClient._send_with_token ServerHttpClient.send""",
+        AnswerEvents.__aiter__ AnswerEvents.aclose DecodedBody.__aiter__ DecodedBody.aclose DecodedBody.parse_events
+        DecodedBody.read_all HttpTransport._post ServerHttpClient._bound_body ServerHttpClient._send_checked
+        ServerHttpClient._send_with_token ServerHttpClient.send check_new_connection""",
     "A person answers, within a turn that can be stopped or within login_s.": """
         AuthorizationCodeProvider._perform_authorization ClientCallbacks._ask
         ClientSecretProvider._perform_authorization Login._ask Login._ask_to_agree Login._run_flow
@@ -60,7 +58,7 @@ ENDED_OTHERWISE = {
         _make_elicit_handler.elicit""",
     "The condition of its loop, or the tasks are cancelled: it waits for nothing else.": """
         ClientCallbacks.handle_message CredentialFile._acquire ServerTask._report_update StdioTransport._close
-        StdioTransport._flush StdioTransport._wait_for_all cancel_all store_content""",
+        StdioTransport._flush StdioTransport._wait_for_all cancel_all resolve_url store_content""",
 }
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
@@ -32,6 +31,7 @@ from ..handlers import ClientHandlers, LoginReason
 from ..timing import PausableDeadlines
 from ..transports.addresses import (
     Address,
+    check_new_connection,
     check_peer,
     has_proxy,
     is_loopback,
@@ -336,19 +336,12 @@ class Login:
                     server=self._server.name,
                 )
 
-        async def check_connection(event: str, info: Mapping[str, Any]) -> None:
-            """Check the address of each new connection before anything is sent (httpx, Extensions, "trace")."""
-            if event == "connection.connect_tcp.complete" and not has_proxy(url):
-                stream = info["return_value"]
-                peer = str(stream.get_extra_info("server_addr")[0])
-                address = parse_address(peer)
-                try:
-                    check_peer(target, peer, address is not None and not is_allowed(address))
-                except ChatError:
-                    await stream.aclose()
-                    raise
+        def check(peer: str) -> None:
+            address = parse_address(peer)
+            if not has_proxy(url):
+                check_peer(target, peer, address is not None and not is_allowed(address))
 
-        request.extensions["trace"] = check_connection
+        request.extensions["trace"] = partial(check_new_connection, check=check)
         if request.url.scheme != "https" and self._server.url.startswith("https:") and not is_loopback(url):
             raise AuthError(
                 f"{self._describe_need()} over plain HTTP ({show_request_url(request)}), which is not allowed."

@@ -3,31 +3,54 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...config.servers import ServerConfig
 from ...core.errors import ProtocolError, TimeLimitError, ValidationError
 from ..protocol.dialog import STATELESS_VERSION, Dialog
-from ..protocol.faults import NEEDS
+from ..protocol.faults import NEEDS, SessionLostError
 from ..roots import find_roots
 
 if TYPE_CHECKING:
     from ..protocol.dialog import AskForm
     from ..protocol.session import Session
 
-    class Channel(Protocol):
-        """Carries messages; see `stdio_channel` and `http_channel`."""
 
-        session: Session
-        negotiated: dict[str, Any] | None
-        first_id: int
+class Channel:
+    """Carries messages to a server and back; see `stdio_channel` and `http_channel`.
 
-        def save_negotiated(self, negotiated: dict[str, Any]) -> None: ...
-        def send(self, message: dict[str, Any]) -> None: ...
-        def exchange(self, dialog: Dialog, phase: str, limit_s: float) -> None: ...
-        def stderr_tail(self) -> str: ...
-        def explain_denial(self, text: str) -> str: ...
-        def close(self, is_patient: bool = True) -> None: ...
+    Attributes:
+        session: The requests in flight.
+        negotiated: What an earlier call has negotiated; None for a new session.
+        first_id: Number after which requests are numbered; 0 for the default.
+    """
+
+    session: Session
+    negotiated: dict[str, Any] | None = None
+    first_id = 0
+
+    def save_negotiated(self, negotiated: dict[str, Any]) -> None:
+        """Do nothing; what was negotiated ends with this command."""
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send or queue a message; `exchange` sends the rest. Raises ValueError if it cannot be sent."""
+        raise NotImplementedError
+
+    def exchange(self, dialog: Dialog, phase: str, limit_s: float) -> None:
+        """Wait until `dialog` has its answer, and answer the server meanwhile; progress extends the limit."""
+        raise NotImplementedError
+
+    def stderr_tail(self) -> str:
+        """Return the end of the server's standard error; "" if there is none."""
+        return ""
+
+    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - remote servers have no sandbox
+        """Return which sandbox setting would allow what the server complains about, else ""."""
+        return ""
+
+    def close(self, is_patient: bool = True) -> None:
+        """Stop the server, or end the session."""
+        raise NotImplementedError
 
 
 class UnsupportedByDirectClient(Exception):  # noqa: N818 - not an error
@@ -35,10 +58,6 @@ class UnsupportedByDirectClient(Exception):  # noqa: N818 - not an error
 
     That is a redirect, a proxy, OAuth, or HTTP with SSE. The caller retries with `sdk_session`.
     """
-
-
-class SessionLostError(Exception):
-    """Raised by a channel when the server has forgotten the session and did not process the request."""
 
 
 __all__ = ["DirectClient", "UnsupportedByDirectClient"]

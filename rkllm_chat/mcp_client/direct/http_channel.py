@@ -29,30 +29,30 @@ from ...core.errors import AuthError, ChatError, ConfigError, ConnectError, Prot
 from ...core.sanitize import sanitize_line
 from ..protocol.dialog import STATELESS_VERSION
 from ..protocol.event_stream import EventParser, resume_wait_s
-from ..protocol.faults import hint_for_status, retry_wait_s
+from ..protocol.faults import SessionLostError, hint_for_status, retry_wait_s
 from ..protocol.framing import parse_values
-from ..protocol.limits import MAX_RESULT_BYTES, MB, ProgressDeadline
+from ..protocol.http_body import CHUNK_BYTES, BodyDecoder
+from ..protocol.limits import MAX_RESULT_BYTES, ProgressDeadline
 from ..protocol.session import Session
 from ..transports.addresses import (
     LOOKUP_TIMEOUT_S,
-    Address,
     check_headers,
     check_peer,
     check_resolved_addresses,
     has_proxy,
     is_public,
-    parse_address,
+    look_up,
     redact_url,
+    resolve,
     split_url,
 )
-from .client import SessionLostError, UnsupportedByDirectClient, make_timeout_error
+from .client import Channel, UnsupportedByDirectClient, make_timeout_error
 
 if TYPE_CHECKING:
     from ..protocol.dialog import Dialog
 
 _CONNECT_S = 10.0
 _DELETE_S = 1.0
-CHUNK_BYTES = 1 << 16
 URL_SAFE_CHARACTERS = "%/:?@!$&'()*+,;=~-._"
 _REJECTING_STATUSES = (400, 404, 405, 406, 410, 415, 501)
 _HEADER_MISMATCH = -32020
@@ -60,19 +60,11 @@ _NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "
 """The parameter whose value goes into the header Mcp-Name, by method (MCP 2026-07-28, transports)."""
 
 
-class HttpChannel:
+class HttpChannel(Channel):
     """A channel to a server at a URL.
 
     Raises ConnectError or ConfigError for a refused address, UnsupportedByDirectClient for one that needs a proxy.
-
-    Attributes:
-        session: The requests in flight.
-        negotiated: None: HTTP sessions are not continued.
-        first_id: 0: requests are numbered from the default.
     """
-
-    negotiated: dict[str, Any] | None = None
-    first_id = 0
 
     def __init__(self, server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES) -> None:
         self._server, self._redacted_url, self._max_bytes = server, redact_url(server.url), max_bytes
@@ -83,7 +75,7 @@ class HttpChannel:
         self._path = quote(parts.path or "/", safe=URL_SAFE_CHARACTERS) + (
             f"?{quote(parts.query, safe=URL_SAFE_CHARACTERS)}" if parts.query else ""
         )
-        addresses = _resolve(self._host, self._port, min(LOOKUP_TIMEOUT_S, server.connect_s))
+        addresses = resolve(self._host, self._port, min(LOOKUP_TIMEOUT_S, server.connect_s))
         check_resolved_addresses(server, self._host, addresses)
         check_headers(server)
         self._is_public = is_public(server.url, addresses)
@@ -96,17 +88,6 @@ class HttpChannel:
         self._session_id = self._version = ""
         self._has_answered = self._has_waited = self._has_lost_session = False
         self._has_token = "authorization" in {name.lower() for name in server.headers}
-
-    def save_negotiated(self, negotiated: dict[str, Any]) -> None:
-        """Do nothing; the session is not continued."""
-
-    def stderr_tail(self) -> str:
-        """Return ""; there is no standard error."""
-        return ""
-
-    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - remote servers have no sandbox
-        """Return ""; there is no sandbox."""
-        return ""
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue a message; `exchange` sends it. Raises ValueError if it cannot be sent."""
@@ -218,7 +199,7 @@ class HttpChannel:
     def _connect(self, port: int) -> TimedSocket:
         """Connect to the first address that accepts, and check it before anything is sent."""
         end = min(self._end, time.monotonic() + _CONNECT_S)
-        entries = _look_up(self._host, port, _left_s(end))
+        entries = look_up(self._host, port, _left_s(end))
         for number, (family, kind, protocol, _, address) in enumerate(entries, 1 - len(entries)):
             connection = socket.socket(family, kind, protocol)
             try:
@@ -241,38 +222,18 @@ class HttpChannel:
 
         return ssl.create_default_context().wrap_socket(connection, server_hostname=self._host)
 
+    def _decoder(self, response: HTTPResponse) -> BodyDecoder:
+        return BodyDecoder(response.headers.get("content-encoding", ""), self._max_bytes, self._unusable_error)
+
     def _read(self, response: HTTPResponse) -> bytearray:
-        body = bytearray()
-        for piece in self._pieces(response):
-            body += piece
-            if len(body) > self._max_bytes:
-                raise self._unusable_error(f"result too large, limit {self._max_bytes // MB} MB")
+        decoder = self._decoder(response)
+        while chunk := response.read1(CHUNK_BYTES):
+            decoder.add(chunk)
         if response.length:
             raise OSError("it closed the connection before the response was complete")
+        decoder.end()
         response.close()
-        return body
-
-    def _pieces(self, response: HTTPResponse) -> Iterator[bytes]:
-        """Yield a body in pieces of at most 64 KB, decoded although no encoding was requested, as the SDK does."""
-        encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        if encoding in ("identity", ""):
-            while piece := response.read1(CHUNK_BYTES):
-                yield piece
-            return
-        if encoding not in ("gzip", "x-gzip", "deflate"):
-            raise self._unusable_error(f"it has the encoding {sanitize_line(encoding)[:60]}, which was not requested")
-        import zlib
-
-        inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)  # of gzip and zlib
-        try:
-            while piece := response.read1(CHUNK_BYTES):
-                while piece and not inflate.eof:
-                    yield inflate.decompress(piece, CHUNK_BYTES)
-                    piece = inflate.unconsumed_tail
-        except zlib.error as error:
-            raise self._unusable_error(f"it is not valid {encoding}: {error}") from None
-        if not inflate.eof and not response.length:
-            raise self._unusable_error(f"it is not valid {encoding}: it is incomplete")
+        return decoder.content
 
     def _discard(self, response: HTTPResponse) -> None:
         """Discard the response to a message that needs none, without waiting for a stream."""
@@ -352,10 +313,9 @@ class HttpChannel:
 
     def _events(self, response: HTTPResponse, parser: EventParser) -> Iterator[str]:
         """Yield the data of the messages in a stream of events."""
-        for piece in self._pieces(response):
-            yield from (data for name, data, _ in parser.feed(piece) if name == "message" and data)
-            if parser.pending_bytes > self._max_bytes:
-                raise self._unusable_error(f"result too large, limit {self._max_bytes // MB} MB")
+        decoder = self._decoder(response)
+        while chunk := response.read1(CHUNK_BYTES):
+            yield from (data for name, data, _ in decoder.parse(chunk, parser) if name == "message" and data)
 
     def _values(self, text: str) -> list[Any]:
         try:
@@ -381,7 +341,7 @@ class HttpChannel:
             return
         if status == 404 and self._session_id and not self._has_lost_session:
             self._session_id, self._has_lost_session = "", True
-            raise SessionLostError
+            raise SessionLostError(f"{self._name} has lost the session.", **details)
         if not self._has_answered and (status < 400 or (status in _REJECTING_STATUSES and not self._server.transport)):
             raise UnsupportedByDirectClient
         if not self._has_waited and (wait_s := retry_wait_s(status, response.headers.get("retry-after", ""))):
@@ -480,47 +440,6 @@ def _is_readable(connection: socket.socket | TimedSocket) -> bool:
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
     return bool(waiting.poll(0))
-
-
-def _resolve(host: str, port: int | None, limit_s: float) -> list[Address]:
-    """Return all addresses of a name; empty if it cannot be resolved."""
-    if address := parse_address(host):
-        return [address]
-    try:
-        entries = _look_up(host, port, limit_s)
-    except (OSError, UnicodeError):
-        return []
-    return [address for entry in entries if (address := parse_address(str(entry[4][0])))]
-
-
-def _look_up(host: str, port: int | None, limit_s: float) -> list[Any]:
-    """Return the entries of `getaddrinfo`; in a thread, because the system's resolver has no timeout.
-
-    Raises:
-        OSError: The name cannot be resolved, or not in time.
-        UnicodeError: It is not a name.
-    """
-    if parse_address(host):
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    import threading
-
-    entries: list[Any] = []
-    errors: list[Exception] = []
-
-    def look_up() -> None:
-        try:
-            entries.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError) as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=look_up, daemon=True)
-    thread.start()
-    thread.join(limit_s)
-    if errors:
-        raise errors[0]
-    if not entries:
-        raise TimeoutError
-    return entries
 
 
 def _encode_header(value: str) -> str:

@@ -27,7 +27,7 @@ from typing import Any
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError
 from ...core.redact import truncate_start
-from ..process.process_tree import list_inheritable_fds
+from ..process.process_tree import list_inheritable_fds, read_available, wait_readable
 from ..protocol.limits import STDERR_TAIL_BYTES
 from .posix_process import PosixProcess, start_program
 
@@ -246,9 +246,7 @@ class _Daemon:
     def _report_exit(self) -> None:
         """Report the server's exit to the client and stop serving."""
         program = self._program
-        poll = select.poll()
-        poll.register(program.exited, select.POLLIN)
-        poll.poll(100)
+        wait_readable(program.exited, 0.1)
         self._read_stderr()
         stderr = self._stderr_tail.decode("utf-8", errors="replace").strip()
         if self._client:
@@ -293,11 +291,3 @@ def short_path(path: str) -> Iterator[str]:
 def serialize_control(value: dict[str, Any]) -> bytes:
     """Serialize a control line."""
     return json.dumps({"keeper": value}, separators=(",", ":"), default=str).encode() + b"\n"
-
-
-def read_available(file: int) -> bytes:
-    """Read from a non-blocking file; empty if nothing is available."""
-    try:
-        return os.read(file, CHUNK_BYTES)
-    except BlockingIOError:
-        return b""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...config.files import find_state_folder
 from ...config.oauth import OAuth
@@ -39,33 +39,12 @@ if TYPE_CHECKING:
 
     from ...config.tool_pins import Held
     from ..protocol.dialog import AskForm
+    from .client import DirectClient
+    from .sdk_session import SdkSession
 
     _T = TypeVar("_T")
 
-    class DirectSession(Protocol):
-        """A session with a server: `client.DirectClient` or `sdk_session.SdkSession`."""
-
-        phase_seconds: dict[str, float]
-
-        @property
-        def no_sandbox(self) -> str: ...
-        @property
-        def info(self) -> dict[str, Any]: ...
-        @property
-        def instructions(self) -> str: ...
-        @property
-        def version(self) -> str: ...
-        @property
-        def stderr_tail(self) -> str: ...
-        @property
-        def needs(self) -> str: ...
-        @property
-        def may_require_tasks(self) -> bool: ...
-        def explain_denial(self, text: str) -> str: ...
-        def open(self) -> None: ...
-        def has_capability(self, what: str) -> bool: ...
-        def request(self, method: str, params: dict[str, Any], phase: str, limit_s: float) -> dict[str, Any]: ...
-        def close(self, is_patient: bool = True) -> None: ...
+    DirectSession = DirectClient | SdkSession
 
 
 _ENVELOPE_MEMBERS = ("resultType", "ttlMs", "cacheScope")

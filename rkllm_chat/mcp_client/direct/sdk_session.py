@@ -29,7 +29,7 @@ from ..auth.login import Login
 from ..connection import Connection
 from ..handlers import ClientHandlers, ElicitHandler, ignore
 from ..progress import CallDeadline
-from ..protocol.limits import MAX_RESULT_BYTES, STDERR_TAIL_BYTES
+from ..protocol.limits import MAX_RESULT_BYTES
 
 if TYPE_CHECKING:
     from ..protocol.dialog import AskForm
@@ -93,9 +93,8 @@ class SdkSession:
 
     @property
     def stderr_tail(self) -> str:
-        """The end of the server's log, if it is a process."""
-        log = self._log_file.read_bytes()[-STDERR_TAIL_BYTES:] if self._log_file.exists() else b""
-        return log.decode("utf-8", errors="replace").strip()
+        """The end of the server's standard error, if it is a process."""
+        return self._lifecycle.transport.stderr_tail.strip() if self._lifecycle.transport else ""
 
     @property
     def info(self) -> dict[str, Any]:

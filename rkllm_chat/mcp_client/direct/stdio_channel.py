@@ -16,10 +16,11 @@ from ...core.errors import ConnectError, ProtocolError
 from ...core.programs import describe_exit
 from ...core.redact import truncate_start
 from ..process.network_variables import find_network_hint
+from ..process.process_tree import wait_readable
 from ..protocol.faults import explain_size, quote_stderr
 from ..protocol.limits import MAX_DISCARDED_BYTES, MAX_RESULT_BYTES, STDERR_TAIL_BYTES, ProgressDeadline
 from ..protocol.session import Session
-from .client import make_timeout_error
+from .client import Channel, make_timeout_error
 
 if TYPE_CHECKING:
     from ..protocol.dialog import Dialog
@@ -32,17 +33,8 @@ _MAX_UNWRITTEN_BYTES = 1 << 20
 _EXIT_S = 0.1
 
 
-class StdioChannel:
-    """A channel to a server process.
-
-    Attributes:
-        session: The requests in flight.
-        negotiated: What an earlier call has negotiated; None for a new process.
-        first_id: Number after which requests are numbered; 0 for the default.
-    """
-
-    negotiated: dict[str, Any] | None = None
-    first_id = 0
+class StdioChannel(Channel):
+    """A channel to a server process."""
 
     def __init__(self, name: str, program: PosixProcess | SocketPipes, max_bytes: int = MAX_RESULT_BYTES) -> None:
         self._name, self._program, self._max_bytes = name, program, max_bytes
@@ -57,9 +49,6 @@ class StdioChannel:
         for file in self._watched:
             self._poll.register(file, select.POLLIN)
         self._is_watching_input = False
-
-    def save_negotiated(self, negotiated: dict[str, Any]) -> None:
-        """Do nothing; what was negotiated ends with this process."""
 
     def _note(self, kind: str, what: object) -> None:
         """Do nothing; there is no log of irregularities."""
@@ -168,9 +157,7 @@ class StdioChannel:
         """Raise ConnectError with the exit code and the last stderr lines."""
         code = self._get_exit_code()
         if code is None and self._program.exited >= 0:
-            waiting = select.poll()
-            waiting.register(self._program.exited, select.POLLIN)
-            waiting.poll(_EXIT_S * 1000)
+            wait_readable(self._program.exited, _EXIT_S)
             code = self._get_exit_code()
         while self._program.stderr >= 0 and self._read_errors():
             pass

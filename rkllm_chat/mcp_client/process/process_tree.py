@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from .exit_watch import ExitWatch
-from .start import GUARD_SCRIPT, decode_exit_code
+from .start import GUARD_SCRIPT, MARK_VARIABLE, StartPlan, decode_exit_code
+
+_READ_SIZE = 1 << 16
+GRACE_S = 1.0
+"""How long a server may take to end by itself, and again after SIGTERM."""
 
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -74,23 +79,105 @@ class ProcessTree:
         return bool(running)
 
 
-class WatchedProcess(ProcessTree):
-    """A process tree whose first process is a child of this program, with its exit.
+class ServerProcess(ProcessTree):
+    """A server's command with its pipes, its exit and its guard.
+
+    A subclass starts it, and waits in `stop_steps`. Until `close` it stays a zombie, where there is pidfd_open(2).
+
+    Args:
+        start: How to start it. Raises OSError if it cannot be started.
 
     Attributes:
+        stdin: Our end of its input pipe, non-blocking; -1 once closed.
+        stdout: Our end of its output pipe, non-blocking.
+        stderr: Our end of its error pipe, non-blocking.
         exited: Descriptor that becomes readable when the process ends.
+        pid: Process number; in a sandbox, the sandbox's.
+        sandbox: Its sandbox; None if none is configured.
     """
 
-    def __init__(self, pid: int, mark: str, is_sandboxed: bool) -> None:
-        super().__init__(pid, mark, is_sandboxed)
+    def __init__(self, start: StartPlan) -> None:
+        value = start.environment[MARK_VARIABLE] = os.urandom(8).hex()
+        mark = f"{MARK_VARIABLE}={value}"
+        self.sandbox, self._guard = start.sandbox, Guard(mark)
+        pipes = [os.pipe() for _ in range(3)]
+        (child_stdin, self.stdin), (self.stdout, child_stdout), (self.stderr, child_stderr) = pipes
+        ends = (child_stdin, child_stdout, child_stderr)
+        try:
+            pid = self._spawn(start, ends)
+        except BaseException:
+            self._release()
+            raise
+        finally:
+            for pipe in ends:
+                os.close(pipe)
+        super().__init__(pid, mark, start.is_sandboxed)
         self._watch = ExitWatch(pid)
         self.exited = self._watch.descriptor
+        self._guard.watch(pid)
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            os.set_blocking(pipe, False)
+
+    def _spawn(self, start: StartPlan, pipes: Sequence[int]) -> int:
+        """Start a command in a session of its own and return its process number; pipes as for `spawn`."""
+        raise NotImplementedError
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; None while the process runs."""
         code = self._watch.code
         return decode_exit_code(code) if self._is_sandboxed else code
+
+    def close_stdin(self) -> None:
+        """Close the input pipe."""
+        if self.stdin >= 0:
+            os.close(self.stdin)
+        self.stdin = -1
+
+    def stop_steps(self, is_patient: bool) -> Iterator[bool]:
+        """Close the input, then send SIGTERM; the caller waits `GRACE_S` where this yields, then sends SIGKILL.
+
+        Args:
+            is_patient: Otherwise the input is closed only.
+
+        Yields:
+            Whether to wait until all processes have ended, or only the first.
+        """
+        self.close_stdin()
+        if is_patient:
+            yield False
+            if self.send_signal(signal.SIGTERM):
+                self.send_signal(signal.SIGCONT)  # a stopped process receives no other signal
+                yield True
+
+    def close(self) -> None:
+        """Release pipes and guard; the processes must have been killed."""
+        wait_readable(self.exited, GRACE_S)
+        self._watch.close()
+        with contextlib.suppress(ChildProcessError):  # the watch has waited for it
+            os.waitpid(self.pid, os.WNOHANG)
+        self._release()
+
+    def _release(self) -> None:
+        self.close_stdin()
+        os.close(self.stdout)
+        os.close(self.stderr)
+        self._guard.end()
+
+
+def read_available(file: int, size: int = _READ_SIZE) -> bytes:
+    """Read from a non-blocking file; empty if nothing is available, and at its end."""
+    try:
+        return os.read(file, size)
+    except BlockingIOError:
+        return b""
+
+
+def wait_readable(file: int, limit_s: float) -> bool:
+    """Wait until a file is readable; return whether it is."""
+    waiting = select.poll()
+    waiting.register(file, select.POLLIN)
+    return bool(waiting.poll(limit_s * 1000))
 
 
 def list_pids() -> list[int]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...core.errors import ProtocolError
+from ...core.errors import ConnectError, ProtocolError
 from ...core.redact import truncate_at_word
 from ...core.retry_after import parse_retry_after
 from .framing import TOO_DEEP
@@ -38,6 +38,10 @@ SERVER_INFO_META = "io.modelcontextprotocol/serverInfo"
 """Member of `_meta` that says who answered (MCP 2026-07-28); it is no part of the result."""
 UNREADABLE_REQUEST_CODES = (-32700, -32600)
 """Codes with which a server reports a request whose id it could not read (JSON-RPC 2.0, 5.1)."""
+
+
+class SessionLostError(ConnectError):
+    """The server has forgotten the session and did not process the request."""
 
 
 def is_same_id(response_id: object, request_id: int | str) -> bool:

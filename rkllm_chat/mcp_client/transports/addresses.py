@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 from ...config.servers import ServerConfig
-from ...core.errors import ConfigError, ConnectError
+from ...core.errors import ChatError, ConfigError, ConnectError
 
 LOOKUP_TIMEOUT_S = 10.0
 MAX_URL_LENGTH = 2000
@@ -34,8 +35,10 @@ async def resolve_url(server: ServerConfig) -> list[Address]:
         ConfigError: The URL is invalid.
         ConnectError: It leads to a link-local address.
     """
+    import asyncio
+
     host, port = split_url(server)
-    addresses = await _resolve(host, port)
+    addresses = await asyncio.to_thread(resolve, host, port, LOOKUP_TIMEOUT_S)
     check_resolved_addresses(server, host, addresses)
     return addresses
 
@@ -115,6 +118,17 @@ def check_peer(server: ServerConfig, peer: str, is_public_name: bool) -> None:
         raise ConnectError(f"{text} Nothing was sent there.", server=server.name, url=redact_url(server.url))
 
 
+async def check_new_connection(event: str, info: Mapping[str, Any], check: Callable[[str], None]) -> None:
+    """Check the address of a new connection before anything is sent (httpx, Extensions, "trace")."""
+    if event == "connection.connect_tcp.complete":
+        stream = info["return_value"]
+        try:
+            check(str(stream.get_extra_info("server_addr")[0]))
+        except ChatError:
+            await stream.aclose()
+            raise
+
+
 def redact_url(url: str) -> str:
     """Return a URL without its possibly secret parts: user, password, query."""
     parts = urlsplit(url)
@@ -135,19 +149,45 @@ def has_proxy(url: str) -> bool:
     return not is_loopback(url) and any(os.environ.get(name) or os.environ.get(name.upper()) for name in names)
 
 
-async def _resolve(host: str, port: int | None) -> list[Address]:
+def resolve(host: str, port: int | None, limit_s: float) -> list[Address]:
     """Return all addresses of a name; empty if it cannot be resolved here, as behind a proxy."""
-    import asyncio
-
     if address := parse_address(host):
         return [address]
-    loop = asyncio.get_running_loop()
     try:
-        found = await asyncio.wait_for(loop.getaddrinfo(host, port, type=socket.SOCK_STREAM), LOOKUP_TIMEOUT_S)
-    except (OSError, asyncio.TimeoutError, UnicodeError):
+        entries = look_up(host, port, limit_s)
+    except (OSError, UnicodeError):
         return []
-    addresses = (parse_address(str(entry[4][0])) for entry in found)
-    return [address for address in addresses if address]
+    return [address for entry in entries if (address := parse_address(str(entry[4][0])))]
+
+
+def look_up(host: str, port: int | None, limit_s: float) -> list[Any]:
+    """Return the entries of `getaddrinfo`; in a thread, because the system's resolver has no timeout.
+
+    Raises:
+        OSError: The name cannot be resolved, or not in time.
+        UnicodeError: It is not a name.
+    """
+    if parse_address(host):
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    import threading
+
+    entries: list[Any] = []
+    errors: list[Exception] = []
+
+    def look_up() -> None:
+        try:
+            entries.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if errors:
+        raise errors[0]
+    if not entries:
+        raise TimeoutError
+    return entries
 
 
 def parse_address(text: str) -> Address | None:

@@ -74,9 +74,9 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
         self._is_entered = False
 
     @property
-    def stderr_tail(self) -> bytes:
+    def stderr_tail(self) -> str:
         """The last part of the server's standard error."""
-        return self._log.stderr_tail if self._is_entered else b""
+        return self._log.stderr_tail.decode("utf-8", errors="replace") if self._is_entered else ""
 
     def find_denial(self, text: str, arguments: Mapping[str, object], is_error: bool) -> Denial | None:  # noqa: ARG002
         """Return what the sandbox denied the server; None if it was not that, or without a sandbox, as at a URL."""
@@ -123,6 +123,9 @@ class Transport(AbstractAsyncContextManager[_Streams], ABC):
     def note_broken(self, reason: str) -> None:
         """End the connection, for a reason as words that follow "it"."""
         self._end(reason)
+
+    def note_rejected(self) -> None:
+        """Do nothing; a POST was rejected as by a server that does not support this transport."""
 
     def _end(self, reason: str) -> None:
         """Mark the connection as ended; the first reason counts."""

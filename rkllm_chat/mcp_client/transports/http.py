@@ -129,7 +129,7 @@ class HttpTransport(Transport):
         clock = self.login.deadlines if self.login else PausableDeadlines()
         try:
             with clock.limit(_CONNECT_S) as self._limit:
-                async with ServerHttpClient(self.server, self, self.login, self._is_out) as caller:
+                async with ServerHttpClient(self, self._is_out) as caller:
                     return await (self._run_sse(caller) if kind == "sse" else self._run_http(caller, is_last))
             raise TimeoutError("it does not answer")
         except Exception as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,10 +11,9 @@ import httpx2
 from ..protocol.event_stream import EventParser
 from ..protocol.faults import explain_wrong_id, is_response, is_same_id, make_unusable
 from ..protocol.framing import prune_deep_lists
-from ..protocol.limits import MAX_MESSAGE_BYTES, MB
+from ..protocol.http_body import BodyDecoder
+from ..protocol.limits import MAX_MESSAGE_BYTES
 
-_PIECE = 1 << 16
-_GZIP_OR_ZLIB = 47
 _ENCODING_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 
 
@@ -27,37 +25,30 @@ class UnreadableBodyError(httpx2.SSEError):
 
 
 class DecodedBody(httpx2.AsyncByteStream):
-    """The decoded bytes of a response, in pieces of at most 64 KB, so that a small body cannot inflate at once."""
+    """The decoded bytes of a response."""
 
     def __init__(self, response: httpx2.Response, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
-        self._response, self.max_bytes = response, max_bytes
-        self._encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        self._response = response
+        self._decoder = BodyDecoder(response.headers.get("content-encoding", ""), max_bytes, UnreadableBodyError)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        if self._encoding not in ("identity", "gzip", "x-gzip", "deflate", ""):
-            raise UnreadableBodyError(f"it has the encoding {self._encoding}, which was not requested")
-        inflate = None if self._encoding in ("identity", "") else zlib.decompressobj(_GZIP_OR_ZLIB)
         async for chunk in self._response.aiter_raw():
-            if inflate is None:
-                yield chunk
-                continue
-            while chunk:
-                try:
-                    piece = inflate.decompress(chunk, _PIECE)
-                except zlib.error as error:
-                    raise UnreadableBodyError(f"it is not valid {self._encoding}: {error}") from error
-                chunk = inflate.unconsumed_tail
-                if piece:
-                    yield piece
+            for piece in self._decoder.decode(chunk):
+                yield piece
 
     async def read_all(self) -> bytes:
         """Return the whole body. Raises UnreadableBodyError beyond the limit."""
-        content = bytearray()
-        async for piece in self:
-            content += piece
-            if len(content) > self.max_bytes:
-                raise UnreadableBodyError(f"result too large, limit {self.max_bytes // MB} MB")
-        return bytes(content)
+        async for chunk in self._response.aiter_raw():
+            self._decoder.add(chunk)
+        self._decoder.end()
+        return bytes(self._decoder.content)
+
+    async def parse_events(self) -> AsyncIterator[tuple[str, str, bytes]]:
+        """Yield the events of a stream, see `EventParser.feed`."""
+        parser = EventParser()
+        async for chunk in self._response.aiter_raw():
+            for event in self._decoder.parse(chunk, parser):
+                yield event
 
     async def aclose(self) -> None:
         """Close the response."""
@@ -75,19 +66,16 @@ class AnswerEvents(httpx2.AsyncByteStream):
         self._body, self._request_id = body, request_id
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        parser, doubtful, is_answered = EventParser(), b"", False
-        async for piece in self._body:
-            for name, data, others in parser.feed(piece):
-                value = _parse(data) if name == "message" else {}
-                response_id = value.get("id") if isinstance(value, dict) else None
-                if is_response(value) and response_id is not None and not is_same_id(response_id, self._request_id):
-                    error = make_unusable(explain_wrong_id(response_id, self._request_id))
-                    doubtful = json.dumps({"jsonrpc": "2.0", "id": self._request_id, "error": error}).encode()
-                    continue
-                is_answered = is_answered or is_response(value)
-                yield write_event(name, prune_deep_lists(data.encode()), others)
-            if parser.pending_bytes > self._body.max_bytes:
-                raise UnreadableBodyError(f"result too large, limit {self._body.max_bytes // MB} MB")
+        doubtful, is_answered = b"", False
+        async for name, data, others in self._body.parse_events():
+            value = _parse(data) if name == "message" else {}
+            response_id = value.get("id") if isinstance(value, dict) else None
+            if is_response(value) and response_id is not None and not is_same_id(response_id, self._request_id):
+                error = make_unusable(explain_wrong_id(response_id, self._request_id))
+                doubtful = json.dumps({"jsonrpc": "2.0", "id": self._request_id, "error": error}).encode()
+                continue
+            is_answered = is_answered or is_response(value)
+            yield write_event(name, prune_deep_lists(data.encode()), others)
         if doubtful and not is_answered:
             yield write_event("message", doubtful)
 

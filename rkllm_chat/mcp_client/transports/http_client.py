@@ -11,23 +11,22 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2
 from mcp_types import INTERNAL_ERROR
 
-from ...config.servers import ServerConfig
 from ...core.errors import ChatError
 from ..error_messages import LOGIN_REFUSED, SESSION_LOST, describe_connect_error
 from ..protocol.faults import UNUSABLE, retry_wait_s
-from .addresses import check_peer, is_loopback
-
-if TYPE_CHECKING:
-    from ..auth.login import Login
 from ..protocol.framing import prune_deep_lists
+from .addresses import check_new_connection, check_peer, is_loopback
 from .http_body import AnswerEvents, DecodedBody, UnreadableBodyError, copy_response
 from .tls import get_tls_context
+
+if TYPE_CHECKING:
+    from .base import Transport
 
 _CONNECT_S = 10.0
 _WRITE_S = 30.0
@@ -38,35 +37,16 @@ MAX_STREAMS, _STREAMS_S = 10, 10.0
 _REJECTING_STATUSES = (400, 404, 405, 406, 410, 415, 501)
 
 
-class _Watcher(Protocol):
-    """Receives the outcome of requests; implemented by the transport."""
-
-    kind: str
-    problem: str
-    status: int
-    challenge: str
-    max_bytes: int
-
-    def note_broken(self, reason: str) -> None:
-        """Record that the server is unreachable or has forgotten the session."""
-
-    def note_rejected(self) -> None:
-        """Record that a POST was rejected as by a server without this endpoint."""
-
-
 class ServerHttpClient(httpx2.AsyncClient):
     """An HTTP client for one server; its headers are sent to that server's origin only.
 
     Args:
-        server: The server's configuration.
-        watcher: Receives the outcome of requests.
-        login: Adds tokens and logs in.
+        transport: Learns the outcome of requests; its login adds tokens and logs in.
         is_public: Whether the URL leads to the internet only; see `check_peer`.
     """
 
-    def __init__(
-        self, server: ServerConfig, watcher: _Watcher, login: Login | None = None, is_public: bool = False
-    ) -> None:
+    def __init__(self, transport: Transport, is_public: bool) -> None:
+        server = transport.server
         read_s = max(server.timeout_s, server.connect_s) + _SPARE_S
         super().__init__(
             headers={**server.headers, "accept-encoding": "gzip"},
@@ -76,7 +56,7 @@ class ServerHttpClient(httpx2.AsyncClient):
             trust_env=not is_loopback(server.url),  # proxies of the environment
         )
         self._server, self._is_public = server, is_public
-        self._watcher, self._login = watcher, login
+        self._watcher, self._login = transport, transport.login
         self._streams: deque[float] = deque(maxlen=MAX_STREAMS)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
@@ -134,14 +114,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         return await self._bound_body(await super().send(request, **options))
 
     async def _check_peer(self, event: str, info: Mapping[str, Any]) -> None:
-        """Check the address of each new connection before anything is sent (httpx, Extensions, "trace")."""
-        if event == "connection.connect_tcp.complete":
-            stream = info["return_value"]
-            try:
-                check_peer(self._server, str(stream.get_extra_info("server_addr")[0]), self._is_public)
-            except ChatError:
-                await stream.aclose()
-                raise
+        await check_new_connection(event, info, partial(check_peer, self._server, is_public_name=self._is_public))
 
     async def _end_session(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Send the DELETE that ends a session, waiting at most 1 s."""

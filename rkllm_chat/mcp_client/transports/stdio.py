@@ -24,6 +24,7 @@ from ...core.programs import describe_exit
 from ..process.denials import Denial, find_denial, find_fatal_denial, find_unopened
 from ..process.launch import find_command, find_working_folder, plan_start
 from ..process.process_group import ProcessGroup
+from ..process.process_tree import GRACE_S
 from ..protocol.limits import MAX_DISCARDED_BYTES, MB
 from .base import Transport
 
@@ -33,7 +34,6 @@ _MAX_DRAINED_BYTES = 4 * MB
 _PLAN_S = 20.0
 _EXIT_S = 0.1
 _FLUSH_S = 0.3
-_GRACE_S = 1.0
 _POLL_S = 0.02
 
 
@@ -84,7 +84,7 @@ class StdioTransport(Transport):
         """Return what the sandbox denied the server so that it ended; None if it was not that."""
         if self.sandbox is None or self.exit_code is None:
             return None
-        return find_fatal_denial(self.sandbox, self.stderr_tail.decode("utf-8", errors="replace"))
+        return find_fatal_denial(self.sandbox, self.stderr_tail)
 
     def mark_ready(self) -> None:
         """Limit the time of writes as that of calls from now on."""
@@ -217,23 +217,19 @@ class StdioTransport(Transport):
                 if timer:
                     timer.cancel()
             self._loop.remove_writer(process.stdin)
-            process.close_stdin()
-            if is_patient:
-                await self._wait_exit(_GRACE_S)
-                if process.send_signal(signal.SIGTERM):
-                    process.send_signal(signal.SIGCONT)  # a stopped process receives no other signal
-                    await self._wait_for_all(_GRACE_S)
+            for is_for_all in process.stop_steps(is_patient):
+                await (self._wait_for_all() if is_for_all else self._wait_exit())
         finally:
             process.send_signal(signal.SIGKILL)
             for pipe in (process.stdout, process.stderr, process.exited):
                 self._loop.remove_reader(pipe)
             process.close()
 
-    async def _wait_exit(self, limit_s: float) -> None:
+    async def _wait_exit(self) -> None:
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._exited.wait(), limit_s)
+            await asyncio.wait_for(self._exited.wait(), GRACE_S)
 
-    async def _wait_for_all(self, limit_s: float) -> None:
-        end = self._loop.time() + limit_s
+    async def _wait_for_all(self) -> None:
+        end = self._loop.time() + GRACE_S
         while self._process.list_running() and self._loop.time() < end:  # noqa: ASYNC110 - the kernel sends no event
             await asyncio.sleep(_POLL_S)
