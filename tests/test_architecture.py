@@ -29,12 +29,12 @@ LEVELS = (  # from the lowest; packages of one level do not import each other
 )
 BUDGETS = {  # lines of code of each package at most; a feature that needs a higher number names what it removes
     "core": 1192,
-    "calls": 5635,
+    "calls": 5896,
     "config": 2834,
     "storage": 1323,
     "prompt": 1399,
     "mcp_client": 8626,
-    "backends": 5912,
+    "backends": 5919,
     "chat": 3626,
     "mcp_servers": 1794,
     "tui": 5407,

@@ -61,6 +61,7 @@ json minimax-m2: MiniMaxAI/MiniMax-M2 | MiniMax-M1-40k
 json hy3: tencent/Hy3 | Hy4-Q2_K.gguf
 json tool-calls: Hunyuan-A13B-Instruct-Q4_K_M.gguf | AI21-Jamba-Mini-1.7-Q4_K_M.gguf
 json apriel: Apriel-1.6-15b-Thinker-Q4_K_M.gguf
+json inkling: Inkling-Q2_K.gguf | thinkingmachines/Inkling
 json longcat: LongCat-Flash-Chat-Q2_K.gguf
 json step3: stepfun-ai/step3
 json seed-oss: Seed-OSS-36B-Instruct-Q4_K_M.gguf
@@ -137,6 +138,7 @@ TAUGHT = {
     '<minimax:tool_call>\n<invoke name="': "minimax-m2",
     "<seed:tool_call>\n<function=f>\n<parameter=x>": "seed-oss",
     "<longcat_tool_call>\n": "longcat",
+    "{{ '<|content_invoke_tool_json|>' + call }}": "inkling",
     "<|tool_call:begin|>{{ id }}<|tool_call:name|>": "solar-open",
     "<ifm|tool_calls><ifm|tool_call>": "k2-horizon",
     '<atem:invoke name="': "muse",
