@@ -35,7 +35,8 @@ _OPENER = re.compile(r"<[^<>\s]{3,}|\[[A-Z_]{3,}\]")
 """What may begin a call: no text that an answer contains."""
 _PYTHON = re.compile(rf"""{_NAME}\({_KEY}=(["']){_TEXT}\1, ?{_OTHER_KEY}={_NUMBER}\)""")
 _GEMMA = re.compile(rf"call:{_NAME}\{{{_KEY}:(\S{{1,16}}?){_TEXT}\1,{_OTHER_KEY}:{_NUMBER}\}}")
-_TAGGED = re.compile(rf"{_NAME}(.*?){_KEY}(.*?){_TEXT}(.*?){_OTHER_KEY}.*?{_NUMBER}", re.DOTALL)
+_MAX_LENGTH = 2048
+"""Maximum length of a reply that is looked at, in characters; the author of a template decides what it writes."""
 
 
 def derive_format(template: str, render: Render, known: Sequence[Format], has_calls: bool) -> Format | None:
@@ -110,7 +111,7 @@ def _render_replies(render: Render, arguments: Any) -> _Replies | None:
     behind_call = one.rpartition(str(_NUMBER))[2]
     end = _find_end(behind_call, after_answer)
     reply = one[begun : len(one) - len(end)]
-    if _NAME not in reply or _TEXT not in reply:
+    if _NAME not in reply or _TEXT not in reply or len(reply) > _MAX_LENGTH:
         return None
     result = {"role": "tool", "name": _NAME, "tool_call_id": _ID, "content": _RESULT}
     both, is_shown, _ = converse(call(_NAME), result).rpartition(_RESULT)
@@ -256,6 +257,8 @@ def _find_named(replies: _Replies) -> Layout | None:
         return None
     between = replies.one[at + len(_NAME) :].partition(written)[0]
     around = _look_around(replies, f"{_NAME}{between}{written}")
+    if not around.begin.strip():
+        return None
     return named_call(f"{around.begin}NAME{between}ARGUMENTS{around.end}", around.before, around.after)
 
 
@@ -276,17 +279,19 @@ def _find_gemma(replies: _Replies) -> Layout | None:
 
 def _find_tagged(replies: _Replies) -> Layout | None:
     """Read off calls with each value in a tag."""
-    found = _TAGGED.search(replies.one)
-    if not found:
+    core, number, _ = replies.one[replies.one.find(_NAME) :].partition(str(_NUMBER))
+    head, _, behind_key = core.removeprefix(_NAME).partition(_KEY)
+    before_value, _, behind_text = behind_key.partition(_TEXT)
+    between, _, is_whole = behind_text.partition(_OTHER_KEY)
+    if not is_whole:
         return None
-    head, before_value, between = found.groups()
-    around = _look_around(replies, found[0])
+    around = _look_around(replies, core + number)
     opening = _common_end(head, between).lstrip()
     closing = between[: len(between) - len(opening)]
     ending = around.end.removeprefix(closing if around.end.startswith(closing) else closing.rstrip())
-    if not opening or not closing or ending == around.end:
+    wrapper, mark, begin = around.begin.rpartition("<")
+    if not (mark and opening and closing.strip() and ending.strip()) or ending == around.end:
         return None
-    wrapper, _, begin = around.begin.rpartition("<")
     call = _join_name(f"<{begin}", "NAME", head[: len(head) - len(opening)]).rstrip("\n")
     typed = re.sub('"string"', '"TYPE"', re.sub('"true"', '"IS_TEXT"', before_value))
     value = f"{_join_name(opening, 'KEY', typed)}VALUE{closing}"

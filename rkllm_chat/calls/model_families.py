@@ -62,7 +62,7 @@ FAMILIES: dict[str, Family] = {
         Family("nemotron-3", r"nemotron-3(?:\.5)?(?![.\d])", "qwen3-coder", ("qwen3-coder",), starts_in_thought=True),
         Family("nemotron-2", r"nemotron-nano-(?:9|12)b", "nemotron", ("nemotron",), starts_in_thought=True),
         Family("nemotron", r"nemotron-(?:nano|super)", "nemotron", ("nemotron",)),
-        Family("chatml-tools", r"jan-(?:nano|v\d)|youtu-|nanbeige|tinyswallow|falcon-?h1", "hermes", ("hermes",)),
+        Family("chatml-tools", r"jan-(?:nano|v\d)|youtu-|nanbeige|tinyswallow|falcon-?h1|mimo-", "hermes", ("hermes",)),
         # tuned or distilled, without a marker, or with one that the template only renders in a history: default format
         Family(
             "deepseek-r1",

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from calls.grammar.matcher import Matcher
+from fuzzing import examples
 from rkllm_chat.backends.llama.engine import render_or_reject
 from rkllm_chat.calls.formats import FORMATS
 from rkllm_chat.calls.grammar import build_call_grammar
 from rkllm_chat.calls.model_families import FAMILIES, UNKNOWN, Family, find_family, make_scanner
 from rkllm_chat.calls.scanner import InventedResult, ScannerEvent
 from rkllm_chat.core.events import CallFound, Text
-from rkllm_chat.core.messages import Tool
+from rkllm_chat.core.messages import Tool, ToolCall
 
 BEFORE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
 AFTER = "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -60,6 +64,7 @@ OTHERS = {
     "no marker": template(OBJECT),
     "a marker that is prose": template(f"Action: {OBJECT}"),
     "values that are hidden": template(f"<ask>{NAME}</ask>"),
+    "a long call": template("<ask>" + "x" * 3000 + OBJECT + "</ask>"),
     "calls that end in an error": template("{{ raise_exception('no calls') }}"),
     "a syntax error": template("{% nonsense %}"),
 }
@@ -143,3 +148,38 @@ def test_what_stands_before_a_result_is_known_to_begin_an_invented_one() -> None
 def test_a_template_of_another_kind_leaves_the_default_format(source: str) -> None:
     assert find(source) == UNKNOWN
     assert find(source, "Qwen3-8B") == FAMILIES["qwen3"]
+
+
+PIECES = [
+    *("", "", "\n", " ", '"', "'", "=", ">", "<", ",", ":", "{", "}", "[", "]", "(", ")", "x", "<a>", "</a>", "<b>"),
+    *("</b>", "<a=", '<a name="', '">', "<|a|>", "<|b|>", "[A_B]", "```\n", "call:", '{"name": "', '", "args": '),
+]
+fragments = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
+
+
+@settings(max_examples=examples(60))
+@given(st.lists(fragments, min_size=9, max_size=9), st.booleans())
+@example(["<all>", '<a name="', '">', '<b name="', '">', "</b>", "\n", "</a>", "</all>"], False)
+@example(["", "<a>", "", "<b>", "", "", "", "", ""], False)
+def test_whatever_a_template_writes_around_a_call_is_read_or_left(around: list[str], as_json: bool) -> None:
+    def write_reply(calls: list[tuple[str, dict[str, Any]]]) -> str:
+        before, begin, behind_name, opening, behind_key, closing, end, separator, after = around
+        written = []
+        for name, given_values in calls:
+            pairs = (f"{opening}{key}{behind_key}{value}{closing}" for key, value in given_values.items())
+            body = json.dumps(given_values) if as_json else "".join(pairs)
+            written.append(f"{begin}{name}{behind_name}{body}{end}")
+        return f"{before}{separator.join(written)}{after}"
+
+    def render(variables: Mapping[str, Any]) -> str:
+        text = ""
+        for message in variables["messages"]:
+            calls = [one["function"] for one in message.get("tool_calls", ())]
+            reply = write_reply([(one["name"], one["arguments"]) for one in calls]) if calls else message["content"]
+            text += f"<|im_start|>{message['role']}\n{reply}<|im_end|>\n"
+        return f"{text}<|im_start|>assistant\n" if variables["add_generation_prompt"] else text
+
+    family = find_family(["model"], f"tool_calls{around}{as_json}", render)
+    if family.accepted_formats:
+        events = read(family, write_reply([("now", {"z": "12:30"})]), 3)
+        assert [event.call for event in events if isinstance(event, CallFound)] == [ToolCall("now", {"z": "12:30"})]

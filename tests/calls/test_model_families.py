@@ -30,7 +30,7 @@ hermes granite4: granite-4.0-h-tiny-Q4_K_M.gguf | granitehybrid
 qwen3-coder qwen3-coder: Qwen3-Coder-30B-A3B-Instruct-Q4_K_M.gguf
 qwen3-coder qwen3.5: Qwen3.5-0.8B-rk3576-w4a16.rkllm | Qwen3_5-2B-Q8_0.gguf | Qwen3.6-27B-Q4_K_M.gguf | qwen35moe
 hermes chatml-tools: Jan-v1-4B-Q4_K_M.gguf | Youtu-LLM-2B-Q8_0.gguf | Nanbeige4-3B-Thinking.gguf |
-    Falcon-H1-0.5B-Instruct
+    Falcon-H1-0.5B-Instruct | MiMo-VL-7B-RL-Q4_K_M.gguf
 hermes hermes: DeepHermes-3-Llama-3-3B-Preview-q4.gguf
 json solar-open: upstage/Solar-Open-100B
 qwen3-coder nemotron-3: Nemotron-3-Nano-30B-A3B-Q4_K_M.gguf | Nemotron-3.5-Nano-Q4_K_M.gguf
