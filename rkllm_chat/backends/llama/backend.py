@@ -163,11 +163,11 @@ class LlamaBackend:
         self.name = path.name
         names = [family, *read_model_names(path, self._engine.metadata)]
         self.template = name_template(self._engine, names)
-        source: str = self._engine.metadata.get(TEMPLATE_KEY, "")
-        self.family = find_family(names, source, partial(render_or_reject, source))
         self.profile: str = self._engine.metadata.get("rkllm_chat.profile", "")
         self.context_tokens: int = self._engine.n_ctx()
         template = read_chat_template(self._engine, names)
+        source: str = self._engine.metadata.get(TEMPLATE_KEY, "")
+        self.family = find_family(names, source, partial(render_or_reject, source))
         self._template = partial(template, thinking=thinking)
         self._thread = ThreadPoolExecutor(1, "llama", bind_thread, (cores,))
         self._report_progress: Callable[[], None] = lambda: None
