@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import TypeVar
 
-from .literals import char_pattern, compile_markers
+from .literals import Markers, char_pattern, compile_markers
 
 T = TypeVar("T")
 CharPattern = re.Pattern[str]
@@ -196,9 +196,9 @@ class Reader:
             except EndOfTextError:
                 return False
 
-    def peek_literal(self, literals: tuple[str, ...]) -> Parsing[str]:
+    def peek_literal(self, literals: tuple[str, ...] | Markers) -> Parsing[str]:
         """Return the longest of `literals` that the unread text begins with, or ""; waits only while undecided."""
-        markers = compile_markers(literals)
+        markers = compile_markers(literals) if isinstance(literals, tuple) else literals
         while (found := markers.match(self.text, self.at, self.ended)) is None:
             with suppress(EndOfTextError):  # then the next look decides
                 yield from self.wait_for_text()

@@ -28,7 +28,7 @@ class Markers:
             also: Characters that count as edges besides the first characters of the literals.
         """
         self.literals = tuple(sorted(set(literals), key=len, reverse=True))
-        self.pattern = re.compile("|".join(map(re.escape, self.literals)) or _NOTHING)
+        self.pattern = re.compile(_any_of(self.literals))
         self.first_char = _one_of({literal[0] for literal in self.literals})
         self.edge_char = _one_of({*also, *(literal[0] for literal in self.literals)})
         self._beginnings = {literal[:end] for literal in self.literals for end in range(len(literal))}
@@ -64,6 +64,20 @@ class Markers:
             if text[match.start() :] in self._beginnings:
                 return len(text) - match.start()
         return 0
+
+
+def _any_of(literals: Iterable[str]) -> str:
+    """Return the pattern of the longest literal at a place; by characters, so that few alternatives are tried."""
+    further: dict[str, list[str]] = {}
+    for literal in literals:
+        further.setdefault(literal[:1], []).append(literal[1:])
+    is_end = further.pop("", None) is not None
+    if not further:
+        return "" if is_end else _NOTHING
+    if not is_end and len(further) == 1:
+        ((first, rest),) = further.items()
+        return re.escape(first) + _any_of(rest)
+    return f"(?:{'|'.join(re.escape(first) + _any_of(rest) for first, rest in further.items())}){'?' * is_end}"
 
 
 def _one_of(characters: Iterable[str]) -> re.Pattern[str]:

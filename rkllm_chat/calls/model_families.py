@@ -16,12 +16,16 @@ from ..core.i18n import Words
 from ..core.identity_cache import cache_by_identity
 from ..core.messages import Tool
 from .arguments import validate_arguments
+from .derived_formats import Render, derive_format, find_equal_row
 from .formats import FORMATS, Format, select_formats
 from .scanner import Scanner
 from .schema.resolve import READING_STEPS, BudgetedSchema, BudgetExceededError, Node
 from .tool_names import find_tools, shown_names
 
 AUTO = "auto"
+
+_PLAIN_MARKER = re.compile(r"<[\w:.-]+[ =>]")
+"""A marker that is plain text, no control token."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ FAMILIES: dict[str, Family] = {
         Family("nemotron-3", r"nemotron-3(?:\.5)?(?![.\d])", "qwen3-coder", ("qwen3-coder",), starts_in_thought=True),
         Family("nemotron-2", r"nemotron-nano-(?:9|12)b", "nemotron", ("nemotron",), starts_in_thought=True),
         Family("nemotron", r"nemotron-(?:nano|super)", "nemotron", ("nemotron",)),
-        Family("chatml-tools", r"jan-(?:nano|v\d)|youtu-|nanbeige|tinyswallow|falcon-?h1", "hermes", ("hermes",)),
+        Family("chatml-tools", r"jan-(?:nano|v\d)|youtu-|nanbeige|tinyswallow|falcon-?h1|mimo-", "hermes", ("hermes",)),
         # tuned or distilled, without a marker, or with one that the template only renders in a history: default format
         Family(
             "deepseek-r1",
@@ -134,6 +138,7 @@ FAMILIES: dict[str, Family] = {
         Family("tool-calls", r"hunyuan|jamba", accepted_formats=("tool-calls",)),
         Family("apriel", r"apriel", accepted_formats=("tool-calls",)),
         Family("solar-open", r"solar-open", accepted_formats=("solar-open",)),
+        Family("inkling", r"inkling", accepted_formats=("inkling",)),
         Family("longcat", r"longcat", accepted_formats=("longcat",)),
         Family("step3", r"step-?3", accepted_formats=("step3",), starts_in_thought=True),
         Family("seed-oss", r"seed-oss", accepted_formats=("seed-oss", "qwen3-coder")),
@@ -164,6 +169,7 @@ TEMPLATE_MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("minimax-m2", ("<minimax:tool_call>",)),
     ("seed-oss", ("<seed:tool_call>", "<function=", "<parameter=")),
     ("solar-open", ("<|tool_call:begin|>",)),
+    ("inkling", ("<|content_invoke_tool_json|>",)),
     ("longcat", ("<longcat_tool_call>",)),
     ("k2-horizon", ("ifm|tool_call",)),
     ("muse", ("atem:",)),
@@ -206,7 +212,7 @@ TEMPLATE_MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 
-def find_family(names: Iterable[str], template: str = "") -> Family:
+def find_family(names: Iterable[str], template: str = "", render: Render | None = None) -> Family:
     """Find the family of a model.
 
     A format that the chat template teaches is stronger evidence than a name that belongs to another family; the
@@ -215,6 +221,7 @@ def find_family(names: Iterable[str], template: str = "") -> Family:
     Args:
         names: What the model is called, most specific first.
         template: The text of its chat template.
+        render: Renders the template, from which a format is then derived if it teaches none of the known ones.
     """
     named = next((family for name in names if (family := find_family_by_name(name))), None)
     taught = _find_taught(template)
@@ -224,7 +231,22 @@ def find_family(names: Iterable[str], template: str = "") -> Family:
         family = taught[0] if taught else UNKNOWN
     named_accepts = named.accepted_formats if named else ()
     accepts = (*family.accepted_formats, *(row.accepted_formats[0] for row in taught), *named_accepts)
-    return replace(family, accepted_formats=tuple(dict.fromkeys(accepts)))
+    found = replace(family, accepted_formats=tuple(dict.fromkeys(accepts)))
+    return _add_derived(found, template, render, bool(taught)) if render else found
+
+
+def _add_derived(family: Family, template: str, render: Render, is_taught: bool) -> Family:
+    """Return the family with what its template tells besides; a row that writes calls alike is taken instead."""
+    accepted = family.accepted_formats
+    derived = derive_format(template, render, [FORMATS[row] for row in accepted], has_calls=is_taught)
+    if not derived:
+        return family
+    FORMATS[derived.name] = derived
+    if not derived.layout.call:  # without formats of its own, a model may write all of them
+        return replace(family, accepted_formats=(*accepted, derived.name) if accepted else ())
+    row = find_equal_row(derived)
+    preferred = row.name if _PLAIN_MARKER.match(row.layout.opener) else family.preferred_format
+    return replace(family, preferred_format=preferred, accepted_formats=tuple(dict.fromkeys((row.name, *accepted))))
 
 
 def _find_taught(template: str) -> list[Family]:

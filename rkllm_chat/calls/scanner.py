@@ -250,7 +250,7 @@ class Scanner:
             reader.take(len(closer))
             self._keep()
             return True
-        if (yield from reader.peek_literal(self._results)) or (yield from reader.peek_literal(lexicon.marked)):
+        if (yield from reader.peek_literal(_marked_with(lexicon, self._results))):
             return False
         if self._offered and not self._calls and (yield from self._try("", self._read_name_alone)):
             return True
@@ -535,8 +535,8 @@ class _Lexicon:
         )
         self.bare = tuple(dict.fromkeys(read for format_ in formats for read in format_.unmarked_readers))
         self.ordered_openers = tuple(sorted(self.openers, key=len, reverse=True))
-        self.marked = tuple(sorted((*self.openers, *self.thoughts, *self.controls), key=len, reverse=True))
-        self.turn_ends = (*_TOKEN_PREFIXES, *self.controls, *_FENCES)
+        self.marked = (*self.openers, *self.thoughts, *self.controls)
+        self.turn_ends = Markers((*_TOKEN_PREFIXES, *self.controls, *_FENCES, "{", "["))
         quotes = (*_FENCES, "`", _QUOTED_LINE, *(_UNMARKED_BEGINNINGS if with_brackets else ()))
         self.markers = Markers((*self.openers, *self.thoughts, *self.controls, *quotes), also="\n")
 
@@ -566,3 +566,8 @@ def _lexicon_of(formats: tuple[Format, ...], with_brackets: bool) -> _Lexicon:
 @lru_cache(64)
 def _markers_with(lexicon: _Lexicon, results: tuple[str, ...]) -> Markers:
     return Markers((*lexicon.markers.literals, *results), also="\n")
+
+
+@lru_cache(64)
+def _marked_with(lexicon: _Lexicon, results: tuple[str, ...]) -> Markers:
+    return Markers((*lexicon.marked, *results))

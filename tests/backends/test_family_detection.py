@@ -15,6 +15,7 @@ from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.base import Backend
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.rkllm.prompt_planners import RolePromptPlanner
+from rkllm_chat.calls.formats import FORMATS
 from rkllm_chat.calls.model_families import FAMILIES
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.config import settings as config
@@ -30,6 +31,10 @@ Open = Callable[..., Backend]
 HELLO = [Message("system", "You are a helpful assistant."), Message("user", "Hello!")]
 TAUGHT = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+NEW = (
+    "{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls %}<ask>{{ c.function | tojson }}</ask>"
+    "{% endfor %}<|im_end|>{% endfor %}assistant:"
 )
 MARKED = TAUGHT + "{% if tools %}<tool_call>{% endif %}"
 
@@ -82,6 +87,18 @@ def test_a_gguf_is_recognized_by_its_template_or_its_name_field(
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.gguf"
         path.write_bytes(data)
         assert open_model(path).family == FAMILIES[name]
+
+
+def test_a_gguf_with_an_unknown_template_is_asked_for_the_calls_that_it_writes(
+    shipped_model: Path, tmp_path: Path, open_model: Open
+) -> None:
+    path = tmp_path / "new.gguf"
+    path.write_bytes(with_template(shipped_model.read_bytes(), NEW))
+    before = set(FORMATS)
+    family = open_model(path).family
+    (added,) = set(FORMATS) - before
+    assert (family.preferred_format, family.accepted_formats) == (added, (added,))
+    assert FORMATS.pop(added).render_call("f", {"x": 1}) == '<ask>{"name": "f", "arguments": {"x": 1}}</ask>'
 
 
 def test_an_npu_model_is_recognized_by_its_configured_template(

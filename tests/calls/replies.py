@@ -285,12 +285,24 @@ REPLIES: dict[str, Row] = {
         f"{ANSWER}<|im_end|>",
         prose="I will look.",
     ),
+    "inkling": Row(
+        "Inkling-Q2_K.gguf",
+        f"<|content_thinking|>{THOUGHT}<|end_message|>"
+        "<|message_model|><|content_text|>I will look.<|end_message|>"
+        '<|message_model|>get_tide<|content_invoke_tool_json|>{"name": "get_tide", "args": {"harbour": "Husum", '
+        '"days": 2}}<|end_message|><|message_model|>get_tide<|content_invoke_tool_json|>{"name": "get_tide", '
+        '"args": {"harbour": "Tromsø", "days": 1}}<|end_message|><|content_model_end_sampling|>',
+        f"<|content_text|>{ANSWER}<|end_message|><|content_model_end_sampling|>",
+        thought=THOUGHT,
+        prose="I will look.",
+    ),
     "solar-open": Row(
         "Solar-Open-100B-Q2_K.gguf",
-        'I will look.<|tool_call:begin|>a1<|tool_call:name|>get_tide<|tool_call:args|>{"harbour": "Husum", "days": 2}'
+        "I will look.<|tool_calls|>"
+        '<|tool_call:begin|>a1<|tool_call:name|>get_tide<|tool_call:args|>{"harbour": "Husum", "days": 2}'
         "<|tool_call:end|>"
         '<|tool_call:begin|>a2<|tool_call:name|>get_tide<|tool_call:args|>{"harbour": "Tromsø", "days": 1}'
-        "<|tool_call:end|><|im_end|>",
+        "<|tool_call:end|><|calls|><|im_end|>",
         f"{ANSWER}<|im_end|>",
         prose="I will look.",
     ),

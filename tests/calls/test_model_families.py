@@ -30,7 +30,7 @@ hermes granite4: granite-4.0-h-tiny-Q4_K_M.gguf | granitehybrid
 qwen3-coder qwen3-coder: Qwen3-Coder-30B-A3B-Instruct-Q4_K_M.gguf
 qwen3-coder qwen3.5: Qwen3.5-0.8B-rk3576-w4a16.rkllm | Qwen3_5-2B-Q8_0.gguf | Qwen3.6-27B-Q4_K_M.gguf | qwen35moe
 hermes chatml-tools: Jan-v1-4B-Q4_K_M.gguf | Youtu-LLM-2B-Q8_0.gguf | Nanbeige4-3B-Thinking.gguf |
-    Falcon-H1-0.5B-Instruct
+    Falcon-H1-0.5B-Instruct | MiMo-VL-7B-RL-Q4_K_M.gguf
 hermes hermes: DeepHermes-3-Llama-3-3B-Preview-q4.gguf
 json solar-open: upstage/Solar-Open-100B
 qwen3-coder nemotron-3: Nemotron-3-Nano-30B-A3B-Q4_K_M.gguf | Nemotron-3.5-Nano-Q4_K_M.gguf
@@ -61,6 +61,7 @@ json minimax-m2: MiniMaxAI/MiniMax-M2 | MiniMax-M1-40k
 json hy3: tencent/Hy3 | Hy4-Q2_K.gguf
 json tool-calls: Hunyuan-A13B-Instruct-Q4_K_M.gguf | AI21-Jamba-Mini-1.7-Q4_K_M.gguf
 json apriel: Apriel-1.6-15b-Thinker-Q4_K_M.gguf
+json inkling: Inkling-Q2_K.gguf | thinkingmachines/Inkling
 json longcat: LongCat-Flash-Chat-Q2_K.gguf
 json step3: stepfun-ai/step3
 json seed-oss: Seed-OSS-36B-Instruct-Q4_K_M.gguf
@@ -137,6 +138,7 @@ TAUGHT = {
     '<minimax:tool_call>\n<invoke name="': "minimax-m2",
     "<seed:tool_call>\n<function=f>\n<parameter=x>": "seed-oss",
     "<longcat_tool_call>\n": "longcat",
+    "{{ '<|content_invoke_tool_json|>' + call }}": "inkling",
     "<|tool_call:begin|>{{ id }}<|tool_call:name|>": "solar-open",
     "<ifm|tool_calls><ifm|tool_call>": "k2-horizon",
     '<atem:invoke name="': "muse",

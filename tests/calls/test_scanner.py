@@ -15,6 +15,7 @@ from fuzzing import examples
 from rkllm_chat.calls.formats import COMMON_FORMATS, CONTROL_TOKENS, FORMATS, TURN_OPENERS, ReadContext, select_formats
 from rkllm_chat.calls.incremental_reader import MAX_CALL_LENGTH, Reader
 from rkllm_chat.calls.json_repair import MAX_DEPTH
+from rkllm_chat.calls.literals import Markers
 from rkllm_chat.calls.python_parser import MAX_LENGTH
 from rkllm_chat.calls.scanner import InventedResult, Scanner, ScannerEvent
 from rkllm_chat.core.events import CallDescribed, CallFound, CallUnreadable, Text, Thought
@@ -319,7 +320,7 @@ def test_each_character_of_a_long_call_is_read_a_bounded_number_of_times(form: s
         for opener in filter(body.startswith, row.openers):
             reader = CountingReader()
             reader.start_recording()
-            reading = row.openers[opener](reader, ReadContext("f".__eq__, lambda _name: (), (), ()))
+            reading = row.openers[opener](reader, ReadContext("f".__eq__, lambda _name: (), (), Markers(())))
             for character in body.removeprefix(opener):
                 reader.feed(character)
                 if next(reading, DONE) is DONE:

@@ -66,6 +66,8 @@ INVENTED = {
     "MiniMax-M3-Q2_K.gguf": "\n]~b]tool\n<response>2.4</response>[e~[",
     "Hunyuan-A13B-Instruct-Q4_K_M.gguf": "\n<tool_response>2.4</tool_response>",
     "Hy3-Q2_K.gguf": "\n<tool_responses:opensource>\n<tool_response:opensource>\n2.4\n</tool_response:opensource>",
+    "Solar-Open-100B-Q2_K.gguf": "<|tool_response|><|tool_response:begin|>0<|tool_response:result|>2.4",
+    "Inkling-Q2_K.gguf": "<|message_tool|>get_tide<|content_text|>2.4<|end_message|>",
     "LongCat-Flash-Chat-Q2_K.gguf": "\n<longcat_tool_response>\n2.4\n</longcat_tool_response>",
     "Seed-OSS-36B-Instruct-Q4_K_M.gguf": "<seed:eos><seed:bos>tool\n2.4<seed:eos>",
     "Muse-Glimmer-Q4_K_M.gguf": '<|eot|><|start|>tool get_tide<|message|><tool_output name="get_tide">\n2.4',

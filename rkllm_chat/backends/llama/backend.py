@@ -48,6 +48,7 @@ from .engine import (
     read_chat_template,
     read_model_names,
     read_token_text,
+    render_or_reject,
 )
 from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
 from .prompt_lookup import DraftTiming, PromptLookup
@@ -159,10 +160,11 @@ class LlamaBackend:
         self.name = path.name
         names = [family, *read_model_names(path, self._engine.metadata)]
         self.template = name_template(self._engine, names)
-        self.family = find_family(names, self._engine.metadata.get(TEMPLATE_KEY, ""))
         self.profile: str = self._engine.metadata.get("rkllm_chat.profile", "")
         self.context_tokens: int = self._engine.n_ctx()
         template = read_chat_template(self._engine, names)
+        source: str = self._engine.metadata.get(TEMPLATE_KEY, "")
+        self.family = find_family(names, source, partial(render_or_reject, source))
         self._template = partial(template, thinking=thinking)
         self._thread = ThreadPoolExecutor(1, "llama", bind_thread, (cores,))
         self._report_progress: Callable[[], None] = lambda: None

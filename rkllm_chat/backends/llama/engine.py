@@ -20,7 +20,7 @@ from ...prompt.chat_templates import (
     find_family_template,
     is_named_as_answering,
 )
-from ...prompt.template_renderer import start_renderer
+from ...prompt.template_renderer import TemplateLimitError, TemplateRejectedError, render_template, start_renderer
 from ...storage.session_records import hash_text
 from .cores import count_threads
 from .gguf_header import GgufHeader, read_gguf_header
@@ -115,6 +115,14 @@ def read_chat_template(engine: Any, names: Sequence[str]) -> Template:
     tokens = {name: read_token_text(engine, getattr(engine, f"token_{name}")()) for name in ("bos", "eos")}
     # the date is read once: a prompt whose beginning changes at midnight would have to be evaluated again
     return compile_template(source, bos=tokens["bos"], eos=tokens["eos"], today=date.today())
+
+
+def render_or_reject(source: str, variables: Mapping[str, Any]) -> str:
+    """Render a template to see how it writes calls; "" if it cannot."""
+    try:
+        return render_template(source, variables, "2026-01-01")
+    except (TemplateRejectedError, TemplateLimitError):
+        return ""
 
 
 def _choose_row(names: Sequence[str]) -> str:

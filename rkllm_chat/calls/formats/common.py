@@ -12,6 +12,7 @@ from ...core.events import CallFound, CallUnreadable
 from ...core.messages import ToolCall
 from ..incremental_reader import Parsing, Reader
 from ..json_repair import parse_lenient_json
+from ..literals import Markers
 
 ParsedCalls = list[CallFound | CallUnreadable] | None
 """The calls that a body reader found; None if the text is not a call after all."""
@@ -25,14 +26,14 @@ class ReadContext:
         is_known: Tells whether a tool has that name.
         parameters_of: Returns the names of the parameters that a tool declares; none if it is unknown.
         openers: Literals that begin a call in one of the accepted formats, longest first.
-        turn_ends: What may follow an unmarked call besides another one: special tokens and the end of a code fence.
-    closers: End markers of the accepted formats, which an unmarked call may have.
+        turn_ends: What may follow an unmarked call: special tokens, the end of a code fence, another call.
+        closers: End markers of the accepted formats, which an unmarked call may have.
     """
 
     is_known: Callable[[str], bool]
     parameters_of: Callable[[str], Collection[str]]
     openers: tuple[str, ...]
-    turn_ends: tuple[str, ...]
+    turn_ends: Markers
     closers: tuple[str, ...] = ()
 
 

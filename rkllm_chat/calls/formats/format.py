@@ -100,6 +100,8 @@ def derive_readers(layout: Layout) -> dict[str, BodyReader]:
     if not opener:
         return {}
     match arguments:
+        case TagSyntax(key_end="") if not layout.before:
+            return {arguments.call_opener: tag_reader(arguments)}
         case TagSyntax(key_end=""):
             return {opener: block_reader(arguments.call_opener, tag_reader(arguments), layout.after.strip())}
         case TagSyntax():

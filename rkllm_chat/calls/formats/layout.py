@@ -17,7 +17,7 @@ from typing import Any
 from ..json_repair import RESERVED_WORDS
 from ..python_parser import write_call
 
-MARK = r"<[^<>]*>|✿\w+✿"
+MARK = r"<[^<>]*>|✿\w+✿|\[[A-Z_]{3,}\]"
 """Pattern of a literal that no text between such literals contains."""
 
 

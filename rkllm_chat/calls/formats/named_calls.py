@@ -21,9 +21,9 @@ from .tagged_calls import block_reader, read_equals, read_named_tag, read_pair_c
 
 _HEAD = re.compile(r"[<\n]")
 _HEAD_OF_TAG = re.compile("<")
-_END_OF_NAME = re.compile(r"[<\n{`✿]")
+_END_OF_NAME = re.compile(r"[<\n{`✿[]")
 _CALL_NUMBER = re.compile(r":\d+$")
-_WITH_TEXT = re.compile(rf"({MARK})([^<✿]*)")
+_WITH_TEXT = re.compile(rf"({MARK})([^<✿[]*)")
 
 
 def named_reader(layout: Layout) -> BodyReader:
@@ -187,6 +187,12 @@ def read_harmony(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
     reader.commit()
     parsed = yield from read_json_arguments(reader, context, name, ("<|call|>",))
     return parsed or unreadable_call("bad_json", "No JSON object follows <|message|>.")
+
+
+def read_inkling_header(reader: Reader, _context: ReadContext) -> Parsing[ParsedCalls]:
+    """Read the name of the tool before a call of Inkling, which contains it, too."""
+    name = yield from read_tool_name(reader)
+    return [] if name and (yield from reader.is_next("<|content_invoke_tool_json|>")) else None
 
 
 def read_functionary(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:

@@ -18,6 +18,7 @@ _WAKE = ")]"  # no code can end before one of these or a marker
 _STRING = {mark: re.compile(rf"[{mark}\\]") for mark in "\"'"}
 _LINE_END = re.compile("\n")
 _END_OF_NAME = re.compile(r"[^\w.]")
+_CALL_HEAD = re.compile(r"(?:\[|(?!\[))\s*(?P<name>[\w.]*)(?P<next>[^\w.\s]|(?<=[\w.])\s)")
 
 
 def python_reader(closers: tuple[str, ...], is_common: bool = False) -> BodyReader:
@@ -46,13 +47,11 @@ def python_reader(closers: tuple[str, ...], is_common: bool = False) -> BodyRead
 
 def peek_call_name(reader: Reader) -> Parsing[str]:
     """Return the name of the call that begins here, in a list or not; "" if none does. Nothing is consumed."""
-    size = reader.size
-    yield from reader.skip("[")
-    yield from reader.skip_space()
-    name = yield from reader.read_up_to(_END_OF_NAME)
-    is_call = yield from reader.is_next("(")
-    reader.rewind(size)
-    return name if is_call else ""
+    while not (head := _CALL_HEAD.match(reader.text, reader.at, reader.at + reader.max_head_length)):
+        if len(reader.text) - reader.at >= reader.max_head_length:
+            return ""
+        yield from reader.wait_for_text(_END_OF_NAME)
+    return head["name"] if head["next"] == "(" else ""
 
 
 def _read_python_calls(reader: Reader, closers: tuple[str, ...], fence: str = "") -> Parsing[ParsedCalls]:

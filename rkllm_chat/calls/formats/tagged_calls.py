@@ -360,7 +360,7 @@ def _read_key_element(reader: Reader, tags: TagSyntax) -> Parsing[tuple[str, str
     key = (yield from reader.read_through(tags.key_end)).strip()
     yield from reader.skip_space()
     type_name, type_tag = "string", tags.tag_end.replace("value", "type")
-    if (yield from reader.skip(type_tag)):
+    if type_tag != tags.tag_end and (yield from reader.skip(type_tag)):
         type_name = (yield from reader.read_through(f"</{type_tag[1:]}")).strip()
         yield from reader.skip_space()
     return (key if (yield from reader.skip(tags.tag_end)) else ""), type_name

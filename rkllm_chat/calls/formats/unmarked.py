@@ -94,7 +94,7 @@ def _ends_cleanly(reader: Reader, context: ReadContext) -> Parsing[bool]:
     for separator in SEPARATORS:
         yield from reader.skip(separator)
     yield from reader.skip_space()
-    return (yield from reader.is_at_end()) or bool((yield from reader.peek_literal((*context.turn_ends, "{", "["))))
+    return (yield from reader.is_at_end()) or bool((yield from reader.peek_literal(context.turn_ends)))
 
 
 def may_be_unknown_tool(name: str) -> bool:
