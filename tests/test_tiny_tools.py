@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "models" / "tiny-tools"
 REAL_TOOLS = json.loads((ROOT / "tests" / "real_tools.json").read_text(encoding="utf-8"))
 NEEDS_TORCH = {"batches", "export", "muon", "network", "quick", "train"}
-COUNT = 1000
+COUNT = 400
 OPENINGS = {"json": "[TOOL_CALL]\n{", "hermes": "<tool_call>\n{", "xml": "<tool_call name="}
 
 

@@ -97,13 +97,13 @@ def select_tool_signatures(chat: Conversation, question: str, free_tokens: int) 
 def write_hint(chat: Conversation, question: str) -> str:
     """Return the sentence that names the tools that may help with a question.
 
-    Behind some turns in words, a small model no longer calls the tools at the start of its prompt; behind a call it does.
+    After some turns in words, a small model no longer calls the tools at the start of its prompt; after a call it does.
 
     Returns:
-        "" if the words of the question match no tool, or the turn before it had a call.
+        "" if the words of the question match no tool, or no turn without a call is before it.
     """
-    history = chat.visible_messages
-    if any(message.result for message in history[find_last_turn(history) :]):
+    before = chat.visible_messages[find_last_turn(chat.visible_messages) :]
+    if not before or any(message.result for message in before):
         return ""
     likely = rank_tools(select_tools(chat).index, question, chat.tool_usage.counts)[:MAX_NAMED_AGAIN]
     names = [name for name, tool in shown_names(chat.toolbox.tools).items() if tool in likely]

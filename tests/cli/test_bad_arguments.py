@@ -32,10 +32,10 @@ def start(
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--modle", "x"], "unrecognized arguments: --modle x. Did you mean --model?"),
+        (["--modle", "x"], "unrecognized arguments: --modle. Did you mean --model?"),
         (["--modle=x", "--contxt=1"], "Did you mean --model or --context?"),
         (["--zz\x1b]0;owned\x07"], "unrecognized arguments: --zz\\x1b]0;owned\\x07\n"),
-        (["--", "-p", "hi"], "unrecognized arguments: -- -p hi\n"),
+        (["--", "-p", "hi"], "unrecognized arguments: hi\n"),
         (["-p", "x", "--max-tokens", "1e9"], "'1e9'"),
         (["-p", "x", "--max-tokens", "0"], "1 to 1000000"),
         (["-p", "x", "--context", "1" * 5000], "--context"),

@@ -62,7 +62,7 @@ def test_the_next_line_is_in_a_language_that_was_just_selected(open_chat: OpenCh
     zh, en = load("zh"), load("en")
     screen = open_chat("--no-servers", call_text("nosuch"), "2.", LANG=JA)
     screen.enter("/set language zh", "chat.language  zh")
-    screen.enter("二加二？", zh("terminal.failed", tool="nosuch", text="").rstrip("]"), "◆ 2.")
+    screen.enter("二加二？", zh("terminal.no_such_tool", name="nosuch"), "◆ 2.")
     screen.enter("/set language en", "chat.language  en")
     screen.say("\x03", en("repl.leave_hint"))
 
