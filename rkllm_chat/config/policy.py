@@ -2,10 +2,10 @@
 
 Precedence: deny patterns, the limit of calls per turn, the session's read-only mode, allow patterns, the configured
 mode, the session's mode. A right belongs to a tool of a server, never to a name that a server chose: `server__tool`
-matches the tool of that server alone, and a name without `__` is allowed only while all servers are connected and
-one of them offers what it may mean, tools that are withheld or switched off included. A
-server's claim that a tool is read-only counts only if the user trusts the server and the tool's name does not suggest
-deletion; it never allows more than the mode does.
+matches the tool of that server alone, and a name without `__` is allowed only while all servers are connected and one
+of them offers what it may mean, tools that are withheld or switched off included. A server's claim that a tool is
+read-only counts only if the user trusts the server and the tool's name does not suggest deletion; it never allows
+more than the mode does.
 """
 
 from __future__ import annotations

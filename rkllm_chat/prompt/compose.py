@@ -96,9 +96,7 @@ def _system_text(catalogue: Catalogue, words: Words, system: str, call_format: F
         parts.append(catalogue.render(words))
     parts += catalogue.sections
     if catalogue.lines:
-        parts.append(f"{words('prompt.call')}\n{call_format.example}")
-        if rule := words("prompt.rule"):
-            parts.append(rule)
+        parts += filter(None, [f"{words('prompt.call')}\n{call_format.example}", words("prompt.rule")])
     return "\n\n".join(parts)
 
 
@@ -248,9 +246,7 @@ def render_result(message: Message, words: Words, is_flat: bool = False) -> str:
         words: Model-facing sentences.
         is_flat: The call is not in the prompt, so the heading has its arguments too.
     """
-    if message.result is None:
-        return message.text
-    if is_tool_description(message):
+    if message.result is None or is_tool_description(message):
         return message.text
     key = "result" if message.result.status == "completed" else "failed"
     called = message.result.tool

@@ -13,6 +13,7 @@ sys.path[:] = [place for place in sys.path[1:] if place]
 
 import json  # noqa: E402
 import os  # noqa: E402
+import re  # noqa: E402
 import signal  # noqa: E402
 import struct  # noqa: E402
 from contextlib import suppress  # noqa: E402
@@ -23,6 +24,7 @@ from typing import Any, NoReturn  # noqa: E402
 from jinja2 import TemplateError  # noqa: E402
 from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: E402
 
+_GENERATION = re.compile(r"(\{%[+-]?\s*)(end)?generation\b")
 CPU_S = 2.0
 MEMORY_MB = 256
 MAX_OUTPUT_CHARS = 4_000_000
@@ -97,10 +99,12 @@ def _compile(source: str, today: str) -> Any:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
-    environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
+    environment.filters["tojson"] = lambda value, **options: json.dumps(value, **{"ensure_ascii": False, **options})
     environment.globals["raise_exception"] = _raise_exception
     if today:
         environment.globals["strftime_now"] = date.fromisoformat(today).strftime
+    # marks what a model is trained on, in the templates of some; it writes nothing
+    source = _GENERATION.sub(lambda tag: f"{tag[1]}{'endif' if tag[2] else 'if true'}", source)
     return environment.from_string(source)
 
 

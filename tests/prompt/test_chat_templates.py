@@ -460,6 +460,11 @@ def test_a_template_can_ask_for_the_end_token_the_date_and_json() -> None:
     assert render(TALK) == [Piece('</s> 2026-11-20 ["é", {}]', special=True)]
 
 
+def test_a_template_may_be_written_for_the_renderer_of_transformers() -> None:
+    source = "{{ ['é'] | tojson(ensure_ascii=True) }} {%- generation %} said {%- endgeneration -%}\n {{ bos_token }}"
+    assert compile_template(source, bos="<s>")(TALK) == [Piece('["\\u00e9"] said<s>', special=True)]
+
+
 def test_a_template_gets_enable_thinking_only_when_it_is_set() -> None:
     render = compile_template("{{ enable_thinking is defined }} {{ enable_thinking }}")
     assert [text_of(render(TALK, thinking)) for thinking in (None, True, False)] == [
