@@ -267,7 +267,7 @@ class ReplyCalls:
             return ReplyDiscarded()
         unknown = [one.tool_name for one in outcomes if isinstance(one, CallError) and one.is_final]
         has_tools = tools or not self._chat.is_served  # a client without tools gets the text of the reply
-        return ReplyDiscarded(unknown[0]) if unknown and len(unknown) == len(outcomes) and has_tools else None
+        return ReplyDiscarded(", ".join(unknown)) if unknown and len(unknown) == len(outcomes) and has_tools else None
 
     async def offer(self, described: Sequence[CallDescribed]) -> None:
         """Ask the user whether to run a call that the reply only describes; the first one that is valid."""

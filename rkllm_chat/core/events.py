@@ -90,7 +90,7 @@ class ReplyDiscarded:
     """The calls of a reply are void: they do not run, and an answer is generated instead.
 
     Attributes:
-        unknown: What the model called as if it were a tool; "" if it only repeated calls that were made before.
+        unknown: Names of what the model called as if it were a tool; "" if it only repeated calls made before.
     """
 
     unknown: str = ""

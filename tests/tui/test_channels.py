@@ -21,7 +21,7 @@ from .server_configs import write_servers
 
 OpenChat = Callable[..., Screen]
 LAST = f"q{len(MARKED) - 1:02}"
-CALLS_PER_TURN = 10
+CALLS_PER_TURN = 5
 STARTS = range(0, len(MARKED), CALLS_PER_TURN)
 CALLS = range(-(-len(MARKED) // PER_MESSAGE))
 ANSWER = "\n".join(f"- {text}" for text in MARKED)

@@ -249,7 +249,8 @@ def check_mode(chat: Chat, keys: str) -> None:
 
 
 def check_literal(chat: Chat, keys: str) -> None:
-    chat.press(f"{keys}x\r", *([f"> {keys}x", "◆ "] if chat.state.column == "at_prompt" else [f"next: {keys}x"]))
+    sent = [f"> {'@x' if keys == '@@' else f'{keys}x'}", "◆ "]  # a mention is shown as it is sent
+    chat.press(f"{keys}x\r", *(sent if chat.state.column == "at_prompt" else [f"next: {keys}x"]))
     assert not chat.is_in("Unknown command")
 
 

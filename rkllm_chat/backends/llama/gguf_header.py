@@ -26,7 +26,7 @@ _MAX_KEY_BYTES = 1 << 16  # gguf.md
 _BLOCK_BYTES = 1 << 20
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
-_HINT = "Give a complete .gguf file with --model; the source of a download may publish a SHA-256."
+_HINT = "Give a complete .gguf file with --model."
 
 Value = int | float | bool | str
 
