@@ -127,7 +127,7 @@ def test_a_reply_that_repeats_itself_is_ended_and_the_next_one_works(llama: Llam
 @pytest.mark.slow
 def test_a_stop_during_prefill_leaves_the_engine_usable(open_llama: Open) -> None:
     backend = open_llama(8192)
-    long = [Message("user", "word " * 400)]
+    long = [Message("user", "word " * 150)]
 
     async def give_up() -> None:
         async def listen() -> None:
@@ -162,6 +162,14 @@ THINKING = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "<|im_start|>assistant\n{{ '<think>\n' }}"
 )
+
+
+def test_the_whole_window_can_be_used_where_llama_cpp_makes_it_larger(open_llama: Open) -> None:
+    backend = open_llama(300)
+    assert backend.context_tokens == 512
+    prompt = [Message("user", "word " * 150)]
+    assert 300 < backend.count_tokens(prompt) < 512
+    assert write(backend, prompt, Generation(max_tokens=2))[1].prompt_tokens == backend.count_tokens(prompt)
 
 
 def test_a_prompt_longer_than_the_context_is_an_error_and_the_next_one_works(llama: LlamaBackend) -> None:

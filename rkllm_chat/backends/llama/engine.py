@@ -30,7 +30,7 @@ TEMPLATE_KEY = "tokenizer.chat_template"
 _FALLBACK_ROW = "chatml"
 _NAME_KEYS = ("name", "basename", "finetune", "architecture")
 BATCH_TOKENS = 256  # small, so that a stop during prefill is seen soon even between the engine's own checks
-_MAX_DEFAULT_CONTEXT = 8192
+_MAX_DEFAULT_CONTEXT, _CONTEXT_STEP = 8192, 256
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,8 @@ def load_engine(
     llama_cpp.llama_chat_format.Jinja2ChatFormatter = _UncompiledFormatter
     start_renderer()
     try:
-        context = context_tokens or choose_context(read_gguf_header(path))
+        # llama.cpp rounds up to this; llama-cpp-python's list of tokens has what it is told
+        context = -(-(context_tokens or choose_context(read_gguf_header(path))) // _CONTEXT_STEP) * _CONTEXT_STEP
         threads = threads or count_threads()
         options = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": gpu_layers}
         return DraftingLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
