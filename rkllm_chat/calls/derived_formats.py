@@ -244,7 +244,7 @@ def _find_json(replies: _Replies) -> Layout | None:
     keys = {value: key for key, value in json.loads(core).items() if isinstance(value, str)}
     arguments = next((key for key, value in json.loads(core).items() if value == _ARGUMENTS), "")
     call = core.replace(written, "ARGUMENTS").replace(json.dumps(_NAME), "NAME")
-    if _NAME in keys and arguments:  # what stands beside them, such as an id, may be left out
+    if _NAME in keys and arguments:  # other members, such as an id, are left out
         call = f'{{"{keys[_NAME]}": NAME, "{arguments}": ARGUMENTS}}'
     return json_call(*_look_around(replies, core).whole, call)
 

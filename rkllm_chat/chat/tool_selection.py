@@ -69,7 +69,7 @@ def _make_selection(chat: Conversation, tools: Sequence[Tool], inputs: object) -
         tools, chat.prompt_words, call_format, limit, lambda text: count_text_in_prompt(chat, text), levels
     )
     if catalogue.is_full:
-        return ToolSelection(inputs, catalogue, index=ToolIndex(tools))
+        return ToolSelection(inputs, catalogue)
     named_tools = shown_names(tools)
     lines = {name: render_tool(name, tool, call_format) for name, tool in named_tools.items()}
     signatures = {tool.full_name: lines[name] for name, tool in named_tools.items()}
@@ -100,12 +100,13 @@ def write_hint(chat: Conversation, question: str) -> str:
     After some turns in words, a small model no longer calls the tools at the start of its prompt; after a call it does.
 
     Returns:
-        "" if the words of the question match no tool, or no turn without a call is before it.
+        "" if the words of the question match no tool, no turn without a call is before it, or the engine itself lists
+        the tools.
     """
     before = chat.visible_messages[find_last_turn(chat.visible_messages) :]
-    if not before or any(message.result for message in before):
+    if not before or any(message.result for message in before) or chat.backend.native_tools:
         return ""
-    likely = rank_tools(select_tools(chat).index, question, chat.tool_usage.counts)[:MAX_NAMED_AGAIN]
+    likely = rank_tools(ToolIndex(chat.toolbox.tools), question, chat.tool_usage.counts)[:MAX_NAMED_AGAIN]
     names = [name for name, tool in shown_names(chat.toolbox.tools).items() if tool in likely]
     return chat.prompt_words("prompt.hint", names=neutralize_line(" or ".join(names))) if names else ""
 

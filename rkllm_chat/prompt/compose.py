@@ -101,7 +101,7 @@ def _system_text(catalogue: Catalogue, words: Words, system: str, call_format: F
 
 
 def add_signatures(message: Message, words: Words) -> Message:
-    """Put the signatures of tools that may help before the text of a user message, or the hint at them behind it."""
+    """Add to the text of a user message the tools that may help: their signatures before it, the hint after it."""
     if message.hint:
         message = replace(message, text=f"{message.text}\n\n{message.hint}")
     if not message.tools:

@@ -36,7 +36,7 @@ class PromptProfile:
         writes_unmarked: The family writes calls without a marker, also behind prose.
         sampling: Names of sampling parameters -> values, where the settings have none.
         sentences: Sentences that replace those of the catalogue, in which `tools_end`, a line behind the list of tools,
-            `rule`, a paragraph behind the form of a call, and `hint`, behind a question that a tool fits, are empty.
+            `rule`, a paragraph behind the form of a call, and `hint`, a sentence behind a question, are empty.
     """
 
     name: str

@@ -103,7 +103,7 @@ def _compile(source: str, today: str) -> Any:
     environment.globals["raise_exception"] = _raise_exception
     if today:
         environment.globals["strftime_now"] = date.fromisoformat(today).strftime
-    # marks what a model is trained on, in the templates of some; it writes nothing
+    # transformers' {% generation %} marks the text that a model is trained on; it renders nothing itself
     source = _GENERATION.sub(lambda tag: f"{tag[1]}{'endif' if tag[2] else 'if true'}", source)
     return environment.from_string(source)
 

@@ -110,7 +110,7 @@ class InteractiveFrontend(TerminalFrontend):
         return line
 
     def submit(self, line: str) -> None:
-        """Let `read_line` return a line that nobody typed; nothing if it is empty."""
+        """Enter a line as if it had been typed; do nothing if it is empty."""
         self.screen.line.buffer.text = line
         if line:
             self.screen.line.submit()

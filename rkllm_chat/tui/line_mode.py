@@ -78,7 +78,7 @@ class LineModeFrontend(TerminalFrontend):
                     self.show_message(self._words("repl.leave_hint"))
 
     def submit(self, line: str) -> None:
-        """Let `read_line` return a line that nobody typed; nothing if it is empty."""
+        """Enter a line as if it had been typed; do nothing if it is empty."""
         if line:
             self.show_message(f"{PROMPT}{line}")
             self._input = f"{line}\n".encode() + self._input

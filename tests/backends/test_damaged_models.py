@@ -137,7 +137,9 @@ def test_a_sound_file_is_tried_once_and_works(
     assert replies[0] and replies[0] == replies[1]
 
 
-@pytest.mark.parametrize(("name", "advice"), [("SIGILL", "GGML_NATIVE=OFF"), ("SIGKILL", "memory was probably")])
+@pytest.mark.parametrize(
+    ("name", "advice"), [("SIGILL", "GGML_NATIVE=OFF"), ("SIGALRM", "ten minutes"), ("SIGKILL", "memory was probably")]
+)
 def test_a_library_that_dies_here_is_an_error_with_the_bundled_model_too(
     name: str, advice: str, folder: Path, program: Run
 ) -> None:

@@ -79,7 +79,7 @@ def load_engine(
     llama_cpp.llama_chat_format.Jinja2ChatFormatter = _UncompiledFormatter
     start_renderer()
     try:
-        # llama.cpp rounds up to this; llama-cpp-python's list of tokens has what it is told
+        # llama.cpp rounds n_ctx up to a multiple of this; llama-cpp-python does not, and its array would be too short
         context = -(-(context_tokens or choose_context(read_gguf_header(path))) // _CONTEXT_STEP) * _CONTEXT_STEP
         threads = threads or count_threads()
         options = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": gpu_layers}

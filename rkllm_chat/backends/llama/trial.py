@@ -29,7 +29,7 @@ def main(path: str, context_tokens: str, library: str, projector: str) -> None:
     """Use a file; what raises an exception does so in the other process, too."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.alarm(_TRIAL_S)
-    os.environ["GGML_NO_BACKTRACE"] = "1"  # llama.cpp would start a debugger, in a folder of whoever
+    os.environ["GGML_NO_BACKTRACE"] = "1"  # else llama.cpp starts gdb, which trusts the current folder
     with suppress(OSError, AttributeError):  # Linux: end with the process that waits, and first where memory runs out
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

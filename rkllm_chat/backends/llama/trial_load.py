@@ -34,6 +34,7 @@ _HINT = "Download the file again, or use another one; llama-cpp-python may also 
 _HINTS = {
     -signal.SIGILL: "llama.cpp was built with instructions that do not work here. Build it without them: CMAKE_ARGS="
     "-DGGML_NATIVE=OFF pip install --force-reinstall --no-cache-dir --no-deps llama-cpp-python",
+    -signal.SIGALRM: "It took more than ten minutes: use a smaller model, or copy it to faster storage.",
     -signal.SIGKILL: "The memory was probably too small: use a smaller model, or context_tokens = 2048 in [chat].",
 }
 """What to try, by the exit code of the trial."""
@@ -114,5 +115,4 @@ def _use_elsewhere(path: Path, context_tokens: int, library: str, projector: Pat
         said = f": {cause[0][:200]}" if cause else ""
         files = f"it with {projector.name}" if projector else "this file"
         text = f"{path}: llama.cpp {describe_exit(done.returncode)} while it loaded {files}{said}."
-        hint = _HINTS.get(done.returncode, PROJECTOR_HINT if projector else _HINT)
-        raise ModelError(text, hint, path=str(path))
+        raise ModelError(text, _HINTS.get(done.returncode, PROJECTOR_HINT if projector else _HINT), path=str(path))
