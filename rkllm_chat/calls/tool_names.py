@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from ..core.identity_cache import cache_by_identity
 from ..core.messages import Tool
+from .schema.resolve import properties_of, required_of
 
 NAME_SEPARATORS = ("__", ".", "/", ":", "_")
 _PREFIXES = ("functions.", "tools.", "mcp__")
@@ -24,6 +25,7 @@ _BUILTIN_NAMES = (MORE, DESCRIBE)
 """Names of the built-in tools. A server's own `more` is shown with its server's name, and its bare name resolves to it
 only while the built-in one is absent.
 """
+_TITLE = re.compile(r"\w\s+\w")
 _MAX_SIMILAR = 8
 _MAX_COMPARED_LENGTH, _MIN_WORD_LENGTH = 80, 4
 _MIN_SIMILARITY, _MIN_SIMILARITY_WITH_WORD = 0.6, 0.3
@@ -60,6 +62,22 @@ def find_tools(name: str, tools: Iterable[Tool]) -> list[Tool]:
     stripped += [first] * (first == second)  # a recipient of Muse, for a tool without a namespace
     exact = (_find_exact(spelled, candidates) for spelled in (name, plain, *stripped))
     return next(filter(None, exact), None) or list(_folded(candidates).get(_fold(plain), ()))
+
+
+def find_by_arguments(name: str, arguments: Collection[str], tools: Iterable[Tool]) -> list[Tool]:
+    """Return the tools that a call means by its arguments alone, because its name is a text that no tool can have.
+
+    Small models write what is asked about in place of the name: `{"name": "Ada Lovelace", "arguments": {"born": 1815}}`.
+
+    Args:
+        name: What is written in place of the name.
+        arguments: Names of the arguments of the call.
+        tools: The offered tools; those with other parameters, or with a required one that is missing, are left out.
+    """
+    written = set(arguments)
+    if not written or not _TITLE.search(name.strip(_QUOTES)):
+        return []
+    return [tool for tool in tools if {*required_of(tool.schema)} <= written <= {*properties_of(tool.schema)}]
 
 
 def _find_exact(name: str, known: Sequence[Tool]) -> list[Tool]:

@@ -23,7 +23,7 @@ from typing import Literal
 from ..calls.arguments import validate_arguments
 from ..calls.feedback import CallError, fingerprint_call, to_call_error, write_correction, write_error
 from ..calls.formats import FORMATS
-from ..calls.tool_names import find_tools, shown_name, similar_names
+from ..calls.tool_names import find_by_arguments, find_tools, shown_name, similar_names
 from ..config.policy import Decision, decide_call
 from ..core.errors import ValidationError
 from ..core.events import (
@@ -476,10 +476,13 @@ def resolve_call(call: ToolCall, tools: Sequence[Tool], words: Words) -> Prepare
     """Resolve the tool's name and validate the arguments."""
     fingerprint = fingerprint_call(call.name, call.arguments)
     candidates = find_tools(call.name, tools)
+    meant = [] if candidates else find_by_arguments(call.name, call.arguments, tools)
+    if len(meant) == 1 and _only_reads(meant[0]):
+        candidates = meant
     if len(candidates) != 1:
-        near = candidates or similar_names(call.name, tools)
-        text = _describe_unknown(call.name, candidates, tools, words)
-        return CallError("unknown_tool", text, fingerprint, tool_name=call.name, is_final=not near)
+        near = [shown_name(tool, tools) for tool in meant] or similar_names(call.name, tools)
+        text = _describe_unknown(call.name, candidates, near, words)
+        return CallError("unknown_tool", text, fingerprint, tool_name=call.name, is_final=not (candidates or near))
     tool = candidates[0]
     try:
         checked = validate_arguments(call.arguments, tool.schema)
@@ -500,9 +503,8 @@ def _only_reads(tool: Tool) -> bool:
     return tool.read_only and tool.trusted
 
 
-def _describe_unknown(name: str, candidates: Sequence[Tool], tools: Sequence[Tool], words: Words) -> str:
+def _describe_unknown(name: str, candidates: Sequence[Tool], near: Sequence[str], words: Words) -> str:
     if candidates:
         return words("prompt.ambiguous", name=name, names=", ".join(tool.full_name for tool in candidates))
-    near = similar_names(name, tools)
     unknown = words("prompt.unknown_tool", name=name)
     return f"{unknown} {words('prompt.nearest', names=', '.join(near))}" if near else unknown

@@ -36,7 +36,11 @@ class Harbour(Box):
 
     @property
     def tools(self) -> Sequence[Tool]:
-        return [Tool(name, "", {}, "box", read_only=name == "look", trusted=True) for name in self.functions]
+        schemas = {"look": {"properties": {"place": {}}}, "move": {"properties": {"to": {}}}}
+        return [
+            Tool(name, "", schemas.get(name, {}), "box", read_only=name == "look", trusted=True)
+            for name in self.functions
+        ]
 
     async def _look(self, place: str = "Husum") -> str:
         return f"{place} is quiet"
@@ -92,6 +96,19 @@ def test_a_call_of_what_is_no_tool_leaves_no_trace_in_the_prompt() -> None:
     first, answering, following = backend_of(chat).prompts
     assert answering == first and box.called == []
     assert [message.text for message in following[1:]] == ["Hello!", "Moin!", "Thanks!"]
+
+
+def test_a_title_in_place_of_the_name_calls_the_only_tool_with_its_arguments_if_it_only_reads() -> None:
+    chat, box = open_harbour([call_text("Harbour of Husum", place="Husum"), "Quiet.", "Bye."])
+    assert read_answer(take_turn(chat, "Is Husum quiet?")) == ("Quiet.", "answered", "model")
+    assert box.called == [("look", {"place": "Husum"})]
+    chat, box = open_harbour([call_text("Trip to Leer", to="Leer"), MOVE, "Done."])
+    take_turn(chat, "Go to Leer.")
+    told = backend_of(chat).prompts[1][-1].text
+    assert 'There is no tool "Trip to Leer"' in told and "move" in told and box.called == [("move", {"to": "Leer"})]
+    for name, arguments in (("hello", {"place": "Husum"}), ("Hello there", {"to": "Leer", "place": "Husum"})):
+        chat, box = open_harbour([call_text(name, **arguments), "Moin!"])
+        assert ReplyDiscarded(name) in take_turn(chat, "Hello!") and box.called == []
 
 
 def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_shown() -> None:
