@@ -29,17 +29,17 @@ LEVELS = (  # from the lowest; packages of one level do not import each other
 )
 BUDGETS = {  # lines of code of each package at most; a feature that needs a higher number names what it removes
     "core": 1192,
-    "calls": 5896,
+    "calls": 5903,
     "config": 2834,
     "storage": 1323,
     "prompt": 1402,
     "mcp_client": 8512,
-    "backends": 5919,
-    "chat": 3624,
+    "backends": 5807,
+    "chat": 3626,
     "mcp_servers": 1794,
     "tui": 5407,
     "api_server": 2244,
-    "cli": 5806,
+    "cli": 5804,
     "__init__": 55,
     "__main__": 20,
 }

@@ -67,7 +67,7 @@ def find_tools(name: str, tools: Iterable[Tool]) -> list[Tool]:
 def find_by_arguments(name: str, arguments: Collection[str], tools: Iterable[Tool]) -> list[Tool]:
     """Return the tools that a call means by its arguments alone, because its name is a text that no tool can have.
 
-    Small models write what is asked about in place of the name: `{"name": "Ada Lovelace", "arguments": {"born": 1815}}`.
+    Small models write what is asked about in place of the name: `{"name": "Ada Lovelace", "arguments": {"y": 1815}}`.
 
     Args:
         name: What is written in place of the name.

@@ -1,8 +1,8 @@
 """Measure how fast the configured model runs: `rkllm-chat bench`.
 
 Each measurement runs through the backend of the chat, so it includes what the program adds to the engine. Prompts begin
-differently, so that none is found in the KV cache. Prompt lookup is off, because its gain depends on the text. The
-reply is generated behind the prompt that was just evaluated: its speed is that at this depth, as llama-bench's `-d`.
+differently, so that none is found in the KV cache. The reply is generated behind the prompt that was just evaluated:
+its speed is that at this depth, as llama-bench's `-d`.
 """
 
 from __future__ import annotations
@@ -194,8 +194,6 @@ async def _measure_engine(settings: Settings, board: Board, report: Callable[[st
     report(f"loading {model.name}")
     backend = _open(settings)
     try:
-        if hasattr(backend, "uses_prompt_lookup"):
-            backend.uses_prompt_lookup = False
         seeds = count(1)
         await _run(backend, settings, _make_prompt(backend, _WARM_UP_TOKENS, next(seeds)))
         rows: list[Row] = []

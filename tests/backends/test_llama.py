@@ -116,6 +116,7 @@ def test_an_end_marker_that_the_vocabulary_takes_for_text_ends_the_reply(
     assert not usage.hit_limit
 
 
+@pytest.mark.slow
 def test_a_reply_that_repeats_itself_is_ended_and_the_next_one_works(llama: LlamaBackend) -> None:
     before = write(llama, HELLO)[0]
     loop = Generation(temperature=0, repeat_penalty=0.1, max_tokens=3000)  # what was written becomes likelier

@@ -34,7 +34,6 @@ from .constrained import constrained_calls, grammar_costs
 from .figures import COLUMNS, Figure, lay_out
 from .journal import journal_costs
 from .llama_source import FOLDER_VARIABLE
-from .lookup import lookup_gain
 from .npu import npu_costs
 from .real_model import real_model_speed
 from .screen import first_prompt, streamed_token, typed_key
@@ -58,7 +57,6 @@ BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "llama": parts.llama_costs,
     "grammar": grammar_costs,
     "constrained-calls": constrained_calls,
-    "lookup": lookup_gain,
     "warm": second_start,
     "npu": npu_costs,
     "markdown": markdown_speed,

@@ -53,7 +53,6 @@ async def measure(path: Path) -> list[Figure]:
     import llama_cpp
 
     backend = LlamaBackend(path, CONTEXT)
-    backend.uses_prompt_lookup = False
     bare = llama_cpp.Llama(str(path), n_ctx=CONTEXT, n_batch=BATCH_TOKENS, verbose=False)
     loop = asyncio.get_running_loop()
     seeds = iter(range(1, 1000))

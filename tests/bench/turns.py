@@ -71,7 +71,7 @@ def turn_speed() -> list[Figure]:
 
 def measure_larger(path: Path) -> list[Figure]:
     with Bench(path, TOKENS) as bench:
-        ways: dict[str, Callable[[], Written]] = {"ours": bench.turn, "drafts": bench.drafting, "bare loop": bench.bare}
+        ways: dict[str, Callable[[], Written]] = {"ours": bench.turn, "bare loop": bench.bare}
         note = ""
         try:
             program = find_llama_bench()
@@ -91,7 +91,6 @@ def compare(found: Mapping[str, Median], note: str) -> Iterator[Figure]:
         beside, cpu_ms = (other.speed, other.cpu_us / 1e3) if other else (None, None)
         yield Figure(f"{what}: speed", ours.speed, "/s", beside, name, goal, "" if other else note)
         yield Figure(f"{what}: CPU a token", ours.cpu_us / 1e3, "ms", cpu_ms, name, note="" if other else note)
-    yield Figure(f"{what}: speed, drafts on", found["drafts"].speed, "/s", found["bare loop"].speed, "bare loop")
 
 
 def theirs_of(program: Path, path: Path, bench: Bench, flash: str) -> Written:
@@ -146,11 +145,6 @@ class Bench:
         return Conversation(self._backend, EmptyToolbox(), Settings(generation=wanted), language.load())
 
     def turn(self) -> Written:
-        self._backend.uses_prompt_lookup = False
-        return self._loop.run_until_complete(self._listen())
-
-    def drafting(self) -> Written:
-        self._backend.uses_prompt_lookup = True
         return self._loop.run_until_complete(self._listen())
 
     async def _listen(self) -> Written:

@@ -36,7 +36,7 @@ class Harbour(Box):
 
     @property
     def tools(self) -> Sequence[Tool]:
-        schemas = {"look": {"properties": {"place": {}}}, "move": {"properties": {"to": {}}}}
+        schemas: dict[str, dict[str, Any]] = {"look": {"properties": {"place": {}}}, "move": {"properties": {"to": {}}}}
         return [
             Tool(name, "", schemas.get(name, {}), "box", read_only=name == "look", trusted=True)
             for name in self.functions

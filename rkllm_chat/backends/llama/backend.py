@@ -51,7 +51,6 @@ from .engine import (
     render_or_reject,
 )
 from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
-from .prompt_lookup import DraftTiming, PromptLookup
 from .state_cache import LlamaStateCache
 from .state_pool import StatePool
 from .trial_load import check_model_file
@@ -111,14 +110,10 @@ class LlamaBackend:
         is_running: Whether the engine is evaluating or generating.
         load_notices: What the user should know of the file: that it has no chat template.
         parameter_count: Number of parameters of the model.
-        uses_prompt_lookup: Whether tokens are drafted by prompt lookup where that is faster.
-        lookup: Prompt lookup of the last reply, with its counts; None without.
-        draft_timing: Measured speed with and without drafts.
     """
 
     native_tools = False
     supports_grammar = True
-    uses_prompt_lookup = True
 
     def __init__(
         self,
@@ -171,8 +166,6 @@ class LlamaBackend:
         self._stop = threading.Event()
         self.metadata: dict[str, str] = self._engine.metadata
         self.is_running = False
-        self.lookup: PromptLookup | None = None
-        self.draft_timing = DraftTiming()
         self.projector = self._load_projector(projector) if projector else None
         self.media_kinds: frozenset[MediaKind] = self.projector.kinds if self.projector else frozenset()
         self._tokenizer = PromptTokenizer(self._encode, template, self.projector.encode if self.projector else None)
@@ -428,8 +421,6 @@ class LlamaBackend:
         self._report_progress = self._progress_reporter(reply, emit)
         temperature = self._choose_temperature(generation)
         constraint = self._make_constraint(grammar, generation, temperature, pieces) if grammar else None
-        self.lookup = PromptLookup() if self.uses_prompt_lookup else None
-        self._engine.configure_drafts(self.lookup, self.draft_timing, len(tokens) + max_tokens)
         try:
             self._save_prefix(unsaved_prefix)
             self._emit_tokens(self._sample_tokens(tokens, generation, temperature, constraint), reply, emit, constraint)
@@ -437,8 +428,6 @@ class LlamaBackend:
             if not self._stop.is_set():
                 raise
         finally:
-            # the token that reached the limit has not been evaluated, but a draft after it may have been
-            self._engine.truncate_kv_cache(len(tokens) + len(reply.token_ids) - (not reply.has_ended))
             if constraint:
                 constraint.close()
         self._tokenizer.remember_reply(reply_prefix, "".join(reply.text), reply.token_ids)

@@ -72,7 +72,7 @@ def load_engine(
     import_llama(library)
     import llama_cpp
 
-    from .speculative import DraftingLlama
+    from .abortable import AbortableLlama
 
     llama_cpp.llama_log_set(get_log_callback(), ctypes.c_void_p(0))
     # `Llama` compiles the file's templates in this process, without limits, for chat functions that are not used here
@@ -83,7 +83,7 @@ def load_engine(
         context = -(-(context_tokens or choose_context(read_gguf_header(path))) // _CONTEXT_STEP) * _CONTEXT_STEP
         threads = threads or count_threads()
         options = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": gpu_layers}
-        return DraftingLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
+        return AbortableLlama(str(path), n_ctx=context, n_batch=batch_tokens, verbose=False, **options)
     except (ValueError, RuntimeError, OSError, AssertionError) as error:
         hint = "Check that the file is complete and that llama.cpp supports the model; see the log file."
         raise ModelError(f"{path}: llama.cpp cannot load it: {error}.", hint, path=str(path)) from error

@@ -1,23 +1,12 @@
-"""llama.cpp with speculative decoding: drafted tokens are evaluated together with the last one and verified.
-
-Each token is sampled from its own logits, one after the other, as without a draft: grammars, penalties and seeds work
-unchanged, and a draft only decides how many tokens are evaluated at once. If two tokens are almost equally likely,
-rounding may choose the other one: for several tokens llama.cpp computes the same logits as for a prompt, for one alone
-they differ by up to 1 % of their range (measured). `Llama.generate` of llama-cpp-python 0.3.36 verifies drafts; its
-own draft models require the logits of the whole context, which are gigabytes for a large vocabulary.
-"""
+"""llama.cpp that can be stopped while it evaluates a prompt, and whose prompts may contain pictures and sounds."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import llama_cpp
-import numpy
-
-from .prompt_lookup import DraftTiming, PromptLookup
 
 if TYPE_CHECKING:
     from .media_projector import MediaProjector
@@ -27,8 +16,8 @@ _MAX_UNINTERRUPTED_TOKENS = 16
 """Up to this many tokens are evaluated without asking whether to abort."""
 
 
-class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's types are not read
-    """`llama_cpp.Llama` that generates with drafts after `configure_drafts` was called.
+class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's types are not read
+    """`llama_cpp.Llama` whose evaluation can be aborted.
 
     Attributes:
         n_tokens: Number of tokens in the KV cache.
@@ -38,8 +27,6 @@ class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's typ
     n_tokens: int
     projector: MediaProjector | None = None
     _callback: Any = _NEVER
-    _drafted = 0
-    _seconds = 0.0
 
     @property
     def context_params(self) -> Any:
@@ -55,28 +42,6 @@ class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's typ
     def context_params(self, params: Any) -> None:
         self._context_params = params
 
-    def configure_drafts(self, lookup: PromptLookup | None, pace: DraftTiming, end: int) -> None:
-        """Set how the next generation drafts tokens.
-
-        Args:
-            lookup: Proposes drafts; None for none.
-            pace: Decides whether drafts are worth their time.
-            end: Maximum number of tokens, prompt included.
-        """
-        seen_tokens = self._drafted = 0
-
-        def draft(tokens: Any) -> Any:
-            nonlocal seen_tokens
-            assert lookup is not None
-            if seen_tokens:
-                pace.record(self._drafted > 0, len(tokens) - seen_tokens, self._seconds)
-            seen_tokens = len(tokens)
-            proposal = lookup.propose_draft(tokens, end - seen_tokens - 1 if pace.should_draft else 0)
-            self._drafted = len(proposal)
-            return numpy.array(proposal, dtype=numpy.intc)
-
-        self.draft_model = draft if lookup and self._can_truncate() else None
-
     def set_abort_callback(self, callback: Any) -> None:
         """Set the abort callback for evaluating prompts; it must live as long as the engine.
 
@@ -85,32 +50,26 @@ class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's typ
         self._callback = callback
 
     def eval(self, tokens: Sequence[int]) -> None:
-        """Evaluate a prompt, a token, or a token and its draft.
+        """Evaluate a prompt or a token.
 
         Raises:
             RuntimeError: The engine failed or was aborted.
         """
-        begun = time.perf_counter()
         callback = self._callback if len(tokens) > _MAX_UNINTERRUPTED_TOKENS else _NEVER
         llama_cpp.llama_set_abort_callback(self.ctx, callback, None)
         try:
-            if self._drafted:
-                self.eval_draft(tokens)
-            else:
-                start = 0
-                while start < len(tokens):
-                    end = self._find_batch_end(tokens, start)
-                    self._eval_batch(tokens[start:end])
-                    start = end
+            start = 0
+            while start < len(tokens):
+                end = self._find_batch_end(tokens, start)
+                self._eval_batch(tokens[start:end])
+                start = end
         except RuntimeError:  # part of an aborted batch is in the KV cache
             if not self._can_truncate():
                 self.clear_kv_cache()
             raise
-        self._seconds = time.perf_counter() - begun
 
     def evaluate_prompt(self, tokens: Sequence[int], is_ended: Callable[[], bool] = lambda: False) -> None:
         """Evaluate a prompt from where it differs from the KV cache; `is_ended` can end it between two batches."""
-        self._drafted = 0
         self._truncate_to(self.count_cached_prefix(tokens))
         while self.n_tokens < len(tokens) and not is_ended():
             self.eval(tokens[self.n_tokens : self._find_batch_end(tokens, self.n_tokens)])
@@ -138,21 +97,6 @@ class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's typ
         self.reset()
         self._ctx.kv_cache_seq_rm(-1, 0, -1)
 
-    def truncate_kv_cache(self, number: int) -> None:
-        """Truncate the KV cache to `number` tokens: removes a draft that was not accepted."""
-        if self.n_tokens > number:
-            self._ctx.kv_cache_seq_rm(-1, self._find_position(number), -1)
-            self.n_tokens = number
-            self._requires_eval = True  # the last logits are not those of the last token
-
-    def eval_draft(self, tokens: Sequence[int]) -> None:
-        """Evaluate all tokens at once, with the logits of each."""
-        position = self._find_position(self.n_tokens)
-        self._ctx.kv_cache_seq_rm(-1, position, -1)
-        self._batch.set_batch(batch=tokens, n_past=position, logits_all=True)
-        self._ctx.decode(self._batch)
-        self._record(tokens)
-
     def _eval_batch(self, tokens: Sequence[int]) -> None:
         """Evaluate up to `n_batch` tokens, or one chunk of a picture or sound."""
         position = self._find_position(self.n_tokens)
@@ -162,10 +106,6 @@ class DraftingLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's typ
         else:
             self._batch.set_batch(batch=tokens, n_past=position, logits_all=False)
             self._ctx.decode(self._batch)
-        self._record(tokens)
-
-    def _record(self, tokens: Sequence[int]) -> None:
-        """Record evaluated tokens."""
         self.input_ids[self.n_tokens : self.n_tokens + len(tokens)] = tokens
         self.n_tokens += len(tokens)
         self._requires_eval = False
