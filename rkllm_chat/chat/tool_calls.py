@@ -6,8 +6,8 @@ reply truncated at its token limit only such calls run, so nothing starts early 
 allow pattern is no exception: a call with side effects waits for the complete reply. Once one call waits, all later
 calls of the reply do, so that a read that follows a change is executed after it.
 
-No call is run twice with equal arguments in one turn, unless it only reads and another call was made in between, or the
-user is asked again.
+No call is run twice with equal arguments in one turn, unless the user is asked again, or it only reads and another call
+was made in between: a new one, or one that may change something.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -165,14 +165,15 @@ class TurnState:
         corrections: Replies answered with correction messages.
         reported_errors: Fingerprints of errors already reported.
         decided_calls: Calls that the policy or the user decided about.
-        rounds: Fingerprints of the calls of each reply that were decided about, the current reply last.
+        rounds: The calls of each reply that were decided about, the current reply last: their fingerprints, and whether
+            results may differ since. A call that only reads makes no difference when it is made again.
         gave_up: Every call of the last reply was invalid and no correction is left.
     """
 
     corrections: int = 0
     reported_errors: set[str] = field(default_factory=set[str])
     decided_calls: int = 0
-    rounds: list[set[str]] = field(default_factory=list[set[str]])
+    rounds: list[dict[str, bool]] = field(default_factory=list[dict[str, bool]])
     gave_up: bool = False
 
     @classmethod
@@ -181,10 +182,10 @@ class TurnState:
         state = cls()
         for message in history[find_last_turn(history) :]:
             if message.role == "assistant":
-                state.rounds.append(set())
+                state.rounds.append({})
             elif state.rounds and (result := message.result):
                 name = Tool(result.tool, server=result.server).full_name
-                state.rounds[-1].add(fingerprint_call(name, result.arguments))
+                state.record_call(fingerprint_call(name, result.arguments))
         return state
 
     def may_correct(self, call_error: CallError) -> bool:
@@ -200,22 +201,30 @@ class TurnState:
         self.reported_errors |= {call_error.fingerprint for call_error in call_errors}
         self.gave_up = len(call_errors) == calls and not is_corrected
 
+    def record_call(self, fingerprint: str, only_reads: bool = False) -> None:
+        """Record a call of the current reply that was decided about."""
+        self.rounds[-1][fingerprint] = not (only_reads and self.was_made(fingerprint))
+
     def is_repeat(self, fingerprints: set[str]) -> bool:
-        """Return whether a reply has calls that were all made before, with no other call made since."""
+        """Return whether a reply has calls that were all made before, and no other call since makes a difference."""
         latest = [self._find_round(fingerprint, self.rounds[:-1]) for fingerprint in fingerprints]
-        return bool(latest) and min(latest) >= 0 and set().union(*self.rounds[min(latest) + 1 :]) <= fingerprints
+        return bool(latest) and min(latest) >= 0 and self._find_changes(min(latest)) <= fingerprints
 
     def was_made(self, fingerprint: str) -> bool:
         """Return whether a call was made before."""
         return self._find_round(fingerprint, self.rounds) >= 0
 
     def is_unchanged(self, fingerprint: str) -> bool:
-        """Return whether a call was made before, with no other call made in a later reply."""
+        """Return whether a call was made before, and no other call of a later reply makes a difference."""
         latest = self._find_round(fingerprint, self.rounds)
-        return latest >= 0 and set().union(*self.rounds[latest + 1 :]) <= {fingerprint}
+        return latest >= 0 and self._find_changes(latest) <= {fingerprint}
+
+    def _find_changes(self, index: int) -> set[str]:
+        """Return the calls behind a round that may make a difference to results."""
+        return {made for later in self.rounds[index + 1 :] for made, is_change in later.items() if is_change}
 
     @staticmethod
-    def _find_round(fingerprint: str, rounds: Sequence[set[str]]) -> int:
+    def _find_round(fingerprint: str, rounds: Sequence[Mapping[str, bool]]) -> int:
         """Return the index of the last round with a call; -1 if there is none."""
         return max((index for index, made in enumerate(rounds) if fingerprint in made), default=-1)
 
@@ -239,7 +248,7 @@ class ReplyCalls:
         self._unexecuted: dict[int, Message] = {}
         self._accepted: set[str] = set()
         self._budget: ResultBudget | None = None
-        state.rounds.append(set())
+        state.rounds.append({})
 
     def add(self, found: CallFound | CallUnreadable) -> None:
         """Add a call of an unfinished reply, and start it if it may run regardless of the rest."""
@@ -251,14 +260,14 @@ class ReplyCalls:
         self._starts_early = run is not None
         if run:
             self._state.decided_calls += 1
-            self._state.rounds[-1].add(run.fingerprint)
+            self._state.record_call(run.fingerprint, only_reads=True)
             self._running.start(replace(run, index=len(self.found) - 1, number=len(self.found)), toolbox)
 
     def find_void(self) -> ReplyDiscarded | None:
         """Return why the reply is discarded; None if it is not.
 
-        Its calls were all made before in this turn, with equal arguments and none of others since, or none of them
-        names anything like a tool, which is how a model says that no tool fits.
+        Its calls were all made before in this turn, with equal arguments, and no other since can change their results;
+        or none of them names anything like a tool, which is how a model says that no tool fits.
         """
         tools = make_call_toolbox(self._chat).tools
         outcomes = [self._prepare(found, tools, was_truncated=False) for found in self.found]
@@ -365,7 +374,7 @@ class ReplyCalls:
             return self._refuse(call, run.tool, "repeated")
         verdict = await self._ask(run, position, must_ask=is_again and not _only_reads(run.tool))
         if verdict != "stopped":
-            state.rounds[-1].add(run.fingerprint)
+            state.record_call(run.fingerprint, _only_reads(run.tool))
         match verdict:
             case "run":
                 return run
@@ -373,7 +382,7 @@ class ReplyCalls:
                 edited = resolve_call(ToolCall(run.tool.full_name, edited_arguments, call.repairs), tools, words)
                 if isinstance(edited, CallError):
                     return edited
-                state.rounds[-1].add(edited.fingerprint)
+                state.record_call(edited.fingerprint, _only_reads(edited.tool))
                 arguments = json.dumps(edited.call.arguments, ensure_ascii=False)
                 return replace(edited, remark=words("prompt.edited", arguments=arguments))
             case Decline(reason):
@@ -458,7 +467,9 @@ class ReplyCalls:
         for index in (last[server] for server in allowed if server in last):
             text = f"{results[index].text}\n{self._chat.prompt_words('prompt.allowed')}"
             results[index] = replace(results[index], text=text)
-            self._state.rounds[-1] -= {run.fingerprint for run in self._running.started if run.index == index}
+            for run in self._running.started:
+                if run.index == index:
+                    self._state.rounds[-1].pop(run.fingerprint, None)
 
 
 def initial_messages(calls: Sequence[CallFound | CallUnreadable], words: Words) -> list[Message]:

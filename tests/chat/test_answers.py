@@ -24,7 +24,7 @@ from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
 from stage import Box, call_text, make_chat, take_turn
 
 Run = Callable[..., Any]
-LOOK, MOVE = call_text("look", place="Husum"), call_text("move", to="Leer")
+LOOK, SEE, MOVE = call_text("look", place="Husum"), call_text("look", place="Emden"), call_text("move", to="Leer")
 ANSWER_NOW = "Answer the question from this result."
 
 
@@ -130,6 +130,8 @@ def test_the_answer_is_asked_for_once_more_without_tools_and_then_the_result_is_
         ([LOOK + MOVE, LOOK + MOVE], ["look", "move"]),
         ([LOOK + MOVE, MOVE], ["look", "move"]),
         ([LOOK, MOVE, LOOK, LOOK], ["look", "move", "look"]),  # what was moved may be seen again, once
+        ([LOOK, SEE, LOOK, SEE], ["look", "look", "look"]),  # two that only read need not alternate until the limit
+        ([LOOK, MOVE, LOOK, MOVE, LOOK], ["look", "move", "look"]),
         ([MOVE, LOOK, MOVE], ["move", "look"]),  # nobody is there to be asked again
         ([LOOK + LOOK], ["look"]),
         ([MOVE + MOVE], ["move"]),
