@@ -107,17 +107,18 @@ def read_release(library: Path) -> str:
 
 
 def _identify_layouts(defaults: bytes) -> str:
-    """Return the layouts whose defaults these are: "C", "DEF" or "GH"; "" if none.
+    """Return the letters of the layouts whose defaults these may be; "" if none.
 
     The offsets differ: top_p moved when n_keep was added (1.2.0), the CPU count when the image tags were removed
     (1.3.0).
     """
-    for layout, candidates in (("C", "C"), ("F", "DEF"), ("G", "GH")):
+    found = ""
+    for layout in dict.fromkeys(LAYOUT_OF_RELEASE.values()):
         param = make_structs(layout)["RKLLMParam"].from_buffer_copy(defaults)
         cpus = 4 if layout == "C" else param.extend_param.enabled_cpus_num
         if abs(param.top_p - 0.9) < 1e-6 and abs(param.temperature - 0.8) < 1e-6 and cpus == 4:
-            return candidates
-    return ""
+            found += layout
+    return found
 
 
 def find_layout(release: str, assumed_release: str = "") -> str:

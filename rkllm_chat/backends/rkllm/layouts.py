@@ -24,28 +24,29 @@ LAYOUT_OF_RELEASE = {
 """Release -> the letter of its layout. Later letters are later releases."""
 NEWEST_RELEASE = list(LAYOUT_OF_RELEASE)[-1]
 
-# One header for all releases. Letters after a line: the layouts that have it; none: all. `|` marks a union's member.
+# One header for all releases. At the end of a line: the layouts that have it, from `D` on (`D+`), from `C` to `F`
+# (`C-F`) or `C` alone; nothing: all. A release with one more member is one more line. `|` marks a union's member.
 _HEADER = """
 RKLLMExtendParam
     int32 base_domain_id
-    int8 embed_flash, enabled_cpus_num      DEFGH
-    uint32 enabled_cpus_mask                DEFGH
-    uint8 n_batch                           FGH
-    int8 use_cross_attn                     FGH
+    int8 embed_flash, enabled_cpus_num      D+
+    uint32 enabled_cpus_mask                D+
+    uint8 n_batch                           F+
+    int8 use_cross_attn                     F+
     uint8[112] reserved                     C
-    uint8[106] reserved                     DE
-    uint8[104] reserved                     FGH
+    uint8[106] reserved                     D-E
+    uint8[104] reserved                     F+
 RKLLMParam
     text model_path
     int32 max_context_len, max_new_tokens, top_k
-    int32 n_keep                            DEFGH
+    int32 n_keep                            D+
     float top_p, temperature, repeat_penalty, frequency_penalty, presence_penalty
     int32 mirostat
     float mirostat_tau, mirostat_eta
     bool skip_special_token
-    bool ignore_eos_token                   GH
+    bool ignore_eos_token                   G+
     bool is_async
-    text img_start, img_end, img_content    CDEF
+    text img_start, img_end, img_content    C-F
     RKLLMExtendParam extend_param
 RKLLMLoraAdapter
     text lora_adapter_path, lora_adapter_name
@@ -59,19 +60,19 @@ RKLLMTokenInput
 RKLLMMultiModalInput
     pointer prompt, image_embed
     size n_image_tokens
-    size n_image                                        EFGH
-    text image_start, image_end, image_content          GH
-    size image_width, image_height                      EFGH
-    pointer video_embed                                 GH
-    size n_frame_tokens, n_frame_per_video, n_video     GH
-    text video_start, video_end, video_content          GH
-    size frame_width, frame_height                      GH
-    pointer audio_embed                                 H
-    size n_audio_tokens, n_audio                        H
-    text audio_start, audio_end, audio_content          H
+    size n_image                                        E+
+    text image_start, image_end, image_content          G+
+    size image_width, image_height                      E+
+    pointer video_embed                                 G+
+    size n_frame_tokens, n_frame_per_video, n_video     G+
+    text video_start, video_end, video_content          G+
+    size frame_width, frame_height                      G+
+    pointer audio_embed                                 H+
+    size n_audio_tokens, n_audio                        H+
+    text audio_start, audio_end, audio_content          H+
 RKLLMInput
-    text role                               FGH
-    bool enable_thinking                    FGH
+    text role                               F+
+    bool enable_thinking                    F+
     int32 input_type
     | text prompt_input
     | RKLLMEmbedInput embed_input
@@ -82,10 +83,10 @@ RKLLMLoraParam
 RKLLMPromptCacheParam
     int32 save_prompt_cache
     text prompt_cache_path
-RKLLMCrossAttnParam FGH
+RKLLMCrossAttnParam F+
     pointer encoder_k_cache, encoder_v_cache, encoder_mask, encoder_pos
     int32 num_tokens
-RKLLMSamplingParam GH
+RKLLMSamplingParam G+
     int32 top_k
     float top_p, temperature, repeat_penalty, frequency_penalty, presence_penalty
     int32 mirostat
@@ -93,16 +94,16 @@ RKLLMSamplingParam GH
 RKLLMInferParam
     int32 mode
     pointer lora_params, prompt_cache_params
-    pointer sampling_params                 GH
-    int32 keep_history                      DEFGH
-    int32 max_new_tokens                    GH
+    pointer sampling_params                 G+
+    int32 keep_history                      D+
+    int32 max_new_tokens                    G+
 RKLLMResultLastHiddenLayer
     pointer hidden_states
     int32 embd_size, num_tokens
-RKLLMResultLogits DEFGH
+RKLLMResultLogits D+
     pointer logits
     int32 vocab_size, num_tokens
-RKLLMPerfStat FGH
+RKLLMPerfStat F+
     float prefill_time_ms
     int32 prefill_tokens
     float generate_time_ms
@@ -112,9 +113,9 @@ RKLLMResult
     text text
     int32 token_id
     RKLLMResultLastHiddenLayer last_hidden_layer
-    RKLLMResultLogits logits                DEFGH
-    RKLLMPerfStat perf                      FGH
-RKLLMCallback GH
+    RKLLMResultLogits logits                D+
+    RKLLMPerfStat perf                      F+
+RKLLMCallback G+
     pointer result_callback, result_userdata
     pointer tokenizer_callback, tokenizer_userdata
     pointer embed_callback, embed_userdata
@@ -132,7 +133,7 @@ NATIVE_TYPES: dict[str, Any] = {
 _NARROW = {**NATIVE_TYPES, "text": ctypes.c_uint32, "pointer": ctypes.c_uint32, "size": ctypes.c_uint32}
 """The types of a 32-bit library, so that its layout can be compared on any machine."""
 
-_LINE = re.compile(r"\s+(\| )?(\S+) (.+?)(?:\s+([C-H]+))?")
+_LINE = re.compile(r"\s+(\| )?(\S+) (.+?)(?:\s+([A-Z](?:\+|-[A-Z])?))?")
 
 
 @cache
@@ -147,8 +148,8 @@ def make_structs(layout: str, narrow: bool = False) -> dict[str, Any]:
     structs: dict[str, Any] = {}
     for block in re.split(r"\n(?=\S)", _HEADER.strip()):
         title, *lines = block.splitlines()
-        name, _, in_layouts = title.partition(" ")
-        if not in_layouts or layout in in_layouts:
+        name, _, span = title.partition(" ")
+        if _spans(span, layout):
             structs[name] = types[name] = _make_struct(name, list(parse_members(lines, layout)), types)
     return structs
 
@@ -161,9 +162,14 @@ def parse_members(lines: Iterable[str], layout: str) -> Iterable[tuple[bool, str
         layout: The letter of the layout.
     """
     for line in lines:
-        union, kind, names, in_layouts = _LINE.fullmatch(line).groups()  # type: ignore[union-attr]  # our own table, not input
-        if not in_layouts or layout in in_layouts:
+        union, kind, names, span = _LINE.fullmatch(line).groups()  # type: ignore[union-attr]  # our own table, not input
+        if _spans(span or "", layout):
             yield from ((bool(union), kind, name) for name in names.split(", "))
+
+
+def _spans(span: str, layout: str) -> bool:
+    """Return whether a span such as "D+", "C-F" or "C" has a layout; "" has all."""
+    return not span or (span[0] <= layout and (span[-1] == "+" or layout <= span[-1]))
 
 
 def _make_struct(name: str, fields: list[tuple[bool, str, str]], types: Mapping[str, Any]) -> Any:

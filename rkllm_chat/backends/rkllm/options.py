@@ -140,7 +140,7 @@ def check_release(settings: Settings, release: str, layout: str) -> None:
         known = ", ".join(LAYOUT_OF_RELEASE)
         raise ConfigError(f'rkllm.layout is "{options.layout}", which is not a known release.', f"Known: {known}.")
     for setting, is_missing, first_release in (
-        ("native_tools", options.native_tools and layout in "CDE", "1.2.1"),
+        ("native_tools", options.native_tools and layout < "F", "1.2.1"),
         ('template = "runtime"', options.template == "runtime" and layout == "C", "1.2.0"),
     ):
         if is_missing:
