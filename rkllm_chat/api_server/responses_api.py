@@ -264,7 +264,7 @@ class ResponseWriter:
         return place if content_index is None else {**place, "content_index": content_index}
 
     def _describe(self, end: ReplyEnded | None) -> dict[str, Any]:
-        """Return the response as it is now; `end` is None while it goes on."""
+        """Return the response as it is now; `end` is None while it is generated."""
         is_cut = end is not None and end.reason == "length"
         status = "in_progress" if end is None else "incomplete" if is_cut else "completed"
         return {

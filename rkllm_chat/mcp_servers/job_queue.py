@@ -97,7 +97,7 @@ async def report_periodically(send: SendProgress, activity: Activity, interval_s
 
 
 async def send_report(send: SendProgress, progress: float, text: str) -> bool:
-    """Send a notification; return False if it fails. The call itself goes on."""
+    """Send a notification; return False if it fails. The call itself continues."""
     try:
         await send(progress, None, text)
     except Exception as error:

@@ -2,7 +2,7 @@
 
 The header is read in Python and its numbers are compared with its tensors. What passes is used once in a process of
 its own (`trial.py`); its death becomes an error, also where llama.cpp was built for another processor. The headers that
-have passed together are known from then on: what makes llama.cpp abort stands there, not in the weights.
+have passed together are known from then on: what makes llama.cpp abort is there, not in the weights.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _run_tools(session: ClaudeSession) -> list[Callable[..., Any]]:
     async def execute_claude(
         prompt: str, context: Context, timeout: int = DEFAULT_TIMEOUT_S
     ) -> Annotated[CallToolResult, Executed]:
-        """Ask Claude, which goes on with the same conversation. `timeout` is in seconds."""
+        """Ask Claude, which continues the same conversation. `timeout` is in seconds."""
         activity = Activity()
         async with report_progress(context.report_progress, activity):
             return make_result(await session.run(prompt, timeout, activity))
@@ -107,12 +107,12 @@ def build_server(session: ClaudeSession) -> MCPServer:
         )
 
     def clear_execution_history() -> Cleared:
-        """Forget the runs; the conversation goes on."""
+        """Forget the runs; the conversation continues."""
         count = session.clear_history()
         return Cleared(success=True, message=f"Cleared {count} history entries.", cleared_count=count)
 
     def get_current_session() -> Current:
-        """Which conversation the next run goes on with."""
+        """Which conversation the next run continues."""
         return Current(success=True, session_id=session.session_id, has_session=session.session_id is not None)
 
     def reset_session() -> Reset:
