@@ -38,7 +38,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "chat": 3626,
     "mcp_servers": 1794,
     "tui": 5407,
-    "api_server": 2244,
+    "api_server": 2349,
     "cli": 5804,
     "__init__": 55,
     "__main__": 20,

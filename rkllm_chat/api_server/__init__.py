@@ -1,8 +1,8 @@
 """Serve the model to other programs through the APIs of OpenAI and Ollama.
 
 `chat_request.py` describes a request whatever API it came through, `generation.py` turns it into a stream of reply
-events, `model_host.py` loads the model and lets one request run at a time, and `openai_api.py` reads and writes the
-shapes of the API. The model is loaded at the first request.
+events, `model_host.py` loads one model at a time and lets one request run at a time, and `openai_api.py` reads and
+writes the shapes of the API. A model is loaded at its first request.
 """
 
 from __future__ import annotations

@@ -1,31 +1,39 @@
-"""The model of the server: loaded on demand, used by one request at a time."""
+"""The models of the server: one is loaded, on demand, and used by one request at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from ..backends import Backend
+from ..backends import Backend, choose_backend
 from ..backends.base import StateKeeper
+from ..backends.shared.model_files import find_models, resolve_model
 from ..chat.model_loading import load_model, name_model
 from ..config.settings import Settings
+from ..core.errors import ChatError
 from ..core.messages import MediaKind
 from ..mcp_servers.job_queue import Activity, BusyError, JobQueue
 from .errors import ApiError
 
 _FIRST_ESTIMATE_S, _MAX_RETRY_S = 5.0, 120
+_STAYS = -1.0
+"""Seconds after which a model is unloaded that is never unloaded."""
+_LISTING_S = 10.0
+"""How long the folders of models are not read again."""
+_SUFFIXES = (".gguf", ".rkllm")
+_LATEST = ":latest"
 
 
 class ModelHost:
-    """A backend with a bounded queue of requests.
+    """The loaded backend with a bounded queue of requests.
 
     Attributes:
-        name: Name of the model for clients.
-        settings: Settings of the model.
+        settings: Settings of the model that was used last; first those of the configured one.
     """
 
     def __init__(
@@ -34,21 +42,56 @@ class ModelHost:
         """Create a host; nothing is loaded yet.
 
         Args:
-            settings: Settings of the model.
+            settings: Settings of the configured model.
             state: Folder of the program's state.
             max_waiting: Requests that may wait while one runs.
             idle_s: Seconds without a request after which the model is unloaded; 0 keeps it.
             states_bytes: Memory for the states of conversations that alternate.
         """
-        self.settings = settings
-        self.name = name_model(settings)
+        self.settings = self._configured = settings
+        self._models: Mapping[str, Settings] = {}
+        self._listed_until = 0.0
         self._state = state
         self._queue = JobQueue(max_waiting)
         self._loading: asyncio.Future[Backend] | None = None
         self._mean_s = _FIRST_ESTIMATE_S
-        self._idle_s, self._states_bytes = idle_s, states_bytes
+        self._idle_s, self._states_bytes = idle_s or _STAYS, states_bytes
         self._idle_timer: asyncio.TimerHandle | None = None
         self._unloading: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the model that was used last, for clients."""
+        return name_model(self.settings)
+
+    @property
+    def unloads_in_s(self) -> float | None:
+        """Seconds until the model is unloaded; None if it is in use or stays."""
+        timer = self._idle_timer
+        return max(0.0, timer.when() - asyncio.get_running_loop().time()) if timer else None
+
+    def list_models(self) -> Mapping[str, Settings]:
+        """Return the settings of the models that can be loaded, by name; blocks while folders are read.
+
+        The configured model comes first. Those in the current folder are left out: it may be anybody's.
+        """
+        if time.monotonic() >= self._listed_until:
+            own = self._configured
+            models = {name_model(own): own}
+            if choose_backend(own) in ("llama", "rkllm"):
+                for file in find_models(own.models_folder, str(resolve_model(own.model).absolute())):
+                    if file.path.is_absolute():
+                        other = replace(own, model=str(file.path), backend="auto", family="", mmproj="")
+                        models.setdefault(file.path.name, replace(other, rkllm=replace(own.rkllm, encoder="")))
+            self._models, self._listed_until = models, time.monotonic() + _LISTING_S
+        return self._models
+
+    def find_model(self, name: str) -> Settings | None:
+        """Return the settings of the model that clients call by a name; blocks while folders are read."""
+        wanted = simplify_name(name)
+        if wanted == simplify_name(self.name):
+            return self.settings
+        return next((found for known, found in self.list_models().items() if simplify_name(known) == wanted), None)
 
     @property
     def is_loaded(self) -> bool:
@@ -77,8 +120,13 @@ class ModelHost:
         return self._loading.result().media_kinds if self._loading and self.is_loaded else frozenset()
 
     @asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Backend]:
+    async def acquire(self, settings: Settings | None = None, idle_s: float | None = None) -> AsyncIterator[Backend]:
         """Wait for the requests before this one, and provide the loaded backend exclusively.
+
+        Args:
+            settings: Settings of the model; None for the one that was used last.
+            idle_s: Seconds after which the model is unloaded unless another request comes; if negative, it stays; None
+                for those of the server.
 
         Raises:
             ApiError: The queue is full.
@@ -89,21 +137,35 @@ class ModelHost:
                 started_at = time.monotonic()
                 self._stop_timer()
                 try:
+                    if settings and settings != self.settings:
+                        await self._switch_to(settings)
                     yield await self._load()
                 finally:
                     self._mean_s += (time.monotonic() - started_at - self._mean_s) / 4
-                    self._start_timer()
+                    self._start_timer(self._idle_s if idle_s is None else idle_s)
         except BusyError:
             wait_s = min(_MAX_RETRY_S, math.ceil(self._mean_s * self._queue.size))
             message = f"{self._queue.size} requests are before this one. Try again in {wait_s} s."
             raise ApiError(429, message, "rate_limit_error", code="queue_full", retry_after_s=wait_s) from None
+
+    async def _switch_to(self, settings: Settings) -> None:
+        """Unload the model for another one; one that is still loading cannot be interrupted."""
+        if self._loading:
+            await asyncio.wait([self._loading])
+            await self._close_backend()
+        self.settings, self._loading = settings, None
 
     async def _load(self) -> Backend:
         """Return the backend; loading continues if the request is cancelled."""
         if self._loading is None or (self._loading.done() and self._loading.exception()):
             self._loading = load_model(self.settings, self._state)
             self._loading.add_done_callback(self._set_up)
-        return await asyncio.shield(self._loading)
+        try:
+            return await asyncio.shield(self._loading)
+        except ChatError:
+            if self.settings is not self._configured:  # requests that name no model need one that can be loaded
+                self.settings, self._loading = self._configured, None
+            raise
 
     def _set_up(self, loading: asyncio.Future[Backend]) -> None:
         """Set up a loaded backend, which may be wanted no longer; an exception is marked as retrieved."""
@@ -111,22 +173,22 @@ class ModelHost:
         if isinstance(backend, StateKeeper):
             backend.keep_states(self._states_bytes)
         if not self._queue.size:
-            self._start_timer()
+            self._start_timer(self._idle_s)
 
     def _stop_timer(self) -> None:
         if self._idle_timer:
             self._idle_timer.cancel()
         self._idle_timer = None
 
-    def _start_timer(self) -> None:
+    def _start_timer(self, idle_s: float) -> None:
         """Unload the model after `idle_s`, unless another request comes first."""
 
         def unload() -> None:
             self._unloading = loop.create_task(self._unload())
 
-        if self._idle_s and self.is_loaded:
+        if idle_s >= 0 and self.is_loaded:
             loop = asyncio.get_running_loop()
-            self._idle_timer = loop.call_later(self._idle_s, unload)
+            self._idle_timer = loop.call_later(idle_s, unload)
 
     async def _unload(self) -> None:
         """Close the backend, unless requests wait for it."""
@@ -143,3 +205,9 @@ class ModelHost:
         """Close the backend; no request may be running."""
         self._stop_timer()
         await self._close_backend()
+
+
+def simplify_name(name: str) -> str:
+    """Return what the names of a model that clients use have in common."""
+    name = name.removesuffix(_LATEST)
+    return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)

@@ -1,6 +1,6 @@
 """Ollama's chat API: read its requests, and write replies as it does.
 
-What Open WebUI and Home Assistant use of it. `keep_alive` and `num_ctx` are ignored: they are settings of this server.
+What Open WebUI and Home Assistant use of it. `num_ctx` is ignored: it is a setting of this server.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -43,6 +43,10 @@ from .openai_schema import (
 API_VERSION = "0.12.0"
 """Version of Ollama whose API this is: editors refuse one that has no capabilities (0.6.4) or thoughts (0.9.0)."""
 _NANOSECONDS = 1_000_000_000
+_DURATION_PART = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|h|m|s|)")
+_DURATION = re.compile(rf"(?P<sign>-?)(?:{_DURATION_PART.pattern})+")
+_UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "": 1.0}
+_STAYS = timedelta(days=36500)
 _SWITCHED = ("qwen3", "smollm3")
 """Families that reason by default. An NPU model file has no template that would show it."""
 _QUANTIZATION = re.compile(r"(?<![a-z\d])(?:i?q\d\w*|bf16|f16|f32|mxfp4|w\da\d+(?:_g\d+)?)(?![a-z\d])", re.IGNORECASE)
@@ -72,9 +76,10 @@ class Options(SamplingParameters):
     repeat_penalty: float | None = Field(default=None, gt=0, le=10)
 
 
-class _Body(RequestBody):
+class OllamaBody(RequestBody):
     """What the bodies of both endpoints have in common."""
 
+    keep_alive: int | float | str | None = None
     format: Literal["", "json"] | dict[str, Any] | None = None
     options: Options | None = None
     think: bool | str | None = None
@@ -83,6 +88,18 @@ class _Body(RequestBody):
     def is_streamed(self) -> bool:
         """Whether the reply is a stream, as it is without the field."""
         return self.stream is not False
+
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds after which the model is unloaded; negative for never, None as the server does. Raises ApiError."""
+        if self.keep_alive is None:
+            return None
+        written = str(self.keep_alive)
+        parts = _DURATION.fullmatch(written)
+        if not parts:
+            raise ApiError(400, 'keep_alive is a number of seconds or a duration such as "10m".', param="keep_alive")
+        seconds = sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PART.findall(written))
+        return -1.0 if parts["sign"] else min(seconds, _STAYS.total_seconds())
 
     def make_request(self, messages: Iterable[ClientMessage], tools: Sequence[FunctionTool] = ()) -> ChatRequest:
         """Return the request. Raises ApiError."""
@@ -101,7 +118,7 @@ class _Body(RequestBody):
         )
 
 
-class OllamaChatBody(_Body):
+class OllamaChatBody(OllamaBody):
     """Body of `POST /api/chat`."""
 
     messages: list[_Message] | None = None
@@ -113,7 +130,7 @@ class OllamaChatBody(_Body):
         return self.make_request(messages, self.tools or ())
 
 
-class OllamaGenerateBody(_Body):
+class OllamaGenerateBody(OllamaBody):
     """Body of `POST /api/generate`: one message without history."""
 
     prompt: str | None = None
@@ -188,9 +205,10 @@ class OllamaChat:
                 case ReplyEnded(reason, usage):
                     yield self._write({"content": ""}, _describe_end(reason, usage))
 
-    def describe_loaded(self) -> dict[str, Any]:
-        """Return the answer to a request without messages, which only loads the model."""
-        return self._describe({"role": "assistant", "content": ""}, {"done_reason": "load"})
+    def describe_loaded(self, is_unloaded: bool = False) -> dict[str, Any]:
+        """Return the answer to a request without messages, which only loads the model, or unloads it."""
+        reason = "unload" if is_unloaded else "load"
+        return self._describe({"role": "assistant", "content": ""}, {"done_reason": reason})
 
     def write_error(self, error: ApiError) -> bytes:
         """Return an error within a stream."""
@@ -200,8 +218,8 @@ class OllamaChat:
         return dump_json(self._describe({"role": "assistant", **message}, end)) + b"\n"
 
     def _describe(self, message: dict[str, Any], end: Mapping[str, Any] | None) -> dict[str, Any]:
-        created_at = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
-        head = {"model": self._model, "created_at": created_at, **self._describe_reply(message)}
+        created_at = datetime.now(timezone.utc)
+        head = {"model": self._model, "created_at": _write_time(created_at), **self._describe_reply(message)}
         return {**head, "done": end is not None, **(end or {})}
 
     def _describe_reply(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -249,11 +267,25 @@ def describe_model(settings: Settings, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "model": name,
-        "modified_at": datetime.fromtimestamp(changed, timezone.utc).isoformat().replace("+00:00", "Z"),
+        "modified_at": _write_time(datetime.fromtimestamp(changed, timezone.utc)),
         "size": size,
         "digest": hashlib.sha256(f"{name} {size} {changed}".encode()).hexdigest(),
         "details": _describe_family(name, find_family([settings.family, name])),
     }
+
+
+def describe_loaded_model(
+    settings: Settings, name: str, context_tokens: int, unloads_in_s: float | None
+) -> dict[str, Any]:
+    """Return the row of the loaded model in `GET /api/ps`; a model that stays expires in a hundred years."""
+    left = _STAYS if unloads_in_s is None else timedelta(seconds=unloads_in_s)
+    expires_at = _write_time(datetime.now(timezone.utc) + left)
+    row = describe_model(settings, name)
+    return {**row, "expires_at": expires_at, "size_vram": 0, "context_length": context_tokens}
+
+
+def _write_time(time: datetime) -> str:
+    return time.isoformat().replace("+00:00", "Z")
 
 
 def describe_model_details(

@@ -19,10 +19,12 @@ from starlette.types import ASGIApp
 
 from ..backends import Backend
 from ..backends.base import TextTokenizer
+from ..chat.model_loading import name_model
 from ..config.loader import state_folder
 from ..config.settings import Settings
 from ..core.errors import NotSupportedError, TimeLimitError
 from ..core.events import Usage
+from ..core.messages import MediaKind
 from ..core.version import __version__
 from ..mcp_client.toolbox import Toolbox
 from ..mcp_servers.http import Guard, list_allowed_hosts, serve_app
@@ -35,15 +37,17 @@ from .embeddings import EmbeddingBody, OllamaEmbedBody, OllamaPromptBody, TextsB
 from .errors import ApiError, to_api_error
 from .generation import ReplyEnded, ReplyEvent, ReplyGenerator, add_usages
 from .mcp_tools import open_servers
-from .model_host import ModelHost
+from .model_host import ModelHost, simplify_name
 from .ollama_api import (
     API_VERSION,
+    OllamaBody,
     OllamaChat,
     OllamaChatBody,
     OllamaGenerate,
     OllamaGenerateBody,
     OllamaShowBody,
     describe_error,
+    describe_loaded_model,
     describe_model,
     describe_model_details,
 )
@@ -54,8 +58,6 @@ from .reply_response import Produce, ReplyResponse, ReplySink, ReplyWriter
 from .responses_api import ResponseBody, ResponseWriter
 from .text_completions import TextCompletion, TextCompletionBody, TokenizeBody, complete_text
 
-_SUFFIXES = (".gguf", ".rkllm")
-_LATEST = ":latest"
 HEALTH = "/health"
 QUEUE_HEADER, MODEL_HEADER = "x-queue-position", "x-model"
 """Headers: how many requests are before this one, and which model answers where the client named another one."""
@@ -81,7 +83,7 @@ class ApiServer:
         self._settings, self._limits = settings, limits
         self._host = ModelHost(settings, state_folder(), limits.max_waiting, limits.idle_s, limits.states_bytes)
         self._bodies = BodyReader()
-        self._histories = ReplyHistories()
+        self._histories: dict[str, ReplyHistories] = {}
         self._media = MediaStore(MAX_STORED_BYTES)
         self._media_lock = asyncio.Lock()
         self._servers: Toolbox | None = None
@@ -136,53 +138,57 @@ class ApiServer:
 
     async def list_models(self, _request: Request) -> Response:
         """Answer GET /v1/models."""
-        return _respond({"object": "list", "data": [self._describe_model()]})
+        models = await asyncio.to_thread(self._host.list_models)
+        return _respond({"object": "list", "data": [_describe_name(name) for name in models]})
 
     async def show_model(self, request: Request) -> Response:
         """Answer GET /v1/models/NAME."""
-        self._check_model(request.path_params["name"])
-        return _respond(self._describe_model())
+        return _respond(_describe_name(name_model(await self._find_model(request.path_params["name"]))))
 
-    def _describe_model(self) -> dict[str, Any]:
-        return {"id": self._host.name, "object": "model", "created": 0, "owned_by": "rkllm-chat"}
-
-    def _check_model(self, name: str | None) -> None:
-        """Raise ApiError if the name is not that of the model; without a name the model is meant."""
-        if self._is_other(name):
-            message = f'There is no model "{(name or "")[:100]}"; this server has "{self._host.name}".'
+    async def _find_model(self, name: str | None) -> Settings:
+        """Return the settings of the model of a name; without one, of the model that was used last. Raises ApiError."""
+        found = await self._choose_model(name)
+        if _is_other(name, found):
+            message = f'There is no model "{(name or "")[:100]}"; GET /v1/models lists those of this server.'
             raise ApiError(404, message, param="model", code="model_not_found")
+        return found
 
-    def _is_other(self, name: str | None) -> bool:
-        return bool(name) and _simplify_name(name or "") != _simplify_name(self._host.name)
+    async def _choose_model(self, name: str | None) -> Settings:
+        """Return the settings of the model of a name; of an unknown one, those of the model that was used last."""
+        found = await asyncio.to_thread(self._host.find_model, name) if name else None
+        return found or self._host.settings
 
     async def complete_chat(self, request: Request) -> Response:
         """Answer POST /v1/chat/completions."""
         body = await self._read(request, ChatCompletionBody)
-        return await self._reply(body, ChatCompletion(self._host.name, body.includes_usage), _render_error)
+        return await self._reply(body, partial(ChatCompletion, includes_usage=body.includes_usage), _render_error)
 
     async def complete_text(self, request: Request) -> Response:
         """Answer POST /v1/completions."""
         body = await self._read(request, TextCompletionBody)
-        generate = partial(complete_text, settings=self._settings, body=body)
-        return self._respond_with(generate, body, TextCompletion(self._host.name), _render_error)
+        settings = await self._choose_model(body.model)
+        generate = partial(complete_text, settings=settings, body=body)
+        return self._respond_with(settings, generate, body, TextCompletion(name_model(settings)), _render_error)
 
     async def create_response(self, request: Request) -> Response:
         """Answer POST /v1/responses."""
         body = await self._read(request, ResponseBody)
-        return await self._reply(body, ResponseWriter(self._host.name, body), _render_error)
+        return await self._reply(body, partial(ResponseWriter, body=body), _render_error)
 
     async def embed(self, request: Request, kind: type[TextsBody], render: RenderError) -> Response:
         """Answer POST /v1/embeddings, /api/embed and /api/embeddings."""
         body = await self._read(request, kind)
-        self._check_model(body.model)  # vectors of another model would be compared with those of this one
+        settings = await self._find_model(
+            body.model
+        )  # vectors of another model would be compared with those of this one
         body.check_texts()
 
         async def write(sink: ReplySink, backend: Backend) -> None:
             embeddings = await embed_texts(backend, body)
-            name = body.model or self._host.name
+            name = body.model or name_model(settings)
             sink.respond(await asyncio.to_thread(lambda: _respond(body.describe(name, embeddings))))
 
-        return ReplyResponse(self._limit_time(write), render)
+        return ReplyResponse(self._limit_time(write, settings), render)
 
     async def tokenize(self, request: Request) -> Response:
         """Answer POST /tokenize."""
@@ -205,34 +211,43 @@ class ApiServer:
         body = await self._read(request, OllamaGenerateBody)
         return await self._reply_as_ollama(body, OllamaGenerate, not body.prompt)
 
-    async def _reply_as_ollama(self, body: RequestBody, kind: type[OllamaChat], is_empty: bool) -> Response:
-        """Return the response to a request; one without a message only loads the model."""
-        writer = kind(self._host.name if self._is_other(body.model) else body.model or self._host.name)
+    async def _reply_as_ollama(self, body: OllamaBody, kind: type[OllamaChat], is_empty: bool) -> Response:
+        """Return the response to a request; one without a message only loads the model, or unloads it."""
+
+        def write_as(name: str) -> OllamaChat:
+            return kind(name if _is_other(body.model, settings) else body.model or name)
+
+        settings, idle_s, host = await self._choose_model(body.model), body.idle_s, self._host
         if not is_empty:
-            return await self._reply(body, writer, _render_ollama_error)
+            return await self._reply(body, write_as, _render_ollama_error, idle_s)
 
         async def load(sink: ReplySink) -> None:
-            async with self._host.acquire():
-                sink.respond(_respond(writer.describe_loaded()))
+            answer = _respond(write_as(name_model(settings)).describe_loaded(is_unloaded=idle_s == 0))
+            if idle_s == 0 and not (host.is_loaded and settings == host.settings):
+                sink.respond(answer)
+                return
+            async with host.acquire(settings, idle_s):
+                sink.respond(answer)
 
         return ReplyResponse(load, _render_ollama_error)
 
     async def list_ollama_models(self, _request: Request) -> Response:
         """Answer GET /api/tags."""
-        return _respond({"models": [describe_model(self._settings, self._host.name)]})
+        models = await asyncio.to_thread(self._host.list_models)
+        return _respond({"models": [describe_model(settings, name) for name, settings in models.items()]})
 
     async def list_loaded_models(self, _request: Request) -> Response:
         """Answer GET /api/ps."""
-        loaded = [describe_model(self._settings, self._host.name)] if self._host.is_loaded else []
-        return _respond({"models": loaded})
+        host = self._host
+        loaded = [describe_loaded_model(host.settings, host.name, host.context_tokens, host.unloads_in_s)]
+        return _respond({"models": loaded if host.is_loaded else []})
 
     async def show_ollama_model(self, request: Request) -> Response:
         """Answer POST /api/show."""
         body = await self._read(request, OllamaShowBody)
-        self._check_model(body.model or body.name)
-        host = self._host
-        details = partial(describe_model_details, self._settings, host.name, host.context_tokens, host.media_kinds)
-        return _respond(await asyncio.to_thread(details))
+        settings, host = await self._find_model(body.model or body.name), self._host
+        known = (host.context_tokens, host.media_kinds) if settings == host.settings else (0, frozenset[MediaKind]())
+        return _respond(await asyncio.to_thread(describe_model_details, settings, name_model(settings), *known))
 
     async def show_name(self, _request: Request) -> Response:
         """Answer GET and HEAD /, by which programs look for a server."""
@@ -279,25 +294,38 @@ class ApiServer:
         most = find_max_characters(self._host.context_tokens) if is_conversation else MAX_BODY_BYTES
         return await self._bodies.read(request, kind, most)
 
-    async def _reply(self, body: RequestBody, writer: ReplyWriter, render: RenderError) -> Response:
+    async def _reply(
+        self,
+        body: RequestBody,
+        write_as: Callable[[str], ReplyWriter],
+        render: RenderError,
+        idle_s: float | None = None,
+    ) -> Response:
         """Return the response to a chat request. Raises ApiError for a picture that cannot be read."""
+        settings = await self._choose_model(body.model)
+        name = name_model(settings)
         request = await self._bodies.run(body.read_request)
         if any(message.sent_media for message in request.messages):
             async with self._media_lock:  # decoding takes memory
                 request = await asyncio.to_thread(store_media, request, self._media)
 
         async def generate(backend: Backend) -> AsyncGenerator[ReplyEvent, None]:
-            generator = await asyncio.to_thread(
-                ReplyGenerator, backend, self._settings, request, self._histories, self._servers
-            )
+            histories = self._histories.setdefault(name, ReplyHistories())
+            generator = await asyncio.to_thread(ReplyGenerator, backend, settings, request, histories, self._servers)
             async with aclosing(generator.stream()) as events:
                 async for event in events:
                     yield event
 
-        return self._respond_with(generate, body, writer, render)
+        return self._respond_with(settings, generate, body, write_as(name), render, idle_s)
 
     def _respond_with(
-        self, generate: Generate, body: RequestBody, writer: ReplyWriter, render: RenderError
+        self,
+        settings: Settings,
+        generate: Generate,
+        body: RequestBody,
+        writer: ReplyWriter,
+        render: RenderError,
+        idle_s: float | None = None,
     ) -> Response:
         """Return a response that waits for the model, generates the reply and writes it."""
 
@@ -317,16 +345,21 @@ class ApiServer:
                     sink.respond(_respond(await writer.collect(read(events))))
 
         headers = {QUEUE_HEADER: str(self._host.queue_size)}
-        if self._is_other(body.model):
-            headers[MODEL_HEADER] = self._host.name
+        if _is_other(body.model, settings):
+            headers[MODEL_HEADER] = name_model(settings)
         stream = writer if body.is_streamed else None
-        return ReplyResponse(self._limit_time(write), render, headers, stream, self._limits)
+        return ReplyResponse(self._limit_time(write, settings, idle_s), render, headers, stream, self._limits)
 
-    def _limit_time(self, write: Callable[[ReplySink, Backend], Awaitable[None]]) -> Produce:
+    def _limit_time(
+        self,
+        write: Callable[[ReplySink, Backend], Awaitable[None]],
+        settings: Settings | None = None,
+        idle_s: float | None = None,
+    ) -> Produce:
         """Return a function that waits for the model and writes a response with it, for a limited time."""
 
         async def produce(sink: ReplySink) -> None:
-            async with self._host.acquire() as backend:
+            async with self._host.acquire(settings, idle_s) as backend:
                 try:
                     await asyncio.wait_for(write(sink, backend), self._limits.max_reply_s)
                 except asyncio.TimeoutError:
@@ -336,9 +369,13 @@ class ApiServer:
         return produce
 
 
-def _simplify_name(name: str) -> str:
-    name = name.removesuffix(_LATEST)
-    return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
+def _is_other(name: str | None, settings: Settings) -> bool:
+    """Return whether a client named another model."""
+    return bool(name) and simplify_name(name or "") != simplify_name(name_model(settings))
+
+
+def _describe_name(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "rkllm-chat"}
 
 
 def _respond(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

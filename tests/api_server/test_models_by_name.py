@@ -1,0 +1,68 @@
+"""Models of the folder are listed and loaded by name, one at a time, and unloaded when a client says so."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import httpx
+import ollama
+import openai
+import pytest
+
+from api_server.conftest import Connect, ConnectOllama
+from mcp_servers.serving import Served
+
+pytestmark = [pytest.mark.slow, pytest.mark.model]
+HELLO: Any = [{"role": "user", "content": "Hello!"}]
+
+
+@pytest.fixture
+def served(start_api: Callable[..., Served], shipped_model: Path, tmp_path: Path) -> Served:
+    """A server of `first.gguf`, with `second.gguf` and a damaged model beside it."""
+    for name in ("first.gguf", "second.gguf"):
+        shutil.copyfile(shipped_model, tmp_path / name)
+    (tmp_path / "damaged.gguf").write_bytes(b"GGUF, but no more")
+    return start_api("--model", str(tmp_path / "first.gguf"))
+
+
+def test_a_model_is_loaded_by_its_name_in_place_of_the_other(served: Served, connect: Connect) -> None:
+    client = connect(served)
+    names = [model.id for model in client.models.list()]
+    assert names[0] == "first.gguf" and {"second.gguf", "damaged.gguf", "tiny-tools.gguf"} <= {*names}
+
+    def ask(model: str) -> tuple[str, str | None]:
+        raw = client.chat.completions.with_raw_response.create(model=model, messages=HELLO)
+        return raw.parse().model, raw.headers.get("x-model")
+
+    assert [ask(name) for name in ("second", "gpt-4o", "first.gguf:latest")] == [
+        ("second.gguf", None),
+        ("second.gguf", "second.gguf"),  # the one that is loaded
+        ("first.gguf", None),
+    ]
+    with pytest.raises(openai.APIStatusError) as caught:
+        ask("damaged.gguf")
+    assert caught.value.status_code == 503 and "cannot be loaded" in caught.value.message
+    assert ask("gpt-4o") == ("first.gguf", "first.gguf")
+    assert httpx.get(served.url.replace("/v1", "/health")).status_code == 200
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("third")
+
+
+def test_a_client_says_how_long_a_model_stays(served: Served, connect_ollama: ConnectOllama) -> None:
+    client = connect_ollama(served)
+    assert client.chat("second.gguf", HELLO, keep_alive="1h5m").message.content
+    (loaded,) = client.ps().models
+    assert loaded.model == "second.gguf" and loaded.context_length
+    assert loaded.expires_at and loaded.expires_at - datetime.now(timezone.utc) > timedelta(hours=1)
+    assert client.generate("first.gguf", keep_alive=0).done_reason == "unload"  # which is not loaded for this
+    assert [model.model for model in client.ps().models] == ["second.gguf"]
+    assert client.generate("second.gguf", keep_alive=-1).done_reason == "load"
+    assert client.generate("second.gguf", keep_alive=0).done_reason == "unload"
+    assert any(not client.ps().models for _ in range(3000))
+    with pytest.raises(ollama.ResponseError) as caught:
+        client.generate("second.gguf", keep_alive="soon")
+    assert caught.value.status_code == 400 and "keep_alive" in caught.value.error
