@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.editor import find_target, remove_server, set_enabled
-from ..config.foreign_files import SOURCES, find_files, read_foreign_servers
+from ..config.foreign_files import SOURCES, TARGETS, find_files, read_foreign_servers
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore, is_enabled
 from ..config.secrets import is_literal_secret, make_redactor
@@ -31,9 +31,10 @@ from ..core.sanitize import sanitize_json, sanitize_line
 from ..mcp_client.acceptance import check_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
 from ..mcp_client.process.launch import wants_sandbox
+from ..mcp_servers import BUNDLED
 from .json_commands.commands import describe_server
 from .network_need import find_network_library
-from .server_entries import add_to_file, describe_entry
+from .server_entries import add_to_file, describe_entry, describe_start
 from .trust_command import add_arguments as add_trust_arguments
 from .trust_command import confirm, review_servers
 
@@ -49,12 +50,15 @@ _ACTIONS = {
     "trust": "review how servers are started and how their tools have changed, and approve them",
     "import": f"add the servers of another program: {', '.join(SOURCES)}, or of a file",
     "discover": "list the servers of all programs whose files are known, on this machine; copies none",
+    "install": "write a bundled server into the file of another program, after showing the entry",
+    "auth": "log in to a server at a URL again, or delete the saved login",
     "client-metadata": "print a document that identifies this client at authorization servers",
 }
 _DESCRIPTION = "Manage the configured MCP servers."
 _SCOPES = ("project", "user")
 _SCOPE_HELP = "the file of this folder, or your own (default: %(default)s)"
 _ADD_ACTIONS = ("add", "add-json")
+_COMMAND_ACTIONS = (*_ADD_ACTIONS, "install")
 _MAX_PARALLEL = 8
 
 
@@ -92,11 +96,13 @@ def main(arguments: Sequence[str]) -> int:
     if not positional and not {"-h", "--help"}.intersection(words):
         words.append("list")
     options = make_parser().parse(words)
-    if command is not None and options.action not in _ADD_ACTIONS:
-        raise UsageError(f"mcp {options.action}: -- is only valid for mcp add.")
+    if command is not None and options.action not in _COMMAND_ACTIONS:
+        raise UsageError(f"mcp {options.action}: -- is only valid for mcp add and mcp install.")
     options.config = options.config or ""
     if options.action in _ADD_ACTIONS:
         return _add(options, command)
+    if options.action == "install":
+        return _install(options, command or ())
     without_settings = {"import": _import, "client-metadata": _print_client_metadata, "trust": review_servers}
     if options.action in without_settings:
         return without_settings[options.action](options)
@@ -105,7 +111,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.action in with_settings:
         return with_settings[options.action](settings, options)
     server = find_server(options.name, settings.servers, settings.skipped)
-    return (_get if options.action == "get" else _test)(server, options)
+    return {"get": _get, "test": _test, "auth": _log_in}[options.action](server, options)
 
 
 def make_parser() -> Parser:
@@ -120,7 +126,7 @@ def make_parser() -> Parser:
         name: actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", parents=[common])
         for name, text in _ACTIONS.items()
     }
-    for name in ("get", "remove", "enable", "disable", "test"):
+    for name in ("get", "remove", "enable", "disable", "test", "auth"):
         parsers[name].add_argument("name", metavar="NAME", help="a configured server")
     for name in ("list", "get", "test"):
         parsers[name].add_argument("--json", action="store_true", help="print one JSON document")
@@ -133,6 +139,11 @@ def make_parser() -> Parser:
     add("--scope", choices=_SCOPES, default="user", help=_SCOPE_HELP)
     add("--dry-run", action="store_true", help="only show what would be added")
     add("-y", "--yes", action="store_true", help="add without asking; of a program's files, only your own")
+    parsers["auth"].add_argument("--forget", action="store_true", help="delete the saved login")
+    add = parsers["install"].add_argument
+    add("name", metavar="NAME", choices=BUNDLED, help=f"{', '.join(BUNDLED)}; options of it follow --")
+    add("--into", metavar="PROGRAM", choices=TARGETS, required=True, help=", ".join(TARGETS))
+    add("-y", "--yes", action="store_true", help="write without asking, also over another entry of that name")
     add = parsers["client-metadata"].add_argument
     add("url", metavar="URL", help="where the document will be found; it becomes oauth.client_id of a server")
     uri = "an oauth.redirect_uri with a fixed port; repeatable"
@@ -447,7 +458,7 @@ def _show_foreign(
         print("skipped ", sanitize_line(f"{entry.original_name}: {entry.reason} [{entry.location}]"))
     for server in servers:
         shown = "present" if server.name in known else mark
-        print(f"{shown:<8}", sanitize_line(f"{_name_of(server)}: {_describe_start(server)} [{server.source}]"))
+        print(f"{shown:<8}", sanitize_line(f"{_name_of(server)}: {describe_start(server)} [{server.source}]"))
         for freedom in server.not_obeyed:
             print(f"         without effect here: {sanitize_line(freedom)}")
     return [server for server in servers if server.name not in known]
@@ -473,14 +484,16 @@ def _explain_nothing(program: str, servers: Sequence[ServerConfig], skipped: Seq
     return f"{files} names no server that could be added here."
 
 
-def _describe_start(server: ServerConfig) -> str:
-    """Return what a server runs or contacts, with its secrets hidden."""
-    names = [*server.env, *server.headers]
-    what = " ".join([server.command, *server.args]) if server.command else server.url
-    shown = ("command", "args", "url", "env", "headers", "oauth", "transport")
-    others = [f"{key} = {json.dumps(value)}" for key, value in describe_entry(server).items() if key not in shown]
-    text = "; ".join([what, *([f"sets {', '.join(names)}"] if names else ()), *others])
-    return str(make_redactor(server).redact_all(text))
+def _log_in(server: ServerConfig, options: argparse.Namespace) -> int:
+    from .mcp_login import log_in
+
+    return log_in(server, options.forget)
+
+
+def _install(options: argparse.Namespace, serve_options: Sequence[str]) -> int:
+    from .mcp_install import install_server
+
+    return install_server(options, serve_options)
 
 
 def _print_client_metadata(options: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +14,7 @@ from ..config.editor import add_server
 from ..config.files import find_origin
 from ..config.loader import load_settings, state_folder
 from ..config.project_trust import TrustStore
+from ..config.secrets import make_redactor
 from ..config.servers import BOARD_SERVER, RUNNER_CONNECT_S, SERVER_KEYS, ServerConfig, SkippedServer
 from ..config.settings import Settings
 from ..config.trust_rules import Origin
@@ -57,6 +59,16 @@ def describe_entry(server: ServerConfig) -> dict[str, Any]:
     entry = {key: _to_plain(value) for key, value in values.items() if value != getattr(default, key)}
     oauth = {key: value for key, value in asdict(server.oauth).items() if value != getattr(default.oauth, key)}
     return {**entry, **({"oauth": oauth} if oauth else {})}
+
+
+def describe_start(server: ServerConfig) -> str:
+    """Return what a server runs or contacts, with its secrets hidden."""
+    names = [*server.env, *server.headers]
+    what = " ".join([server.command, *server.args]) if server.command else server.url
+    shown = ("command", "args", "url", "env", "headers", "oauth", "transport")
+    others = [f"{key} = {json.dumps(value)}" for key, value in describe_entry(server).items() if key not in shown]
+    text = "; ".join([what, *([f"sets {', '.join(names)}"] if names else ()), *others])
+    return str(make_redactor(server).redact_all(text))
 
 
 def _to_plain(value: Any) -> Any:

@@ -33,14 +33,16 @@ from .servers import (
     YAML_SUFFIXES,
     SkippedServer,
     decode_server,
+    load_document,
     make_slug,
     read_json_servers,
     read_toml_servers,
     read_toml_tables,
 )
 from .settings import ServerConfig, Settings, read_toml
-from .source_text import blank_comments, find_member
+from .source_text import blank_comments, find_member, list_comments
 from .trust_rules import Origin
+from .value_checks import build_unique_object
 
 DEFAULT_CONFIG_PATH = Path("mcp_config.toml")
 _VALUE_END = re.compile(r"(?=[ \t]*#|[ \t\r]*$)", re.MULTILINE)
@@ -157,6 +159,39 @@ def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[st
         raise ConfigError(text, "Change its entry by hand.", path=str(path)) from None
 
 
+def plan_entry(path: Path, root: str, name: str, entry: Mapping[str, Any]) -> tuple[Any, str]:
+    """Compute the text of another program's JSON file with an entry; its comments and all else stay.
+
+    Args:
+        path: The file; it may be missing.
+        root: Key of the object of servers, which is added if it is missing.
+        name: Name of the server.
+        entry: The entry, in the keys of that program.
+
+    Returns:
+        The entry that it replaces, or None, and the text, for `write_text`.
+
+    Raises:
+        ConfigError: The file cannot be read, or not be edited without losing something.
+    """
+    try:
+        text = path.read_bytes().decode() if path.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}.", path=str(path)) from None
+    text = text if text.strip() else "{}\n"
+    document = load_document(text, str(path), build_unique_object)
+    servers = document.get(root, {}) if isinstance(document, dict) else None
+    if isinstance(servers, dict):
+        whole = text if root in document else add_json_member(text, (), root, {})
+        new = set_json_member(whole, (root, name), entry)
+        expected = {**document, root: {**servers, name: entry}}
+        is_whole = list_comments(new) == list_comments(text)
+        if is_whole and load_document(new, str(path), build_unique_object) == expected:
+            return servers.get(name), new
+    text = f'{path}: an entry "{name}" cannot be written into it without losing something, such as a comment.'
+    raise ConfigError(text, f"Write it by hand: {json.dumps({name: entry}, ensure_ascii=False)}", path=str(path))
+
+
 def _names_of(server: ServerConfig) -> tuple[str, str]:
     return server.name, server.original_name
 
@@ -208,7 +243,7 @@ def _write_checked(path: Path, text: str, origin: Origin, is_meant: Callable[[Se
     """Write a file if its servers are as meant. Raises ConfigError."""
     if not is_meant(_read_all(path, text, origin)):
         raise ConfigError("the file is written in a way that cannot be edited here.", path=str(path))
-    _write(path, text)
+    write_text(path, text)
 
 
 def save_setting(table: str, key: str, value: Any, path: Path, environment: Mapping[str, str] = os.environ) -> None:
@@ -237,7 +272,7 @@ def save_setting(table: str, key: str, value: Any, path: Path, environment: Mapp
     expected = replace(before, **changes)
     for new in _list_edits(text, table, key, value):
         if _parses_to(new, expected, path, environment, origin):
-            _write(path, new)
+            write_text(path, new)
             return
     raise ConfigError(f"{path}: {table}.{key} cannot be changed.", hint, path=str(path))
 
@@ -275,7 +310,7 @@ def _parses_to(text: str, expected: Settings, path: Path, environment: Mapping[s
         return False
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a file atomically; it keeps its mode, and a new one can be read by its user alone.
 
     Raises:

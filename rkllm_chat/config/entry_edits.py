@@ -106,8 +106,11 @@ def _fill_object(text: str, plain: str, start: int, key: str, value: Any) -> str
 
 
 def _render_member(key: str, value: Any, indent: str, unit: str, break_: str) -> str:
-    lines = json.dumps(value, ensure_ascii=False, indent=unit).split("\n")
-    return f"{break_}{indent}{key}: " + f"{break_}{indent}".join(lines)
+    return f"{break_}{indent}{key}: {_render_value(value, indent, unit, break_)}"
+
+
+def _render_value(value: Any, indent: str, unit: str, break_: str) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", f"{break_}{indent}")
 
 
 def remove_json_member(text: str, keys: tuple[str, ...]) -> str:
@@ -141,7 +144,9 @@ def set_json_member(text: str, keys: tuple[str, ...], value: Any) -> str:
     plain, start = _find_object(text, keys[:-1])
     for member in find_members(plain, start):
         if member.key == keys[-1]:
-            return text[: member.value_start] + json.dumps(value, ensure_ascii=False) + text[member.end :]
+            indent = _indent_of(text, member.start) or ""
+            rendered = _render_value(value, indent, _unit_of(indent, len(keys)), _line_break(text))
+            return text[: member.value_start] + rendered + text[member.end :]
     return add_json_member(text, keys[:-1], keys[-1], value)
 
 

@@ -49,6 +49,13 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "continue": (".continue/config.yaml", ".continue/config.json", "./.continue/config.yaml"),
 }
 """Names of programs -> their files: below the home folder, or with ./ below the current folder."""
+TARGETS: dict[str, tuple[tuple[str, ...], str]] = {
+    "claude": ((*SOURCES["claude-desktop"], *SOURCES["claude-code"]), "mcpServers"),
+    "cursor": (SOURCES["cursor"][:1], "mcpServers"),
+    "vscode": (tuple(f"{folder}/mcp.json" for folder in _CODE), "servers"),
+    "zed": (SOURCES["zed"][:1], "context_servers"),
+}
+"""Programs that servers can be written to -> the user's files, and the key of the servers in them."""
 _MOVED = {".config": "XDG_CONFIG_HOME", ".codex": "CODEX_HOME", ".copilot": "COPILOT_HOME"}
 """Folders below the home folder -> variables that name another one."""
 _MAX_BYTES = 32 << 20
@@ -96,6 +103,23 @@ def find_files(program: str, environment: Mapping[str, str] = os.environ) -> lis
         hint = f"Known programs: {', '.join(SOURCES)}." if program not in SOURCES else ""
         raise UsageError(f"There is no file {' or '.join(map(str, paths))}.", hint, got=program)
     return existing
+
+
+def find_target_file(program: str, environment: Mapping[str, str] = os.environ) -> tuple[Path, str]:
+    """Return the file of a program of TARGETS, and the key of the servers in it.
+
+    Raises:
+        UsageError: Neither the file nor a folder of the program exists.
+    """
+    names, key = TARGETS[program]
+    paths = [_find_path(name, environment) for name in names]
+    home = _find_path("", environment)
+    found = [path for path in paths if path.is_file()] or [
+        path for path in paths if path.parent.is_dir() and path.parent != home
+    ]
+    if not found:
+        raise UsageError(f"There is no folder for {' or '.join(map(str, paths))}.", "Start that program once.")
+    return found[0], key
 
 
 def _find_path(name: str, environment: Mapping[str, str]) -> Path:

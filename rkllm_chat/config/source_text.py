@@ -14,7 +14,7 @@ from .foreign_entries import ROOTS
 from .value_checks import VALUE_OR_COMMENT
 
 _JSON_STRING = r'"(?:\\.|[^"\\])*"?'
-_COMMENT = re.compile(rf"{_JSON_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_COMMENT = re.compile(rf"{_JSON_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"{_JSON_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 _BLANK = re.compile(r"[^\n]")
 _SPACE = re.compile(r"\s*")
@@ -47,6 +47,11 @@ def blank_comments(text: str, keeps_commas: bool = False) -> str:
     """
     plain = _COMMENT.sub(_blank_unless_text, text.replace("\ufeff", " ", 1) if text[:1] == "\ufeff" else text)
     return plain if keeps_commas else _TRAILING_COMMA.sub(_blank_unless_text, plain)
+
+
+def list_comments(text: str) -> list[str]:
+    """Return the comments of a JSON text in order."""
+    return [match[0] for match in _COMMENT.finditer(text) if match[0][0] != '"']
 
 
 def _blank_unless_text(match: re.Match[str]) -> str:

@@ -6,22 +6,25 @@ Nothing of the chat is imported before a server asks: most tools never do.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from io import FileIO
-
     from ...mcp_client.protocol.dialog import AskForm
 
-_TERMINAL = "/dev/tty"
 _MAX_LINE_BYTES = 1 << 16
 
 
 def find_form_terminal(server: str) -> AskForm | None:
     """Return what answers the forms of a server; None without a user: input and error must be a terminal."""
-    return partial(_ask_form, server) if os.isatty(0) and os.isatty(2) else None
+    return partial(_ask_form, server) if has_terminal() else None
+
+
+def has_terminal() -> bool:
+    """Tell whether a user is present: input and error are a terminal."""
+    return os.isatty(0) and os.isatty(2)
 
 
 def _ask_form(server: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -36,32 +39,40 @@ def _ask_form(server: str, params: dict[str, Any]) -> dict[str, Any]:
 
     try:
         asked: Any = TypeAdapter(ElicitRequestParams).validate_python(params, by_name=False)
-        terminal = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY)
-    except (ValidationError, OSError):
+    except ValidationError:
         return {"action": "decline"}
-    with open(terminal, "rb+", buffering=0) as file:
-        result = asyncio.run(Elicitation(_TerminalUser(file), i18n.load())(server, asked))
+    result = asyncio.run(Elicitation(TerminalUser(), i18n.load())(server, asked))
     return result.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
-class _TerminalUser:
-    """The user at the terminal, as `Elicitation` asks. A page is shown for the user to open: this command waits."""
+class TerminalUser:
+    """The user at the terminal, as `UserPromptsWithBrowser`; standard error shows the questions."""
 
-    can_open_browser = False
-
-    def __init__(self, terminal: FileIO) -> None:
-        self._terminal = terminal
+    @property
+    def can_open_browser(self) -> bool:
+        """False: a page is shown for the user to open."""
+        return False
 
     async def confirm(self, question: str) -> bool:
+        """Ask a yes-or-no question."""
         return (await self.ask_line(question, "") or "").lower() in ("y", "yes")
 
     async def ask_line(self, question: str, default: str, _choices: Sequence[str] = ()) -> str | None:
         """Ask for a line; `default` for an empty one, None for Ctrl+D."""
+        import asyncio
+
         self._write(f"{question}[{default}] " if default else question)
-        line = self._terminal.readline(_MAX_LINE_BYTES).decode("utf-8", errors="replace")
+        loop, is_ready = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(0, is_ready.set)  # the caller may stop to wait, as when the browser completes a login
+        try:
+            await is_ready.wait()
+        finally:
+            loop.remove_reader(0)
+        line = os.read(0, _MAX_LINE_BYTES).decode("utf-8", errors="replace")
         return (line.strip() or default) if line else None
 
     def show_message(self, text: str) -> None:
+        """Show a message."""
         self._write(f"{text}\n")
 
     show_untruncated = show_message
@@ -72,4 +83,5 @@ class _TerminalUser:
     def _write(self, text: str) -> None:
         from ...core.sanitize import sanitize_for_terminal
 
-        self._terminal.write(sanitize_for_terminal(text).encode())
+        sys.stderr.write(sanitize_for_terminal(text))
+        sys.stderr.flush()

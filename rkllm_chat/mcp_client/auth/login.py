@@ -56,7 +56,8 @@ _FETCH_S = 20.0
 _MAX_REASON_CHARS = 300
 _EXPIRED_AT = 1.0
 _LOGIN_HINT = (
-    "Log in once in the chat with /mcp auth {name}, or give it headers or an oauth table in its configuration."
+    "Log in once with rkllm-chat mcp auth {name}, or in the chat with /mcp auth {name}; or give it headers or an oauth"
+    " table in its configuration."
 )
 
 SendRequest = Callable[[httpx2.Request], Awaitable[httpx2.Response]]

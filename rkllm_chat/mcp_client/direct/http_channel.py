@@ -363,7 +363,7 @@ class HttpChannel(Channel):
             source = self._server.source or "the configuration"
             text = f"{self._name} requires a login ({how})."
             hint = f'Give it headers = {{ Authorization = "Bearer ${{TOKEN}}" }} in {source}, and set TOKEN;'
-            hint += f" or log in once in the chat, with /mcp auth {self._server.name}."
+            hint += f" or log in once with rkllm-chat mcp auth {self._server.name}."
         return AuthError(text, hint, challenge=challenge, **details)
 
     def close_connection(self) -> None:

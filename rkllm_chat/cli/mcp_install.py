@@ -1,0 +1,62 @@
+"""Write a bundled server into the file of another program: `rkllm-chat mcp install NAME --into PROGRAM`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..config.editor import plan_entry, write_text
+from ..config.foreign_files import find_target_file, read_foreign_servers
+from ..core.errors import ConfigError
+from ..core.i18n import load
+from ..core.programs import PROGRAM_NAME, find_program
+from ..core.run_module import run_module
+from ..core.sanitize import sanitize_for_terminal, sanitize_line
+from .serve_command import make_parser as make_serve_parser
+from .server_entries import describe_start
+from .trust_command import confirm
+
+_FURTHER_KEYS = {"vscode": {"type": "stdio"}}
+"""Programs -> what their entries have beside command and arguments."""
+
+
+def install_server(options: argparse.Namespace, serve_options: Sequence[str]) -> int:
+    """Show the entry, ask, and write it; returns 1 if the user declined. Raises ChatError.
+
+    Args:
+        options: `name`, `into` and `yes`.
+        serve_options: Options of `rkllm-chat serve NAME`.
+    """
+    name, words = options.name, ["serve", options.name, *serve_options]
+    make_serve_parser().parse(words[1:])
+    script = find_program(str(Path(sys.executable).with_name(PROGRAM_NAME)), None)
+    command, *args = [script, *words] if script else run_module("rkllm_chat", *words)
+    entry = {**_FURTHER_KEYS.get(options.into, {}), "command": command, "args": args}
+    path, root = find_target_file(options.into)
+    found, _ = plan_entry(path, root, name, entry)
+    if found == entry:
+        print(sanitize_line(f'"{name}" is in {path} already.'))
+        return 0
+    shown = json.dumps({name: entry}, ensure_ascii=False, indent=2)
+    print(sanitize_for_terminal(f"{path}, below {root}:\n{shown}"))
+    if name == "claude" and "--permission-mode" not in serve_options:
+        print(load()("trust.claude"))
+    if found is not None:
+        print(sanitize_line(f"It replaces: {_describe_found(path, name)}"))
+    if not options.yes and not confirm("Write it? [y/N] ", "Add --yes."):
+        return 1
+    current, text = plan_entry(path, root, name, entry)
+    if current != found:
+        raise ConfigError(f"{path} has changed meanwhile.", "Try again.", path=str(path))
+    write_text(path, text)
+    print(sanitize_line(f"Written. Restart {options.into} to use it."))
+    return 0
+
+
+def _describe_found(path: Path, name: str) -> str:
+    servers, _ = read_foreign_servers(str(path))
+    found = [describe_start(server) for server in servers if name in (server.name, server.original_name)]
+    return found[0] if found else "an entry that cannot be read here"
