@@ -22,19 +22,22 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp_types import (
+    BlobResourceContents,
     CallToolResult,
+    ContentBlock,
     GetPromptResult,
     Prompt,
     PromptReference,
     Resource,
     ResourceTemplateReference,
+    TextResourceContents,
 )
 from typing_extensions import Self
 
@@ -86,10 +89,11 @@ Servers = str | Path | Mapping[str, Any] | Iterable[ServerConfig]
 
 _log = logging.getLogger(__name__)
 logging.getLogger("rkllm_chat").addHandler(logging.NullHandler())  # else Python prints warnings that nobody handles
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class ToolContent(list[Any]):
+class ToolContent(list[ContentBlock]):
     """The result of a tool: its content, as blocks of the MCP SDK (`TextContent`, `ImageContent`, ...).
 
     Attributes:
@@ -385,7 +389,9 @@ class MCPClient:
             return [resource for _, resource in found]
         return {name: [resource for owner, resource in found if owner == name] for name in self._open_servers()}
 
-    async def read_resource(self, uri: str, server: str | None = None) -> list[Any]:
+    async def read_resource(
+        self, uri: str, server: str | None = None
+    ) -> list[TextResourceContents | BlobResourceContents]:
         """Read a resource.
 
         Args:
@@ -444,6 +450,16 @@ class BlockingContext:
         return self._portal.call(partial(function, *arguments, **options))
 
 
+def _blocking(method: Callable[Concatenate[MCPClient, P], Awaitable[T]]) -> Callable[Concatenate[SyncMCPClient, P], T]:
+    """Return a method of `SyncMCPClient` that runs one of `MCPClient`, whose documentation it has."""
+
+    @wraps(method)
+    def call(self: SyncMCPClient, /, *arguments: P.args, **options: P.kwargs) -> T:
+        return self._call(method, self._client, *arguments, **options)
+
+    return call
+
+
 class SyncMCPClient(BlockingContext):
     """The methods of MCPClient without `await`. Use it with `with`."""
 
@@ -479,38 +495,13 @@ class SyncMCPClient(BlockingContext):
         """How each server is, by its name."""
         return self._client.health
 
-    def add_server(self, name: str, entry: Any) -> None:
-        """Start one more server; as `MCPClient.add_server`."""
-        self._call(self._client.add_server, name, entry)
-
-    def remove_server(self, name: str) -> None:
-        """Close a server and forget it; as `MCPClient.remove_server`."""
-        self._call(self._client.remove_server, name)
-
-    def execute_tool(
-        self,
-        server: str,
-        tool: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        timeout_s: float | None = None,
-        on_progress: OnProgress = ignore,
-    ) -> ToolContent:
-        """Call a tool of a server; as `MCPClient.execute_tool`."""
-        options = {"timeout_s": timeout_s, "on_progress": on_progress}
-        return self._call(self._client.execute_tool, server, tool, arguments, **options)
-
-    def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        timeout_s: float | None = None,
-        on_progress: OnProgress = ignore,
-    ) -> ToolContent:
-        """Call a tool by one name; as `MCPClient.call_tool`."""
-        options = {"timeout_s": timeout_s, "on_progress": on_progress}
-        return self._call(self._client.call_tool, name, arguments, **options)
+    add_server = _blocking(MCPClient.add_server)
+    remove_server = _blocking(MCPClient.remove_server)
+    execute_tool = _blocking(MCPClient.execute_tool)
+    call_tool = _blocking(MCPClient.call_tool)
+    get_prompt = _blocking(MCPClient.get_prompt)
+    complete = _blocking(MCPClient.complete)
+    read_resource = _blocking(MCPClient.read_resource)
 
     @overload
     def list_prompts(self, server: str) -> list[Prompt]: ...
@@ -520,21 +511,6 @@ class SyncMCPClient(BlockingContext):
         """Return the prompts of one server, or of all open ones by server name."""
         return self._call(self._client.list_prompts, server)
 
-    def get_prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
-        """Return a prompt of a server; as `MCPClient.get_prompt`."""
-        return self._call(self._client.get_prompt, server, name, arguments)
-
-    def complete(
-        self,
-        server: str,
-        reference: PromptReference | ResourceTemplateReference,
-        argument: str,
-        value: str,
-        context: Mapping[str, str] | None = None,
-    ) -> list[str]:
-        """Return completions of an argument; as `MCPClient.complete`."""
-        return self._call(self._client.complete, server, reference, argument, value, context)
-
     @overload
     def list_resources(self, server: str) -> list[Resource]: ...
     @overload
@@ -542,10 +518,6 @@ class SyncMCPClient(BlockingContext):
     def list_resources(self, server: str | None = None) -> list[Resource] | dict[str, list[Resource]]:
         """Return the resources of one server, or of all open ones by server name."""
         return self._call(self._client.list_resources, server)
-
-    def read_resource(self, uri: str, server: str | None = None) -> list[Any]:
-        """Read a resource; as `MCPClient.read_resource`."""
-        return self._call(self._client.read_resource, uri, server)
 
 
 def _read_servers(servers: Servers) -> tuple[list[ServerConfig], dict[str, Any]]:
