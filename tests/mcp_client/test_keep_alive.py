@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import socket
+import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -179,6 +182,23 @@ def test_a_server_that_no_later_call_can_reach_ends_with_its_call(shell: Shell) 
     assert len(shell.events("start")) == 2
     wait_until(lambda: sum(is_there(event["pid"]) for event in shell.events("start")) == 1)
     ask(shell)
+    assert len(shell.events("start")) == 2
+
+
+@pytest.mark.proc
+def test_a_server_that_has_got_half_a_message_is_not_used_again(shell: Shell) -> None:
+    shell.add_chaos()
+    (shell.folder / "big.json").write_text('{"text": "%s"}' % ("y" * 1_000_000), encoding="utf-8")
+    assert '"ok": true' in ask(shell)
+    server = shell.events("start")[0]["pid"]
+    os.kill(server, signal.SIGSTOP)
+    process = shell.start("call-tool", "chaos.echo", "--args", "@big.json", "--no-check", *STAY)
+    with Path(f"/proc/{server}/fd/0").open("rb", buffering=0) as pipe:
+        wait_until(lambda: int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4), sys.byteorder) > 60_000)
+    process.kill()
+    process.communicate(timeout=10)
+    wait_until(lambda: not is_there(server))
+    assert '"ok": true' in ask(shell)
     assert len(shell.events("start")) == 2
 
 

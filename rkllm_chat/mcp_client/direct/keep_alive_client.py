@@ -15,13 +15,14 @@ from typing import Any
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError, UsageError
 from ..process.launch import make_environment
+from ..process.process_tree import wait_readable
 from ..process.start import SANDBOX_VARIABLE
-from .keep_alive_daemon import fork_daemon, serialize_control, short_path
-from .keep_alive_pipe import SocketPipes
+from .keep_alive_daemon import CHUNK_BYTES, fork_daemon, serialize_control, short_path
 from .stdio_channel import StdioChannel
 
 _WELCOME_TIMEOUT_S = 0.5
 _START_TIMEOUT_S = 10.0
+_PIPES = 3
 _IRRELEVANT_SETTINGS = ("timeout_s", "connect_s", "source", "place", "trust", "tools_allow", "tools_deny", "enabled")
 
 
@@ -46,10 +47,11 @@ def connect_kept_server(server: ServerConfig, keep_s: float, max_bytes: int) -> 
         raise ConnectError(
             f'Server "{server.name}": its keep-alive process does not answer.', server=server.name, phase="start"
         )
-    if "error" in welcome:
+    values, pipes = welcome
+    if "error" in values:
         connection.close()
-        raise ConnectError(welcome["error"], welcome["hint"], **welcome["details"])
-    return _KeptServerChannel(server.name, connection, welcome, keep_s, max_bytes)
+        raise ConnectError(values["error"], values["hint"], **values["details"])
+    return _KeptServerChannel(server.name, KeptProgram(connection, pipes), values, keep_s, max_bytes)
 
 
 def find_socket_folder() -> str:
@@ -98,20 +100,62 @@ def connect_socket(path: str) -> socket.socket | None:
     return None
 
 
-def _read_welcome(connection: socket.socket, limit_s: float) -> dict[str, Any] | None:
-    """Read the daemon's first line and nothing after it; None if it does not arrive in time."""
-    end, line = time.monotonic() + limit_s, b""
+def _read_welcome(connection: socket.socket, limit_s: float) -> tuple[dict[str, Any], list[int]] | None:
+    """Read the daemon's first line and nothing after it, and the pipes; None if it does not arrive in time."""
+    end, line, pipes = time.monotonic() + limit_s, b"", list[int]()
     while not line.endswith(b"\n"):
         connection.settimeout(max(0.001, end - time.monotonic()))
         try:
-            piece = connection.recv(1)
+            piece, received, _, _ = socket.recv_fds(connection, 1, _PIPES)
         except OSError:
             return None
+        pipes += received
         if not piece:
             return None
         line += piece
-    welcome: dict[str, Any] = json.loads(line)["keeper"]
-    return welcome
+    for pipe in pipes:
+        os.set_inheritable(pipe, False)
+    return json.loads(line)["keeper"], pipes
+
+
+class KeptProgram:
+    """The pipes of a kept server and the connection to its daemon, with the members of a `PosixProcess` that are used.
+
+    The server's processes and its sandbox belong to the daemon.
+    """
+
+    def __init__(self, connection: socket.socket, pipes: list[int]) -> None:
+        self.connection = connection
+        self.stdin, self.stdout, self.stderr = self._pipes = pipes
+        self.exited = connection.fileno()
+        self._exit_code: int | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code that the daemon reports; None while the server runs."""
+        if self._exit_code is None and wait_readable(self.exited, 0):
+            with contextlib.suppress(OSError, ValueError):  # the daemon itself may have been killed
+                self._exit_code = json.loads(self.connection.recv(CHUNK_BYTES))["keeper"]["exit_code"]
+        return self._exit_code
+
+    def tell(self, **command: Any) -> None:
+        """Send a control line to the daemon; one that has been killed needs none."""
+        with contextlib.suppress(OSError):
+            self.connection.sendall(serialize_control(command))
+
+    def sandbox_hint(self) -> str:
+        """Return ""."""
+        return ""
+
+    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - nothing is known
+        """Return ""."""
+        return ""
+
+    def stop(self, is_patient: bool = True) -> None:  # noqa: ARG002 - the server is not ended
+        """Disconnect; the server keeps running."""
+        while self._pipes:
+            os.close(self._pipes.pop())
+        self.connection.close()
 
 
 class _KeptServerChannel(StdioChannel):
@@ -121,23 +165,23 @@ class _KeptServerChannel(StdioChannel):
     `no_sandbox` why the process has no sandbox although one is configured.
     """
 
-    def __init__(
-        self, name: str, connection: socket.socket, welcome: dict[str, Any], keep_s: float, max_bytes: int
-    ) -> None:
-        super().__init__(name, SocketPipes(connection), max_bytes)
+    exit_s = 1.0  # the daemon reports it
+
+    def __init__(self, name: str, program: KeptProgram, welcome: dict[str, Any], keep_s: float, max_bytes: int) -> None:
+        super().__init__(name, program, max_bytes)
+        self._kept = program
         self.negotiated, self.first_id = welcome["session"], welcome["first"]
         self.no_sandbox: str = welcome["no_sandbox"]
-        self._exit: dict[str, Any] = {}
-        self._put(serialize_control({"seconds": keep_s}).rstrip())
+        program.tell(seconds=keep_s)
 
     def save_negotiated(self, negotiated: dict[str, Any]) -> None:
-        self._put(serialize_control({"session": negotiated}).rstrip())
+        self._kept.tell(session=negotiated)
 
-    def _note(self, kind: str, what: object) -> None:
-        if kind == "stray" and isinstance(what, dict) and "keeper" in what:
-            self._exit = what["keeper"]
-            self._stderr_tail = str(self._exit.get("stderr", "")).encode()
+    def send(self, message: dict[str, Any]) -> None:
+        self._kept.tell(writing=True)
+        super().send(message)
 
-    def _get_exit_code(self) -> int | None:
-        code: int | None = self._exit.get("exit_code")
-        return code
+    def _write(self) -> None:
+        super()._write()
+        if not self._unwritten:
+            self._kept.tell(writing=False)

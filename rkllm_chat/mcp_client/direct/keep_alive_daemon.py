@@ -1,14 +1,19 @@
-"""Keep a server running between calls: a process that owns its pipes and serves one client of this user at a time.
+"""Keep a server running between calls: a process that owns it and lends its pipes to one client of this user at a time.
 
-Started only by `--keep-alive SECONDS`; ends with its server when unused for that time. It forwards JSON-RPC lines
-without parsing them; its own lines are objects with the single key `keeper`.
+Started only by `--keep-alive SECONDS`; ends with its server when unused for that time. A client gets the pipes with the
+first line (SCM_RIGHTS, unix(7)) and uses them itself until it disconnects. Lines are objects with the single key
+`keeper`.
 
     to the client   {"keeper": {"first": 1000000, "session": {...} or null, "no_sandbox": ""}}
                                                                                ready; number requests from there
                     {"keeper": {"error": ..., "hint": ..., "details": {...}}}  the server could not be started
-                    {"keeper": {"exit_code": 3, "stderr": "..."}}              the server has ended
+                    {"keeper": {"exit_code": 3}}                               the server has ended
     to the daemon   {"keeper": {"session": {...}}}                             the negotiated session
                     {"keeper": {"seconds": 0}}                                 idle time before it ends, from now on
+                    {"keeper": {"writing": true}}                              a message is being written to the server
+
+A client that is killed while it writes leaves half a message, so the server ends with it. What a client has read in
+part, or has not read, is no response to the next one, which numbers its requests anew.
 """
 
 from __future__ import annotations
@@ -26,15 +31,11 @@ from typing import Any
 
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError
-from ...core.redact import truncate_start
-from ..process.process_tree import list_inheritable_fds, read_available, wait_readable
-from ..protocol.limits import STDERR_TAIL_BYTES
+from ..process.process_tree import list_inheritable_fds
 from .posix_process import PosixProcess, start_program
 
 CHUNK_BYTES = 1 << 16
-_MAX_BUFFER_BYTES = 32 << 20
 _IDS_PER_CLIENT = 1_000_000
-CONTROL_PREFIX = b'{"keeper":'
 
 
 def fork_daemon(server: ServerConfig, path: str, seconds: float) -> socket.socket:
@@ -68,10 +69,8 @@ class _Daemon:
         self._session: Any = None
         self._client: socket.socket | None = None
         self._client_count = 0
-        self._from_client, self._to_client, self._to_server = bytearray(), bytearray(), bytearray()
-        self._stderr_tail = b""
-        self._is_within_line = self._skips_line = self._is_over = False
-        self._is_stderr_open = True
+        self._is_writing = False
+        self._received = b""
 
     def run(self, first: socket.socket) -> None:
         """Serve until the server ends or is unused, detached from terminal and signals."""
@@ -84,7 +83,6 @@ class _Daemon:
         null = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
             os.dup2(null, number)
-        self._client = first
         try:
             self._program = start_program(self._server)
         except ChatError as error:
@@ -110,54 +108,35 @@ class _Daemon:
         return listener
 
     def _serve(self, program: PosixProcess) -> None:
-        """Forward messages until the server ends, or no client used it for its idle time."""
-        idle_since = time.monotonic()
-        while not self._is_over:
+        """Lend the pipes until the server ends, or no client used it for its idle time; drop what it says to none."""
+        idle_since, unread = time.monotonic(), {program.stdout, program.stderr}
+        is_over = False
+        while not is_over:
             limit_s = None if self._client else idle_since + self._idle_s - time.monotonic()
             if limit_s is not None and limit_s <= 0:
                 break
-            ready = self._wait(limit_s)
-            self._serve_program(program, ready)
+            ready = self._wait(unread, limit_s)
             if self._client and self._client.fileno() in ready:
-                self._serve_client(self._client)
+                is_over = not self._receive(self._client) and self._is_writing
                 idle_since = time.monotonic()
-            if self._path and self._listener.fileno() in ready:
+            elif self._path and self._listener.fileno() in ready:
                 self._accept()
-            if program.exited in ready and program.stdout not in ready:
-                self._report_exit()
+            elif program.exited in ready:
+                self._report_exit(program)
+                is_over = True
+            for pipe in ready & unread:
+                with contextlib.suppress(BlockingIOError):
+                    if not os.read(pipe, CHUNK_BYTES):
+                        unread.remove(pipe)
+                        is_over = is_over or pipe == program.stdout
         if self._path:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
 
-    def _serve_program(self, program: PosixProcess, ready: set[int]) -> None:
-        """Read and write the pipes of the server that are ready."""
-        if program.stdout in ready:
-            self._forward_output()
-        if program.stderr in ready:
-            self._is_stderr_open = self._read_stderr()
-        if program.stdin in ready:
-            self._flush(program.stdin, self._to_server)
-
-    def _read_stderr(self) -> bool:
-        data = read_available(self._program.stderr)
-        self._stderr_tail = truncate_start(self._stderr_tail + data, STDERR_TAIL_BYTES)
-        return bool(data)
-
-    def _wait(self, limit_s: float | None) -> set[int]:
-        poll, program = select.poll(), self._program
-        for file in (
-            program.exited,
-            *([program.stderr] if self._is_stderr_open else ()),  # else it is always ready
-            *([program.stdout] if len(self._to_client) < _MAX_BUFFER_BYTES else ()),
-        ):
+    def _wait(self, unread: set[int], limit_s: float | None) -> set[int]:
+        poll, listener = select.poll(), [self._listener.fileno()] if self._path else []
+        for file in (self._program.exited, *([self._client.fileno()] if self._client else [*unread, *listener])):
             poll.register(file, select.POLLIN)
-        if self._to_server:
-            poll.register(program.stdin, select.POLLOUT)
-        if self._client:
-            reads = select.POLLIN if len(self._to_server) < _MAX_BUFFER_BYTES else 0
-            poll.register(self._client, reads | (select.POLLOUT if self._to_client else 0))
-        elif self._path:
-            poll.register(self._listener, select.POLLIN)
         return {file for file, _ in poll.poll(None if limit_s is None else limit_s * 1000)}
 
     def _accept(self) -> None:
@@ -169,43 +148,30 @@ class _Daemon:
             client.close()
 
     def _welcome(self, client: socket.socket) -> None:
-        client.setblocking(False)
-        self._client, self._skips_line = client, self._is_within_line
+        """Lend the pipes to a client; one that has gone is noticed when it is read."""
+        self._client, self._received, self._is_writing = client, b"", False
         self._client_count += 1
         first = self._client_count * _IDS_PER_CLIENT
         welcome = {"first": first, "session": self._session, "no_sandbox": self._program.no_sandbox}
-        self._to_client = bytearray(serialize_control(welcome))
+        pipes = [self._program.stdin, self._program.stdout, self._program.stderr]
+        with contextlib.suppress(OSError):
+            socket.send_fds(client, [serialize_control(welcome)], pipes)
 
-    def _forward_output(self) -> None:
-        """Forward server output to the client in whole lines; dropped if there is none."""
-        data = read_available(self._program.stdout)
+    def _receive(self, client: socket.socket) -> bool:
+        """Apply what the client sent; release it and return False if it has disconnected."""
+        data = b""
+        with contextlib.suppress(OSError):
+            data = client.recv(CHUNK_BYTES)
         if not data:
-            self._report_exit()
-            return
-        self._is_within_line = not data.endswith(b"\n")
-        if self._skips_line:
-            _, line_end, data = data.partition(b"\n")
-            self._skips_line = not line_end
-        if self._client:
-            self._to_client += data
-
-    def _serve_client(self, client: socket.socket) -> None:
-        """Read from the client and write to it; release it if it has disconnected."""
-        if not self._receive(client) or not self._flush(client.fileno(), self._to_client):
             client.close()
             self._client = None
-            self._from_client.clear()
-            return
-        *lines, rest = self._from_client.split(b"\n")
-        self._from_client = rest
+            return False
+        *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
-            if line.lstrip().startswith(CONTROL_PREFIX):
-                self._apply_control(line)
-            else:
-                self._to_server += line + b"\n"
-        self._flush(self._program.stdin, self._to_server)
+            self._apply_control(line)
+        return True
 
-    def _apply_control(self, line: bytes | bytearray) -> None:
+    def _apply_control(self, line: bytes) -> None:
         """Apply a control line of the client; a malformed one is ignored, because the server must outlive it."""
         try:
             command = json.loads(line)["keeper"]
@@ -214,50 +180,18 @@ class _Daemon:
         if not isinstance(command, dict):
             return
         session, seconds = command.get("session"), command.get("seconds")
+        self._is_writing = command.get("writing", self._is_writing) is True
         if isinstance(session, dict):
             self._session = session
         if isinstance(seconds, int | float) and self._path:  # without its socket, no later call reaches it
             self._idle_s = seconds
 
-    def _receive(self, client: socket.socket) -> bool:
-        """Read what the client sent; return False if it has disconnected."""
-        if len(self._to_server) >= _MAX_BUFFER_BYTES:
-            return True
-        try:
-            data = client.recv(CHUNK_BYTES)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        self._from_client += data
-        return bool(data)
-
-    def _flush(self, file: int, data: bytearray) -> bool:
-        """Write what the file accepts; return False if its reader has closed it."""
-        try:
-            while data:
-                del data[: os.write(file, data)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            return False
-        return True
-
-    def _report_exit(self) -> None:
-        """Report the server's exit to the client and stop serving."""
-        program = self._program
-        wait_readable(program.exited, 0.1)
-        self._read_stderr()
-        stderr = self._stderr_tail.decode("utf-8", errors="replace").strip()
+    def _report_exit(self, program: PosixProcess) -> None:
+        """Report the server's exit to the client."""
         if self._client:
-            self._client.setblocking(True)
             self._client.settimeout(1.0)
             with contextlib.suppress(OSError):
-                self._client.sendall(
-                    self._to_client + serialize_control({"exit_code": program.exit_code, "stderr": stderr})
-                )
-            self._client.close()
-        self._is_over = True
+                self._client.sendall(serialize_control({"exit_code": program.exit_code}))
 
 
 def _is_of_this_user(client: socket.socket) -> bool:

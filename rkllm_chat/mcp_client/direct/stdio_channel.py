@@ -25,40 +25,38 @@ from .client import Channel, make_timeout_error
 if TYPE_CHECKING:
     from ..protocol.dialog import Dialog
     from ..protocol.session import Event
-    from .keep_alive_pipe import SocketPipes
+    from .keep_alive_client import KeptProgram
     from .posix_process import PosixProcess
 
 _READ_SIZE = 1 << 16
 _MAX_UNWRITTEN_BYTES = 1 << 20
-_EXIT_S = 0.1
 
 
 class StdioChannel(Channel):
-    """A channel to a server process."""
+    """A channel to a server process.
 
-    def __init__(self, name: str, program: PosixProcess | SocketPipes, max_bytes: int = MAX_RESULT_BYTES) -> None:
+    Attributes:
+        exit_s: How long to wait for the exit of a server that has closed its output.
+    """
+
+    exit_s = 0.1
+
+    def __init__(self, name: str, program: PosixProcess | KeptProgram, max_bytes: int = MAX_RESULT_BYTES) -> None:
         self._name, self._program, self._max_bytes = name, program, max_bytes
-        self.session = Session(max_bytes, self._note)
+        self.session = Session(max_bytes)
         self._unwritten = bytearray()
         self._events: list[Event] = []
         self._stderr_tail = b""
         self._is_over = False
         self._poll = select.poll()
-        files = (self._program.stdout, self._program.stderr, self._program.exited)
-        self._watched = {file for file in files if file >= 0}
+        self._watched = {program.stdout, program.stderr, program.exited}
         for file in self._watched:
             self._poll.register(file, select.POLLIN)
         self._is_watching_input = False
 
-    def _note(self, kind: str, what: object) -> None:
-        """Do nothing; there is no log of irregularities."""
-
     def send(self, message: dict[str, Any]) -> None:
         """Send a message as far as the pipe accepts it; `exchange` sends the rest. Raises ValueError."""
-        self._put(self.session.send(message))
-
-    def _put(self, data: bytes) -> None:
-        self._unwritten += data + b"\n"
+        self._unwritten += self.session.send(message) + b"\n"
         self._write()
 
     def exchange(self, dialog: Dialog, phase: str, limit_s: float) -> None:
@@ -155,11 +153,9 @@ class StdioChannel(Channel):
 
     def _report_end(self, phase: str) -> None:
         """Raise ConnectError with the exit code and the last stderr lines."""
-        code = self._get_exit_code()
-        if code is None and self._program.exited >= 0:
-            wait_readable(self._program.exited, _EXIT_S)
-            code = self._get_exit_code()
-        while self._program.stderr >= 0 and self._read_errors():
+        wait_readable(self._program.exited, self.exit_s)
+        code = self._program.exit_code
+        while self._read_errors():
             pass
         how = describe_exit(code) if code is not None else "closed its standard output"
         when = "before it answered" if phase == "start" else "before the response was complete"
@@ -167,10 +163,6 @@ class StdioChannel(Channel):
         hint = find_network_hint(self.stderr_tail()) or self._program.sandbox_hint()
         hint = hint or "Run its command in a shell to see more."
         raise ConnectError(text, hint, exit_code=code, **self._details(phase))
-
-    def _get_exit_code(self) -> int | None:
-        """Return the exit code of the server; None while it runs."""
-        return self._program.exit_code
 
     def explain_denial(self, text: str) -> str:
         """Return which sandbox setting would allow what the server complains about, else ""."""

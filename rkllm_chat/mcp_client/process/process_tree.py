@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from .exit_watch import ExitWatch
 from .start import GUARD_SCRIPT, MARK_VARIABLE, StartPlan, decode_exit_code
 
-_READ_SIZE = 1 << 16
 GRACE_S = 1.0
 """How long a server may take to end by itself, and again after SIGTERM."""
 
@@ -163,14 +162,6 @@ class ServerProcess(ProcessTree):
         os.close(self.stdout)
         os.close(self.stderr)
         self._guard.end()
-
-
-def read_available(file: int, size: int = _READ_SIZE) -> bytes:
-    """Read from a non-blocking file; empty if nothing is available, and at its end."""
-    try:
-        return os.read(file, size)
-    except BlockingIOError:
-        return b""
 
 
 def wait_readable(file: int, limit_s: float) -> bool:
