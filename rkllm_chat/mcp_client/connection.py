@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from mcp import Client, MCPError
-from mcp_types import LOG_LEVEL_META_KEY, URL_ELICITATION_REQUIRED, CallToolResult, RequestParamsMeta
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types import URL_ELICITATION_REQUIRED, CallToolResult
 
 from ..config.servers import ServerConfig
 from ..config.tool_pins import quarantine_error
-from ..config.value_checks import LOG_LEVELS
-from ..core.errors import ConnectError, ProtocolError, TimeLimitError, UsageError, ValidationError
+from ..core.errors import ConnectError, ProtocolError, TimeLimitError, ValidationError
 from ..core.messages import Tool
 from ..core.sanitize import shorten_line
 from .advertised_tools import AdvertisedTools
@@ -149,9 +147,7 @@ class Connection:
             task = await start_task(client, name, arguments, deadline.max_s, {"progress_token": reporter.token})
             return self._make_task(LegacyTask, name, task, deadline, reporter)
         try:
-            return await client.call_tool(
-                name, dict(arguments), deadline.max_s, reporter.handle_progress, meta=self.make_meta(client)
-            )
+            return await client.call_tool(name, dict(arguments), deadline.max_s, reporter.handle_progress)
         except RuntimeError as error:
             # the SDK's own check of output schemas (mcp 2.3.0), which it does for servers in this process alone
             raise make_output_error(self.config.name, shorten_line(str(error))) from error
@@ -225,24 +221,3 @@ class Connection:
         shown = key.encode(errors="backslashreplace").decode()
         text = f'The tool "{name}" of server "{self.config.name}" was not called'
         return ValidationError(f'{text}: the argument name "{shown}" is not valid Unicode.', server=self.config.name)
-
-    async def set_log_level(self, level: str) -> None:
-        """Set the lowest level that the server writes to its log. Raises ChatError.
-
-        Also applies to later starts. In MCP 2026-07-28 each request carries the level; earlier versions have a request
-        for it, which is sent at once.
-
-        Args:
-            level: One of LOG_LEVELS.
-        """
-        if level not in LOG_LEVELS:
-            raise UsageError(f'There is no log level "{level}".', f"Use one of {', '.join(LOG_LEVELS)}.")
-        self.lifecycle.log_level = level
-        if self.lifecycle.client and self.lifecycle.client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            await self.request(self.lifecycle.send_log_level)
-
-    def make_meta(self, client: Client) -> RequestParamsMeta | None:
-        """Return the `_meta` of a request: the log level, if it changed since the server was opened."""
-        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or client.log_level == self.lifecycle.log_level:
-            return None
-        return cast("RequestParamsMeta", {LOG_LEVEL_META_KEY: self.lifecycle.log_level})

@@ -2,6 +2,8 @@
 
 Data that a server wrote into a text is replaced as well: models cannot read base64, and a picture of 1 MB would cost
 half a million tokens. Detected are `data:` URIs and base64 that starts like a picture, a sound or an archive.
+
+Two local tools let the model list and read resources.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ import binascii
 import json
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from mcp_types import (
@@ -21,16 +24,19 @@ from mcp_types import (
     EmbeddedResource,
     ImageContent,
     ReadResourceResult,
+    Resource,
     ResourceLink,
+    ResourceTemplate,
     TextContent,
     TextResourceContents,
 )
 
-from ..core.messages import Attachment
+from ..core.messages import Attachment, Tool
 
 Item = TypeVar("Item")
 
 _USUAL_PRIORITY = 0.5
+_WITHHELD = "(its description is new or has changed, and the user has not reviewed it yet)"
 _MIN_URI_CHARS, _MIN_FILE_CHARS = 64, 256
 """Minimum base64 characters that are replaced; less may be anything."""
 _BASE64_CHARS = "[A-Za-z0-9+/_-]"
@@ -214,3 +220,38 @@ def _replace_file(match: re.Match[str]) -> str:
 def normalize_base64(encoded: str) -> str:
     """Remove escapes and line breaks from base64."""
     return re.sub(r"[\\\s]", "", encoded)
+
+
+@lru_cache
+def resource_tools(trusted: bool) -> tuple[Tool, Tool]:
+    """Return `list_resources` and `read_resource`; `trusted` if all servers with resources are."""
+    uri = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
+    return (
+        Tool("list_resources", "List what the servers have to read", {}, "", True, trusted=trusted, destructive=False),
+        Tool("read_resource", "Read a resource by its URI", uri, "", True, trusted=trusted, destructive=False),
+    )
+
+
+def describe_resources(
+    resources: Sequence[tuple[str, Resource]],
+    templates: Sequence[tuple[str, ResourceTemplate]],
+    withheld: Container[tuple[str, str]] = (),
+) -> str:
+    """Return one line per resource and template for a model, the most important first: its URI and title.
+
+    Args:
+        resources: The resources, each with its server.
+        templates: The templates, each with its server.
+        withheld: Pairs of server and URI whose description the user has not accepted yet; only their URIs are listed.
+    """
+    hidden = {id(one) for server, one in resources if (server, str(one.uri)) in withheld}
+    hidden |= {id(one) for server, one in templates if (server, one.uri_template) in withheld}
+
+    def describe(uri: str, one: Resource | ResourceTemplate) -> str:
+        return f"{uri}: {_WITHHELD if id(one) in hidden else one.title or one.description or one.name}"
+
+    listed = sort_by_priority(one for _, one in resources if is_for_model(one))
+    listed_templates = sort_by_priority(one for _, one in templates if is_for_model(one))
+    lines = [describe(str(one.uri), one) for one in listed]
+    lines += [describe(one.uri_template, one) for one in listed_templates]
+    return "\n".join(lines) or "There are no resources."

@@ -65,7 +65,6 @@ class ServerLifecycle:
         log_file: File for the server's standard error and log messages.
         handlers: Handlers of requests and notifications from the server.
         login: The server's OAuth login.
-        log_level: Lowest level that the server writes to its log.
         transport: The last transport; None before the first start, and for a server in this process.
         client: The SDK's client; None while the server is not open.
         use: Counts the requests in progress.
@@ -85,7 +84,6 @@ class ServerLifecycle:
         self.on_transport: Callable[[Transport], None] = ignore
         self.handlers = handlers or ClientHandlers()
         self.login = Login(config, None, self.handlers)
-        self.log_level = config.log_level
         self._instructions = ""
         self._source = source
         self.transport: Transport | None = None
@@ -225,7 +223,7 @@ class ServerLifecycle:
         """Send the log level to a server of a version before MCP 2026-07-28."""
         if client.server_capabilities.logging is not None:
             with deprecated():
-                await client.session.set_logging_level(self.log_level)
+                await client.session.set_logging_level(self.config.log_level)
 
     def on_unsolicited_change(self, kind: ChangeKind, uri: str) -> None:
         """Handle a change notification that arrived outside a subscription.
@@ -454,7 +452,7 @@ class ServerLifecycle:
             mode="legacy" if is_legacy else "auto",
             read_timeout_seconds=self.config.connect_s,  # of the handshake; every later request has a limit of its own
             client_info=Implementation(name="rkllm_chat", version=__version__),
-            log_level=self.log_level,
+            log_level=self.config.log_level,
             extensions=[TasksExtension()],
             **callbacks.client_arguments(),
         )

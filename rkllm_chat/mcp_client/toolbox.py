@@ -52,16 +52,17 @@ from .auth.login import Login
 from .call_log import log_call
 from .connection import Connection
 from .content import (
+    describe_resources,
     read_binary_content,
     read_binary_contents,
     resource_to_text,
+    resource_tools,
     result_for_user,
     result_to_text,
 )
 from .handlers import ClientHandlers, ignore
 from .process.denials import Denial
 from .progress import OnProgress
-from .resource_tools import describe_resources, resource_tools
 from .skills import check_file, get_skill, resolve_file
 from .stored_content import store_content
 from .transports.base import run_uninterrupted
@@ -388,7 +389,7 @@ class Toolbox:
             raise quarantine_error(server, name, why, "prompt")
 
         async def send(client: Client) -> GetPromptResult:
-            return await client.get_prompt(name, dict(arguments or {}), meta=connection.make_meta(client))
+            return await client.get_prompt(name, dict(arguments or {}))
 
         return await connection.request(send, connection.config.timeout_s)
 
@@ -525,6 +526,6 @@ async def _list_if_declared(capability: str, method: str, key: str, connection: 
 
 async def _read_resource(connection: Connection, uri: str) -> ReadResourceResult:
     async def send(client: Client) -> ReadResourceResult:
-        return await client.read_resource(uri, meta=connection.make_meta(client))
+        return await client.read_resource(uri)
 
     return await connection.request(send, connection.config.timeout_s)

@@ -16,7 +16,7 @@ import pytest
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CallToolResult, Completion, ElicitResult, PromptReference, TextContent
+from mcp_types import CallToolResult, Completion, ElicitResult, PromptReference, TextContent, TextResourceContents
 
 from rkllm_chat import MCPClient, MCPConnectionError, MCPException, MCPTimeoutError, MCPToolError, ServerConfig
 
@@ -74,9 +74,9 @@ def test_tools_are_listed_by_server_and_called_by_server_and_name_or_by_one_name
             "assistant": ["answer"],
         }
         assert [tool.name for tool in await client.list_tools("weather")] == ["get_forecast"]
-        assert (await client.execute_tool("weather", "get_forecast", {"city": "Tokyo"}))[0].text == "Tokyo: sunny"
+        assert (await client.execute_tool("weather", "get_forecast", {"city": "Tokyo"})).text == "Tokyo: sunny"
         for name in ("weather_get_forecast", "weather__get_forecast", "get_forecast"):
-            assert (await client.call_tool(name, {"city": "Oslo"}))[0].text == "Oslo: sunny"
+            assert (await client.call_tool(name, {"city": "Oslo"})).text == "Oslo: sunny"
         assert client.is_connected() and client.is_connected("weather") and client.servers == ["weather", "assistant"]
 
     use({"mcpServers": in_process()}, work)
@@ -124,7 +124,7 @@ def test_a_tool_that_takes_too_long_is_a_timeout_and_the_next_call_works(tmp_pat
     async def work(client: MCPClient) -> None:
         with pytest.raises(MCPTimeoutError):
             await client.execute_tool("slow", "wait", {"seconds": 60})
-        assert (await client.execute_tool("slow", "wait", {"seconds": 0}))[0].text == "done"
+        assert (await client.execute_tool("slow", "wait", {"seconds": 0})).text == "done"
 
     use([slow], work)
 
@@ -151,7 +151,8 @@ def test_resources_are_listed_by_server_and_read_by_their_own_or_a_prefixed_uri(
         assert [str(one.uri) for one in resources["weather"]] == ["icons://sunny"] and resources["assistant"] == []
         assert [str(one.uri) for one in await client.list_resources("weather")] == ["icons://sunny"]
         for uri, server in (("icons://sunny", None), ("icons://sunny", "weather"), ("icons://weather/sunny", None)):
-            assert (await client.read_resource(uri, server))[0].text == "☀"
+            (part,) = await client.read_resource(uri, server)
+            assert isinstance(part, TextResourceContents) and part.text == "☀"
         with pytest.raises(MCPException):
             await client.read_resource("icons://rain")
 
@@ -193,7 +194,7 @@ def test_a_script_without_an_event_loop_uses_a_file(tmp_path: Path) -> None:
     with MCPClient.sync(path, tmp_path / "logs") as client:
         assert client.is_connected("board")
         assert "get_time" in [tool.name for tool in client.list_tools("board")]
-        assert "34" in client.execute_tool("board", "calculate", {"expression": "17 * 2"})[0].text
+        assert "34" in client.execute_tool("board", "calculate", {"expression": "17 * 2"}).text
     with pytest.raises(MCPException, match="not open"):
         client.list_tools()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ import pytest
 from mcp_types import ElicitRequestURLParams, ElicitResult
 
 from many_tools import read_servers
+from rkllm_chat.config.value_checks import LogLevel
 from rkllm_chat.core.errors import ChatError
 from rkllm_chat.mcp_client.handlers import ChangeKind
 from rkllm_chat.mcp_client.toolbox import Toolbox
@@ -261,21 +263,20 @@ async def ask_with_url_first(box: Toolbox) -> tuple[str, str]:
     return result.status, result.text
 
 
-def test_its_log_is_kept_from_the_level_that_is_set(look: Look, tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", ["info", "warning"])
+def test_its_log_is_kept_from_the_level_that_is_set(level: LogLevel, tmp_path: Path) -> None:
     face = Face(roots=(tmp_path,))
     log = tmp_path / "logs/everything.log"
 
     async def listen(box: Toolbox) -> None:
-        await box.connections["everything"].set_log_level("info")
         await box.subscribe("everything", f"{STATIC}features.md")
         await call(box, "get-roots-list")
-        await box.connections["everything"].set_log_level("warning")
-        await box.subscribe("everything", f"{STATIC}structure.md")
-        await call(box, "get-roots-list")
 
-    look(listen, face)
+    with everything_on("stdio") as config:
+        with_box(replace(config, log_level=level), tmp_path, face, listen)
     lines = [line for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("[info] Received")]
-    assert lines == [f"[info] Received Subscribe Resource request for URI: {STATIC}features.md"]
+    said = f"[info] Received Subscribe Resource request for URI: {STATIC}features.md"
+    assert lines == ([said] if level == "info" else [])
     assert face.logs == []
 
 

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...config.settings import ServerConfig
 from ...core.errors import AuthError
-from ...core.private_files import make_folder
+from ...core.private_files import ensure_private, make_folder, open_folder
 
 _LOCK_S = 30.0
 _LOCK_POLL_S = 0.05
@@ -31,14 +31,9 @@ MAX_FILE_BYTES = 1 << 20
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _RENEW_EARLY_S = 10.0
 
 log = logging.getLogger(__name__)
-
-
-class _NoFolderError(OSError):
-    """Raised when the path of the folder is not a folder or cannot be opened."""
 
 
 class StoredLogin(BaseModel):
@@ -130,16 +125,15 @@ class CredentialFile:
         """Return the stored login, or an empty one. Raises AuthError if the file is not this user's regular file."""
         if self._memory is not None:
             return self._memory.model_copy()
+        assert self._folder
         try:
-            with self._open_folder() as folder:
-                return self._parse(self._read(folder))
+            with open_folder(self._folder) as folder:
+                content = self._read(folder)
         except FileNotFoundError:
             return StoredLogin()
-        except _NoFolderError as error:
-            return self._use_memory(error, StoredLogin())
         except OSError as error:
-            text = f"The stored login cannot be read: {self.path}: {error.strerror}."
-            raise AuthError(text, "It must be a regular file that you own. Remove it and log in again.") from None
+            return self._use_memory(error, StoredLogin())
+        return self._parse(content)
 
     def _parse(self, content: bytes) -> StoredLogin:
         try:
@@ -155,12 +149,15 @@ class CredentialFile:
         return login
 
     def _read(self, folder: int) -> bytes:
-        with os.fdopen(os.open(self._name, _READ_FLAGS, dir_fd=folder), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-                raise PermissionError(1, "it is not a regular file of this user")
-            os.fchmod(file.fileno(), 0o600)
-            return file.read(MAX_FILE_BYTES)
+        try:
+            with os.fdopen(os.open(self._name, _READ_FLAGS, dir_fd=folder), "rb") as file:
+                ensure_private(file.fileno(), self._name, stat.S_IFREG)
+                return file.read(MAX_FILE_BYTES)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            text = f"The stored login cannot be read: {self.path}: {error.strerror}."
+            raise AuthError(text, "It must be a regular file that you own. Remove it and log in again.") from None
 
     def _move_damaged(self) -> None:
         assert self.path
@@ -176,7 +173,7 @@ class CredentialFile:
             return
         try:
             make_folder(self._folder)
-            with self._open_folder() as folder:
+            with open_folder(self._folder) as folder:
                 self._write(folder, login.model_dump_json(exclude_none=True).encode())
         except OSError as error:
             self._use_memory(error, login)
@@ -200,8 +197,9 @@ class CredentialFile:
         if self._memory is not None:
             previous, self._memory = self._memory, StoredLogin()
             return bool(previous.access_token)
+        assert self._folder
         try:
-            with self._open_folder() as folder:
+            with open_folder(self._folder) as folder:
                 os.unlink(self._name, dir_fd=folder)
         except FileNotFoundError:
             return False
@@ -224,7 +222,8 @@ class CredentialFile:
     def _open_lock(self) -> Iterator[int | None]:
         """Open the lock file; None if nothing can be written, so that there is nothing to protect."""
         lock: int | None = None
-        with suppress(OSError), self._open_folder() as folder:
+        assert self._folder
+        with suppress(OSError), open_folder(self._folder) as folder:
             lock = os.open(f"{self._name}.lock", _LOCK_FLAGS, 0o600, dir_fd=folder)
         try:
             yield lock
@@ -243,28 +242,6 @@ class CredentialFile:
                     text = f"Another program has held {self.path}.lock for {_LOCK_S:g} s."
                     raise AuthError(text, "Check whether another chat with the same server hangs.") from None
             await asyncio.sleep(_LOCK_POLL_S)
-
-    @contextmanager
-    def _open_folder(self) -> Iterator[int]:
-        """Open the folder.
-
-        Raises:
-            FileNotFoundError: It does not exist.
-            _NoFolderError: It is not a folder, or cannot be opened.
-        """
-        assert self._folder
-        try:
-            folder = os.open(self._folder, FOLDER_FLAGS)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise _NoFolderError(error.errno, error.strerror) from None
-        try:
-            if stat.S_IMODE(os.fstat(folder).st_mode) != 0o700:
-                os.fchmod(folder, 0o700)
-            yield folder
-        finally:
-            os.close(folder)
 
 
 def _file_name(server: ServerConfig) -> str:

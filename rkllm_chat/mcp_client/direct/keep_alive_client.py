@@ -15,9 +15,8 @@ from typing import Any
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError, UsageError
 from ..process.launch import make_environment
-from ..process.process_tree import wait_readable
 from ..process.start import SANDBOX_VARIABLE
-from .keep_alive_daemon import CHUNK_BYTES, fork_daemon, serialize_control, short_path
+from .keep_alive_daemon import KeptProgram, fork_daemon, short_path
 from .stdio_channel import StdioChannel
 
 _WELCOME_TIMEOUT_S = 0.5
@@ -116,46 +115,6 @@ def _read_welcome(connection: socket.socket, limit_s: float) -> tuple[dict[str, 
     for pipe in pipes:
         os.set_inheritable(pipe, False)
     return json.loads(line)["keeper"], pipes
-
-
-class KeptProgram:
-    """The pipes of a kept server and the connection to its daemon, with the members of a `PosixProcess` that are used.
-
-    The server's processes and its sandbox belong to the daemon.
-    """
-
-    def __init__(self, connection: socket.socket, pipes: list[int]) -> None:
-        self.connection = connection
-        self.stdin, self.stdout, self.stderr = self._pipes = pipes
-        self.exited = connection.fileno()
-        self._exit_code: int | None = None
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code that the daemon reports; None while the server runs."""
-        if self._exit_code is None and wait_readable(self.exited, 0):
-            with contextlib.suppress(OSError, ValueError):  # the daemon itself may have been killed
-                self._exit_code = json.loads(self.connection.recv(CHUNK_BYTES))["keeper"]["exit_code"]
-        return self._exit_code
-
-    def tell(self, **command: Any) -> None:
-        """Send a control line to the daemon; one that has been killed needs none."""
-        with contextlib.suppress(OSError):
-            self.connection.sendall(serialize_control(command))
-
-    def sandbox_hint(self) -> str:
-        """Return ""."""
-        return ""
-
-    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - nothing is known
-        """Return ""."""
-        return ""
-
-    def stop(self, is_patient: bool = True) -> None:  # noqa: ARG002 - the server is not ended
-        """Disconnect; the server keeps running."""
-        while self._pipes:
-            os.close(self._pipes.pop())
-        self.connection.close()
 
 
 class _KeptServerChannel(StdioChannel):

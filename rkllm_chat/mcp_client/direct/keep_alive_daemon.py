@@ -31,10 +31,10 @@ from typing import Any
 
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError
-from ..process.process_tree import list_inheritable_fds
+from ..process.process_tree import list_inheritable_fds, wait_readable
 from .posix_process import PosixProcess, start_program
 
-CHUNK_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 16
 _IDS_PER_CLIENT = 1_000_000
 
 
@@ -87,7 +87,7 @@ class _Daemon:
             self._program = start_program(self._server)
         except ChatError as error:
             failure = {"error": error.message, "hint": error.hint, "details": error.details}
-            first.sendall(serialize_control(failure))
+            first.sendall(_serialize_control(failure))
             return
         os.chdir("/")
         with contextlib.closing(self._listen()) as self._listener:
@@ -126,7 +126,7 @@ class _Daemon:
                 is_over = True
             for pipe in ready & unread:
                 with contextlib.suppress(BlockingIOError):
-                    if not os.read(pipe, CHUNK_BYTES):
+                    if not os.read(pipe, _CHUNK_BYTES):
                         unread.remove(pipe)
                         is_over = is_over or pipe == program.stdout
         if self._path:
@@ -155,13 +155,13 @@ class _Daemon:
         welcome = {"first": first, "session": self._session, "no_sandbox": self._program.no_sandbox}
         pipes = [self._program.stdin, self._program.stdout, self._program.stderr]
         with contextlib.suppress(OSError):
-            socket.send_fds(client, [serialize_control(welcome)], pipes)
+            socket.send_fds(client, [_serialize_control(welcome)], pipes)
 
     def _receive(self, client: socket.socket) -> bool:
         """Apply what the client sent; release it and return False if it has disconnected."""
         data = b""
         with contextlib.suppress(OSError):
-            data = client.recv(CHUNK_BYTES)
+            data = client.recv(_CHUNK_BYTES)
         if not data:
             client.close()
             self._client = None
@@ -191,7 +191,47 @@ class _Daemon:
         if self._client:
             self._client.settimeout(1.0)
             with contextlib.suppress(OSError):
-                self._client.sendall(serialize_control({"exit_code": program.exit_code}))
+                self._client.sendall(_serialize_control({"exit_code": program.exit_code}))
+
+
+class KeptProgram:
+    """The pipes of a kept server and the connection to its daemon, with the members of a `PosixProcess` that are used.
+
+    The server's processes and its sandbox belong to the daemon.
+    """
+
+    def __init__(self, connection: socket.socket, pipes: list[int]) -> None:
+        self.connection = connection
+        self.stdin, self.stdout, self.stderr = self._pipes = pipes
+        self.exited = connection.fileno()
+        self._exit_code: int | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code that the daemon reports; None while the server runs."""
+        if self._exit_code is None and wait_readable(self.exited, 0):
+            with contextlib.suppress(OSError, ValueError):  # the daemon itself may have been killed
+                self._exit_code = json.loads(self.connection.recv(_CHUNK_BYTES))["keeper"]["exit_code"]
+        return self._exit_code
+
+    def tell(self, **command: Any) -> None:
+        """Send a control line to the daemon; one that has been killed needs none."""
+        with contextlib.suppress(OSError):
+            self.connection.sendall(_serialize_control(command))
+
+    def sandbox_hint(self) -> str:
+        """Return ""."""
+        return ""
+
+    def explain_denial(self, text: str) -> str:  # noqa: ARG002 - nothing is known
+        """Return ""."""
+        return ""
+
+    def stop(self, is_patient: bool = True) -> None:  # noqa: ARG002 - the server is not ended
+        """Disconnect; the server keeps running."""
+        while self._pipes:
+            os.close(self._pipes.pop())
+        self.connection.close()
 
 
 def _is_of_this_user(client: socket.socket) -> bool:
@@ -222,6 +262,6 @@ def short_path(path: str) -> Iterator[str]:
         os.close(folder)
 
 
-def serialize_control(value: dict[str, Any]) -> bytes:
+def _serialize_control(value: dict[str, Any]) -> bytes:
     """Serialize a control line."""
     return json.dumps({"keeper": value}, separators=(",", ":"), default=str).encode() + b"\n"

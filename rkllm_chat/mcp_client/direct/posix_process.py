@@ -1,6 +1,7 @@
 """Start and stop a server process without `subprocess` (4 ms to import, measured).
 
-`process/process_group.py` does the same for a long-running program with threads: it changes neither folder nor umask.
+`ProcessGroup` in `transports/stdio.py` does the same for a long-running program with threads: it changes neither folder
+nor umask.
 """
 
 from __future__ import annotations

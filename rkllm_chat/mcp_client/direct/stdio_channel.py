@@ -25,7 +25,7 @@ from .client import Channel, make_timeout_error
 if TYPE_CHECKING:
     from ..protocol.dialog import Dialog
     from ..protocol.session import Event
-    from .keep_alive_client import KeptProgram
+    from .keep_alive_daemon import KeptProgram
     from .posix_process import PosixProcess
 
 _READ_SIZE = 1 << 16

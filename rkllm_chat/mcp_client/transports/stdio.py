@@ -11,10 +11,14 @@ import contextlib
 import fcntl
 import os
 import signal
+import subprocess
 import sys
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from mcp.shared.message import SessionMessage
 
@@ -23,8 +27,9 @@ from ...core.errors import ConnectError
 from ...core.programs import describe_exit
 from ..process.denials import Denial, find_denial, find_fatal_denial, find_unopened
 from ..process.launch import find_command, find_working_folder, plan_start
-from ..process.process_group import ProcessGroup
-from ..process.process_tree import GRACE_S
+from ..process.process_tree import GRACE_S, ServerProcess
+from ..process.start import StartPlan
+from ..process.system_calls import join_new_keyring
 from ..protocol.limits import MAX_DISCARDED_BYTES, MB
 from .base import Transport
 
@@ -233,3 +238,30 @@ class StdioTransport(Transport):
         end = self._loop.time() + GRACE_S
         while self._process.list_running() and self._loop.time() < end:  # noqa: ASYNC110 - the kernel sends no event
             await asyncio.sleep(_POLL_S)
+
+
+class ProcessGroup(ServerProcess):
+    """A running command, started without changing the folder or the umask of this program."""
+
+    def _spawn(self, start: StartPlan, pipes: Sequence[int]) -> int:
+        """Start a server; one that needs a keyring by a thread that leaves this program's.
+
+        The thread never ends, because a sandbox ends with the thread that started it (PR_SET_PDEATHSIG, prctl(2)).
+        """
+
+        def run() -> int:
+            if start.needs_keyring:
+                join_new_keyring()
+            options: dict[str, Any] = {"cwd": start.folder, "env": start.environment, "start_new_session": True}
+            options.update(zip(("stdin", "stdout", "stderr"), pipes, strict=True))
+            with start.opened() as (command, files):
+                child = subprocess.Popen[bytes](command, umask=0o077, pass_fds=files, **options)
+            child.returncode = 0  # `close` waits for it
+            return child.pid
+
+        return _keyring_thread().submit(run).result() if start.needs_keyring else run()
+
+
+@cache
+def _keyring_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="servers")
