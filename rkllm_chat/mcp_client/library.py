@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
@@ -278,9 +278,7 @@ class MCPClient:
             MCPException: There is no such server.
         """
         tools = await self._open_toolbox().list_tools(server)
-        if server:
-            return tools
-        return {name: [tool for tool in tools if tool.server == name] for name in self._open_servers()}
+        return self._by_server([(tool.server, tool) for tool in tools], server)
 
     async def execute_tool(
         self,
@@ -345,10 +343,7 @@ class MCPClient:
     async def list_prompts(self, server: None = None) -> dict[str, list[Prompt]]: ...
     async def list_prompts(self, server: str | None = None) -> list[Prompt] | dict[str, list[Prompt]]:
         """Return the prompts of one server, or of all open ones by server name; raises as `list_resources`."""
-        found = await self._open_toolbox().list_prompts(server)
-        if server:
-            return [prompt for _, prompt in found]
-        return {name: [prompt for owner, prompt in found if owner == name] for name in self._open_servers()}
+        return self._by_server(await self._open_toolbox().list_prompts(server), server)
 
     async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str] | None = None) -> GetPromptResult:
         """Return a prompt of a server, filled with arguments. Raises MCPException."""
@@ -384,10 +379,7 @@ class MCPClient:
         Raises:
             MCPException: There is no such server, or none answered.
         """
-        found = await self._open_toolbox().list_resources(server)
-        if server:
-            return [resource for _, resource in found]
-        return {name: [resource for owner, resource in found if owner == name] for name in self._open_servers()}
+        return self._by_server(await self._open_toolbox().list_resources(server), server)
 
     async def read_resource(
         self, uri: str, server: str | None = None
@@ -410,8 +402,12 @@ class MCPClient:
             server, uri = owner, f"{scheme}://{path}"
         return list((await self._open_toolbox().read_resource(uri, server)).contents)
 
-    def _open_servers(self) -> list[str]:
-        return [name for name in self.servers if self.toolbox.is_connected(name)]
+    def _by_server(self, found: Sequence[tuple[str, T]], server: str | None) -> list[T] | dict[str, list[T]]:
+        """Return what was found at one server, or at all open ones by server name."""
+        if server:
+            return [item for _, item in found]
+        names = [name for name in self.servers if self.toolbox.is_connected(name)]
+        return {name: [item for owner, item in found if owner == name] for name in names}
 
 
 class BlockingContext:

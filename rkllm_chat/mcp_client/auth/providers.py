@@ -40,40 +40,28 @@ _POST: Literal["client_secret_post"] = "client_secret_post"
 
 Provider = OAuthClientProvider | IdentityAssertionOAuthProvider
 _Ask = Callable[[str], Awaitable[AuthorizationCodeResult]]
-_ApplyConfig = Callable[[OAuthContext], None]
 
 
-class AuthorizationCodeProvider(OAuthClientProvider):
-    """Authorization code grant: a user visits a page.
+class _ConfiguredProvider(OAuthClientProvider):
+    """Runs `apply_config` before the user is asked, when the authorization server's metadata are known."""
 
-    `apply_config` runs before the user is asked, when the authorization server's metadata are known.
-    """
-
-    apply_config: _ApplyConfig
+    apply_config: Callable[[OAuthContext], None]
 
     async def _perform_authorization(self) -> httpx2.Request:
         self.apply_config(self.context)
         return await super()._perform_authorization()
 
 
-class ClientSecretProvider(ClientCredentialsOAuthProvider):
+class AuthorizationCodeProvider(_ConfiguredProvider):
+    """Authorization code grant: a user visits a page."""
+
+
+class ClientSecretProvider(_ConfiguredProvider, ClientCredentialsOAuthProvider):
     """Client credentials grant with a client secret."""
 
-    apply_config: _ApplyConfig
 
-    async def _perform_authorization(self) -> httpx2.Request:
-        self.apply_config(self.context)
-        return await super()._perform_authorization()
-
-
-class PrivateKeyProvider(PrivateKeyJWTOAuthProvider):
+class PrivateKeyProvider(_ConfiguredProvider, PrivateKeyJWTOAuthProvider):
     """Client credentials grant with a private key."""
-
-    apply_config: _ApplyConfig
-
-    async def _perform_authorization(self) -> httpx2.Request:
-        self.apply_config(self.context)
-        return await super()._perform_authorization()
 
 
 def make_user_provider(
