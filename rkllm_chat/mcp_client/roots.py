@@ -52,8 +52,9 @@ def is_broad(path: str, home: str = "") -> bool:
     homes = {home, os.path.realpath(home)}
     names = {path, os.path.realpath(path)}
     own = {*homes, *(f"{one}/.local" for one in homes)}
-    return not names.isdisjoint((*BROAD_FOLDERS, *own)) or any(_is_within(one, names) for one in homes)
+    return not names.isdisjoint((*BROAD_FOLDERS, *own)) or any(is_within(one, names) for one in homes)
 
 
-def _is_within(path: str, folders: Iterable[str]) -> bool:
+def is_within(path: str, folders: Iterable[str]) -> bool:
+    """Tell whether a path is one of the folders or inside one."""
     return any(path == one or path.startswith(f"{one}/") for one in folders)

@@ -15,10 +15,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 
 from ...config.files import find_own_folder, find_state_folder
-from ..roots import is_broad
+from ..roots import is_broad, is_within
 from .protected_paths import find_source_folder
 from .sandbox import SECRET_PATHS
-from .sandbox_paths import EXCLUDED_PATHS, is_within
+from .sandbox_paths import EXCLUDED_PATHS
 from .start import Sandbox
 
 _UNOPENED_WORDS = ("unable to open", "readonly database")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from ...config.files import list_config_paths
-from .sandbox_paths import is_within
+from ..roots import is_within
 
 _GIT_FILES = ("config", "config.worktree", "commondir", "hooks", "modules")
 """What git reads from a repository and that names programs which it runs, as far as it exists."""

@@ -29,17 +29,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from ...config.files import find_data_folder, find_own_folder, find_state_folder, list_config_paths
 from ...config.project_trust import hash_value, is_project
 from ...config.sandbox_rules import KnownServer, find_allowance, find_known
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
-from ...core.private_files import read_private
+from ...core.private_files import make_folder, read_private, replace_private
 from ...core.programs import PROGRAM_NAME, find_installed
+from ..roots import is_within
 from .network_variables import CERTIFICATE_FILES
 from .protected_paths import find_missing, find_read_only, find_source_folder, mount_protected
-from .sandbox_paths import SYSTEM_PATHS, SandboxPaths, is_within
+from .sandbox_paths import SYSTEM_PATHS, SandboxPaths
 from .start import IS_MACOS, NO_BUBBLEWRAP, SANDBOX_VARIABLE, Sandbox, StartPlan, opened_filter
 from .system_calls import build_filter
 
@@ -312,16 +314,12 @@ def _read_cached_probe(key: list[str]) -> list[str] | None:
 
 def _cache_probe(probe: dict[str, list[str]]) -> None:
     """Cache a probe result, atomically; on failure it is probed again next time."""
-    folder = find_state_folder()
-    temporary = os.path.join(folder, f".{_PROBE_CACHE}.{os.getpid()}")
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with open(file, "w", encoding="utf-8") as opened:
-            json.dump(probe, opened)
-        os.replace(temporary, os.path.join(folder, _PROBE_CACHE))
-    except OSError:
-        return
+    from pathlib import Path
+
+    path = Path(find_state_folder(), _PROBE_CACHE)
+    with suppress(OSError):
+        make_folder(path.parent)
+        replace_private(path, json.dumps(probe))
 
 
 def _probe_bubblewrap(program: str) -> tuple[_Bubblewrap | None, str]:

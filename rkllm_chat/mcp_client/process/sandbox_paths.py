@@ -30,7 +30,7 @@ from ...config.sandbox_rules import KnownServer
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.programs import PACKAGE_RUNNERS, find_program, is_installed
-from ..roots import configured_roots, is_broad
+from ..roots import configured_roots, is_broad, is_within
 
 SYSTEM_PATHS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 EXCLUDED_PATHS = (*SYSTEM_PATHS, "/proc", "/dev", "/sys", "/run", "/var/run", "/boot", "/etc")
@@ -185,11 +185,6 @@ class SandboxPaths:
     def _is_broad(self, path: str) -> bool:
         """Tell whether a folder has much other content."""
         return is_broad(path, self._home)
-
-
-def is_within(path: str, folders: Iterable[str]) -> bool:
-    """Tell whether a path is one of the folders or inside one."""
-    return any(path == one or path.startswith(f"{one}/") for one in folders)
 
 
 def _is_excluded(path: str) -> bool:
