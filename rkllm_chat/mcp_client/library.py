@@ -229,6 +229,21 @@ class MCPClient:
         self.toolbox.is_connected(name)
         await self._open_toolbox().apply_config(one for one in self._list_configs() if one.name != name)
 
+    async def reload(self, servers: Servers) -> list[str]:
+        """Change to another configuration, such as the same file after an edit; what is as before keeps running.
+
+        Returns:
+            The names of the servers that were started or stopped.
+
+        Raises:
+            MCPException: The configuration is invalid; nothing has changed then.
+        """
+        configs, in_process = _read_servers(servers)
+        changed = await self._open_toolbox().apply_config(configs)
+        for name, server in in_process.items():
+            await self._connect_in_process(name, server).lifecycle.open()
+        return sorted({*changed, *in_process})
+
     def _list_configs(self) -> list[ServerConfig]:
         return [connection.config for connection in self.toolbox.connections.values()]
 
@@ -279,6 +294,12 @@ class MCPClient:
         """
         tools = await self._open_toolbox().list_tools(server)
         return self._by_server([(tool.server, tool) for tool in tools], server)
+
+    async def find_tools(self, question: str) -> list[Tool]:
+        """Return the tools of all open servers that may help with a question, best first, as the chat ranks them."""
+        from ..prompt.tool_ranking import ToolIndex, rank_tools
+
+        return rank_tools(ToolIndex(await self._open_toolbox().list_tools()), question, {})
 
     async def execute_tool(
         self,
@@ -493,6 +514,8 @@ class SyncMCPClient(BlockingContext):
 
     add_server = _blocking(MCPClient.add_server)
     remove_server = _blocking(MCPClient.remove_server)
+    reload = _blocking(MCPClient.reload)
+    find_tools = _blocking(MCPClient.find_tools)
     execute_tool = _blocking(MCPClient.execute_tool)
     call_tool = _blocking(MCPClient.call_tool)
     get_prompt = _blocking(MCPClient.get_prompt)
