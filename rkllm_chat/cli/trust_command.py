@@ -181,11 +181,11 @@ def _list_texts(session: ServerSession) -> dict[str, dict[str, Told]]:
         texts["resources"] = {
             str(entry.get("uri") or entry.get("uriTemplate")): extract_text(entry, *RESOURCE_FIELDS) for entry in listed
         }
-    if session.session.has_capability("extensions"):
-        from ..mcp_client.skills import list_declared_skills  # imports the SDK
+    with suppress(ProtocolError):
+        if entries := session.list_skills():
+            from ..mcp_client.skills import describe_entries  # imports the SDK
 
-        with suppress(ProtocolError, ValueError):
-            texts["skills"] = list_declared_skills(session.session.request, session.server.name)
+            texts["skills"] = describe_entries(entries, session.server.name)
     return texts
 
 

@@ -189,16 +189,8 @@ async def list_tools(client: Client, config: ServerConfig, fresh: bool = False) 
     as_tasks = frozenset(name for name, entry in offered.items() if _needs_task(client, entry))
     hidden = {} if _can_run_tasks(client) else dict.fromkeys(sorted(as_tasks), "task")
     tools = [_read_tool(entry, config) for name, entry in offered.items() if name not in hidden]
-    return ToolListing(
-        tools, as_tasks - hidden.keys(), hidden, {name: describe_tool(entry) for name, entry in known.items()}
-    )
-
-
-def describe_tool(entry: Any) -> Told:
-    """Return what an entry declares about its tool, with the protocol's member names."""
-    hints = entry.annotations.model_dump(by_alias=True) if entry.annotations else None
-    words = {"name": entry.name, "title": entry.title, "description": entry.description, "annotations": hints}
-    return extract_pinned_fields({**words, "inputSchema": entry.input_schema, "outputSchema": entry.output_schema})
+    told = {name: extract_pinned_fields(entry.model_dump(by_alias=True)) for name, entry in known.items()}
+    return ToolListing(tools, as_tasks - hidden.keys(), hidden, told)
 
 
 def describe_skill(skill: Skill) -> Told:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +30,9 @@ from ..core.skills import (
 )
 from .advertised_tools import describe_skill, list_all_pages
 from .error_messages import summarize_error
-from .protocol.limits import LIST_TIMEOUT_S
-from .protocol.paging import ListPages
 
 if TYPE_CHECKING:
     from ..config.tool_pins import Told
-
-    SendRequest = Callable[[str, dict[str, Any], str, float], dict[str, Any]]
 
 EXTENSION = "io.modelcontextprotocol/skills"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -80,24 +76,9 @@ async def list_skills(client: Client, server: str) -> list[Skill]:
     return [read_entry(entry, server) for entry in entries]
 
 
-def list_declared_skills(request: SendRequest, server: str) -> dict[str, Told]:
-    """Return what the entries of a server's skills declare, by URI, through a client of one-shot commands.
-
-    Args:
-        request: The method `request` of a `DirectSession`.
-        server: The server's name.
-
-    Raises:
-        ProtocolError: The server has no such list, or it is unusable.
-        ValueError: A page is not as the extension describes it.
-    """
-    pages, told = ListPages(), dict[str, "Told"]()
-    while (cursor := pages.cursor) is not None:
-        result = request("skills/list", {"cursor": cursor} if cursor else {}, "list", LIST_TIMEOUT_S)
-        page = _SkillsPage.model_validate(result)
-        for skill in (read_entry(entry, server) for entry in pages.add(page.skills, page.next_cursor)):
-            told[skill.uri] = describe_skill(skill)
-    return told
+def describe_entries(entries: Iterable[Any], server: str) -> dict[str, Told]:
+    """Return what the entries of a server's skills declare, by URI."""
+    return {skill.uri: describe_skill(skill) for skill in (read_entry(entry, server) for entry in entries)}
 
 
 async def get_skill(client: Client, server: str, uri: str) -> Skill | None:

@@ -49,11 +49,11 @@ ENDED_OTHERWISE = {
         DecodedBody.read_all HttpTransport._post ServerHttpClient._bound_body ServerHttpClient._send_checked
         ServerHttpClient._send_with_token ServerHttpClient.send check_new_connection""",
     "A person answers, within a turn that can be stopped or within login_s.": """
-        AuthorizationCodeProvider._perform_authorization ClientCallbacks._ask
-        ClientSecretProvider._perform_authorization Login._ask Login._ask_to_agree Login._run_flow
+        ClientCallbacks._ask
+        Login._ask Login._ask_to_agree Login._run_flow
         Login._read_pasted_redirects Login._log_in
         Login._refresh Login._renew Login._send LoopbackReceiver._read LoopbackReceiver.wait_for_redirect
-        PrivateKeyProvider._perform_authorization answer_questions ask_to_visit_urls
+        _ConfiguredProvider._perform_authorization answer_questions ask_to_visit_urls
         make_assertion_signer.sign_or_explain make_user_provider.answer
         _make_elicit_handler.elicit""",
     "The condition of its loop, or the tasks are cancelled: it waits for nothing else.": """

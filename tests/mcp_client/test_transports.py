@@ -29,11 +29,6 @@ def test_a_configuration_means_a_transport(server: ServerConfig, kind: str, mode
     assert (transport.kind, transport.mode) == (kind, mode)
 
 
-def test_a_transport_that_was_found_before_is_used_again(tmp_path: Path) -> None:
-    server = ServerConfig("one", url="http://127.0.0.1:1/")
-    assert [make_transport(server, tmp_path / "log", url_kind=kind).kind for kind in ("http", "sse")] == ["http", "sse"]
-
-
 @pytest.mark.parametrize(
     ("server", "cause"),
     [

@@ -82,12 +82,11 @@ class Login:
         server: ServerConfig,
         folder: Path | None,
         handlers: ClientHandlers,
-        deadlines: PausableDeadlines | None = None,
     ) -> None:
         self.error: ChatError | None = None
         self.has_agreed = False
         self.server_addresses: Sequence[Address] = ()
-        self.deadlines = deadlines or PausableDeadlines()
+        self.deadlines = PausableDeadlines()
         self._server, self._handlers = server, handlers
         self._file = CredentialFile(folder, server)
         add_server_secrets(handlers.secrets, server)

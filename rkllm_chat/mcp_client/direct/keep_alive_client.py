@@ -136,11 +136,8 @@ class _KeptServerChannel(StdioChannel):
     def save_negotiated(self, negotiated: dict[str, Any]) -> None:
         self._kept.tell(session=negotiated)
 
-    def send(self, message: dict[str, Any]) -> None:
-        self._kept.tell(writing=True)
-        super().send(message)
-
     def _write(self) -> None:
+        self._kept.tell(writing=True)
         super()._write()
         if not self._unwritten:
             self._kept.tell(writing=False)

@@ -267,6 +267,10 @@ class ServerSession:
         """Return the server's resource templates; empty without the capability."""
         return self._list("resources/templates/list", "resourceTemplates")
 
+    def list_skills(self) -> list[dict[str, Any]]:
+        """Return the entries of the server's skills (SEP-2640); empty without the extension."""
+        return self._list("skills/list", "skills", "extensions")
+
     def read_resource(self, uri: str, limit_s: float | None = None) -> dict[str, Any]:
         """Read a resource; `limit_s` as for `call_tool`."""
         return self._request("resources/read", {"uri": uri}, "read", limit_s)
@@ -291,14 +295,19 @@ class ServerSession:
             raise quarantine_error(self.server.name, name, why, "prompt")
         return self._request("prompts/get", {"name": name, "arguments": arguments}, "prompt", limit_s)
 
-    def _list(self, method: str, key: str) -> list[dict[str, Any]]:
+    def _list(self, method: str, key: str, capability: str = "") -> list[dict[str, Any]]:
         """Return the entries of all pages, see `ListPages`; empty without the capability. A cut list is noted.
+
+        Args:
+            method: The method of the request.
+            key: Member of its result that has the entries.
+            capability: The capability, if it is not named like the method.
 
         Raises:
             ProtocolError: A page is unusable.
             TimeLimitError: All pages together take too long.
         """
-        if not self._run(lambda session: session.has_capability(method.partition("/")[0])):
+        if not self._run(lambda session: session.has_capability(capability or method.partition("/")[0])):
             return []
         entries: list[dict[str, Any]] = []
         pages, limit_s = ListPages(), min(LIST_TIMEOUT_S, self.server.timeout_s)

@@ -26,25 +26,15 @@ def make_stdio(server: ServerConfig, log: Path) -> Transport:
     return StdioTransport(server, log)
 
 
-def make_http(server: ServerConfig, log: Path) -> Transport:
-    """Return the transport for a URL with streamable HTTP."""
-    from .http import HttpTransport
+def make_http(*kinds: str) -> _TransportFactory:
+    """Return what makes the transport for a URL: streamable HTTP, HTTP with server-sent events, or what works first."""
 
-    return HttpTransport(server, log, ("http",))
+    def make(server: ServerConfig, log: Path) -> Transport:
+        from .http import HttpTransport
 
+        return HttpTransport(server, log, kinds)
 
-def make_sse(server: ServerConfig, log: Path) -> Transport:
-    """Return the transport for a URL with HTTP and server-sent events (MCP 2024-11-05)."""
-    from .http import HttpTransport
-
-    return HttpTransport(server, log, ("sse",))
-
-
-def _http_or_sse(server: ServerConfig, log: Path) -> Transport:
-    """Return the transport for a URL of unknown kind; tries streamable HTTP first, then SSE."""
-    from .http import HttpTransport
-
-    return HttpTransport(server, log, ("http", "sse", "http"))
+    return make
 
 
 def make_websocket(server: ServerConfig, log: Path) -> Transport:
@@ -56,27 +46,26 @@ def make_websocket(server: ServerConfig, log: Path) -> Transport:
 
 TRANSPORTS: dict[str, _TransportFactory] = {
     "stdio": make_stdio,
-    "http": make_http,
-    "sse": make_sse,
+    "http": make_http("http"),
+    "sse": make_http("sse"),
     "websocket": make_websocket,
 }
 
 
-def make_transport(server: ServerConfig, log: Path, *, url_kind: str = "") -> Transport:
+def make_transport(server: ServerConfig, log: Path) -> Transport:
     """Return the configured transport, not yet entered; by default the kind follows from command or URL.
 
     Args:
         server: The server's configuration.
         log: The server's log file.
-        url_kind: The `kind` of an earlier connection to the same URL.
 
     Raises:
         ConfigError: The transport is unknown, or does not fit command or URL.
         ConnectError: The command or the working folder does not exist.
     """
-    name = server.transport or url_kind or _guess_name(server)
+    name = server.transport or _guess_name(server)
     if not name:
-        return _http_or_sse(server, log)
+        return make_http("http", "sse", "http")(server, log)
     if name not in TRANSPORTS:
         known = ", ".join(TRANSPORTS)
         raise ConfigError(f'Server "{server.name}": there is no transport "{name}".', f"Use one of {known}.")
