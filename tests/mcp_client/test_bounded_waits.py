@@ -21,7 +21,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ENDED_OTHERWISE = {
     "The limit of the call that is around it, or the read timeout of the SDK's session.": """
         Connection._send Connection._send_call Connection._wait_for_task LegacyTask._poll LegacyTask._wait_for_poll
-        LegacyTask._get_result LegacyTask.wait MCPClient.complete MCPClient.execute_tool MCPClient.get_prompt
+        LegacyTask._get_result LegacyTask.wait MCPClient.complete MCPClient.execute_tool MCPClient.find_tools
+        MCPClient.get_prompt
         MCPClient.list_prompts MCPClient.list_resources MCPClient.list_tools MCPClient.read_resource
         SdkSession.request.send ServerLifecycle.send_log_level
         ServerLifecycle.subscribe ServerLifecycle.unsubscribe ServerTask.wait Subscriptions.remove Toolbox.call
@@ -31,7 +32,7 @@ ENDED_OTHERWISE = {
         send_task_request start_task""",
     "The limit of a start (connect_s) or of a close, which cancels it.": """
         CheckedConnection.handshake HttpTransport._open HttpTransport._try MCPClient.__aenter__ MCPClient.close
-        MCPClient.add_server MCPClient.remove_server
+        MCPClient.add_server MCPClient.reload MCPClient.remove_server
         ServerLifecycle.get_client
         ToolListRefresher.list
         ServerLifecycle._own_client ServerLifecycle._prepare ServerLifecycle._run_owner ServerLifecycle.open
