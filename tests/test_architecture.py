@@ -33,7 +33,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "config": 2875,
     "storage": 1323,
     "prompt": 1402,
-    "mcp_client": 8356,
+    "mcp_client": 8357,
     "backends": 5807,
     "chat": 3626,
     "mcp_servers": 1794,

@@ -35,7 +35,7 @@ def connect_kept_server(server: ServerConfig, keep_s: float, max_bytes: int) -> 
     path = os.path.join(find_socket_folder(), f"{_fingerprint(server)}.sock")
     connection = connect_socket(path)
     welcome = _read_welcome(connection, _WELCOME_TIMEOUT_S) if connection else None
-    if connection and welcome is None:  # it is busy with another client, or about to end
+    if connection and welcome is None:  # it is busy with another client, about to end, or of another version
         connection.close()
         connection = None
     if connection is None:
@@ -100,7 +100,7 @@ def connect_socket(path: str) -> socket.socket | None:
 
 
 def _read_welcome(connection: socket.socket, limit_s: float) -> tuple[dict[str, Any], list[int]] | None:
-    """Read the daemon's first line and nothing after it, and the pipes; None if it does not arrive in time."""
+    """Read the daemon's first line and nothing after it, and the pipes; None if they do not arrive in time."""
     end, line, pipes = time.monotonic() + limit_s, b"", list[int]()
     while not line.endswith(b"\n"):
         connection.settimeout(max(0.001, end - time.monotonic()))
@@ -114,7 +114,8 @@ def _read_welcome(connection: socket.socket, limit_s: float) -> tuple[dict[str, 
         line += piece
     for pipe in pipes:
         os.set_inheritable(pipe, False)
-    return json.loads(line)["keeper"], pipes
+    values: dict[str, Any] = json.loads(line)["keeper"]
+    return (values, pipes) if "error" in values or len(pipes) == _PIPES else None
 
 
 class _KeptServerChannel(StdioChannel):
