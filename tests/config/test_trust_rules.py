@@ -1,6 +1,6 @@
-"""Which origin of a configuration may set which key: RULES, the files that are read by them, and docs/trust.md.
+"""Which origin of a configuration may set which key: RULES, the files that are read by them, and docs/trust-keys.md.
 
-`pytest -n0 tests/config/test_trust_rules.py --record` writes the table of docs/trust.md anew.
+`pytest -n0 tests/config/test_trust_rules.py --record` writes the table of docs/trust-keys.md anew.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rkllm_chat.config.settings import CHAT_KEYS, SETTINGS_TABLES, ServerConfig,
 from rkllm_chat.config.trust_rules import RULES, Decision, Origin, decide
 from rkllm_chat.mcp_client.acceptance import review_start
 
-PAGE = Path(__file__).parents[2] / "docs/trust.md"
+PAGE = Path(__file__).parents[2] / "docs/trust-keys.md"
 BEGIN, END = "<!-- the table is written by tests/config/test_trust_rules.py -->\n", "<!-- end of the table -->\n"
 
 # Values that a project's file may set, and values that it may not.
