@@ -1,4 +1,4 @@
-"""Write what is made from the program: man page, exit codes in docs/scripting.md, docs/settings.md, commands, schemas.
+"""Write what is made from the program: man page, tables and pages of docs/, schemas of configurations.
 
     python .ci/manual.py            writes the files
     python .ci/manual.py --check    exits with 1 if a file is not what would be written
@@ -22,6 +22,7 @@ from rkllm_chat.cli import chat_options
 from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES, RENAMED, make_parser
 from rkllm_chat.cli.models_command import list_tried
 from rkllm_chat.core.command_line import get_positionals, get_subparsers
+from rkllm_chat.tui.question_search import read_page
 
 DOCS = Path(__file__).parents[1] / "docs"
 SIGNS = str.maketrans({"\\": "\\e", "-": "\\-", "'": "\\(aq", "~": "\\(ti", "^": "\\(ha"})
@@ -119,6 +120,7 @@ def write_files(is_check: bool) -> int:
         DOCS / "rkllm-chat.1": make_manual(),
         DOCS / "settings.md": make_page(),
         **{DOCS / f"commands{'' if one == 'en' else f'.{one}'}.md": make_commands_page(one) for one in TITLES},
+        **{DOCS / f"questions{'' if one == 'en' else f'.{one}'}.md": read_page(one) for one in TITLES},
         DOCS.parent / "rkllm_chat/config/mcp_config.schema.json": make_schema(),
         DOCS.parent / "rkllm_chat/config/mcp_servers.schema.json": make_json_schema(),
         models: MODELS.sub(lambda _: make_model_table(), models.read_text(encoding="utf-8")),

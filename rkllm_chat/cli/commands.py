@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from ..core.command_line import get_options
-from ..core.plugins import find_plugin
+from ..core.plugins import find_plugin, find_plugins
 from ..mcp_servers import BUNDLED
 from . import json_commands
 
@@ -40,6 +40,7 @@ COMMANDS: dict[str, Command] = {
     "sessions": Command("list, search, export, rename and delete saved sessions", "cli.sessions_command", "more"),
     "json": Command("call-tool, list-tools, init ... for scripts: see json --help", "cli.json_command", "more"),
     "plugins": Command("list the installed plugins", "cli.plugins_command", "more"),
+    "help": Command("describe a COMMAND, or answer a question in WORDS", "cli.help_command", "more"),
     "completion": Command("print the completion script of bash, zsh or fish", "cli.completion_command", "more"),
     **{name: Command(summary, _JSON_OPTIONS) for name, summary in json_commands.SUMMARIES.items()},
     "trust": Command("review and approve servers of this folder", "cli.trust_command"),
@@ -79,7 +80,7 @@ def format_help() -> str:
         rows = [(name, command.summary) for name, command in COMMANDS.items() if command.group == group]
         rows += _SHOWN_OPTIONS if group == "chat" else ()
         lines += [f"{group}:", *(f"  {name:<17} {summary}" for name, summary in rows)]
-    return "\n".join((*lines, "rkllm-chat COMMAND --help describes a command.\n"))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def make_parser(name: str) -> argparse.ArgumentParser:
@@ -117,7 +118,10 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
             is_value = word in options and options[word].nargs != 0 and not may_be_value
             has_unknown = has_unknown or word.partition("=")[0] not in options
         elif word == "help":
-            return split_command([*arguments[:i], *arguments[i + 1 :], "--help"], parser)
+            asked = next(iter(arguments[i + 1 :]), "-")
+            is_question = not asked.startswith("-") and asked not in {*COMMANDS, *find_plugins("commands")}
+            rest = [*arguments[:i], *arguments[i + 1 :]]
+            return ("help", rest) if is_question else split_command([*rest, "--help"], parser)
         elif word in COMMANDS:
             return word, [*arguments[:i], *arguments[i + 1 :]]
         elif has_unknown or " " in word or not word.isascii():  # maybe its value: the parser reports it; or a message

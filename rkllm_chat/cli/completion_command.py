@@ -101,7 +101,7 @@ def _find_position(words: Sequence[str]) -> _Position:
 def _list_arguments(position: _Position) -> Iterable[str]:
     """Return the known values of the next positional argument; empty leaves it to the shell."""
     if not position.command:
-        return [*(name for name in COMMANDS if name not in RENAMED), "help", *find_plugins("commands")]
+        return [*(name for name in COMMANDS if name not in RENAMED), *find_plugins("commands")]
     actions = get_positionals(position.parser)
     if not actions:
         return ()

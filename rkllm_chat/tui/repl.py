@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from ..backends import choose_backend
-from ..backends.shared.model_files import find_shipped_model, list_model_folders, resolve_model
+from ..backends.shared.model_files import find_shipped_model, resolve_model
 from ..chat.app import App, SettingsSource, open_app
 from ..chat.attachments import send_message
 from ..chat.media_output import save_results
@@ -39,7 +39,7 @@ from ..storage.session_files import SessionDirectory
 from ..storage.session_index import list_sessions
 from . import slash_commands as commands
 from .completion import LineCompleter
-from .session_picker import format_folder, make_session_picker
+from .session_picker import make_session_picker
 from .status_source import StatusSource
 from .theme import Theme
 
@@ -242,10 +242,9 @@ def _is_demonstration(app: App) -> bool:
 
 def _describe_demonstration(app: App) -> Notice:
     """Say what the small model is, what to ask it if the board server is there, and how to get a real one."""
-    folder = list_model_folders(app.settings.models_folder)[0]
     servers = {*app.starting_servers, *(tool.server for tool in app.toolbox.tools)}
     sample = app.words("repl.sample") if BOARD_SERVER.name in servers else ""
-    return Notice(app.words("repl.demonstration", folder=format_folder(str(folder)), sample=sample))
+    return Notice(app.words("repl.demonstration", sample=sample))
 
 
 async def _run_line(

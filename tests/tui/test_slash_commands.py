@@ -136,7 +136,7 @@ def test_a_server_is_shown_with_its_roots(
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        *((line, "/help [COMMAND | keys]: list commands") for line in ("/HELP help", "  /help help", "／help help")),
+        *((line, "/help [COMMAND | keys | WORDS]: list commands") for line in ("/HELP help", "  /help help", "／help help")),
         ("//etc is what?", SENT),
     ],
 )
@@ -156,6 +156,7 @@ def test_help_explains_each_command_with_an_example(screen: Screen) -> None:
     clear(screen)
     screen.enter("/help keys", "While the model works", "stop, keep the output")
     screen.enter("/help toosl", "Did you mean /tools?")
+    screen.enter("/help stop asking", "How do I stop it asking about every call?", "--allow get_time")
 
 
 def test_a_rule_for_many_tools_is_set_only_by_a_typed_word(fresh: Screen) -> None:

@@ -10,6 +10,7 @@ from ...chat.app import App
 from ...core.events import Leave, Notice, Page, Table
 from ...core.i18n import Words
 from ..key_table import make_key_table
+from ..question_search import find_answer
 from .help_topics import ACTIONS, iter_groups
 from .registry import COMMANDS, MIN_SIMILARITY, EventStream, command, find, find_other, list_other
 
@@ -21,9 +22,9 @@ async def _suggest_commands(_app: App, _typed: str) -> Sequence[str]:
     return [*COMMANDS, _KEYS_TOPIC]
 
 
-@command("/help", "/?", usage="[COMMAND | keys]", suggest=_suggest_commands)
+@command("/help", "/?", usage="[COMMAND | keys | WORDS]", suggest=_suggest_commands)
 async def show_help(app: App, argument: str) -> EventStream:
-    """List all commands by group, explain one with its actions and an example, or list the keys."""
+    """List all commands by group, explain one with an example, list the keys, or answer a question."""
     words = app.words
     if not argument:
         others = await list_other(app)
@@ -38,7 +39,11 @@ async def show_help(app: App, argument: str) -> EventStream:
     entry = find(written) or await find_other(app, written)
     if entry is None:
         near = get_close_matches(written.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
-        yield Notice(words("commands.near" if near else "commands.unknown", name=argument, near="".join(near)))
+        answer = find_answer(argument, words)
+        if near or not answer:
+            yield Notice(words("commands.near" if near else "commands.unknown", name=argument, near="".join(near)))
+        if answer:
+            yield Page(answer)
         return
     if entry.about:
         yield Notice(f"{f'{entry.names[0]} {entry.usage}'.rstrip()}: {entry.about}")

@@ -1,0 +1,28 @@
+"""Answer a question from the page of questions: `rkllm-chat help WORDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.command_line import Parser
+from ..core.errors import UsageError
+from ..core.i18n import AUTO, load
+from ..tui.question_search import find_answer
+from .doctor import write_output
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command. Raises UsageError."""
+    text = " ".join(make_parser().parse(arguments).words)
+    answer = find_answer(text, load(AUTO))
+    if not answer:
+        raise UsageError(f'No question matches "{text}".', "rkllm-chat --help lists the commands.")
+    write_output(f"{answer}\n")
+    return 0
+
+
+def make_parser() -> Parser:
+    """Build the argument parser of the command."""
+    parser = Parser(prog="rkllm-chat help", description="Answer a question, or describe a command.")
+    parser.add_argument("words", metavar="WORD", nargs="+", help="words to search for, or the name of a command")
+    return parser

@@ -1,0 +1,54 @@
+"""The page of questions: one text in each language, which help searches."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from conftest import Run
+from rkllm_chat.core.i18n import list_languages, load
+from rkllm_chat.tui.question_search import find_answer, read_page
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r" +# .*$", re.MULTILINE)
+FOUND = [
+    ("en", "stop asking every time", "How do I stop it asking about every call?"),
+    ("en", "never ask again", "How do I stop it asking about every call?"),
+    ("en", "company proxy", "There is a proxy, or our own certificate authority."),
+    ("en", "why is it so slow", "Why is the first answer slow?"),
+    ("en", "answer is cut off", "The answer was cut off. How do I get a longer one?"),
+    ("en", "ollama", "How do I use the models of Ollama?"),
+    ("en", "uninstall", "Where are my files, and how do I remove everything?"),
+    ("en", "mcp servers from claude desktop", "How do I use the servers of Claude Desktop, VS Code or Cursor?"),
+    ("ja", "確認", "毎回の確認をやめるには"),
+    ("ja", "答えが途中で切れる", "答えが途中で切れる。長くするには"),
+    ("ja", "proxy", "プロキシや社内の認証局がある"),
+    ("zh", "回答 截断", "回答被截断了，怎样更长？"),
+    ("zh", "默认模型", "怎样设置默认模型？"),
+    ("en", "怎样设置默认模型", "How do I set the default model?"),
+    ("en", "確認をやめる", "毎回の確認をやめるには"),  # no word of it stands on the English page
+]
+
+
+@pytest.mark.parametrize(("language", "text", "title"), FOUND)
+def test_words_find_their_question(language: str, text: str, title: str) -> None:
+    assert find_answer(text, load(language)).splitlines()[0] == title
+
+
+def test_the_pages_have_the_same_questions_with_the_same_commands() -> None:
+    pages = {code: read_page(code).split("\n## ")[1:] for code in list_languages()}
+    blocks = {code: [BLOCK.findall(COMMENT.sub("", section)) for section in page] for code, page in pages.items()}
+    for code in pages:
+        same = [[block for block in found if "system = " not in block[1]] for found in blocks[code]]
+        assert same == [[block for block in found if "system = " not in block[1]] for found in blocks["en"]]
+    assert all(found for found in blocks["en"])  # each answer has something to type
+
+
+def test_the_command_answers_in_the_users_language(program: Run, environment: dict[str, str]) -> None:
+    shown = program("help", "stop", "asking").stdout
+    assert shown.startswith("How do I stop it asking about every call?\n\nAt the question, `u` allows")
+    assert '\n    rkllm-chat -p "What time is it in Tokyo?" --allow get_time\n' in shown
+    environment["LC_ALL"] = "ja_JP.UTF-8"
+    assert program("help", "proxy").stdout.startswith("プロキシや社内の認証局がある\n")
+    assert 'No question matches "xyzzy"' in program("help", "xyzzy", code=2).stderr
