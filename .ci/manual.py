@@ -20,9 +20,9 @@ from settings_pages import make_json_schema, make_page, make_schema
 
 from rkllm_chat.cli import chat_options
 from rkllm_chat.cli.commands import COMMANDS, EXIT_CODES, RENAMED, make_parser
-from rkllm_chat.cli.models_command import list_tried
 from rkllm_chat.core.command_line import get_positionals, get_subparsers
 from rkllm_chat.tui.question_search import read_page
+from rkllm_chat.tui.tried_models import list_tried
 
 DOCS = Path(__file__).parents[1] / "docs"
 SIGNS = str.maketrans({"\\": "\\e", "-": "\\-", "'": "\\(aq", "~": "\\(ti", "^": "\\(ha"})

@@ -85,7 +85,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--record", action="store_true", help="write recorded sessions, prompts and the table of docs/trust-keys.md anew"
+        "--record",
+        action="store_true",
+        help="write recorded sessions, prompts and the table of docs/trust-keys.md anew",
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from ..config.loader import load_settings
 from ..config.settings import Settings
 from ..core.command_line import Parser
 from ..core.sanitize import sanitize_line
+from ..tui.tried_models import list_tried
 from .doctor import write_json, write_output
 from .doctor.board import Board, CheckState, format_size, run_check
 from .doctor.model import check_model, check_pair, find_media_file, read_stated_target, read_trained_context
@@ -74,12 +74,6 @@ def main(arguments: Sequence[str]) -> int:
     if options.action == "pull":
         return _pull(options.model, list_model_folders(settings.models_folder)[0])
     return _list(settings, options)
-
-
-def list_tried() -> list[dict[str, str]]:
-    """Return models to download: name, source, engine, size, license, and what was measured with tools."""
-    rows: list[dict[str, str]] = json.loads(Path(__file__).with_name("tried_models.json").read_text(encoding="utf-8"))
-    return rows
 
 
 def _pull(name: str | None, folder: Path) -> int:

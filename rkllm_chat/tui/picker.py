@@ -213,10 +213,14 @@ class Picker:
 
 @runtime_checkable
 class PickerFrontend(Protocol):
-    """A front end that can show a picker."""
+    """A front end that can show a picker, and run a program that takes over the terminal."""
 
     async def pick(self, picker: Picker) -> str | None:
         """Show a picker and return the key of the chosen row; None if the user leaves it."""
+        ...
+
+    async def run_command(self, command: str) -> int:
+        """Run a shell command in the foreground and return its exit code."""
         ...
 
 

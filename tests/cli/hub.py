@@ -18,6 +18,7 @@ class Hub:
     """One repository.
 
     Attributes:
+        repository: Its name.
         files: Path -> content.
         checksums: Path -> SHA-256 that is told instead of the right one.
         stalls_at: Number of bytes after which a file is sent no further; None for never.
@@ -25,8 +26,8 @@ class Hub:
         is_gated: Whether its license must be accepted first.
     """
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        self.files, self.checksums = dict(files), dict[str, str]()
+    def __init__(self, files: Mapping[str, bytes], repository: str = REPOSITORY) -> None:
+        self.files, self.checksums, self.repository = dict(files), dict[str, str](), repository
         self.stalls_at: int | None = None
         self.ranges: list[tuple[str, str]] = []
         self.is_gated = False
@@ -43,7 +44,7 @@ class Hub:
                 sha256 = self.checksums.get(path) or hashlib.sha256(data).hexdigest()
                 row["lfs"] = {"sha256": sha256, "size": len(data), "pointerSize": 130}
             rows.append(row)
-        return {"id": REPOSITORY, "sha": COMMIT, "siblings": rows, "cardData": {"license": "apache-2.0"}}
+        return {"id": self.repository, "sha": COMMIT, "siblings": rows, "cardData": {"license": "apache-2.0"}}
 
 
 @contextmanager
@@ -55,10 +56,10 @@ def serve_hub(hub: Hub) -> Iterator[Hub]:
 
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
-            name = path.removeprefix(f"/{REPOSITORY}/resolve/{COMMIT}/")
+            name = path.removeprefix(f"/{hub.repository}/resolve/{COMMIT}/")
             if hub.is_gated:
                 self._answer(403, b"{}", {"X-Error-Code": "GatedRepo"})
-            elif path == f"/api/models/{REPOSITORY}":
+            elif path == f"/api/models/{hub.repository}":
                 self._answer(200, json.dumps(hub.describe()).encode())
             elif name in hub.files:
                 self._send_file(name)

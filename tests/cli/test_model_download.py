@@ -14,8 +14,9 @@ import pytest
 from cli.hub import REPOSITORY, Hub, serve_hub
 from fork_server import start
 from rkllm_chat.backends.shared.model_files import find_projector
+from rkllm_chat.tui.tried_models import list_tried
 from shell import wait_until
-from stage import PROGRAM
+from stage import PROGRAM, Screen
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 BLOCK = 10 * 1024 * 1024
@@ -67,6 +68,24 @@ def test_without_a_model_those_of_the_table_are_listed_and_their_names_are_known
     assert "rkllm-chat models pull lists names" in program("models", "pull", "nosuch:1b", code=2).stderr
     environment |= {"HF_ENDPOINT": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
     assert "cannot be reached" in program("models", "pull", "qwen3:0.6b", code=5).stderr
+
+
+@pytest.mark.slow
+def test_a_row_of_the_list_of_models_is_downloaded_and_used(
+    open_screen: Callable[..., Screen], environment: dict[str, str], shipped_model: Path
+) -> None:
+    repository, _, name = list_tried()[0]["source"].partition(":")
+    with serve_hub(Hub({name: shipped_model.read_bytes()}, repository)) as hub:
+        screen = open_screen("--no-servers", size=(110, 30), HF_ENDPOINT=hub.url, NO_PROXY="127.0.0.1")
+        screen.say("", "/model gets a real one")
+        screen.say("/model\r", "qwen2.5-coder:0.5b", "GGUF, Apache-2.0: Enter downloads it")
+        screen.say("coder:0.5b\r", "license: apache-2.0", f"Model: {name} (2048 tokens of context)")
+        screen.wait_for_prompt()
+        assert (Path(environment["HOME"], ".local/share/rkllm-chat/models", repository, name)).exists()
+        screen.say("/model\r", "qwen2.5-coder:1.5b")
+        assert not any("qwen2.5-coder:0.5b" in line for line in screen.lines()[-12:])  # it is there now
+        screen.say("coder:1.5b\r", "There is no repository Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF")
+        screen.enter("/model tiny-tools", "Model: tiny-tools.gguf (2048")
 
 
 @pytest.mark.slow

@@ -136,7 +136,10 @@ def test_a_server_is_shown_with_its_roots(
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        *((line, "/help [COMMAND | keys | WORDS]: list commands") for line in ("/HELP help", "  /help help", "／help help")),
+        *(
+            (line, "/help [COMMAND | keys | WORDS]: list commands")
+            for line in ("/HELP help", "  /help help", "／help help")
+        ),
         ("//etc is what?", SENT),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,10 @@ from ...chat.model_offers import ModelOffer, find_offer, find_offers, find_servi
 from ...config.named_settings import replace_setting
 from ...core.errors import UsageError
 from ...core.events import Notice, Page
+from ...core.run_module import run_module
 from ...core.user_paths import path_exists
 from ..picker import Choice, Picker, PickerFrontend
+from ..tried_models import find_downloaded, list_tried
 from .registry import EventStream, command, suggest_nearest
 
 
@@ -38,6 +41,12 @@ async def choose_model(app: App, argument: str) -> EventStream:
         yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
         yield Notice(_describe_call_formats(app))
         target = await _pick_model(app, await _find_offers(app))
+    tried = {row["name"]: row for row in list_tried()}
+    if target in tried and isinstance(app.frontend, PickerFrontend):
+        only_file = app.source.only_file if app.source else ""
+        options = ("--config", only_file) if only_file else ()
+        await app.frontend.run_command(shlex.join(run_module("rkllm_chat", "models", "pull", target, *options)))
+        target = find_downloaded(tried[target], await _find_offers(app))
     if target is None:
         return
     settings = replace_setting(replace(app.settings, backend="auto"), "model", target)
@@ -68,6 +77,11 @@ async def _pick_model(app: App, offers: Sequence[ModelOffer]) -> str | None:
             ),
         )
         for offer in offers
+    ]
+    choices += [
+        Choice(row["name"], ("", row["name"], row["size"], app.words("model.download", **row)))
+        for row in list_tried()
+        if not find_downloaded(row, offers)
     ]
     picker = Picker(app.words("picker.models"), choices, app.words)
     picker.index = next((index for index, choice in enumerate(choices) if choice.columns[0]), 0)

@@ -1,0 +1,21 @@
+"""The models to download that `models pull` lists and `/model` offers, from tried_models.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..chat.model_offers import ModelOffer
+
+
+def list_tried() -> list[dict[str, str]]:
+    """Return models to download: name, source, engine, size, license, and what was measured with tools."""
+    rows: list[dict[str, str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    return rows
+
+
+def find_downloaded(row: dict[str, str], offers: Iterable[ModelOffer]) -> str | None:
+    """Return the path of a model to download if this machine has it: by its file's name, or in its repository."""
+    repository, _, file = row["source"].partition(":")
+    return next((one.target for one in offers if (file in one.names if file else repository in one.target)), None)
