@@ -85,6 +85,7 @@ def test_a_row_of_the_list_of_models_is_downloaded_and_used(
         screen.say("/model\r", "qwen2.5-coder:1.5b")
         assert not any("qwen2.5-coder:0.5b" in line for line in screen.lines()[-12:])  # it is there now
         screen.say("coder:1.5b\r", "There is no repository Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF")
+        screen.wait_for_prompt()
         screen.enter("/model tiny-tools", "Model: tiny-tools.gguf (2048")
 
 
