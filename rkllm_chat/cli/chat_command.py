@@ -45,6 +45,8 @@ def run_chat(options: argparse.Namespace) -> int:
     """
     secrets = Redactor()
     sys.excepthook = partial(print_traceback, secrets)
+    if options.plain:
+        os.environ["TERM"] = "dumb"
     if options.message and (options.prompt or not (sys.stdin.isatty() and sys.stdout.isatty())):
         options.prompt = [*(options.prompt or ()), options.message]
     with _disabled_echo() if options.prompt is None else contextlib.nullcontext() as guard:

@@ -67,6 +67,8 @@ def make_parser() -> Parser:
         help="sampling temperature; 0 is greedy (default: that of the model, else 0.6)",
     )
     add("--context", metavar="N", type=parse_positive, help="context size in tokens (default: that of the model)")
+    plain = "line by line, without moving the cursor and without colours: for screen readers and logs"
+    add("--plain", action="store_true", help=plain)
     setting = "set a setting, such as seed=7, theme=none, backend=llama; repeatable; /set in the chat lists them"
     add("--set", metavar="KEY=VALUE", action="append", default=[], help=setting)
     log = "write a log of starts, stops, errors, and sizes and times of calls, as JSON lines (default: no log)"

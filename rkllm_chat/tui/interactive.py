@@ -26,7 +26,7 @@ from .event_lines import format_table, summarize_arguments
 from .event_view import EventView
 from .input_line import PROMPT
 from .key_table import make_key_table
-from .markdown.cells import break_text, wrap_text
+from .markdown.cells import break_words, wrap_text
 from .picker import Picker
 from .screen import Screen
 from .slash_commands import leaves
@@ -125,7 +125,7 @@ class InteractiveFrontend(TerminalFrontend):
     def _format(self, start: str, lines: Sequence[str], style: str = "") -> list[str]:
         """Return lines with a prefix, wrapped and indented to the width of the prefix."""
         room = self.screen.width - len(start)
-        parts = [part for line in lines for part in break_text(line, room)]
+        parts = [part for line in lines for part in break_words(line, room)]
         shown = [f"{' ' * len(start) if i else start}{part}".rstrip() for i, part in enumerate(parts)]
         return [paint(line, style) for line in shown]
 

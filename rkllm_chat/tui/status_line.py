@@ -9,11 +9,12 @@ from typing import Literal
 from ..chat.cost_estimate import CostEstimate
 from ..config.policy import SessionMode
 from ..core.i18n import Words
-from ..core.sanitize import sanitize_line
+from ..core.sanitize import sanitize_line, shorten_line
 
 _FULL, EMPTY = "█", "░"
 SEPARATOR = " · "
 _MIN_MEASURED_S = 0.01
+_MIN_NAME = 16
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,15 @@ class StatusValues:
 
 
 def format_status(status: StatusValues, words: Words, width: int) -> str:
-    """Return the status in at most `width` cells; later parts are dropped first.
+    """Return the status in at most `width` cells: the name of the model is shortened, then later parts are dropped.
 
     >>> from rkllm_chat.core.i18n import load
     >>> format_status(StatusValues("tiny.gguf", 1, 1, 9, 3100, 8192, 23.4), load(), 100)
     'tiny.gguf · ctx 3.1k / 8.2k (38%) · 23.4 tok/s · 1/1 server · 9 tools'
     >>> format_status(StatusValues("x", used_tokens=3100, context_tokens=4096, is_context_assumed=True), load(), 99)
     'x · ctx 3.1k / 4.1k?'
+    >>> format_status(StatusValues("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", 1, 1, 9, 0, 8192), load(), 60)
+    'qwen2.5-coder-0.… · ctx 0 / 8.2k (0%) · 1/1 server · 9 tools'
     """
     from rich.cells import cell_len
 
@@ -62,7 +65,7 @@ def format_status(status: StatusValues, words: Words, width: int) -> str:
         parts.append(sanitize_line(status.model))
     if status.context_tokens and not status.cost:
         used, whole = format_tokens(status.used_tokens), format_tokens(status.context_tokens)
-        share = round(100 * status.used_tokens / status.context_tokens)
+        share = min(100, round(100 * status.used_tokens / status.context_tokens))  # a refused message may be larger
         key = "status.context_assumed" if status.is_context_assumed else "status.context"
         parts.append(words(key, used=used, whole=whole, share=share))
     if status.tokens_per_s:
@@ -74,6 +77,9 @@ def format_status(status: StatusValues, words: Words, width: int) -> str:
     if status.servers:
         parts.append(words("status.servers", up=status.servers_up, all=status.servers))
         parts.append(words("status.tools", count=status.tools))
+    excess = cell_len(SEPARATOR.join(filter(None, parts))) - width
+    if excess > 0 and not status.cost:
+        parts[1 if status.mode else 0] = shorten_line(status.model, max(_MIN_NAME, len(status.model) - excess))
     return join_fitting(parts, width)
 
 

@@ -14,7 +14,7 @@ from ..core.i18n import Words
 from ..core.messages import ToolResult
 from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
 from .event_lines import describe_event, summarize_arguments
-from .markdown.cells import break_text
+from .markdown.cells import break_text, break_words
 from .status_line import format_seconds, progress_bar
 
 _SHOWN_ROWS, _MAX_SHOWN_CHARACTERS = 3, 4000
@@ -94,7 +94,7 @@ class ToolCallView:
         if result.status != "completed" or not text.strip():
             return []
         beginning = sanitize_for_terminal(text[:_MAX_SHOWN_CHARACTERS]).split("\n")
-        rows = (row for line in beginning for row in break_text(line.rstrip(), width - len(_INDENT)))
+        rows = (row for line in beginning for row in break_words(line.rstrip(), width - len(_INDENT)))
         first = list(islice(rows, _SHOWN_ROWS + 1))
         if len(first) > _SHOWN_ROWS or len(text) > _MAX_SHOWN_CHARACTERS:
             self._folded.append(result)

@@ -78,7 +78,7 @@ def test_a_row_of_the_list_of_models_is_downloaded_and_used(
     with serve_hub(Hub({name: shipped_model.read_bytes()}, repository)) as hub:
         screen = open_screen("--no-servers", size=(110, 30), HF_ENDPOINT=hub.url, NO_PROXY="127.0.0.1")
         screen.say("", "/model gets a real one")
-        screen.say("/model\r", "qwen2.5-coder:0.5b", "GGUF, Apache-2.0: Enter downloads it")
+        screen.say("/model\r", "qwen2.5-coder:0.5b", "download (GGUF, Apache-2.0)")
         screen.say("coder:0.5b\r", "license: apache-2.0", f"Model: {name} (2048 tokens of context)")
         screen.wait_for_prompt()
         assert (Path(environment["HOME"], ".local/share/rkllm-chat/models", repository, name)).exists()

@@ -94,6 +94,20 @@ def break_text(text: str, width: int) -> list[str]:
     return [render_line(line) for line in break_anywhere(split_clusters([(text.expandtabs(4), "")]), max(2, width))]
 
 
+def break_words(text: str, width: int) -> list[str]:
+    """Break plain text as `break_text` does, but behind a space in the second half of a line; all spaces are kept."""
+    lines: list[list[Cluster]] = []
+    line: list[Cluster] = []
+    for piece in split_clusters([(text.expandtabs(4), "")]):
+        if line and count_cells(line) + piece[2] > max(2, width):
+            ends = (i + 1 for i in reversed(range(len(line) // 2, len(line))) if line[i][0] == " " and piece[0] != " ")
+            end = next(ends, len(line))
+            lines.append(line[:end])
+            line = line[end:]
+        line.append(piece)
+    return [render_line(one) for one in (*lines, line)]
+
+
 def wrap_text(text: str, width: int) -> list[str]:
     """Wrap plain text into lines of at most `width` cells, between words if possible; at least one line."""
     wrapper = LineWrapper(max(2, width))

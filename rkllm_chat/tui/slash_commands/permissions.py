@@ -49,7 +49,7 @@ async def show_permissions(app: App, argument: str) -> EventStream:
 def _list_rules(app: App) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the mode and of the rules: what, which and how long."""
     words, policy, stored = app.words, app.settings.policy, app.server_approval.trust_store.read_rules()
-    yield words("permissions.mode"), policy.approve, words("permissions.configured")
+    yield words("permissions.mode"), words(f"modes.{policy.approve}"), words("permissions.configured")
     yield words("permissions.session_mode"), _name_mode(app), words("permissions.until_exit")
     for kind, patterns in (("allow", policy.allow), ("deny", policy.deny)):
         ambiguous = find_ambiguous(patterns, app.toolbox.toolbox.tools) if kind == "allow" else {}
