@@ -50,7 +50,7 @@ class LineCompleter(Completer):
             mentions = await self._mentions(app, word[1:]) if word.startswith("@") else ()
             candidates, word = list(mentions), word[1:]
         elif not blank:
-            others = await self._query("/", lambda: _list_others(app)) if app else ()
+            others = await self._query("/", lambda: list_other(app)) if app else ()
             names = [*_FREQUENT, *(entry.names[0] for entry in COMMANDS.values())]
             candidates, word = list(dict.fromkeys([*names, *others])), before
         else:
@@ -90,7 +90,7 @@ class LineCompleter(Completer):
         values = await self._query(f"@{word}", lambda: servers.complete_uri(word)) if ":" in word else ()
         return [*files, *uris, *values]
 
-    async def _query(self, key: str, query: Callable[[], Awaitable[Sequence[str]]]) -> Sequence[str]:
+    async def _query(self, key: str, query: Callable[[], Awaitable[Iterable[str]]]) -> Sequence[str]:
         """Return a server's answer, cached if recent; empty if it fails or times out."""
         cached_at, cached = self._cache.get(key, (0.0, ()))
         if time.monotonic() - cached_at < _CACHE_S:
@@ -105,11 +105,6 @@ class LineCompleter(Completer):
             key: (now, cached)
         }
         return cached
-
-
-async def _list_others(app: App) -> list[str]:
-    """Return the commands that are prompts of the user or of servers."""
-    return list(await list_other(app))
 
 
 async def _list_uris(app: App) -> list[str]:

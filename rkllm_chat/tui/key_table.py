@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..core.events import Table
 from ..core.i18n import Words
 
-_STATES = ("at_prompt", "at_work", "at_question", "in_list")
+STATES = ("at_prompt", "at_work", "at_question", "in_list")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ KEYS = (
 )
 
 
-def make_key_table(words: Words, states: Sequence[str] = _STATES[:-1]) -> Table:
+def make_key_table(words: Words, states: Sequence[str] = STATES[:-1]) -> Table:
     """Return the table of the keys; `-` where a key does nothing.
 
     Args:
@@ -68,10 +68,3 @@ def make_key_table(words: Words, states: Sequence[str] = _STATES[:-1]) -> Table:
     actions = [(key.shown, [getattr(key, state) for state in states]) for key in KEYS]
     rows = [(shown, *(words(f"keys.{one}") if one else "-" for one in row)) for shown, row in actions if any(row)]
     return Table(head, tuple(rows))
-
-
-def render_key_table(words: Words) -> str:
-    """Return the table as Markdown, for the documentation."""
-    table = make_key_table(words, _STATES)
-    rows = [table.head, ("---",) * len(table.head), *table.rows]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

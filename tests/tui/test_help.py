@@ -11,7 +11,7 @@ from prompt_toolkit.keys import KEY_ALIASES, Keys
 from rkllm_chat.core.i18n import load
 from rkllm_chat.tui.input_line import InputLine
 from rkllm_chat.tui.key_bindings import KeyHandler
-from rkllm_chat.tui.key_table import KEYS, render_key_table
+from rkllm_chat.tui.key_table import KEYS, STATES, make_key_table
 from rkllm_chat.tui.slash_commands import COMMANDS
 from rkllm_chat.tui.slash_commands.help_topics import ACTIONS, GROUPS
 from rkllm_chat.tui.slash_commands.servers import _ACTIONS as MCP_ACTIONS
@@ -43,7 +43,9 @@ def test_every_key_is_in_the_table_and_every_row_is_bound() -> None:
 
 
 def test_the_page_about_keys_is_that_of_the_table() -> None:
-    assert KEYS_PAGE.read_text(encoding="utf-8") == INTRODUCTION + render_key_table(load())
+    table = make_key_table(load(), STATES)
+    rows = [table.head, ("---",) * len(table.head), *table.rows]
+    assert KEYS_PAGE.read_text(encoding="utf-8") == INTRODUCTION + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def test_every_command_is_in_one_group_and_every_action_is_explained() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ...calls.model_families import resolve_formats
 from ...chat.app import App
 from ...chat.model_loading import make_loading_event
 from ...chat.model_offers import ModelOffer, find_offer, find_offers, find_service_offers
@@ -53,7 +52,6 @@ async def choose_model(app: App, argument: str) -> EventStream:
     yield make_loading_event(settings, app.state)
     await app.switch_model(settings)
     yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
-    yield Notice(_describe_call_formats(app))
 
 
 async def _find_offers(app: App) -> list[ModelOffer]:
@@ -112,13 +110,9 @@ def _choose_target(name: str, offers: Sequence[ModelOffer]) -> str:
 
 
 def _describe_call_formats(app: App) -> str:
-    """Return a sentence about the model family, its prompt profile and the call formats asked for and accepted."""
-    family, requested = app.backend.family, app.chat.call_format
-    formats = resolve_formats(requested, family.accepted_formats)
-    named = ", ".join(one.name for one in formats if one.name != requested)
-    accepted = named if family.accepted_formats else app.words("model.all_forms")
+    """Return a sentence about the model family, its prompt profile and the call format asked for."""
     key = "model.native" if app.backend.native_tools else "model.forms"
-    return app.words(key, family=family.name, profile=app.chat.profile.name, asks=requested, accepts=accepted)
+    return app.words(key, family=app.backend.family.name, profile=app.chat.profile.name, asks=app.chat.call_format)
 
 
 @command("/system", usage="[TEXT | reset]")
