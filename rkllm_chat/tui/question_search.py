@@ -8,11 +8,12 @@ from pathlib import Path
 from ..core.i18n import Words, list_languages
 from ..core.messages import Tool
 from ..prompt.tool_ranking import ToolIndex, rank_tools
+from .markdown.cells import wrap_text
 
 _FOLDER = Path(__file__).with_name("questions")
-_LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)?([^)]+)\)")
-_CODE = re.compile(r"^```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_MAX_OTHERS = 3
+_LINK = re.compile(r"\[([^\]]+)\]\((\.\./)?([^)#]+)[^)]*\)")
+_WIDE_LINE_END = re.compile(r"(?<![\x00-\x7f])\n")
+_MAX_OTHERS, _WIDTH = 3, 78
 
 
 def read_page(language: str) -> str:
@@ -38,6 +39,14 @@ def find_answer(text: str, words: Words) -> str:
 
 
 def _format_answer(markdown: str) -> str:
-    """Return an answer as plain text: code is indented, and the page of a link stands in parentheses."""
-    text = _CODE.sub(lambda match: re.sub(r"^", "    ", match[1].rstrip(), flags=re.MULTILINE), markdown)
-    return _LINK.sub(r"\1 (\2)", text).strip()
+    """Return an answer as plain text of _WIDTH cells: code is indented, the page of a link stands in parentheses."""
+    blocks: list[str] = []
+    text = _LINK.sub(lambda link: f"{link[1]} ({'' if link[2] else 'docs/'}{link[3]})", markdown)
+    for block in text.strip().split("\n\n"):
+        if block.startswith("```"):
+            blocks.append("\n".join(f"    {line}" for line in block.splitlines()[1:-1]))
+        elif block.startswith("|"):
+            blocks.append(block)
+        else:
+            blocks.append("\n".join(wrap_text(_WIDE_LINE_END.sub("", block).replace("\n", " "), _WIDTH)))
+    return "\n\n".join(blocks)
