@@ -37,9 +37,9 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "backends": 5810,
     "chat": 3632,
     "mcp_servers": 1794,
-    "tui": 5407,
+    "tui": 5474,
     "api_server": 2349,
-    "cli": 5922,
+    "cli": 5945,
     "__init__": 55,
     "__main__": 20,
 }
