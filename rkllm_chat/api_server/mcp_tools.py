@@ -80,7 +80,7 @@ async def open_servers(settings: Settings, state: Path) -> AsyncIterator[Toolbox
         for name, error in {**approval.find_refusals(settings.servers), **box.failures}.items():
             log.warning("server '%s' is not used: %s", name, secrets.redact_error(error))
         for name in box.withholding_servers:
-            log.warning("server '%s' has changed: run rkllm-chat trust %s to see what is withheld", name, name)
+            log.warning("server '%s' has changed: run rkllm-chat mcp trust %s to see what is withheld", name, name)
         for pattern, names in find_ambiguous(settings.policy.allow, box.tools).items():
             log.warning("allow pattern '%s' may mean several servers and is not applied: %s", pattern, ", ".join(names))
         yield box
