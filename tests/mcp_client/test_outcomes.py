@@ -1,38 +1,31 @@
-"""What a command says of a server, and what must hold of it whatever the server does.
+"""Whatever a server does, each command ends in time with an outcome that is documented, the same for all commands.
 
-`python -m mcp_client.outcomes FOLDER --seeds 0:2000` and `--sites` (in tests/) run the sweeps and print figures.
+The servers' answers are damaged at random, or they misbehave over HTTP. `RKLLM_CHAT_FUZZ=2000` damages as many, and
+tries every mode of a site instead of a dozen.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import re
 import sys
-import tempfile
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).parents[1]
-if __name__ == "__main__":
-    sys.path.insert(0, str(TESTS))
+import pytest
 
-from fork_server import connect, run  # noqa: E402
-from mcp_client.chaos_http import HTTP_MODES, open_site  # noqa: E402
-from mcp_client.faults import left_behind  # noqa: E402
-from rkllm_chat.core import errors  # noqa: E402
-from rkllm_chat.core.sanitize import UNSAFE  # noqa: E402
-from stage import PROGRAM, call_text  # noqa: E402
+from fork_server import run
+from fuzzing import BUDGET, examples
+from rkllm_chat.core import errors
+from rkllm_chat.core.sanitize import UNSAFE
+from stage import PROGRAM, call_text
+
+from .chaos_http import HTTP_MODES, open_site
+from .faults import TESTS, left_behind
 
 TIMEOUT_S = 1.0
-SLACK_S = 2.0
-"""By how much a command may exceed its timeout; sweeps check it on an idle machine."""
 HANG_S = 40.0
 SERVER = "odd"
 TOOL = [sys.executable, "-m", "rkllm_chat.cli.mcp_tool"]
@@ -57,7 +50,6 @@ class Outcome:
     code: int
     kind: str
     text: str
-    seconds: float
     faults: tuple[str, ...]
 
 
@@ -128,9 +120,7 @@ class Stand:
         words, read = COMMANDS[name]
         log = self.folder / f"{SERVER}.jsonl"
         log.unlink(missing_ok=True)
-        begun = time.monotonic()
         done = run(words, env=self.environment, cwd=self.folder, timeout=HANG_S)
-        seconds = time.monotonic() - begun
         output, errors_text = (part.decode("utf-8", "replace") for part in (done.stdout, done.stderr))
         faults = ["exit code is not documented"] * (done.returncode not in CODES)
         faults += [f"says {found[0]}" for found in [FAULT.search(output + errors_text)] if found]
@@ -140,62 +130,12 @@ class Stand:
             kind, more = read(done.returncode, output, errors_text)
         except ValueError:
             kind, more = "?", ["no document"]
-        return Outcome(name, done.returncode, kind, output + errors_text, seconds, (*faults, *more))
+        return Outcome(name, done.returncode, kind, output + errors_text, (*faults, *more))
 
 
 def choose_command(seed: int) -> str:
     """The command for a seed: `call-tool` for two of five, the others for one each."""
     return ("call-tool", "list-tools", "-p", "call-tool", "mcp-tool")[seed % 5]
-
-
-def sweep(labelled: Iterable[tuple[str, Callable[[], Outcome]]]) -> int:
-    """Run all, print faults and figures; gives the number of faults."""
-    kinds: Counter[tuple[str, str]] = Counter()
-    longest: list[tuple[float, str]] = []
-    count = 0
-    connect()  # so that its start counts for no command
-    for label, act in labelled:
-        try:
-            outcome = act()
-        except Exception as error:  # the sweep goes on
-            print(f"FAULT {label}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-            count += 1
-            continue
-        faults = [*outcome.faults, *["late"] * (outcome.seconds > TIMEOUT_S + SLACK_S)]
-        kinds[outcome.command, outcome.kind] += 1
-        longest.append((outcome.seconds, f"{label} {outcome.command}"))
-        count += bool(faults)
-        if faults:
-            print(
-                f"FAULT {label} {outcome.command}: {faults} {outcome.seconds:.1f} s {outcome.text[:600]!r}", flush=True
-            )
-    for (command, kind), number in sorted(kinds.items()):
-        print(f"{number:6} {command} {kind}")
-    print("longest:", *[f"{seconds:.2f} s {label}" for seconds, label in sorted(longest)[-5:]], sep="\n  ")
-    print(f"{len(longest)} runs, {count} faults")
-    return count
-
-
-def list_mutated(stand: Stand, seeds: range) -> Iterable[tuple[str, Callable[[], Outcome]]]:
-    for seed in seeds:
-        stand.use_mutated(seed)
-        yield f"seed {seed}", partial(stand.run, choose_command(seed))
-
-
-def sweep_sites(stand: Stand, modes: Iterable[str]) -> int:
-    """Run all through three commands, print faults and figures; gives the number of faults."""
-    connect()
-    count, longest = 0, 0.0
-    pairs = [(mode, eras) for mode in modes for eras in eras_of(mode)]
-    for mode, eras in pairs:
-        outcomes = run_site(stand, mode, eras)
-        faults = find_differences(outcomes)
-        count += bool(faults)
-        longest = max(longest, *(outcome.seconds for outcome in outcomes.values()))
-        kinds = {name: (outcome.kind, round(outcome.seconds, 1)) for name, outcome in outcomes.items()}
-        print(*["FAULT"] * bool(faults), mode, eras, kinds, *faults, flush=True)
-    print(f"{len(pairs)} servers, {count} faults, longest {longest:.2f} s")
-    return count
 
 
 def eras_of(mode: str) -> tuple[str, ...]:
@@ -228,23 +168,34 @@ def find_differences(outcomes: dict[str, Outcome]) -> list[str]:
     return faults
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", metavar="FROM:TO")
-    parser.add_argument("--sites", nargs="*", metavar="MODE")
-    chosen = parser.parse_args(words)
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder) / "home"
-        home.mkdir()
-        environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "RKLLM_CHAT_SANDBOX": "off"}
-        stand = Stand(Path(folder), {**environment, "RKLLM_CHAT_TRUST_PROJECT": "1"})
-        count = 0
-        if chosen.seeds:
-            count += sweep(list_mutated(stand, range(*map(int, chosen.seeds.split(":")))))
-        if chosen.sites is not None:
-            count += sweep_sites(stand, chosen.sites or HTTP_MODES)
-    return int(count > 0)
+PART = 10
+"""Seeds in one test, so that they are spread over the processes."""
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(examples(60) // PART))
+def test_any_damaged_answer_gives_a_documented_outcome(part: int, environment: dict[str, str], folder: Path) -> None:
+    stand = Stand(folder, environment)
+    found = {}
+    for seed in range(part * PART, (part + 1) * PART):
+        stand.use_mutated(seed, timeout_s=0.5)
+        if faults := (outcome := stand.run(choose_command(seed))).faults:
+            found[seed] = (outcome.command, faults, outcome.text[:300])
+    assert found == {}
+
+
+DOZEN = (
+    *("ok", "start-503", "start-html", "start-trickle-header", "call-401", "call-302", "call-no-http", "call-short"),
+    *("call-bad-chunk", "call-trickle-trailers", "call-open-event", "call-bomb"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", HTTP_MODES if BUDGET else DOZEN)
+def test_any_site_gives_a_documented_outcome_which_is_the_same_through_three_commands(
+    mode: str, environment: dict[str, str], folder: Path
+) -> None:
+    stand = Stand(folder, environment)
+    eras = eras_of(mode) if BUDGET else ("handshake",)
+    outcomes = {era: run_site(stand, mode, era, timeout_s=3.0) for era in eras}
+    assert [fault for one in outcomes.values() for fault in find_differences(one)] == [], outcomes
