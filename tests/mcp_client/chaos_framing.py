@@ -15,7 +15,7 @@ PARSE_ERROR: Message = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, 
 
 # Modes that write bytes at the start and before each answer.
 STRAY = {
-    "garbage-stdout": b"INFO: a line for people\n{not json}\n[1, 2\nDEBUG: another\n",
+    "garbage-stdout": b'INFO: a line for people\n{not json}\n[1, 2\n{"a":\nDEBUG: another\n',
     "not-jsonrpc": b'{"level":"info"}\n42\n[]\n"text"\nnull\n{"jsonrpc":"2.0"}\n{"jsonrpc":"1.0","id":1,"result":{}}\n',
     "blank-lines": b"\n\n  \n\t\n\r\n",
     "nul-bytes": b"\0\0\0\n\0\n",
@@ -28,6 +28,8 @@ BANNERS = {"stdout-banner": b"Starting the server on port 1234 ...\n", "bom": b"
 # Modes that answer with a value as structured content, in JSON that no library would write.
 VALUES = {
     "deep-json": b"[" * 100_000 + b"]" * 100_000,
+    "deepest-json": b"[" * 98 + b"]" * 98,
+    "too-deep-json": b"[" * 99 + b"]" * 99,
     "big-int": b"7" * 6_000,
     "big-float": b"1e999",
     "nan-json": b"[NaN,Infinity,-Infinity]",
@@ -74,12 +76,26 @@ LINES: dict[str, Callable[[Server, Message], bytes]] = {
     "two-on-a-line": lambda server, call: dump(LOG_LINE) + whole(server, call),
     "batch": lambda server, call: b"[" + dump(LOG_LINE) + b"," + whole(server, call) + b"]",
     "dup-keys": lambda server, call: whole(server, call, "one", b'"text":"one"', b'"text":"one","text":"two"'),
+    "no-jsonrpc-first": lambda server, call: b'{"id":%d,"result":1}\n' % call["id"] + whole(server, call),
+    "null-error": lambda server, call: whole(server, call)[:-1] + b',"error":null}',
+    "surrogate-pair": lambda server, call: whole(server, call, "@", b"@", b"\\ud83c\\udf0d"),
+    "pretty-batch": lambda server, call: json.dumps([server.make_text(call, "whole")], indent="\t").encode(),
+    "cut-short": lambda server, call: whole(server, call)[:-9],
+    "cut-pretty": lambda server, call: json.dumps(server.make_text(call, "whole"), indent=2).encode()[:-2],
+    "broken": lambda server, call: whole(server, call).replace(b":", b";", 1),
+    "no-id": lambda _server, _call: b'{"jsonrpc":"2.0","result":{broken}',
+    "id-last": lambda server, call: dump({**(said := server.make_text(call, "x" * (5 << 20))), "id": said.pop("id")}),
 }
 # Modes that send other messages than the answer.
 MESSAGES: dict[str, Callable[[Server, Message], list[Message]]] = {
     "packed": lambda server, call: [*[LOG_LINE] * 20, server.make_text(call, "packed"), *[LOG_LINE] * 20],
     "dup-result": lambda server, call: [{**server.make_text(call, "whole"), "error": {"code": -1, "message": "x"}}],
     "duplicate-ids": lambda server, call: [server.make_text(call, "FIRST"), server.make_text(call, "SECOND")],
+    "float-id": lambda server, call: [server.make_text({"id": 1.0 * call["id"]}, "whole")],
+    "odd-error-first": lambda server, call: [
+        {**PARSE_ERROR, "error": {"code": 1, "message": "odd"}},
+        server.make_text(call, "whole"),
+    ],
     "other-id": lambda server, _call: [server.make_text({"id": 4711}, "FOR NOBODY")],
     "wrong-id-type": lambda server, call: [server.make_text({"id": str(call["id"])}, "whole")],
     "unknown-id": lambda server, call: [
@@ -103,6 +119,17 @@ for name, line in LINES.items():
     mode("call", name)(write_line(line))
 for name, messages in MESSAGES.items():
     mode("call", name)(send_messages(messages))
+
+
+@mode("call", "as-asked")
+def answer_in_the_form_that_is_asked_for(server: Server, message: Message) -> None:
+    server.write(LINES[message["params"]["arguments"]["text"]](server, message) + b"\n")
+
+
+@mode("call", "no-id-later")
+def be_silent_at_first(server: Server, message: Message) -> None:
+    if len(server.calls) > 1:
+        server.write(LINES["no-id"](server, message) + b"\n")
 
 
 @mode("call", "debug-echo")

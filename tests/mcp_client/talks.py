@@ -26,8 +26,6 @@ T = TypeVar("T")
 PRELUDE = """
 import json, os, signal, subprocess, sys, time
 
-FIVE_MB = "x" * (5 << 20)
-
 def read():
     line = sys.stdin.buffer.readline()
     return json.loads(line) if line else None
@@ -47,9 +45,6 @@ def answer(message, text="fine", **more):
 
 def reply(message, text="fine", **more):
     write(answer(message, text, **more) + b"\\n")
-
-def answer_with(message, value):
-    return answer(message, structuredContent={"n": "@"}).replace(b'"@"', value)
 
 def tell(*pids):
     # answers a call with the processes there are

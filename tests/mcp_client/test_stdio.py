@@ -7,9 +7,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -25,7 +23,6 @@ from rkllm_chat.mcp_client.transports.registry import make_transport
 from .faults import wait_for
 from .talks import MODERN, Heard, call, make_server, read_log, talk
 
-UNUSABLE = -32700
 CLOSED = -32000
 
 
@@ -38,115 +35,9 @@ async def act_and_see_the_end(client: Client, transport: Transport) -> tuple[Hea
     return heard, transport.end_reason, transport.exit_code
 
 
-def write_forms(forms: Mapping[str, str]) -> str:
-    """A server that answers a call in the form that its argument names; each form is an expression of `m`."""
-    table = ", ".join(f"{form!r}: lambda m: write({written})" for form, written in forms.items())
-    return f'FORMS = {{{table}}}\nlisten(lambda m: FORMS[m["params"]["arguments"]["form"]](m))'
-
-
-READ = {
-    "the id as a text": r'answer({"id": str(m["id"])}) + b"\n"',
-    "broken JSON first": r'b"{not json}\n[1, 2\n{\"a\":\n" + answer(m) + b"\n"',
-    "other JSON first": r'b"42\n[]\nnull\n{\"jsonrpc\": \"2.0\"}\n" + answer(m) + b"\n"',
-    "an older JSON-RPC first": r'b"{\"id\": %d, \"result\": 1}\n" % m["id"] + answer(m) + b"\n"',
-    "an error for nobody first": r'dump({"id": None}, error={"code": 1, "message": "odd"}) + b"\n" + answer(m) + b"\n"',
-    "a notification in its batch": r'b"[" + notify("message", level="info", data=1)[:-1] + b"," + answer(m) + b"]\n"',
-    "a batch over many lines": r'json.dumps([json.loads(answer(m))], indent="\t").encode() + b"\n"',
-    "many lines of brackets first": r'b"[[\n" + b"]\n,[\n" * 10000 + answer(m) + b"\n"',
-    "a null error": r'answer(m)[:-1] + b", \"error\": null}\n"',
-    "a surrogate pair": r'answer(m, "@").replace(b"@", b"\\ud83c\\udf0d") + b"\n"',
-}  # fmt: skip
-
-
-def test_an_answer_is_read_in_every_form(tmp_path: Path) -> None:
-    async def go(client: Client, _: Transport) -> dict[str, str]:
-        return {form: (await call(client, form=form)).text for form in READ}
-
-    texts = talk(make_server(tmp_path, write_forms(READ)), tmp_path, go)
-    assert texts == {**dict.fromkeys(READ, "fine"), "a surrogate pair": "🌍"}
-
-
-REFUSED = {
-    "one level too deep": (r'answer_with(m, b"[" * 101 + b"]" * 101) + b"\n"', "too deep"),
-    "no object as error": (r'dump(m, error="no") + b"\n"', "error"),
-    "cut short": (r'answer(m)[:-9] + b"\n"', "incomplete"),
-    "broken": (r'answer(m).replace(b":", b";", 1) + b"\n"', "not JSON"),
-    "too large": (r'answer(m, FIVE_MB) + b"\n"', "(5 MB), limit 4 MB"),
-    "too large, with its id at the end": (
-        r'json.dumps({"result": body(FIVE_MB), "jsonrpc": "2.0", "id": m["id"]}).encode() + b"\n"',
-        "too large",
-    ),
-    "cut short over many lines": (r'json.dumps(json.loads(answer(m)), indent=2).encode()[:-2] + b"\n"', "incomplete"),
-}
-
-
-def test_an_unusable_answer_fails_the_call_that_it_names_soon(tmp_path: Path) -> None:
-    forms = {**{form: written for form, (written, _) in REFUSED.items()}, "good": r'answer(m) + b"\n"'}
-
-    async def go(client: Client, _: Transport) -> dict[str, Heard]:
-        calls = await asyncio.gather(*(call(client, form=form) for form in forms))
-        return dict(zip(forms, calls, strict=True))
-
-    heard = talk(make_server(tmp_path, write_forms(forms)), tmp_path, go)
-    assert heard.pop("good").text == "fine"
-    for form, one in heard.items():
-        assert one.code == UNUSABLE and REFUSED[form][1] in one.text, form
-        assert one.seconds < allow_s(1)
-
-
-def test_an_answer_without_a_readable_id_fails_the_only_call(tmp_path: Path) -> None:
-    script = r"""
-calls = []
-def act(message):
-    calls.append(message)
-    if len(calls) == 1:
-        open("called", "w").close()
-    elif len(calls) == 2:
-        write(b'{"jsonrpc": "2.0", "result": {broken}\n')
-    else:
-        write(answer({"id": 1.0 * message["id"]}) + b"\n")
-listen(act)
-"""
-
-    async def go(client: Client, _: Transport) -> list[Heard]:
-        stopped = asyncio.create_task(call(client))
-        await wait_for((tmp_path / "called").exists)
-        stopped.cancel()  # it is not waited for any more
-        await asyncio.wait([stopped])
-        return [await call(client), await call(client)]
-
-    broken, with_float = talk(make_server(tmp_path, script, cwd=str(tmp_path)), tmp_path, go)
-    assert broken.code == UNUSABLE and "not JSON" in broken.text
-    assert with_float.code == UNUSABLE and "id" in with_float.text
-    assert max(broken.seconds, with_float.seconds) < allow_s(0.5)
-
-
 def test_a_last_answer_without_a_newline_is_read(tmp_path: Path) -> None:
     script = "listen(lambda m: (write(answer(m)), os._exit(0)))"
     assert talk(make_server(tmp_path, script), tmp_path, act).text == "fine"
-
-
-def test_arguments_that_cannot_be_sent_fail_their_call_alone(tmp_path: Path) -> None:
-    async def go(client: Client, _: Transport) -> list[str]:
-        odd: list[dict[str, Any]] = [{"n": 10**5000}, {"s": "x" * (5 << 20)}, {"s": "half: \ud83d"}]
-        return [(await call(client, **arguments)).text for arguments in odd]
-
-    script = 'listen(lambda m: write(answer(m, m["params"]["arguments"]["s"]) + b"\\n"))'
-    number, large, half = talk(make_server(tmp_path, script), tmp_path, go)
-    assert "cannot be sent" in number and "cannot be sent" in large
-    assert half == "half: \ufffd"
-
-
-def test_a_server_that_asks_too_much_is_refused_and_its_call_answered(tmp_path: Path) -> None:
-    script = """
-def ask(message):
-    asked = [{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in range(1000)]
-    write(*[json.dumps(one).encode() + b"\\n" for one in asked])
-    refused = sum(read()["error"]["message"].startswith("Too many") for _ in asked)
-    write(answer(message, str(refused)) + b"\\n")
-listen(ask)
-"""
-    assert 900 < int(talk(make_server(tmp_path, script), tmp_path, act).text) < 1000
 
 
 def test_the_log_keeps_both_ends_of_standard_error(tmp_path: Path) -> None:
