@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from socketserver import BaseRequestHandler, TCPServer, ThreadingMixIn
 from typing import Any, TypeVar
@@ -51,6 +52,7 @@ class Request:
     """A request as it came."""
 
     verb: str
+    path: str
     headers: dict[str, str]
     message: Message = field(default_factory=dict[str, Any])
 
@@ -113,7 +115,7 @@ class Site(Listener):
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.voice = Voice(eras)
         self.requests: list[Request] = []
-        self.has_forgotten = False
+        self.has_spoiled = False
         self.rests: dict[str, bytes] = {}
         """What a GET gives that names the last event."""
 
@@ -141,8 +143,8 @@ class Handler(BaseHTTPRequestHandler):
         self.give(200, b"", JSON)
 
     def _take_bare(self, verb: str) -> None:
-        self.server.requests.append(Request(verb, dict(self.headers)))
-        if self.server.mode == f"silent-{verb}":
+        self.server.requests.append(Request(verb, self.path, dict(self.headers)))
+        if self.server.mode in (f"silent-{verb}", "call-silent-and-all"):
             self.server.is_closing.wait()
 
     def do_POST(self) -> None:
@@ -150,12 +152,14 @@ class Handler(BaseHTTPRequestHandler):
         if len(body) < int(self.headers["content-length"]):
             return
         message = json.loads(body)
-        self.server.requests.append(Request("POST", dict(self.headers), message))
+        self.server.requests.append(Request("POST", self.path, dict(self.headers), message))
         with suppress(OSError):  # a client that leaves is no news
             self.take(message)
 
     def take_get(self) -> None:
         rest = self.server.rests.pop(self.headers.get("last-event-id", ""), None)
+        if self.server.mode == "ended-GET":
+            rest = b"retry: 0\n\n"
         if rest is None:
             self.give(405, b"", JSON)
         else:
@@ -203,7 +207,7 @@ class Handler(BaseHTTPRequestHandler):
 Spoil = Callable[[Handler, Message], None]
 # Mode -> when, and how.
 HTTP_MODES: dict[str, tuple[str, Spoil]] = dict.fromkeys(
-    ("ok", "silent-GET", "silent-DELETE"), ("call", Handler.answer)
+    ("ok", "silent-GET", "silent-DELETE", "ended-GET"), ("call", Handler.answer)
 )
 
 
@@ -267,15 +271,62 @@ mode("call-empty")(respond(200))
 mode("call-no-json")(respond(200, b"{not json"))
 
 
-def forget(handler: Handler, message: Message) -> None:
-    if handler.server.has_forgotten:
-        handler.answer(message)
+mode("call-silent-and-all")(write_raw(b""))
+mode("call-429-long")(respond(429, retry_after="11"))
+mode("call-202")(respond(202))
+mode("call-large-error")(respond(503, b" " * (5 << 20)))
+mode("call-no-gzip")(respond(200, b"xx", content_encoding="gzip"))
+mode("call-br")(respond(200, b"xx", content_encoding="br"))
+
+
+def once(spoil: Spoil) -> Spoil:
+    """Spoils the first call; the others are answered."""
+
+    def spoil_first(handler: Handler, message: Message) -> None:
+        (handler.answer if handler.server.has_spoiled else partial(spoil, handler))(message)
+        handler.server.has_spoiled = True
+
+    return spoil_first
+
+
+HTTP_MODES["session-gone"] = ("call", once(respond(404)))
+HTTP_MODES["call-busy"] = ("call", once(respond(429, retry_after="1")))
+
+
+@mode("start-within")
+def redirect_within(handler: Handler, message: Message) -> None:
+    if handler.path == "/mcp":
+        handler.give(307, b"", JSON, location="/mcp/")
     else:
-        handler.server.has_forgotten = True
-        handler.give(404, b"", JSON)
+        handler.answer(message)
 
 
-HTTP_MODES["session-gone"] = ("call", forget)
+@mode("start-refuses-discover")
+def refuse_discover(handler: Handler, message: Message) -> None:
+    if message.get("method") == "server/discover":
+        handler.give(400, b"", JSON)
+    else:
+        handler.answer(message)
+
+
+# Modes that give what the good server says in another body: its bytes, type and encoding.
+BODIES: dict[str, tuple[Callable[[bytes], bytes], str, str]] = {
+    "call-packed": (gzip.compress, JSON, "gzip"),
+    "call-deflate": (zlib.compress, JSON, "deflate"),
+    "call-packed-events": (lambda said: gzip.compress(b"data: " + said + b"\n\n"), EVENTS, "gzip"),
+    "call-deep": (lambda said: said.replace(b'"act is done"', b"[" * 101 + b"]" * 101), JSON, "identity"),
+    "call-large-event": (lambda said: b"data: " + said.replace(b"act", b"x" * (4 << 20)) + b"\n\n", EVENTS, "identity"),
+    "call-event-bomb": (lambda _: gzip.compress(b"data: " + b" " * (8 << 20)), EVENTS, "gzip"),
+}
+
+
+def give_body(handler: Handler, message: Message) -> None:
+    make, kind, encoding = BODIES[handler.server.mode]
+    handler.give(200, make(handler.server.voice.hear(message)), kind, content_encoding=encoding)
+
+
+for name in BODIES:
+    mode(name)(give_body)
 
 
 @mode("call-other-id")
@@ -318,11 +369,6 @@ def give_bomb(handler: Handler, _message: Message) -> None:
     handler.wfile.write(gzip.compress(b"")[:10])
     for _ in range(1000):
         handler.wfile.write(piece)
-
-
-@mode("call-packed")
-def give_packed(handler: Handler, message: Message) -> None:
-    handler.give(200, gzip.compress(handler.server.voice.hear(message)), JSON, content_encoding="gzip")
 
 
 @mode("call-short")

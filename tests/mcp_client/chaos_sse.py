@@ -33,6 +33,9 @@ class EventHandler(Handler):
 
     def take_get(self) -> None:
         self.server.stream = self
+        if self.server.sse_mode in ("start-404", "start-html"):
+            self.give({"start-404": 404}.get(self.server.sse_mode, 200), b"<html>", "text/html")
+            return
         with suppress(OSError):
             self.begin_events()
             if self.server.sse_mode != "start-nowhere":
@@ -42,6 +45,9 @@ class EventHandler(Handler):
 
     def take(self, message: Message) -> None:
         is_act = message.get("method") == "tools/call" and message["params"]["name"] == "act"
+        if self.server.sse_mode == "start-405" and self.path == "/mcp":
+            self.give(405, b"", JSON)
+            return
         if is_act and self.server.sse_mode == "call-500":
             self.give(500, b"No.", "text/plain")
             return

@@ -15,16 +15,17 @@ from .chaos_http import BLOCK, Listener, Voice, make_big_image, pack_zeros, serv
 from .chaos_server import Message
 
 KEY = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
-TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
+TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 FINAL, PACKED = 0x80, 0x40
 
 
 class Exchange(Listener):
-    """`messages` is all that came."""
+    """`messages` is all that came, `keys` X-Api-Key of each handshake; `elsewhere` is where a redirect leads."""
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, elsewhere: str = "") -> None:
         super().__init__(0, Line)
-        self.mode = mode
+        self.mode, self.elsewhere = mode, elsewhere
+        self.keys: list[str] = []
         self.url = f"ws://127.0.0.1:{self.port}/mcp"
         self.messages: list[Message] = []
 
@@ -32,8 +33,8 @@ class Exchange(Listener):
         return sum(message.get("params", {}).get("name") == name for message in self.messages)
 
 
-def open_exchange(mode: str) -> AbstractContextManager[Exchange]:
-    return serving(Exchange(mode))
+def open_exchange(mode: str, **options: str) -> AbstractContextManager[Exchange]:
+    return serving(Exchange(mode, **options))
 
 
 class Line(StreamRequestHandler):
@@ -53,14 +54,16 @@ class Line(StreamRequestHandler):
         while (line := self.rfile.readline().strip()) != b"":
             name, _, value = line.decode().partition(":")
             headers[name.lower()] = value.strip()
+        self.server.keys.append(headers.get("x-api-key", ""))
         if self.server.mode in REFUSALS:
-            self.wfile.write(REFUSALS[self.server.mode])
+            self.wfile.write(REFUSALS[self.server.mode].replace(b"ELSEWHERE", self.server.elsewhere.encode()))
             if not REFUSALS[self.server.mode]:
                 self.server.is_closing.wait()
             return False
         digest = base64.b64encode(hashlib.sha1(headers["sec-websocket-key"].encode() + KEY).digest()).decode()
         lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
-        lines += [f"Sec-WebSocket-Accept: {digest}", "Sec-WebSocket-Protocol: mcp"]
+        lines += [f"Sec-WebSocket-Accept: {digest}"]
+        lines += ["Sec-WebSocket-Protocol: mcp"] * (self.server.mode != "start-no-subprotocol")
         if self.server.mode == "call-bomb" and "permessage-deflate" in headers.get("sec-websocket-extensions", ""):
             alone = "server_no_context_takeover; client_no_context_takeover"
             lines += [f"Sec-WebSocket-Extensions: permessage-deflate; {alone}"]
@@ -122,11 +125,18 @@ REFUSALS = {
     "start-403": b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
     "start-200": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi",
     "start-no-http": b"220 mail.example ESMTP\r\n",
-    "start-302": b"HTTP/1.1 302 Found\r\nlocation: ws://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n",
+    "start-302": b"HTTP/1.1 302 Found\r\nlocation: ELSEWHERE\r\ncontent-length: 0\r\n\r\n",
+    "start-401": b"HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\n\r\n",
 }
 
 # Modes that answer a call with something else than one text frame.
-SOCKET_MODES: dict[str, Callable[[Line, bytes], None]] = {
+SOCKET_MODES: dict[str, Callable[[Line, bytes], object]] = {
+    "call-strays": lambda line, said: [line.send(data) for data in (b"stray one", b"", b"{}", b"\xef\xbb\xbf" + said)],
+    "call-bytes": lambda line, said: line.send(said, BINARY),
+    "call-fragments": lambda line, said: [line.send(said[:9], TEXT, 0), line.send(said[9:], 0)],
+    "call-cut-message": lambda line, said: line.send(said[:-5]),
+    "call-1011": lambda line, _: line.send(struct.pack("!H", 1011) + b"out of order", CLOSE),
+    "call-1000": lambda line, _: line.send(struct.pack("!H", 1000), CLOSE),
     "call-bad-frame": lambda line, said: line.send(said, 7),  # a kind that there is not
     "call-bad-utf8": lambda line, said: line.send(said.replace(b"done", b"don\xe9")),
     "call-silent": lambda line, _: line.send(b"", PING),

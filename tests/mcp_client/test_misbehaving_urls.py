@@ -1,7 +1,12 @@
-"""Servers at a URL that redirect, refuse, break off or flood: the call ends soon, in words, and the next one works."""
+"""Servers at a URL, over each transport: what they may do works; what they may not ends its call soon, in words.
+
+They redirect, refuse, break off or flood, and the next call works.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,6 +19,7 @@ from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.errors import ChatError
 from rkllm_chat.core.messages import ToolResult
 from rkllm_chat.mcp_client.direct.open_server import open_server
+from rkllm_chat.mcp_client.transports.http_client import MAX_STREAMS
 
 from .chaos_http import open_site
 from .chaos_sse import open_event_site
@@ -100,6 +106,8 @@ def test_a_url_that_is_no_server_fails_with_its_status(transport: str, tmp_path:
         assert_one_line(told, mode)
         assert NO_SERVER[mode] in told
         assert seconds <= allow_s(1)
+    tried_with_sse = {mode for mode, site in sites.items() if any(one.verb == "GET" for one in site.requests)}
+    assert tried_with_sse == (set() if transport else {"start-404", "start-405"})
 
 
 # Mode -> a part of why the call fails.
@@ -107,7 +115,16 @@ NO_ANSWER = {
     "call-401": "login",
     "call-403": "403",
     "call-500": "500",
-    **dict.fromkeys(("call-404", "call-no-http", "call-empty", "call-no-json", "call-short"), ""),
+    "call-404": "",
+    "call-202": "202",
+    "call-html": "text/html",
+    "call-no-json": "JSON",
+    "call-no-gzip": "gzip",
+    "call-br": "br",
+    "call-deep": "too deep",
+    "call-large-event": "byte limit",
+    **dict.fromkeys(("call-large-error", "call-event-bomb"), "too large"),
+    **dict.fromkeys(("call-no-http", "call-empty", "call-short"), ""),
     **dict.fromkeys(("call-bad-chunk", "call-cut", "call-no-event"), ""),
 }
 
@@ -153,11 +170,65 @@ def test_a_failure_is_not_explained_by_the_status_of_another_request(tmp_path: P
 
 
 def test_what_http_allows_works(tmp_path: Path) -> None:
-    with open_sites(["call-events", "call-packed", "ok"]) as sites:
-        found = try_urls(tmp_path, sites, act_and_echo)
+    modes = ["call-events", "call-packed", "ok", "call-deflate", "call-packed-events", "start-within"]
+    with open_sites(modes) as sites:
+        found = try_urls(tmp_path, sites, act_and_echo, headers=SECRET, transport="http")
+        paths = {(one.path, one.headers.get("X-Api-Key")) for one in sites["start-within"].requests}
     assert {(result.status, result.text, echo) for result, echo in found.values()} == {
         ("completed", DONE, "still here")
     }
+    assert paths == {("/mcp", "secret"), ("/mcp/", "secret")}
+
+
+@pytest.mark.parametrize(("host", "is_asked"), [("localhost", False), ("server.example", True)])
+def test_a_proxy_is_asked_for_other_machines_only(
+    host: str, is_asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_site("ok") as proxy, open_site("ok") as site:
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, proxy.url.removesuffix("/mcp"))
+        site.url = site.url.replace("127.0.0.1", host)
+        assert try_url(tmp_path, site, act_and_echo, transport="http")[1] == "still here"
+        assert (bool(proxy.requests), bool(site.requests)) == (is_asked, not is_asked)
+
+
+@pytest.mark.slow
+def test_leaving_waits_neither_for_an_answer_nor_for_the_end_of_a_session(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> float:
+        waiting = asyncio.create_task(trial.act())
+        await wait_for(lambda: site.called("act"))
+        waiting.cancel()
+        return time.monotonic()
+
+    with open_site("call-silent-and-all", eras="handshake") as site:
+        begun = try_url(tmp_path, site, go, transport="http")
+        assert time.monotonic() - begun < allow_s(1)
+        assert "DELETE" in [request.verb for request in site.requests]
+
+
+def test_a_stream_that_the_server_always_ends_is_opened_a_limited_number_of_times(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> int:
+        await wait_for(lambda: [request.verb for request in site.requests].count("GET") == MAX_STREAMS)
+        for _ in range(20):
+            await trial.echo()
+        return [request.verb for request in site.requests].count("GET")
+
+    with open_site("ended-GET", eras="handshake") as site:
+        assert try_url(tmp_path, site, go, transport="http") == MAX_STREAMS
+
+
+def test_a_server_that_rejects_the_newer_protocol_or_every_post_is_spoken_to_in_an_older_way(tmp_path: Path) -> None:
+    sites = {
+        "http": open_site("start-refuses-discover", eras="handshake"),
+        "sse": open_event_site("start-405"),
+    }
+
+    async def go(trial: Trial) -> tuple[str, str]:
+        transport = trial.toolbox.connections[trial.server].lifecycle.transport
+        return transport.kind if transport else "", await trial.echo()
+
+    with open_all(sites) as opened:
+        assert try_urls(tmp_path, opened, go) == {name: (name, "still here") for name in sites}
 
 
 def test_a_call_without_an_answer_times_out(tmp_path: Path) -> None:
@@ -171,11 +242,13 @@ def test_a_call_without_an_answer_times_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_server_that_limits_its_rate_is_waited_for_and_not_too_long(tmp_path: Path) -> None:
-    with open_site("call-429") as site:
-        result, echo = try_url(tmp_path, site, act_and_echo, transport="http")
-    assert "429" in result.text
-    assert result.seconds <= 10
-    assert echo == "still here"
+    with open_sites(["call-429", "call-429-long", "call-busy"]) as sites:
+        found = try_urls(tmp_path, sites, act_and_echo, transport="http")
+    assert {echo for _, echo in found.values()} == {"still here"}
+    (limited, _), (refused, _), (busy, _) = found.values()
+    assert "429" in limited.text and limited.seconds <= 10
+    assert "429" in refused.text and refused.seconds <= allow_s(2 / 3) and sites["call-429-long"].called("act") == 1
+    assert busy.text == DONE and 1 <= busy.seconds < 1 + allow_s(2 / 3)
 
 
 def test_a_session_that_the_server_forgot_is_begun_anew_once(tmp_path: Path) -> None:
@@ -225,18 +298,21 @@ def test_a_server_that_was_down_is_used_again_when_it_is_back(eras: str, tmp_pat
 
 
 def test_an_event_stream_that_names_another_server_or_none_is_not_followed(tmp_path: Path) -> None:
-    with (
-        open_site("ok") as elsewhere,
-        open_all(
-            {mode: open_event_site(mode, elsewhere=elsewhere.url) for mode in ("start-elsewhere", "start-nowhere")}
-        ) as sites,
-    ):
-        found = try_urls(tmp_path, sites, tell_failure, transport="sse", headers=SECRET, connect_s=0.7)
+    with open_site("ok") as elsewhere:
+        places = {"port": elsewhere.url, "host": "//example.org/post", "scheme": "https://127.0.0.1/post"}
+        sites = {name: open_event_site("start-elsewhere", elsewhere=url) for name, url in places.items()}
+        sites |= {mode: open_event_site(mode) for mode in NO_EVENTS}
+        with open_all(sites) as opened:
+            found = try_urls(tmp_path, opened, tell_failure, transport="sse", headers=SECRET, connect_s=0.7)
         assert elsewhere.requests == []
-    for mode, (told, seconds) in found.items():
-        assert_one_line(told, mode)
-        assert ("another server" in told) == (mode == "start-elsewhere") and "secret" not in told
+    for name, (told, seconds) in found.items():
+        assert_one_line(told, name)
+        assert NO_EVENTS.get(name, "another server") in told and "secret" not in told
         assert seconds <= allow_s(2)
+
+
+# Mode -> a part of what the user is told.
+NO_EVENTS = {"start-nowhere": "", "start-404": "HTTP 404", "start-html": "text/html"}
 
 
 @pytest.mark.slow
@@ -251,29 +327,64 @@ def test_an_event_stream_that_breaks_fails_its_call_alone_and_is_opened_again(tm
 
 
 # Mode -> a part of what the user is told.
-NO_WEBSOCKET = {"start-403": "403", **dict.fromkeys(("start-200", "start-302", "start-no-http", "start-silent"), "")}
+NO_WEBSOCKET = {
+    "start-403": "403",
+    "start-302": "302",
+    "start-401": "401",
+    "start-no-subprotocol": 'subprotocol "mcp"',
+    **dict.fromkeys(("start-200", "start-no-http", "start-silent"), ""),
+}
 
 
-def test_a_url_that_is_no_websocket_fails_with_its_status(tmp_path: Path) -> None:
-    with open_all({mode: open_exchange(mode) for mode in NO_WEBSOCKET}) as sites:
-        found = try_urls(tmp_path, sites, tell_failure, headers=SECRET, connect_s=0.7)
-    for mode, (told, seconds) in found.items():
+def test_a_url_that_is_no_websocket_fails_with_its_status_and_no_redirect_is_followed(tmp_path: Path) -> None:
+    async def look(trial: Trial) -> tuple[str, float, str]:
+        transport = trial.toolbox.connections[trial.server].lifecycle.transport
+        return *await tell_failure(trial), transport.challenge if transport else ""
+
+    with (
+        open_exchange("ok") as elsewhere,
+        open_all({mode: open_exchange(mode, elsewhere=elsewhere.url) for mode in NO_WEBSOCKET}) as sites,
+    ):
+        found = try_urls(tmp_path, sites, look, headers=SECRET, connect_s=0.7)
+        assert elsewhere.keys == [] and sites["start-302"].keys == ["secret"]
+    for mode, (told, seconds, challenge) in found.items():
+        assert challenge == ("Bearer" if mode == "start-401" else "")
         assert_one_line(told, mode)
         assert NO_WEBSOCKET[mode] in told and "secret" not in told
         assert seconds <= allow_s(2)
 
 
 def test_a_websocket_that_breaks_fails_its_call_alone_and_is_opened_again(tmp_path: Path) -> None:
-    modes = ("call-cut", "call-bad-frame", "call-bad-utf8", "call-silent")
+    ended = {"call-cut": "without a closing frame", "call-1011": "with 1011 out of order", "call-1000": "with 1000"}
+    modes = (*ended, "call-cut-message", "call-bad-frame", "call-bad-utf8", "call-silent")
     with open_all({mode: open_exchange(mode) for mode in modes}) as sites:
         found = try_urls(tmp_path, sites, act_and_echo, timeout_s=0.5)
         assert {site.called("act") for site in sites.values()} == {1}
         heard = [message.get("method") for message in sites["call-silent"].messages]
-    for result, echo in found.values():
-        if result.status == "failed":
+    for mode, (result, echo) in found.items():
+        if mode != "call-bad-utf8":
             assert_failed(result, 0.5)
+        assert ended.get(mode, "") in result.text
         assert echo == "still here"
-    assert found["call-silent"][0].status == "failed" and "notifications/cancelled" in heard
+    assert "notifications/cancelled" in heard
+
+
+def test_an_answer_over_a_websocket_is_read_in_every_form(tmp_path: Path) -> None:
+    with open_all({mode: open_exchange(mode) for mode in ("call-strays", "call-bytes", "call-fragments")}) as sites:
+        found = try_urls(tmp_path, sites, act_and_echo)
+    assert {(result.text, echo) for result, echo in found.values()} == {(DONE, "still here")}
+    log = (tmp_path / "logs/call-strays.log").read_text(encoding="utf-8")
+    assert log == "[rkllm-chat] Ignored: it is not a JSON object or array: b'stray one'\n"
+
+
+@pytest.mark.slow
+def test_leaving_does_not_wait_for_a_websocket_that_is_not_closed(tmp_path: Path) -> None:
+    async def go(trial: Trial) -> float:
+        assert await trial.echo() == "still here"
+        return time.monotonic()
+
+    with open_exchange("close-silent") as exchange:
+        assert time.monotonic() - try_url(tmp_path, exchange, go) < allow_s(1.5)
 
 
 def test_a_websocket_that_is_closed_while_idle_is_noticed_at_once(tmp_path: Path) -> None:
