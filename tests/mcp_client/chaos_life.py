@@ -97,6 +97,7 @@ mode("initialize", "init-wrong-id", eras="handshake")(
     lambda server, message: initialize(server, {**message, "id": 4711})
 )
 mode("call", "crash-mid-call", "crash-every", "crash-at-every-restart")(crash)
+mode("call", "crash-with-child", "crash-with-setsid")(lambda server, _: die(server, 4))
 mode("call", "crash-once", "slow-restart", "refuse-resubscribe")(crash_once)
 mode("resources/subscribe", "refuse-resubscribe", eras="handshake")(in_lives(1, 1, give({}), refuse))
 mode("call", "segv-mid-call")(send_signal(signal.SIGSEGV))
@@ -171,12 +172,12 @@ def ignore_sigterm(server: Server, _message: Message) -> None:
         signal.signal(number, lambda number, _: server.note("signal", name=signal.Signals(number).name))
 
 
-@mode("start", "fork-child", "fork-child-and-stay", "fork-child-setsid")
+@mode("start", "fork-child", "fork-child-and-stay", "fork-child-setsid", "crash-with-child", "crash-with-setsid")
 def fork_child(server: Server, _message: Message) -> None:
     """With setsid, it is in a session of its own and has none of the server's pipes."""
     child = os.fork()
     if not child:
-        if server.mode.name == "fork-child-setsid":
+        if server.mode.name.endswith("setsid"):
             os.setsid()
             nowhere = os.open(os.devnull, os.O_RDWR)
             for pipe in (0, 1, 2):

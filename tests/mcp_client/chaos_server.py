@@ -217,12 +217,13 @@ class Server:
 
 
 def describe_process() -> Message:
-    """What its client gave it: descriptors, names in the environment, umask, and whether its session is its own."""
+    """What its client gave it: descriptors, environment, folder, umask, and whether its session is its own."""
     os.umask(umask := os.umask(0o077))
     descriptors = [int(entry.name) for entry in Path("/dev/fd").iterdir() if entry.exists()]
     return {
         "descriptors": sorted(descriptors),
-        "environment": sorted(os.environ),
+        "environment": dict(os.environ),
+        "folder": str(Path.cwd()),
         "umask": umask,
         "is_leader": os.getsid(0) == os.getpid(),
     }

@@ -12,6 +12,8 @@ import pytest
 from cpu_time import allow_s
 from processes import is_there
 from rkllm_chat.core.messages import ToolResult
+from rkllm_chat.mcp_client.process.network_variables import NETWORK_VARIABLES
+from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
 from .chaos_framing import MANY_BYTES
@@ -36,6 +38,7 @@ DYING = {
     "killed-mid-call": "SIGKILL",
     "crash-once": "exited with 7",
     "partial-then-die": "exited with 7",
+    "crash-with-child": "exited with 4",  # the child has its pipes
 }
 
 
@@ -211,33 +214,43 @@ def test_a_server_that_closes_its_output_is_ended_and_replaced(tmp_path: Path) -
 
     result, echo = try_mode(tmp_path, "close-stdout-but-live", go)
     assert_failed(result, 1.0)
+    assert "closed its standard output" in result.text
     assert echo == "still here"
 
 
 def test_a_server_inherits_little_of_this_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_API_KEY", "secret")
+    ours = {"SECRET_KEY": "1", "LC_TIME": "C", "LANG": "C.UTF-8", "HOME": "/home/me", "TMPDIR": "/tmp"}
+    for name, value in {**ours, "SHELL": "() { :; }; echo a function"}.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "there").mkdir()
+    own = {"OWN": "2", "HOME": "/elsewhere"}
     with (tmp_path / "open").open("w", encoding="utf-8") as file:
         os.set_inheritable(file.fileno(), True)
 
         async def look(trial: Trial) -> dict[str, Any]:
             return trial.events("start")[0]
 
-        seen = try_mode(tmp_path, "ok", look, env={"GIVEN": "yes"})
-    assert seen["descriptors"] == [0, 1, 2]
-    assert {"GIVEN", "PATH"} <= set(seen["environment"])
-    assert "MY_API_KEY" not in seen["environment"]
-    assert seen["is_leader"]
+        seen = try_mode(tmp_path, "ok", look, env=own, cwd=f"{tmp_path}/there")
+    names = ("LOGNAME", "PATH", "TERM", "TZ", "USER", *NETWORK_VARIABLES)
+    kept = {name for name in os.environ if name in names or name.startswith("LC_")}
+    assert set(seen["environment"]) == {*kept, "LANG", "HOME", "TMPDIR", "OWN", "PYTHONPATH", MARK_VARIABLE}
+    assert {"LC_TIME": "C", **own}.items() <= seen["environment"].items()
+    assert (seen["descriptors"], seen["folder"], seen["is_leader"]) == ([0, 1, 2], f"{tmp_path}/there", True)
     assert oct(seen["umask"]) == "0o77"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "modes",
-    [("fork-child", "fork-child-and-stay"), pytest.param(("fork-child-setsid",), marks=pytest.mark.proc)],
+    [
+        ("fork-child", "fork-child-and-stay", "crash-with-child"),
+        pytest.param(("fork-child-setsid", "crash-with-setsid"), marks=pytest.mark.proc),
+    ],
     ids=["own group", "other group"],
 )
 def test_the_children_of_a_server_end_with_it(modes: tuple[str, ...], tmp_path: Path) -> None:
     async def go(trial: Trial) -> int:
+        await trial.act()
         return len(trial.events("child"))
 
     assert try_modes(tmp_path, modes, go) == dict.fromkeys(modes, 1)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import stat
 import time
 from pathlib import Path
@@ -15,8 +13,6 @@ from mcp import Client
 
 from cpu_time import allow_s
 from processes import is_there
-from rkllm_chat.mcp_client.process.network_variables import NETWORK_VARIABLES
-from rkllm_chat.mcp_client.process.start import MARK_VARIABLE
 from rkllm_chat.mcp_client.transports.base import Transport
 from rkllm_chat.mcp_client.transports.registry import make_transport
 
@@ -28,11 +24,6 @@ CLOSED = -32000
 
 async def act(client: Client, _: Transport) -> Heard:
     return await call(client)
-
-
-async def act_and_see_the_end(client: Client, transport: Transport) -> tuple[Heard, str, int | None]:
-    heard = await call(client)
-    return heard, transport.end_reason, transport.exit_code
 
 
 def test_a_last_answer_without_a_newline_is_read(tmp_path: Path) -> None:
@@ -51,26 +42,6 @@ listen(shout)
     log = read_log(tmp_path)
     assert log.startswith("first words") and log.endswith("last words") and "omitted here" in log
     assert len(log) <= 1 << 20
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("script", "ended", "code"),
-    [
-        ("listen(lambda m: os._exit(0))", "exited with 0", 0),
-        ("listen(lambda m: os.kill(os.getpid(), signal.SIGSEGV))", "was ended by SIGSEGV", -11),
-        ("listen(lambda m: (os.close(1), time.sleep(60)))", "closed its standard output", None),
-        ("listen(lambda m: (os.fork() or time.sleep(60)) and os._exit(4))", "exited with 4", 4),
-        ('listen(lambda m: [write(b"x" * 10**6) for _ in iter(int, 1)])', "sent more than 128 MB on one line", None),
-    ],
-    ids=["exit", "signal", "closed output", "a child holds the pipe", "a line without end"],
-)  # fmt: skip
-def test_a_server_that_ends_in_a_call_fails_it_at_once(
-    script: str, ended: str, code: int | None, tmp_path: Path
-) -> None:
-    heard, said, exit_code = talk(make_server(tmp_path, script), tmp_path, act_and_see_the_end)
-    assert (heard.code, said, exit_code) == (CLOSED, ended, code)
-    assert heard.seconds < allow_s(0.5)
 
 
 @pytest.mark.proc
@@ -134,14 +105,6 @@ def test_a_server_that_neither_reads_nor_writes_is_ended(size: int, tmp_path: Pa
     assert ended == ("did not read its input for 0.3 s", [CLOSED, CLOSED])
 
 
-def test_a_silent_server_that_has_read_its_input_is_not_ended(tmp_path: Path) -> None:
-    async def go(client: Client, transport: Transport) -> tuple[str, str]:
-        return (await call(client)).text, transport.end_reason
-
-    server = make_server(tmp_path, "listen(lambda m: (time.sleep(0.6), reply(m)))", timeout_s=0.25)
-    assert talk(server, tmp_path, go) == ("fine", "")
-
-
 def test_a_busy_server_that_writes_is_not_ended(tmp_path: Path) -> None:
     script = """
 def work(message):
@@ -157,34 +120,6 @@ listen(work)
         return [one.text for one in both], transport.end_reason
 
     assert talk(make_server(tmp_path, script, timeout_s=0.2), tmp_path, go) == (["fine", "echo"], "")
-
-
-STUBBORN = {
-    "ignores SIGTERM": "signal.signal(signal.SIGTERM, signal.SIG_IGN); listen(tell()); time.sleep(60)",
-    "stopped": "listen(lambda m: (tell()(m), os.kill(os.getpid(), signal.SIGSTOP)))",
-    "dies and leaves a child": "child = os.fork() or time.sleep(60)\nlisten(lambda m: (tell(child)(m), os._exit(1)))",
-    "leaves a daemon": "listen(tell(start_daemon()))",
-    "dies and leaves a daemon": "daemon = start_daemon()\nlisten(lambda m: (tell(daemon)(m), os._exit(1)))",
-}
-
-
-@pytest.mark.slow
-def test_no_process_of_a_server_is_left(tmp_path: Path) -> None:
-    async def use(place: int, script: str) -> list[int]:
-        folder = tmp_path / str(place)
-        folder.mkdir()
-        async with Client(make_transport(make_server(folder, script), folder / "log"), mode=MODERN) as client:
-            await client.list_tools()
-            return [int(pid) for pid in (await call(client)).text.split()]
-
-    async def use_all() -> list[list[int]]:
-        return await asyncio.gather(*(use(place, script) for place, script in enumerate(STUBBORN.values())))
-
-    begun = time.monotonic()
-    pids = asyncio.run(use_all())
-    assert time.monotonic() - begun < 3 + allow_s(0.5)
-    assert all(pids)
-    assert [[pid for pid in one if is_there(pid)] for one in pids] == [[] for _ in STUBBORN]
 
 
 def test_a_server_has_time_to_clean_up_when_its_input_ends(tmp_path: Path) -> None:
@@ -245,23 +180,6 @@ def test_leaving_a_stubborn_server_under_a_cancelled_scope_costs_no_cpu(tmp_path
     asyncio.run(go())
     assert time.monotonic() - begun > 0.9
     assert time.process_time() - used < 0.5
-
-
-def test_a_server_sees_little_of_our_environment_and_all_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours = {"SECRET_KEY": "1", "LC_TIME": "C", "LANG": "C.UTF-8", "HOME": "/home/me", "TMPDIR": "/tmp"}
-    for name, value in {**ours, "SHELL": "() { :; }; echo a function"}.items():
-        monkeypatch.setenv(name, value)
-    (tmp_path / "there").mkdir()
-    script = "listen(lambda m: reply(m, json.dumps([os.getcwd(), dict(os.environ)])))"
-    server = make_server(tmp_path, script, env={"OWN": "2", "HOME": "/elsewhere"}, cwd=f"{tmp_path}/there")
-    folder, seen = json.loads(talk(server, tmp_path, act).text)
-    names = ("LOGNAME", "PATH", "TERM", "TZ", "USER", *NETWORK_VARIABLES)
-    kept = {name for name in os.environ if name in names or name.startswith("LC_")}
-    assert set(seen) == {*kept, "LANG", "HOME", "TMPDIR", "OWN", MARK_VARIABLE}
-    assert (seen["OWN"], seen["HOME"], seen["LC_TIME"]) == ("2", "/elsewhere", "C")
-    assert folder == f"{tmp_path}/there"
 
 
 def test_the_log_names_a_stray_once_and_is_private_and_no_link_is_followed(tmp_path: Path) -> None:
