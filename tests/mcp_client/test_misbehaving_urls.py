@@ -202,7 +202,7 @@ def test_leaving_waits_neither_for_an_answer_nor_for_the_end_of_a_session(tmp_pa
 
     with open_site("call-silent-and-all", eras="handshake") as site:
         begun = try_url(tmp_path, site, go, transport="http")
-        assert time.monotonic() - begun < allow_s(1)
+        assert time.monotonic() - begun < allow_s(0.6)  # a second for the end of the session; of a server three
         assert "DELETE" in [request.verb for request in site.requests]
 
 
@@ -247,7 +247,7 @@ def test_a_server_that_limits_its_rate_is_waited_for_and_not_too_long(tmp_path: 
     assert {echo for _, echo in found.values()} == {"still here"}
     (limited, _), (refused, _), (busy, _) = found.values()
     assert "429" in limited.text and limited.seconds <= 10
-    assert "429" in refused.text and refused.seconds <= allow_s(2 / 3) and sites["call-429-long"].called("act") == 1
+    assert "429" in refused.text and "did not answer" not in refused.text and sites["call-429-long"].called("act") == 1
     assert busy.text == DONE and 1 <= busy.seconds < 1 + allow_s(2 / 3)
 
 
