@@ -17,7 +17,7 @@ import openai
 import pytest
 
 from api_server.conftest import Connect, ConnectOllama
-from api_server.test_ollama_api import CALCULATE
+from api_server.test_chat_completions import CALCULATE
 from mcp_servers.serving import Served
 from rkllm_chat.api_server import Limits
 from rkllm_chat.api_server.server import serve_api

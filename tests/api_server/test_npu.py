@@ -10,16 +10,8 @@ from typing import Any
 import pytest
 
 from api_server.conftest import Connect
+from api_server.test_chat_completions import CALCULATE
 from mcp_servers.serving import Served
-
-CALCULATE: Any = {
-    "type": "function",
-    "function": {
-        "name": "calculate",
-        "description": "Evaluate an arithmetic expression",
-        "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
-    },
-}
 
 
 @pytest.mark.slow

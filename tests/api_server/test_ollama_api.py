@@ -14,24 +14,13 @@ import ollama
 import pytest
 
 from api_server.conftest import ConnectOllama
+from api_server.test_chat_completions import CALCULATE
 from mcp_servers.serving import Served
 from rkllm_chat.api_server.model_host import ModelHost
 from rkllm_chat.config.settings import Settings
 from stage import call_text
 
 StartApi = Callable[..., Served]
-CALCULATE = {
-    "type": "function",
-    "function": {
-        "name": "calculate",
-        "description": "Calculate an arithmetic expression.",
-        "parameters": {
-            "type": "object",
-            "properties": {"expression": {"type": "string"}},
-            "required": ["expression"],
-        },
-    },
-}
 
 
 @pytest.mark.slow
@@ -56,22 +45,6 @@ def test_the_model_is_listed_loaded_and_calls_a_tool(start_api: StartApi, connec
     assert [part.done for part in parts] == [False] * (len(parts) - 1) + [True]
     cut = client.chat(name, messages=messages[:1], options={"num_predict": 2})
     assert (cut.done_reason, cut.eval_count) == ("length", 2)
-
-
-@pytest.mark.slow
-@pytest.mark.model
-def test_a_tool_task_of_three_calls_is_completed(start_api: StartApi, connect_ollama: ConnectOllama) -> None:
-    client = connect_ollama(start_api())
-    options: Any = {"model": "tiny-tools", "tools": [CALCULATE], "options": {"temperature": 0}}
-    messages: list[Any] = []
-    for expression, value in {"12 * 34": "408", "99 - 21": "78", "7 + 5": "12"}.items():
-        messages.append({"role": "user", "content": f"What is {expression}?"})
-        asked = client.chat(messages=messages, **options).message
-        assert [dict(call.function.arguments) for call in asked.tool_calls or ()] == [{"expression": expression}]
-        messages += [asked, {"role": "tool", "tool_name": "calculate", "content": f"{expression} = {value}"}]
-        answered = client.chat(messages=messages, **options).message
-        assert value in (answered.content or "") and not answered.tool_calls
-        messages.append(answered)
 
 
 def test_calls_thoughts_and_a_reply_schema_are_streamed(
@@ -108,18 +81,6 @@ def test_a_prompt_without_history_is_answered(
         Request(served.url.removesuffix("v1"), headers=served.headers), timeout=5
     ) as response:  # how programs look for a server
         assert "rkllm-chat" in response.read().decode()
-
-
-def test_a_client_that_leaves_frees_the_model(
-    start_api: StartApi, connect_ollama: ConnectOllama, script: Callable[..., str]
-) -> None:
-    waiting = {"text": "I begin and ", "wait": True}
-    client = connect_ollama(start_api("--model", script(waiting, "for the other")))
-    request: Any = {"model": "replies.json", "messages": [{"role": "user", "content": "Hello"}]}
-    parts: Any = client.chat(**request, stream=True)
-    assert next(parts).message.content
-    parts.close()
-    assert client.chat(**request).message.content == "for the other"
 
 
 def test_errors_have_ollamas_shape(

@@ -103,15 +103,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no base64": (image("data:image/png,abc"), "must be a data URL"),
     "wrong base64": (image("data:image/png;base64,***"), "not valid base64"),
     "another type": (image("data:image/png;base64,aGVsbG8="), "neither a picture nor a sound"),
-    "too long": (
-        image(f"data:image/png;base64,{b64encode(HOSTILE['too long'][0]()).decode()}"),
-        "50000 × 1 pixels",
-    ),
+    "too long": (image(f"data:image/png;base64,{b64encode(HOSTILE['too long'][0]()).decode()}"), "50000 × 1 pixels"),
     "a sound for a model without ears": (
-        {
-            "type": "input_audio",
-            "input_audio": {"data": b64encode(b"RIFF\x24\0\0\0WAVEfmt ").decode(), "format": "wav"},
-        },
+        {"type": "input_audio", "input_audio": {"data": b64encode(WAV).decode(), "format": "wav"}},
         "does not understand sounds",
     ),
     "a file of OpenAI": ({"type": "file", "file": {"file_id": "x"}}, "'file' is not supported"),

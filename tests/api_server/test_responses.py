@@ -9,19 +9,14 @@ from typing import Any
 import openai
 import pytest
 
+from api_server import test_chat_completions as chat
 from api_server.conftest import Connect
 from mcp_servers.serving import Served
 from stage import call_text
 
 StartApi = Callable[..., Served]
 MODEL, SCRIPT = "tiny-tools.gguf", "replies.json"
-CALCULATE: Any = {
-    "type": "function",
-    "name": "calculate",
-    "description": "Calculate an arithmetic expression.",
-    "strict": False,
-    "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
-}
+CALCULATE: Any = {"type": "function", "strict": False, **chat.CALCULATE["function"]}
 
 
 @pytest.mark.slow

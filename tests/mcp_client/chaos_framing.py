@@ -92,10 +92,6 @@ MESSAGES: dict[str, Callable[[Server, Message], list[Message]]] = {
     "dup-result": lambda server, call: [{**server.make_text(call, "whole"), "error": {"code": -1, "message": "x"}}],
     "duplicate-ids": lambda server, call: [server.make_text(call, "FIRST"), server.make_text(call, "SECOND")],
     "float-id": lambda server, call: [server.make_text({"id": 1.0 * call["id"]}, "whole")],
-    "odd-error-first": lambda server, call: [
-        {**PARSE_ERROR, "error": {"code": 1, "message": "odd"}},
-        server.make_text(call, "whole"),
-    ],
     "other-id": lambda server, _call: [server.make_text({"id": 4711}, "FOR NOBODY")],
     "wrong-id-type": lambda server, call: [server.make_text({"id": str(call["id"])}, "whole")],
     "unknown-id": lambda server, call: [
@@ -119,6 +115,12 @@ for name, line in LINES.items():
     mode("call", name)(write_line(line))
 for name, messages in MESSAGES.items():
     mode("call", name)(send_messages(messages))
+
+
+@mode("call", "odd-error-first")
+def blame_nobody_before_the_answer(server: Server, message: Message) -> None:
+    server.send({**PARSE_ERROR, "error": {"code": 1, "message": "odd"}})
+    server.later(lambda: server.send(server.make_text(message, "whole")))
 
 
 @mode("call", "as-asked")

@@ -125,6 +125,8 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any] | Callable[[Clone], obje
     "value": ({"env": {"CACHE": "default"}}, {"env": {"CACHE": "~/"}}),
     "secret value": ({"env": {"API_TOKEN": LITERAL}}, {"env": {"API_TOKEN": f"{LITERAL}2"}}),
     "argument": ({}, {"args": [*ARGS, ".."]}),
+    "command": ({}, {"command": "/usr/bin/env"}),
+    "address": ({}, {"url": "http://127.0.0.1:9/mcp", "command": "", "args": []}),
     "header": (
         {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Token": LITERAL}, "command": "", "args": []},
         {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Token": "another-one"}, "command": "", "args": []},

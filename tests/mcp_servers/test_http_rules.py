@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import stat
 import subprocess
@@ -69,16 +70,21 @@ def passes(status: int) -> bool:
     return status in (200, 400)
 
 
-def test_a_token_is_made_stored_and_shown_also_on_loopback(
+@pytest.mark.parametrize("name", ["board", "claude", API])
+def test_a_token_is_made_stored_and_shown_also_on_loopback_and_stays_the_same(
     name: str, start: Start, environment: dict[str, str]
 ) -> None:
     served = start()
     path = Path(environment["HOME"]) / ".local/state/rkllm-chat/tokens" / name
-    assert served.headers == {"Authorization": f"Bearer {path.read_text(encoding='ascii')}"}
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    token = path.read_text(encoding="ascii")
+    assert len(token) > 40 and stat.S_IMODE(path.stat().st_mode) == 0o600
+    said = f"rkllm-chat: requests need the header Authorization: Bearer {token} (stored in {path})\n"
+    assert said in served.lines[-2:]
     assert ask(served, Authorization="") == ask(served, Authorization="Bearer guess") == 401
     assert passes(ask(served))
-    assert start().headers == served.headers
+    path.chmod(0o644)
+    assert said in start().lines[-2:]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_token_is_turned_off_by_an_option_and_that_is_said(start: Start) -> None:
@@ -87,28 +93,41 @@ def test_a_token_is_turned_off_by_an_option_and_that_is_said(start: Start) -> No
     assert served.headers == {} and passes(ask(served))
 
 
-@pytest.mark.parametrize(
-    ("header", "value", "status"),
-    [
-        ("Host", "127.0.0.1:80@evil.example", 421),
-        ("Host", "localhost:80.evil.example", 421),
-        ("Host", "localhost.", 421),
-        ("Host", "LOCALHOST:{port}", 200),
-        ("Host", "localhost:9090", 200),
-        ("Origin", "http://localhost:80.evil.example", 403),
-        ("Origin", "http://localhost:1", 403),
-        ("Origin", "https://localhost:{port}", 403),
-        ("Origin", "null", 403),
-        ("Origin", "http://localhost:{port}", 200),
-        ("Content-Type", "text/plain", 415),
-        ("Content-Type", "application/x-www-form-urlencoded", 415),
-        ("Content-Type", "application/json; charset=utf-8", 200),
-    ],
-)
-def test_host_origin_and_media_type_are_compared_exactly(header: str, value: str, status: int, start: Start) -> None:
+RULES = [
+    ("Host", "127.0.0.1:1", 200),
+    ("Host", "localhost", 200),
+    ("Host", "LOCALHOST:{port}", 200),
+    ("Host", "localhost:9090", 200),
+    ("Host", "[::1]:{port}", 200),
+    ("Host", "attacker.example", 421),
+    ("Host", "127.0.0.1.attacker.example:{port}", 421),
+    ("Host", "127.0.0.1:80@evil.example", 421),
+    ("Host", "localhost.attacker.example", 421),
+    ("Host", "localhost:80.evil.example", 421),
+    ("Host", "localhost.", 421),
+    ("Host", "192.0.2.1:{port}", 421),
+    ("Host", "", 421),
+    ("Origin", "http://localhost:{port}", 200),
+    ("Origin", "http://localhost.attacker.example:{port}", 403),
+    ("Origin", "http://localhost:80.evil.example", 403),
+    ("Origin", "http://localhost:1", 403),
+    ("Origin", "https://localhost:{port}", 403),
+    ("Origin", "https://attacker.example:{port}", 403),
+    ("Origin", "null", 403),
+    ("Content-Type", "text/plain", 415),
+    ("Content-Type", "application/x-www-form-urlencoded", 415),
+    ("Content-Type", "application/json; charset=utf-8", 200),
+]
+
+
+def test_host_origin_and_media_type_are_compared_exactly_and_a_refusal_is_a_line_of_the_log(start: Start) -> None:
     served = start("--no-token")
-    found = ask(served, **{header.replace("-", "_"): value.format(port=served.port)})
-    assert found == status or (status == 200 and passes(found))
+    for header, value, status in RULES:
+        found = ask(served, **{header.replace("-", "_"): value.format(port=served.port)})
+        assert found == status or (status == 200 and passes(found)), value
+    log = [line for line in served.end()[1].splitlines() if " is ignored" not in line]
+    assert log[0] == "rkllm-chat: refused POST from 127.0.0.1 with HTTP 421 (host attacker.example)"
+    assert all(re.fullmatch(r"rkllm-chat: refused POST from 127\.0\.0\.1 with HTTP 4\d\d \(.*\)", one) for one in log)
 
 
 def test_no_bytes_of_a_client_reach_the_log_and_it_does_not_grow_with_requests(start: Start) -> None:
