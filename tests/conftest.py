@@ -139,12 +139,7 @@ def program(environment: dict[str, str], folder: Path) -> Run:
 
     def run(*arguments: str, stdin: str = "", code: int | None = 0) -> subprocess.CompletedProcess[str]:
         done = run_forked(
-            [*PROGRAM, *arguments],
-            input=stdin,
-            encoding="utf-8",
-            env=environment,
-            cwd=folder,
-            timeout=LIMIT_S,
+            [*PROGRAM, *arguments], input=stdin, encoding="utf-8", env=environment, cwd=folder, timeout=LIMIT_S
         )
         assert code in (None, done.returncode), done.stdout + done.stderr
         return done

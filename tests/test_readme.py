@@ -54,7 +54,7 @@ FOREIGN = {"--no-x", "--place", "--expression", "--dangerously-skip-permissions"
         "--repository",
         "--security-opt",
         "--seed",
-    ),
+    )
 }
 TRANSLATED = {code: ROOT / f"README.{code}.md" for code in list_languages() if code != "en"}
 OTHERS = ("CONTRIBUTING.md", "SECURITY.md", "models/tiny-tools/README.md", "tests/bench/README.md")

@@ -103,12 +103,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(work, LIMIT_S))
 
 
-def on_wire(
-    answer: Answer,
-    then: Callable[[Client, Wire], Awaitable[T]],
-    mode: str = MODERN,
-    **options: Any,
-) -> T:
+def on_wire(answer: Answer, then: Callable[[Client, Wire], Awaitable[T]], mode: str = MODERN, **options: Any) -> T:
     """Open a client of the SDK to such a server, and do `then`."""
 
     async def go() -> T:

@@ -143,10 +143,7 @@ def test_one_call_is_enough_without_parallel_calls(
     both = call_text("get_time", place="Rome") + "\n" + call_text("get_time", place="Oslo")
     client = connect(start_api("--model", script(both)))
     reply = client.chat.completions.create(
-        model=SCRIPT,
-        messages=[{"role": "user", "content": "Times?"}],
-        tools=[GET_TIME],
-        parallel_tool_calls=False,
+        model=SCRIPT, messages=[{"role": "user", "content": "Times?"}], tools=[GET_TIME], parallel_tool_calls=False
     )
     assert len(reply.choices[0].message.tool_calls or []) == 1
 

@@ -81,17 +81,10 @@ def new_tokens(shipped_model: Path) -> tuple[int, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("family", "history", "with_tokens"),
-    [("F", "client", True), ("G", "client", False), ("F", "runtime", False)],
+    ("family", "history", "with_tokens"), [("F", "client", True), ("G", "client", False), ("F", "runtime", False)]
 )
 def test_turns_with_tools_prefill_only_new_tokens(
-    family: str,
-    history: str,
-    with_tokens: bool,
-    open_npu: Open,
-    npu_model: Path,
-    run: Run,
-    new_tokens: tuple[int, int],
+    family: str, history: str, with_tokens: bool, open_npu: Open, npu_model: Path, run: Run, new_tokens: tuple[int, int]
 ) -> None:
     if with_tokens:
         put_tokenizer_beside(npu_model)

@@ -137,10 +137,7 @@ def test_every_argument_of_a_run_arrives(
     wanted |= having(family, "RKLLMSamplingParam", OTHER_SAMPLING) if family >= "G" else {}
     wanted |= {"userdata": "(null)", "run": "handle"} | ({"answer": "0"} if family >= "F" else {})
     assert arrived() == wanted
-    assert results == [
-        (NORMAL, "café".encode(), 0x12345678, {}),
-        (FINISH, b"", -1, FIGURES if family >= "F" else {}),
-    ]
+    assert results == [(NORMAL, "café".encode(), 0x12345678, {}), (FINISH, b"", -1, FIGURES if family >= "F" else {})]
 
 
 def test_every_argument_of_pictures_arrives(family: str, model: Model, arrived: Arrived) -> None:

@@ -52,11 +52,7 @@ def model(shipped_model: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_model(
-    compiled: Compiled,
-    model: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    run: Callable[..., Any],
+    compiled: Compiled, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any]
 ) -> Iterator[Open]:
     """Open the NPU backend on the stand-ins of a layout."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -58,12 +58,7 @@ exit $(cat "{folder}/code")
     ids=["passes", "checks nothing", "fails as expected", "passes unexpectedly"],
 )
 def test_an_unexpected_result_fails_the_run(
-    scenario: str,
-    statuses: list[str],
-    code: int,
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    scenario: str, statuses: list[str], code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_release(tmp_path, {f"check {number}": status for number, status in enumerate(statuses)}, code)
     assert main([str(tmp_path), "extensions", "--scenario", scenario]) == ("UNEXPECTED" in said)

@@ -230,29 +230,30 @@ def end(how: int) -> None:
     os._exit(how)
 
 
-PROBES: dict[str, Callable[..., Any]] = {
-    "read": read,
-    "look": look,
-    "names": names,
-    "write": write,
-    "connect": connect,
-    "send": send,
-    "reach": reach,
-    "seize": seize,
-    "environments": environments,
-    "about": about,
-    "leave child": leave_child,
-    "keyring": keyring,
-    "session": session,
-    "open socket": open_socket,
-    "kernel": kernel,
-    "make namespace": make_namespace,
-    "work": work,
-    "settings": settings,
-    "plant": plant,
-    "replace": replace,
-    "end": end,
-}
+TRIED: tuple[Callable[..., Any], ...] = (
+    read,
+    look,
+    names,
+    write,
+    connect,
+    send,
+    reach,
+    seize,
+    environments,
+    about,
+    leave_child,
+    keyring,
+    session,
+    open_socket,
+    kernel,
+    make_namespace,
+    work,
+    settings,
+    plant,
+    replace,
+    end,
+)
+PROBES = {one.__name__.replace("_", " "): one for one in TRIED}
 INFO = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "probe", "version": "1"}}
 SCHEMA = {"type": "object", "properties": {"probes": {"type": "array"}, "fail": {"type": "boolean"}}}
 

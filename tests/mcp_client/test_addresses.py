@@ -256,12 +256,7 @@ def write_certificates(folder: Path, host: str, valid: timedelta) -> ssl.SSLCont
 
     def sign(which: int, until: datetime, *extensions: x509.ExtensionType) -> bytes:
         builder = x509.CertificateBuilder(
-            names[0],
-            names[which],
-            keys[which].public_key(),
-            x509.random_serial_number(),
-            now - timedelta(2),
-            until,
+            names[0], names[which], keys[which].public_key(), x509.random_serial_number(), now - timedelta(2), until
         )
         for extension in (x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[0].public_key()), *extensions):
             builder = builder.add_extension(extension, critical=isinstance(extension, CRITICAL))
@@ -295,8 +290,7 @@ def encrypted(route: Route, context: ssl.SSLContext) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    ("route", "kind"),
-    [*((route, "good") for route in ROUTES), *zip(ROUTES, [*CERTIFICATES][1:], strict=True)],
+    ("route", "kind"), [*((route, "good") for route in ROUTES), *zip(ROUTES, [*CERTIFICATES][1:], strict=True)]
 )
 def test_only_a_certificate_that_is_valid_for_this_host_now_is_taken(
     route: str, kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -19,17 +19,7 @@ from rkllm_chat.core.errors import ChatError
 from rkllm_chat.core.messages import Tool
 
 from .chaos_lists import LINK_VARIABLE
-from .faults import (
-    Trial,
-    act_and_echo,
-    assert_one_line,
-    chaos,
-    try_each,
-    try_mode,
-    try_modes,
-    try_servers,
-    wait_for,
-)
+from .faults import Trial, act_and_echo, assert_one_line, chaos, try_each, try_mode, try_modes, try_servers, wait_for
 
 # Mode -> the least and the most tools that are used.
 USED = {

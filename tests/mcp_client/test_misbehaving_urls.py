@@ -24,16 +24,7 @@ from rkllm_chat.mcp_client.transports.http_client import MAX_STREAMS
 from .chaos_http import open_site
 from .chaos_sse import open_event_site
 from .chaos_websocket import open_exchange
-from .faults import (
-    Trial,
-    act_and_echo,
-    assert_failed,
-    assert_one_line,
-    measure_each,
-    tell_failure,
-    try_each,
-    wait_for,
-)
+from .faults import Trial, act_and_echo, assert_failed, assert_one_line, measure_each, tell_failure, try_each, wait_for
 
 DONE = "act is done"
 SECRET = {"X-Api-Key": "secret", "Authorization": "Bearer secret"}
@@ -218,10 +209,7 @@ def test_a_stream_that_the_server_always_ends_is_opened_a_limited_number_of_time
 
 
 def test_a_server_that_rejects_the_newer_protocol_or_every_post_is_spoken_to_in_an_older_way(tmp_path: Path) -> None:
-    sites = {
-        "http": open_site("start-refuses-discover", eras="handshake"),
-        "sse": open_event_site("start-405"),
-    }
+    sites = {"http": open_site("start-refuses-discover", eras="handshake"), "sse": open_event_site("start-405")}
 
     async def go(trial: Trial) -> tuple[str, str]:
         transport = trial.toolbox.connections[trial.server].lifecycle.transport

@@ -291,9 +291,7 @@ def test_a_call_that_the_sandbox_made_fail_says_what_allows_it(stage: Stage) -> 
 
 
 def test_what_a_sandbox_denied_is_said_to_the_user_and_not_to_the_model(
-    program: Callable[..., subprocess.CompletedProcess[str]],
-    script: Callable[..., str],
-    folder: Path,
+    program: Callable[..., subprocess.CompletedProcess[str]], script: Callable[..., str], folder: Path
 ) -> None:
     server = {"name": "probe", "command": sys.executable, "args": [str(PROBE)], "sandbox": "on"}
     entry = "".join(f"{key} = {json.dumps(value)}\n" for key, value in server.items())

@@ -56,7 +56,4 @@ def test_every_variable_is_completed_with_those_before_it() -> None:
         async with Toolbox.from_servers({"forge": server}) as box:
             return await box.complete_uri("repo://"), await box.complete_uri("repo://ken/")
 
-    assert asyncio.run(ask()) == (
-        ["repo://anna/", "repo://ken/"],
-        ["repo://ken/ken-boats", "repo://ken/ken-tides"],
-    )
+    assert asyncio.run(ask()) == (["repo://anna/", "repo://ken/"], ["repo://ken/ken-boats", "repo://ken/ken-tides"])

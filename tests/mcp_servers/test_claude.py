@@ -35,12 +35,7 @@ FAILURES = {
     "nothing": ("wrote nothing",),
     "flood": ("16 MB",),
 }
-NOT_SENT = {
-    "": ("empty",),
-    " \n": ("empty",),
-    "a\0b": ("NUL",),
-    "x" * ((1 << 20) + 1): ("1048577", "1048576"),
-}
+NOT_SENT = {"": ("empty",), " \n": ("empty",), "a\0b": ("NUL",), "x" * ((1 << 20) + 1): ("1048577", "1048576")}
 
 
 @pytest.fixture

@@ -54,12 +54,7 @@ BAD: dict[str, tuple[type[ChatError], str]] = {
     "an error in the middle": (FAILED, r"EngineDead"),
     "packed": (FAILED, r"compressed"),
 }
-GOOD = {
-    "whole": REPLY,
-    "no done": REPLY,
-    "busy by date": REPLY,
-    "wrong types": "",
-}
+GOOD = {"whole": REPLY, "no done": REPLY, "busy by date": REPLY, "wrong types": ""}
 
 
 @pytest.mark.parametrize("mode", BAD)
