@@ -1,6 +1,6 @@
 """An MCP server that tries what a sandbox denies, and reports the results. Standard library only; run as a file.
 
-Its tool `do` takes a list of [name, argument ...], the keys of PROBES, and gives for each "ok ..." or the error.
+Its tool `do` takes a list of [name of a function here, argument ...], and gives for each "ok ..." or the error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -230,37 +230,13 @@ def end(how: int) -> None:
     os._exit(how)
 
 
-TRIED: tuple[Callable[..., Any], ...] = (
-    read,
-    look,
-    names,
-    write,
-    connect,
-    send,
-    reach,
-    seize,
-    environments,
-    about,
-    leave_child,
-    keyring,
-    session,
-    open_socket,
-    kernel,
-    make_namespace,
-    work,
-    settings,
-    plant,
-    replace,
-    end,
-)
-PROBES = {one.__name__.replace("_", " "): one for one in TRIED}
 INFO = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "probe", "version": "1"}}
 SCHEMA = {"type": "object", "properties": {"probes": {"type": "array"}, "fail": {"type": "boolean"}}}
 
 
 def attempt(what: str, *arguments: Any) -> Any:
     try:
-        found = PROBES[what](*arguments)
+        found = globals()[what.replace(" ", "_")](*arguments)
     except OSError as error:
         return f"{type(error).__name__}: {error}"
     return "ok" if found is None else found if isinstance(found, dict) else f"ok {found}"
