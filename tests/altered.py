@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 
-CONTROL = 3
-ALIGNMENT = 32
+from vision_models import ALIGNMENT, pack, pack_string
+
+CODES = {4: "<I", 5: "<i", 7: "<?"}
+"""Kinds of numbers in a GGUF: 32 bits without and with a sign, and a Boolean."""
 
 
 def with_template(gguf: bytes, template: str) -> bytes:
@@ -23,63 +25,35 @@ def without_template(gguf: bytes) -> bytes:
     return gguf.replace(b"tokenizer.chat_template", b"tokenizer.chat_tempered")
 
 
-def with_control(gguf: bytes, token: int) -> bytes:
-    """Return the file with a token changed to a control token (GGUF: an array, 9, of 32-bit integers, 5)."""
-    key = b"tokenizer.ggml.token_type" + struct.pack("<II", 9, 5)
-    place = gguf.index(key) + len(key) + 8 + 4 * token
-    return gguf[:place] + struct.pack("<i", CONTROL) + gguf[place + 4 :]
+def with_number(gguf: bytes, key: str, value: int, kind: int = 4, index: int | None = None) -> bytes:
+    """Return the file with a number of a kind changed in place, or the one of an index in an array (9)."""
+    found = pack_string(key) + (struct.pack("<I", kind) if index is None else struct.pack("<II", 9, kind))
+    place = gguf.index(found) + len(found) + (0 if index is None else 8 + index * struct.calcsize(CODES[kind]))
+    packed = struct.pack(CODES[kind], value)
+    return gguf[:place] + packed + gguf[place + len(packed) :]
 
 
-def with_bos(gguf: bytes) -> bytes:
-    """Return the file whose tokenizer puts a BOS token in front (GGUF: a boolean, 7)."""
-    key = b"tokenizer.ggml.add_bos_token" + struct.pack("<I", 7)
-    place = gguf.index(key) + len(key)
-    return gguf[:place] + b"\1" + gguf[place + 1 :]
+def with_token_type(gguf: bytes, token: int, kind: int = 3) -> bytes:
+    """Return the file with another type of one token: 3 is control, 4 user-defined."""
+    return with_number(gguf, "tokenizer.ggml.token_type", kind, 5, token)
 
 
 def without_end(gguf: bytes, end: str = "<|im_end|>") -> bytes:
     """Return the file with a wrong end token, as after a faulty conversion: no token ends a reply."""
-    key = b"tokenizer.ggml.eos_token_id" + struct.pack("<I", 4)
-    place = gguf.index(key) + len(key)
-    first = gguf[:place] + struct.pack("<I", 0) + gguf[place + 4 :]
-    return first.replace(end.encode(), end.replace("end", "fin").encode())  # llama.cpp knows the usual ones by name
+    gguf = with_number(gguf, "tokenizer.ggml.eos_token_id", 0)
+    return gguf.replace(end.encode(), end.replace("end", "fin").encode())  # llama.cpp knows the usual ones by name
 
 
-def with_text(gguf: bytes, key: str, text: str) -> bytes:
-    """Return the file with one more string key (8), padded with blanks so that tensors stay aligned.
-
-    An existing key of that name is renamed.
-    """
+def with_field(gguf: bytes, key: str, value: str | int) -> bytes:
+    """Return the file with one more field in front of the others; an existing one of that name is renamed."""
+    entry, filler = pack_string(key) + pack(value), pack_string("filler")
+    filler += pack(" " * (-(len(entry) + len(filler) + 12) % ALIGNMENT))
     gguf = gguf.replace(key.encode(), key[::-1].encode())
-    size = 8 + len(key) + 4 + 8 + len(text)
-    text += " " * (-size % ALIGNMENT)
-    return _insert(gguf, 1, _pack_key(key) + struct.pack("<IQ", 8, len(text)) + text.encode())
-
-
-def with_tokenizer(gguf: bytes, name: str) -> bytes:
-    """Return the file whose vocabulary claims to be of another kind."""
-    key = "tokenizer.ggml.model"
-    entry = _pack_key(key) + struct.pack("<IQ", 8, len(name)) + name.encode()
-    filler = _pack_key("filler") + struct.pack("<I", 8)
-    blanks = -(len(entry) + len(filler) + 8) % ALIGNMENT
-    filler += struct.pack("<Q", blanks) + b" " * blanks
-    return _insert(gguf.replace(key.encode(), key[::-1].encode()), 2, entry + filler)
+    count, start = 16, 24  # offsets: after magic, version and the number of tensors
+    known = int.from_bytes(gguf[count:start], "little")
+    return gguf[:count] + struct.pack("<Q", known + 2) + entry + filler + gguf[start:]
 
 
 def with_pooling(gguf: bytes, pooling: int) -> bytes:
-    """Return the shipped model as an embedding model (a 32-bit number, 4; 3 is the state of the last token)."""
-    entry = _pack_key("qwen3.pooling_type") + struct.pack("<II", 4, pooling)
-    padding = _pack_key("padding") + struct.pack("<I", 8)
-    size = -(len(entry) + len(padding) + 8) % ALIGNMENT
-    return _insert(gguf, 2, entry + padding + struct.pack("<Q", size) + b" " * size)
-
-
-def _pack_key(key: str) -> bytes:
-    return struct.pack("<Q", len(key)) + key.encode()
-
-
-def _insert(gguf: bytes, number: int, entries: bytes) -> bytes:
-    """Insert so many entries in front of the others."""
-    count, start = 16, 24  # offsets: after magic, version and the number of tensors
-    known = int.from_bytes(gguf[count:start], "little")
-    return gguf[:count] + struct.pack("<Q", known + number) + entries + gguf[start:]
+    """Return the shipped model as an embedding model; 3 is the state of the last token."""
+    return with_field(gguf, "qwen3.pooling_type", pooling)

@@ -19,16 +19,30 @@ several of that size, beside a small one of the whole (LLaVA 1.6); "qwen2vl_merg
 per 2 × 2 patches."""
 SIDE, PATCH = 56, 14
 """Size in pixels of the picture of a fixed-size encoder, and of a patch."""
-_WIDTH, _HEADS, _INNER, _BLOCKS = 32, 2, 64, 2
-_MODEL_WIDTH = 256
-_ALIGNMENT = 32
+WIDTH, HEADS, INNER, BLOCKS = 32, 2, 64, 2
+MODEL_WIDTH = 256
+ALIGNMENT = 32
 _MAGIC, _VERSION = b"GGUF", 3
 _UINT32, _INT32, _FLOAT32, _BOOLEAN, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 """Sizes of the values of GGUF by their type; strings and arrays have none."""
 
 
-def write_projector(path: Path, family: Family = "mlp", model_width: int = _MODEL_WIDTH, seed: int = 7) -> Path:
+class Tensors(dict[str, Any]):
+    """Random weights by their names."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = numpy.random.default_rng(seed)
+
+    def add_layer(self, name: str, rows: int, columns: int) -> None:
+        self[f"{name}.weight"] = self.random.normal(0, columns**-0.5, (rows, columns))
+        self[f"{name}.bias"] = self.random.normal(0, 0.1, rows)
+
+    def add_norm(self, name: str) -> None:
+        self[f"{name}.weight"], self[f"{name}.bias"] = numpy.ones(WIDTH), numpy.zeros(WIDTH)
+
+
+def write_projector(path: Path, family: Family = "mlp", model_width: int = MODEL_WIDTH, seed: int = 7) -> Path:
     """Write a projector of random weights.
 
     Args:
@@ -37,43 +51,34 @@ def write_projector(path: Path, family: Family = "mlp", model_width: int = _MODE
         model_width: Width of the language model.
         seed: Seed of the weights.
     """
-    random = numpy.random.default_rng(seed)
-    tensors: dict[str, Any] = {}
-
-    def add_layer(name: str, rows: int, columns: int) -> None:
-        tensors[f"{name}.weight"] = random.normal(0, columns**-0.5, (rows, columns))
-        tensors[f"{name}.bias"] = random.normal(0, 0.1, rows)
-
-    def add_norm(name: str) -> None:
-        tensors[f"{name}.weight"], tensors[f"{name}.bias"] = numpy.ones(_WIDTH), numpy.zeros(_WIDTH)
-
+    tensors = Tensors(seed)
     has_one_size = family != "qwen2vl_merger"
-    merged = _WIDTH if has_one_size else 4 * _WIDTH
+    merged = WIDTH if has_one_size else 4 * WIDTH
     for name in ["v.patch_embd.weight"] if has_one_size else ["v.patch_embd.weight", "v.patch_embd.weight.1"]:
-        tensors[name] = random.normal(0, 0.1, (_WIDTH, 3, PATCH, PATCH))
+        tensors[name] = tensors.random.normal(0, 0.1, (WIDTH, 3, PATCH, PATCH))
     if has_one_size:
-        tensors["v.position_embd.weight"] = random.normal(0, 0.1, ((SIDE // PATCH) ** 2, _WIDTH))
-    add_norm("v.pre_ln")
-    add_norm("v.post_ln")
-    for block in range(_BLOCKS):
+        tensors["v.position_embd.weight"] = tensors.random.normal(0, 0.1, ((SIDE // PATCH) ** 2, WIDTH))
+    tensors.add_norm("v.pre_ln")
+    tensors.add_norm("v.post_ln")
+    for block in range(BLOCKS):
         for part in ("attn_q", "attn_k", "attn_v", "attn_out"):
-            add_layer(f"v.blk.{block}.{part}", _WIDTH, _WIDTH)
-        add_norm(f"v.blk.{block}.ln1")
-        add_norm(f"v.blk.{block}.ln2")
-        add_layer(f"v.blk.{block}.ffn_up", _INNER, _WIDTH)
-        add_layer(f"v.blk.{block}.ffn_down", _WIDTH, _INNER)
-    add_layer("mm.0", _INNER, merged)
-    add_layer("mm.2", model_width, _INNER)
+            tensors.add_layer(f"v.blk.{block}.{part}", WIDTH, WIDTH)
+        tensors.add_norm(f"v.blk.{block}.ln1")
+        tensors.add_norm(f"v.blk.{block}.ln2")
+        tensors.add_layer(f"v.blk.{block}.ffn_up", INNER, WIDTH)
+        tensors.add_layer(f"v.blk.{block}.ffn_down", WIDTH, INNER)
+    tensors.add_layer("mm.0", INNER, merged)
+    tensors.add_layer("mm.2", model_width, INNER)
     fields: dict[str, Any] = {
         "general.architecture": "clip",
         "clip.projector_type": "mlp" if has_one_size else family,
         "clip.has_vision_encoder": True,
         "clip.use_gelu": True,
-        "clip.vision.embedding_length": _WIDTH,
-        "clip.vision.feed_forward_length": _INNER,
-        "clip.vision.block_count": _BLOCKS,
+        "clip.vision.embedding_length": WIDTH,
+        "clip.vision.feed_forward_length": INNER,
+        "clip.vision.block_count": BLOCKS,
         "clip.vision.projection_dim": model_width,
-        "clip.vision.attention.head_count": _HEADS,
+        "clip.vision.attention.head_count": HEADS,
         "clip.vision.attention.layer_norm_epsilon": 1e-5,
         "clip.vision.image_size": SIDE,
         "clip.vision.patch_size": PATCH,
@@ -103,10 +108,10 @@ def with_mrope(gguf: bytes) -> bytes:
     for _ in range(tensor_count):
         place = _skip_string(gguf, place)
         place += 4 + 8 * int.from_bytes(gguf[place : place + 4], "little") + 4 + 8
-    fields["general.architecture"] = _pack("qwen3vl")
-    fields["qwen3vl.rope.dimension_sections"] = _pack([12, 10, 10, 0])
+    fields["general.architecture"] = pack("qwen3vl")
+    fields["qwen3vl.rope.dimension_sections"] = pack([12, 10, 10, 0])
     header = _build_header(fields, tensor_count) + gguf[infos:place]
-    return _align(header) + gguf[place + -place % _ALIGNMENT :]
+    return _align(header) + gguf[place + -place % ALIGNMENT :]
 
 
 def write_picture(path: Path, width: int = 140, height: int = 84, seed: int = 0) -> Media:
@@ -129,37 +134,37 @@ def build_gguf(fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> bytes:
     infos, data = b"", b""
     for name, values in tensors.items():
         shape = values.shape[::-1]
-        infos += _pack_string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, len(data))
+        infos += pack_string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, len(data))
         data = _align(data + values.astype("<f4").tobytes())
-    packed = {key: _pack(value) for key, value in fields.items()}
+    packed = {key: pack(value) for key, value in fields.items()}
     return _align(_build_header(packed, len(tensors)) + infos) + data
 
 
 def _build_header(fields: Mapping[str, bytes], tensor_count: int) -> bytes:
     start = _MAGIC + struct.pack("<IQQ", _VERSION, tensor_count, len(fields))
-    return start + b"".join(_pack_string(key) + value for key, value in fields.items())
+    return start + b"".join(pack_string(key) + value for key, value in fields.items())
 
 
-def _pack(value: Any) -> bytes:
+def pack(value: Any) -> bytes:
     """Return the type and the bytes of a value."""
     if isinstance(value, bool):
         return struct.pack("<I?", _BOOLEAN, value)
     if isinstance(value, str):
-        return struct.pack("<I", _STRING) + _pack_string(value)
+        return struct.pack("<I", _STRING) + pack_string(value)
     if isinstance(value, list):
-        items = [struct.pack("<Ii", _INT32, item) if isinstance(item, int) else _pack(item) for item in value]
+        items = [struct.pack("<Ii", _INT32, item) if isinstance(item, int) else pack(item) for item in value]
         return struct.pack("<I", _ARRAY) + items[0][:4] + struct.pack("<Q", len(items)) + b"".join(i[4:] for i in items)
     return struct.pack(
         "<II" if isinstance(value, int) else "<If", _UINT32 if isinstance(value, int) else _FLOAT32, value
     )
 
 
-def _pack_string(text: str) -> bytes:
+def pack_string(text: str) -> bytes:
     return struct.pack("<Q", len(text.encode())) + text.encode()
 
 
 def _align(data: bytes) -> bytes:
-    return data + bytes(-len(data) % _ALIGNMENT)
+    return data + bytes(-len(data) % ALIGNMENT)
 
 
 def _skip_string(gguf: bytes, place: int) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import openai
 import pytest
 
-from altered import with_pooling, with_template, with_tokenizer
+from altered import with_field, with_number, with_pooling, with_template
 from mcp_servers.serving import serve
 from rkllm_chat.backends.llama.gguf_header import read_gguf_header
 from rkllm_chat.backends.llama.trial_load import find_contradiction
@@ -32,25 +32,23 @@ NUMBERS = (
 )
 VALUES = (0, 1, 3, 7, 63, 255, 65_536, 2**31 - 1, 2**32 - 1)
 MUTATIONS = 500
+VOCABULARY = "tokenizer.ggml.model"
 
 
-def with_number(gguf: bytes, key: str, value: int) -> bytes:
-    """The file with a 32-bit number of the architecture changed in place (GGUF: 4)."""
-    name = f"qwen3.{key}".encode()
-    found = struct.pack("<Q", len(name)) + name + struct.pack("<I", 4)
-    place = gguf.index(found) + len(found)
-    return gguf[:place] + struct.pack("<I", value) + gguf[place + 4 :]
+def with_size(gguf: bytes, key: str, value: int) -> bytes:
+    """The file with a number of its architecture changed."""
+    return with_number(gguf, f"qwen3.{key}", value)
 
 
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "no layers": (lambda gguf: with_number(gguf, "block_count", 0), "it claims 0 layers"),
-    "too many layers": (lambda gguf: with_number(gguf, "block_count", 65_536), "it claims 65536 layers"),
-    "layers without tensors": (lambda gguf: with_number(gguf, "block_count", 9), "has tensors of 8"),
-    "a negative context": (lambda gguf: with_number(gguf, "context_length", 2**32 - 1), "its context_length is 42949"),
-    "an assertion of llama.cpp": (lambda gguf: with_number(gguf, "rope.dimension_count", 63), "was ended by SIGABRT"),
-    "a vocabulary without bytes": (lambda gguf: with_tokenizer(gguf, "llama"), "was ended by SIGABRT"),
+    "no layers": (lambda gguf: with_size(gguf, "block_count", 0), "it claims 0 layers"),
+    "too many layers": (lambda gguf: with_size(gguf, "block_count", 65_536), "it claims 65536 layers"),
+    "layers without tensors": (lambda gguf: with_size(gguf, "block_count", 9), "has tensors of 8"),
+    "a negative context": (lambda gguf: with_size(gguf, "context_length", 2**32 - 1), "its context_length is 42949"),
+    "an assertion of llama.cpp": (lambda gguf: with_size(gguf, "rope.dimension_count", 63), "was ended by SIGABRT"),
+    "a vocabulary without bytes": (lambda gguf: with_field(gguf, VOCABULARY, "llama"), "was ended by SIGABRT"),
     "a pooling that there is not": (lambda gguf: with_pooling(gguf, 77), "was ended by SIGABRT"),
-    "an exception of llama.cpp": (lambda gguf: with_number(gguf, "vocab_size", 7), ""),
+    "an exception of llama.cpp": (lambda gguf: with_size(gguf, "vocab_size", 7), ""),
     "cut off in its header": (lambda gguf: gguf[:20_000], "it ends within its header"),
     "2^60 keys": (lambda gguf: gguf[:16] + struct.pack("<Q", 2**60) + gguf[24:], "keys"),
     "a text of 2^62 bytes": (lambda gguf: gguf[:24] + struct.pack("<Q", 2**62) + gguf[32:], "bytes"),
@@ -77,7 +75,7 @@ def test_no_debugger_is_started_where_llama_cpp_aborts(
     debugger.write_text(f"#!/bin/sh\ntouch {folder}/debugged\n", encoding="utf-8")
     debugger.chmod(0o755)
     environment["PATH"] = f"{folder}:{environment['PATH']}"
-    (folder / "model.gguf").write_bytes(with_number(shipped_model.read_bytes(), "rope.dimension_count", 63))
+    (folder / "model.gguf").write_bytes(with_size(shipped_model.read_bytes(), "rope.dimension_count", 63))
     done = program("--no-servers", "--model", "model.gguf", "-p", "Hello!", code=5)
     assert "was ended by SIGABRT" in done.stderr and not (folder / "debugged").exists()
 
@@ -86,7 +84,7 @@ def test_no_debugger_is_started_where_llama_cpp_aborts(
 def test_a_vocabulary_that_gives_tokens_without_end_is_refused_before_memory_runs_out(
     shipped_model: Path, folder: Path, program: Run
 ) -> None:
-    (folder / "model.gguf").write_bytes(with_tokenizer(shipped_model.read_bytes(), "rwkv"))
+    (folder / "model.gguf").write_bytes(with_field(shipped_model.read_bytes(), VOCABULARY, "rwkv"))
     done = program("--no-servers", "--model", "model.gguf", "-p", "Hello!", code=5)
     assert "was ended by SIGVTALRM" in done.stderr
 
@@ -102,11 +100,9 @@ def test_a_damaged_projector_is_one_line_of_error_also_after_a_sound_one(
 ) -> None:
     (folder / "model.gguf").write_bytes(shipped_model.read_bytes())
     projector = write_projector(folder / "mmproj-model.gguf")
-    sound, key = projector.read_bytes(), b"clip.vision.embedding_length" + struct.pack("<I", 4)
-    place = sound.index(key) + len(key)
     asked = ("--no-servers", "--model", "model.gguf", "-p", "Hello!", "--max-tokens", "2")
     assert program(*asked).stdout
-    projector.write_bytes(sound[:place] + struct.pack("<I", 1) + sound[place + 4 :])
+    projector.write_bytes(with_number(projector.read_bytes(), "clip.vision.embedding_length", 1))
     done = program(*asked, code=5)
     assert "with mmproj-model.gguf" in done.stderr and "was ended by SIGABRT" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -155,7 +151,7 @@ def test_a_library_that_dies_here_is_an_error_with_the_bundled_model_too(
 def test_the_chat_ends_with_the_cause_and_leaves_the_terminal_as_it_was(
     shipped_model: Path, folder: Path, open_screen: Callable[..., Screen]
 ) -> None:
-    (folder / "model.gguf").write_bytes(with_number(shipped_model.read_bytes(), "rope.dimension_count", 63))
+    (folder / "model.gguf").write_bytes(with_size(shipped_model.read_bytes(), "rope.dimension_count", 63))
     screen = open_screen("--no-servers", "--model", "model.gguf")
     screen.wait_for("was ended by SIGABRT")
     assert screen.wait_for_end() == 5
@@ -164,7 +160,7 @@ def test_the_chat_ends_with_the_cause_and_leaves_the_terminal_as_it_was(
 @pytest.mark.slow
 def test_the_api_server_answers_503_and_stays(shipped_model: Path, folder: Path, environment: dict[str, str]) -> None:
     path = folder / "model.gguf"
-    path.write_bytes(with_number(shipped_model.read_bytes(), "rope.dimension_count", 63))
+    path.write_bytes(with_size(shipped_model.read_bytes(), "rope.dimension_count", 63))
     hello: Any = {"model": "model", "messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 2}
     with serve(
         "openai", "--model", "model.gguf", "--wait-for-model", port_option="--port", env=environment, cwd=folder
@@ -183,7 +179,7 @@ def mutate(gguf: bytes, seed: int, header_bytes: int) -> bytes:
     """The file with some bytes of its header, or one number of its architecture, changed at random."""
     chance = random.Random(seed)
     if chance.random() < 0.5:
-        return with_number(gguf, chance.choice(NUMBERS), chance.choice(VALUES))
+        return with_size(gguf, chance.choice(NUMBERS), chance.choice(VALUES))
     changed = bytearray(gguf)
     for _ in range(chance.choice((1, 1, 2, 8))):
         changed[chance.randrange(4, header_bytes)] = chance.randrange(256)

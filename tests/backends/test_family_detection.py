@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from altered import with_control, with_template
+from altered import with_template, with_token_type
 from rkllm_chat.backends import open_backend
 from rkllm_chat.backends.base import Backend
 from rkllm_chat.backends.llama.backend import LlamaBackend
@@ -124,7 +124,7 @@ def test_a_control_token_that_does_not_end_the_reply_is_part_of_it(
     longest = max(tokens, key=lambda token: len(engine.detokenize([token])))
     assert len(engine.detokenize([longest])) > 1
     path = tmp_path / name
-    path.write_bytes(with_control(shipped_model.read_bytes(), longest))
+    path.write_bytes(with_token_type(shipped_model.read_bytes(), longest))
     assert write(open_model(path)) == reply
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from altered import with_bos
+from altered import with_number
 from rkllm_runtime.build import HERE, RELEASES, compile_c, family_flags, layouts_of
 from rkllm_runtime.driver import FINISH, NONE, NORMAL, TABLE, Caller
 
@@ -178,7 +178,7 @@ def test_a_second_bos_is_not_forgiven_and_raw_text_gets_none(
     opened: Open, read_log: ReadLog, shipped_model: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "bos.rkllm"
-    model.write_bytes(with_bos(shipped_model.read_bytes()))
+    model.write_bytes(with_number(shipped_model.read_bytes(), "tokenizer.ggml.add_bos_token", True, 7))
     caller = opened(model=model)
     empty = b"\0"
     caller.run(HELLO)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy
 
+from altered import with_number
+
 WIDTH, LAYERS, HEADS, INNER = 1024, 16, 16, 2816  # 205 million parameters
 ALIGNMENT, BLOCK = 32, 32
 FLOAT32, Q8_0 = 0, 8
@@ -42,13 +44,6 @@ def write_random_model(small: Path, path: Path) -> None:
         file.write(head + bytes(-len(head) % ALIGNMENT))
         for _, shape in tensors:
             file.write(numbers(shape))
-
-
-def with_number(head: bytes, key: str, value: int) -> bytes:
-    """The head with a 32-bit number (GGUF: 4) changed in place."""
-    found = struct.pack("<Q", len(key)) + key.encode() + struct.pack("<I", 4)
-    place = head.index(found) + len(found)
-    return head[:place] + struct.pack("<I", value) + head[place + 4 :]
 
 
 def vocabulary(head: bytes) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from altered import with_text
+from altered import with_field
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.calls.tool_names import shown_names
 from rkllm_chat.chat.context import build_prompt
@@ -195,7 +195,7 @@ def test_a_model_file_names_its_profile_unless_a_configuration_does(
     written: str, config: str, level: str, profile: str, shipped_model: Path, board: Bench, tmp_path: Path
 ) -> None:
     path = tmp_path / "tiny-tools.gguf"
-    path.write_bytes(with_text(shipped_model.read_bytes(), "rkllm_chat.profile", written))
+    path.write_bytes(with_field(shipped_model.read_bytes(), "rkllm_chat.profile", written))
     backend = LlamaBackend(path, 0)
     chat = Conversation(backend, board.servers, read_toml(config, "a test", {}), load())
     *_, end = board.ask("How hot is the processor?", chat)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
+from altered import with_token_type
 from attacks import CONTROLS, token_attacks
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.llama.engine import load_engine
@@ -131,16 +131,6 @@ def test_user_defined_control_tokens_of_a_gguf_are_guarded_too(shipped_model: Pa
     finally:
         odd.close()
         asyncio.run(llama.aclose())
-
-
-def with_token_type(gguf: bytes, token: int, kind: int) -> bytes:
-    """The file with another type of one token: 3 is control, 4 user-defined (the GGUF specification)."""
-    at = gguf.index(b"tokenizer.ggml.token_type") + len("tokenizer.ggml.token_type")
-    array, of_int32, _ = struct.unpack_from("<IIQ", gguf, at)
-    assert (array, of_int32) == (9, 5)
-    at += struct.calcsize("<IIQ") + 4 * token
-    assert struct.unpack_from("<i", gguf, at) == (3,)
-    return gguf[:at] + struct.pack("<i", kind) + gguf[at + 4 :]
 
 
 @pytest.mark.slow
