@@ -76,10 +76,9 @@ LINES: dict[str, Callable[[Server, Message], bytes]] = {
     "two-on-a-line": lambda server, call: dump(LOG_LINE) + whole(server, call),
     "batch": lambda server, call: b"[" + dump(LOG_LINE) + b"," + whole(server, call) + b"]",
     "dup-keys": lambda server, call: whole(server, call, "one", b'"text":"one"', b'"text":"one","text":"two"'),
-    "no-jsonrpc-first": lambda server, call: b'{"id":%d,"result":1}\n' % call["id"] + whole(server, call),
     "null-error": lambda server, call: whole(server, call)[:-1] + b',"error":null}',
     "surrogate-pair": lambda server, call: whole(server, call, "@", b"@", b"\\ud83c\\udf0d"),
-    "pretty-batch": lambda server, call: json.dumps([server.make_text(call, "whole")], indent="\t").encode(),
+    "pretty-batch": lambda server, call: b"[\n%b\n]" % json.dumps(server.make_text(call, "whole"), indent=2).encode(),
     "cut-short": lambda server, call: whole(server, call)[:-9],
     "cut-pretty": lambda server, call: json.dumps(server.make_text(call, "whole"), indent=2).encode()[:-2],
     "broken": lambda server, call: whole(server, call).replace(b":", b";", 1),
@@ -92,6 +91,10 @@ MESSAGES: dict[str, Callable[[Server, Message], list[Message]]] = {
     "dup-result": lambda server, call: [{**server.make_text(call, "whole"), "error": {"code": -1, "message": "x"}}],
     "duplicate-ids": lambda server, call: [server.make_text(call, "FIRST"), server.make_text(call, "SECOND")],
     "float-id": lambda server, call: [server.make_text({"id": 1.0 * call["id"]}, "whole")],
+    "odd-error-first": lambda server, call: [
+        {**PARSE_ERROR, "error": {"code": 1, "message": "odd"}},
+        server.make_text(call, "whole"),
+    ],
     "other-id": lambda server, _call: [server.make_text({"id": 4711}, "FOR NOBODY")],
     "wrong-id-type": lambda server, call: [server.make_text({"id": str(call["id"])}, "whole")],
     "unknown-id": lambda server, call: [
@@ -117,9 +120,9 @@ for name, messages in MESSAGES.items():
     mode("call", name)(send_messages(messages))
 
 
-@mode("call", "odd-error-first")
-def blame_nobody_before_the_answer(server: Server, message: Message) -> None:
-    server.send({**PARSE_ERROR, "error": {"code": 1, "message": "odd"}})
+@mode("call", "no-jsonrpc-first")
+def answer_twice_and_rightly_at_last(server: Server, message: Message) -> None:
+    server.write(b'{"id":%d,"result":1}\n' % message["id"])
     server.later(lambda: server.send(server.make_text(message, "whole")))
 
 
