@@ -107,6 +107,10 @@ class Line(StreamRequestHandler):
             raise EOFError
         return data
 
+    def send_each(self, *frames: tuple[Any, ...]) -> None:
+        for frame in frames:
+            self.send(*frame)
+
     def send(self, data: bytes, kind: int = TEXT, flags: int = FINAL) -> None:
         """A frame; a server does not mask."""
         size = len(data)
@@ -131,9 +135,9 @@ REFUSALS = {
 
 # Modes that answer a call with something else than one text frame.
 SOCKET_MODES: dict[str, Callable[[Line, bytes], object]] = {
-    "call-strays": lambda line, said: [line.send(data) for data in (b"stray one", b"", b"{}", b"\xef\xbb\xbf" + said)],
+    "call-strays": lambda line, said: line.send_each((b"stray one",), (b"",), (b"{}",), (b"\xef\xbb\xbf" + said,)),
     "call-bytes": lambda line, said: line.send(said, BINARY),
-    "call-fragments": lambda line, said: [line.send(said[:9], TEXT, 0), line.send(said[9:], 0)],
+    "call-fragments": lambda line, said: line.send_each((said[:9], TEXT, 0), (said[9:], 0)),
     "call-cut-message": lambda line, said: line.send(said[:-5]),
     "call-1011": lambda line, _: line.send(struct.pack("!H", 1011) + b"out of order", CLOSE),
     "call-1000": lambda line, _: line.send(struct.pack("!H", 1000), CLOSE),
