@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from socketserver import StreamRequestHandler
+from typing import Any
 
 from .chaos_http import BLOCK, Listener, Voice, make_big_image, pack_zeros, serving
 from .chaos_server import Message
