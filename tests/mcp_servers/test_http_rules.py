@@ -71,7 +71,7 @@ def passes(status: int) -> bool:
 
 
 @pytest.mark.parametrize("name", ["board", "claude", API])
-def test_a_token_is_made_stored_and_shown_also_on_loopback_and_stays_the_same(
+def test_a_token_is_made_stored_and_shown_also_on_loopback(
     name: str, start: Start, environment: dict[str, str]
 ) -> None:
     served = start()
@@ -120,7 +120,7 @@ RULES = [
 ]
 
 
-def test_host_origin_and_media_type_are_compared_exactly_and_a_refusal_is_a_line_of_the_log(start: Start) -> None:
+def test_host_origin_and_media_type_are_compared_exactly(start: Start) -> None:
     served = start("--no-token")
     for header, value, status in RULES:
         found = ask(served, **{header.replace("-", "_"): value.format(port=served.port)})
