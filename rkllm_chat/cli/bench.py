@@ -34,9 +34,9 @@ from ..core.events import Usage
 from ..core.messages import Message
 from ..core.sanitize import sanitize_line
 from ..core.version import __version__
-from .doctor import write_json, write_output
 from .doctor.board import Board, format_size
 from .doctor.machine import read_conditions, read_machine_name
+from .output import write_error, write_output, write_result
 
 _DESCRIPTION = "Measure the speed of prefill and decode of the configured model, through the engine of the chat."
 _EPILOG = "The configuration is not changed and no MCP server is started. Exit codes are those of rkllm-chat -p."
@@ -127,12 +127,9 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     except ChatError as error:
         if not options.json:
             raise
-        details = {"type": error.type_name, "message": str(error), "details": error.details}
-        write_json({"ok": False, "error": details})
-        return error.exit_code
+        return write_error(error)
     if options.json:
-        result = {"program": __version__, "machine": machine, "engines": [asdict(result) for result in results]}
-        write_json({"ok": True, "result": result})
+        write_result({"program": __version__, "machine": machine, "engines": [asdict(result) for result in results]})
     else:
         write_output(_format_table(machine, results))
     return 0

@@ -32,8 +32,10 @@ from ..mcp_client.acceptance import check_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
 from ..mcp_client.process.launch import wants_sandbox
 from ..mcp_servers import BUNDLED
+from .json_commands.adhoc_server import split_pair
 from .json_commands.commands import describe_server
 from .network_need import find_network_library
+from .output import write_result
 from .server_entries import add_to_file, describe_entry, describe_start
 from .trust_command import add_arguments as add_trust_arguments
 from .trust_command import confirm, review_servers
@@ -244,8 +246,8 @@ def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> di
         what = "more than one server is given" if len(given) > 1 else "the server is missing"
         raise UsageError(f"mcp add: {what}.", "Write mcp add NAME -- COMMAND ..., or mcp add NAME URL.")
     target = options.target or options.url
-    env = dict(_split_pair(pair, "=", "--env") for pair in options.env)
-    headers = dict(_split_pair(pair, ":", "--header") for pair in options.header)
+    env = dict(split_pair(pair, "=", "--env") for pair in options.env)
+    headers = dict(split_pair(pair, ":", "--header") for pair in options.header)
     if command is not None:
         entry: dict[str, Any] = {"command": command[0], "args": [*command[1:]]}
     elif target.lstrip().startswith("{"):
@@ -274,13 +276,6 @@ def _parse_json_entry(name: str, text: str) -> dict[str, Any]:
     return describe_entry(server)
 
 
-def _split_pair(pair: str, mark: str, option: str) -> tuple[str, str]:
-    name, separator, value = pair.partition(mark)
-    if not separator or not name.strip():
-        raise UsageError(f"{option} must be NAME{mark}VALUE.", expected=f"NAME{mark}VALUE")
-    return name.strip(), value.strip() if mark == ":" else value
-
-
 def _edit(settings: Settings, options: argparse.Namespace) -> int:
     """Remove, enable or disable a server in the file that defines it."""
     found: ServerConfig | SkippedServer | None = next(
@@ -303,7 +298,7 @@ def _get(server: ServerConfig, options: argparse.Namespace) -> int:
     said = make_redactor(server).redact_named({**describe_server(server), "args": [*server.args] or None})
     description = {key: value for key, value in said.items() if value is not None}
     if options.json:
-        print(sanitize_json(json.dumps({"ok": True, "result": description}, ensure_ascii=False)))
+        write_result(description)
         return 0
     width = max(map(len, description))
     for key, value in description.items():
@@ -384,7 +379,7 @@ def _print_probes(probes: Sequence[Probe], is_json: bool, servers: Sequence[Serv
         described = {_name_of(one): make_redactor(one).redact_named(describe_server(one)) for one in servers}
         answers = [{key: value for key, value in asdict(probe).items() if key != "code"} for probe in probes]
         result = [{**described.get(answer["name"], {}), **answer} for answer in answers]
-        print(sanitize_json(json.dumps({"ok": True, "result": result}, ensure_ascii=False)))
+        write_result(result)
         return
     rows = [(sanitize_line(probe.name), probe.state, _measure(probe), sanitize_line(probe.source)) for probe in probes]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]

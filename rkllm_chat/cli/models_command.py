@@ -17,7 +17,6 @@ from ..config.settings import Settings
 from ..core.command_line import Parser
 from ..core.sanitize import sanitize_line
 from ..tui.tried_models import list_tried
-from .doctor import write_json, write_output
 from .doctor.board import Board, CheckState, format_size, run_check
 from .doctor.model import (
     check_engine,
@@ -27,6 +26,7 @@ from .doctor.model import (
     read_stated_target,
     read_trained_context,
 )
+from .output import write_output, write_result
 
 _DESCRIPTION = (
     "List the model files in the models folders: the configured one, ~/.local/share/rkllm-chat/models, those beside "
@@ -103,7 +103,7 @@ def _list(settings: Settings, options: argparse.Namespace) -> int:
     rows = [_describe(file, board) for file in find_models(settings.models_folder, settings.model)]
     folders = [str(folder) for folder in list_model_folders(settings.models_folder)]
     if options.json:
-        write_json({"ok": True, "result": {"folders": folders, "models": [asdict(row) for row in rows]}})
+        write_result({"folders": folders, "models": [asdict(row) for row in rows]})
     else:
         write_output("".join(f"{line}\n" for row in rows for line in _format(row)))
         write_output("More: rkllm-chat models pull\n")
