@@ -44,29 +44,14 @@ def run(words: Sequence[str]) -> int:
         from .schema_cache import cache_path, save_tools
 
         save_tools(cache_path(server), tools)
-    _close_all([opened for opened in (invocation.opened, *invocation.other_sessions) if opened])
+    if (opened := invocation.opened) is not None:
+        with suppress(Exception):  # the output is written already
+            opened.close()
+    if invocation.other_sessions:
+        from ..json_commands.ask_servers import close_sessions
+
+        close_sessions(invocation.other_sessions)
     return code or (WRITE_ERROR_CODE if write_error else 0)
-
-
-def _close_all(opened: Sequence[ServerSession]) -> None:
-    """Close the servers in parallel."""
-    if len(opened) < 2:
-        for session in opened:
-            close_session(session)
-        return
-    from threading import Thread
-
-    threads = [Thread(target=close_session, args=(session,)) for session in opened]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def close_session(opened: ServerSession) -> None:
-    """Close a server and ignore errors."""
-    with suppress(Exception):  # the output is already written, so an error cannot be reported
-        opened.close()
 
 
 def execute_command(words: Sequence[str], options: Options, invocation: ToolInvocation) -> tuple[str, int]:
