@@ -63,9 +63,9 @@ def execute_command(words: Sequence[str], options: Options, invocation: ToolInvo
 
             return f"mcp-tool {__version__}", 0
         if remaining[:1] == ["completion"]:
-            from .shell_completion import complete
+            from .shell_completion import complete_words
 
-            return complete(remaining[1:], options), 0
+            return complete_words(remaining[1:], options), 0
         if remaining:
             from .call_tool import call_tool
 
