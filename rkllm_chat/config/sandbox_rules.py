@@ -14,9 +14,10 @@ from typing import Any
 
 from ..core.errors import ConfigError
 from ..core.private_files import explain_open_error, make_folder, read_private, replace_private
+from ..core.strict_json import build_object
 from .files import find_own_folder
 from .servers import ServerConfig
-from .value_checks import MAX_FILE_BYTES, build_unique_object, check_size, decode_table, parse_document
+from .value_checks import MAX_FILE_BYTES, check_size, decode_table, parse_document
 
 _OWN_FILE = "sandbox-rules.json"
 _HINT = 'Correct the file; the documentation shows its form: {"allowed": [...]}.'
@@ -86,7 +87,7 @@ def _read_rows(environment: Mapping[str, str]) -> list[dict[str, Any]]:
         reason = explain_open_error(error) if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"{path}: {reason}.", _HINT, path=path) from None
     check_size(text, path)
-    tables = parse_document(lambda text: json.loads(text, object_pairs_hook=build_unique_object), "JSON", text, path)
+    tables = parse_document(lambda text: json.loads(text, object_pairs_hook=build_object), "JSON", text, path)
     rows = tables.get("allowed", []) if isinstance(tables, dict) and tables.keys() <= {"allowed"} else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ConfigError(f'{path}: it must be an object whose key "allowed" has a list of objects.', _HINT, path=path)

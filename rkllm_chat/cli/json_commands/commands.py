@@ -353,7 +353,8 @@ def _find_server(options: Options, invocation: Invocation) -> ServerConfig:
     if options.url is not None or options.stdio is not None:
         from .adhoc_server import make_server
 
-        return prepare_server(FoundServers([], {"adhoc": make_server(options)}), "adhoc", options, invocation)
+        server = make_server(options)
+        return prepare_server(FoundServers([], {server.name: server}), server.name, options, invocation)
     found = _read_servers(options, invocation)
     if options.server is None:
         names = list(found.servers)
