@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from ..config.loader import state_folder
-from ..core import i18n
 from ..core.command_line import Parser, get_positionals
 from ..core.errors import ChatError
 from ..core.plugins import find_plugins
@@ -98,32 +98,17 @@ def _list_models(position: Position) -> list[str]:
     return [file.name if file.is_shipped else str(file.path) for file in find_models(folder)]
 
 
-def _list_languages(_position: Position) -> list[str]:
-    return [i18n.AUTO, *i18n.list_languages()]
-
-
 def _list_settings(_position: Position) -> list[str]:
     from ..config.named_settings import TABLE_OF
 
     return [f"{key}=" for key in TABLE_OF]
 
 
-def _list_backends(_position: Position) -> list[str]:
-    from ..backends import BACKENDS
+def _list_choices(key: str, _position: Position) -> list[str]:
+    from ..chat.setting_choices import list_choices
 
-    return ["auto", *BACKENDS, *find_plugins("backends")]
-
-
-def _list_formats(_position: Position) -> list[str]:
-    from ..calls.formats import FORMATS
-
-    return ["auto", *FORMATS, *find_plugins("formats")]
-
-
-def _list_profiles(_position: Position) -> list[str]:
-    from ..prompt.profiles import PROFILES
-
-    return ["auto", *PROFILES]
+    plugins = {"backend": find_plugins("backends"), "tool_format": find_plugins("formats")}
+    return [*list_choices()[key], *plugins.get(key, ())]
 
 
 _VALUES: dict[str, Callable[[Position], Iterable[str]]] = {
@@ -132,10 +117,10 @@ _VALUES: dict[str, Callable[[Position], Iterable[str]]] = {
     "--tool": _list_tools,
     "--resume": _list_sessions,
     "--model": _list_models,
-    "--language": _list_languages,
-    "--backend": _list_backends,
-    "--tool-format": _list_formats,
-    "--prompt-profile": _list_profiles,
+    "--language": partial(_list_choices, "language"),
+    "--backend": partial(_list_choices, "backend"),
+    "--tool-format": partial(_list_choices, "tool_format"),
+    "--prompt-profile": partial(_list_choices, "prompt_profile"),
     "NAME": _list_servers,
     "SERVER.TOOL": _list_targets,
     "ID": _list_sessions,
