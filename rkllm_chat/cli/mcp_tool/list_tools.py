@@ -14,10 +14,9 @@ from ...core.sanitize import sanitize_line
 from ...mcp_client.direct.open_server import ServerSession, open_server
 from ..json_commands.ask_servers import ServerAnswer, ask_servers
 from ..json_commands.commands import prepare_server
-from ..json_commands.invocation import block_signals
+from ..json_commands.invocation import Invocation, block_signals
 from ..json_commands.options import OPTIONS
 from .call_tool import find_configured
-from .invocation import ToolInvocation
 from .options import NAMES, Options
 
 _USAGE = """\
@@ -34,7 +33,7 @@ Exit codes: 0 ok, 1 the tool failed, 2 usage or arguments, 3 configuration, 4 au
 6 protocol, unknown server or tool, 7 timeout, 8 internal, 130 interrupted, 143 terminated."""
 
 
-def list_all_tools(options: Options, invocation: ToolInvocation) -> str:
+def list_all_tools(options: Options, invocation: Invocation) -> str:
     """Return the list of all tools.
 
     Raises:
