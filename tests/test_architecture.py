@@ -39,7 +39,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "mcp_servers": 1794,
     "tui": 5473,
     "api_server": 2349,
-    "cli": 5823,
+    "cli": 5815,
     "__init__": 55,
     "__main__": 20,
 }
