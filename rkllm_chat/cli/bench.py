@@ -14,12 +14,13 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from ..backends import Backend, choose_backend, open_backend
 from ..backends.rkllm.abi import find_library, read_release
@@ -34,9 +35,9 @@ from ..core.events import Usage
 from ..core.messages import Message
 from ..core.sanitize import sanitize_line
 from ..core.version import __version__
-from .doctor import write_json, write_output
 from .doctor.board import Board, format_size
 from .doctor.machine import read_conditions, read_machine_name
+from .output import write_error, write_output, write_result
 
 _DESCRIPTION = "Measure the speed of prefill and decode of the configured model, through the engine of the chat."
 _EPILOG = "The configuration is not changed and no MCP server is started. Exit codes are those of rkllm-chat -p."
@@ -86,10 +87,10 @@ class EngineReport:
         engine: Name and release of the engine.
         model: Name of the model file.
         size_bytes: Size of the model file.
-        context_tokens: Size of the context window; 0 if the model was not loaded.
-        rows: One per prompt length.
         before: State of the machine before the model was loaded.
         after: State of the machine after the last measurement, with the model loaded.
+        context_tokens: Size of the context window; 0 if the model was not loaded.
+        rows: One per prompt length.
         prefill_threads: Threads that evaluate a prompt; 0 if the engine does not report them, as the NPU's.
         decode_threads: Threads that generate tokens.
         problem: Why the engine was not measured; "" if it was.
@@ -99,10 +100,10 @@ class EngineReport:
     engine: str
     model: str
     size_bytes: int
-    context_tokens: int
-    rows: tuple[Row, ...]
     before: Mapping[str, str]
-    after: Mapping[str, str]
+    after: Mapping[str, str] = field(default_factory=dict[str, str])
+    context_tokens: int = 0
+    rows: tuple[Row, ...] = ()
     prefill_threads: int = 0
     decode_threads: int = 0
     problem: str = ""
@@ -117,9 +118,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     options = make_parser().parse(arguments)
     try:
         settings = load_settings(options.config, environment)
-        models = options.model
-        chosen = [replace_setting(settings, "model", model) for model in models] if models else [settings]
-        jobs = [_prepare(one) for one in chosen]
+        chosen = [replace_setting(settings, "model", model) for model in options.model or ()]
+        jobs = [_prepare(one) for one in chosen or [settings]]
         board = Board(Path("/"), settings, environment)
         machine = read_machine_name(board)
         report = partial(_print_progress, enabled=sys.stderr.isatty())
@@ -127,12 +127,9 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     except ChatError as error:
         if not options.json:
             raise
-        details = {"type": error.type_name, "message": str(error), "details": error.details}
-        write_json({"ok": False, "error": details})
-        return error.exit_code
+        return write_error(error)
     if options.json:
-        result = {"program": __version__, "machine": machine, "engines": [asdict(result) for result in results]}
-        write_json({"ok": True, "result": result})
+        write_result({"program": __version__, "machine": machine, "engines": [asdict(result) for result in results]})
     else:
         write_output(_format_table(machine, results))
     return 0
@@ -168,59 +165,43 @@ def _measure_engines(jobs: Sequence[Settings], board: Board, report: Callable[[s
     results: list[EngineReport] = []
     errors: list[ChatError] = []
     for job in jobs:
-        before = read_conditions(board)
+        name, model = choose_backend(job), resolve_model(job.model)
+        size_bytes = model.stat().st_size if model.is_file() else 0
+        result = EngineReport(name, _ENGINES[name](job), model.name, size_bytes, read_conditions(board))
+        report(f"loading {model.name}")
         try:
-            results.append(asyncio.run(_measure_engine(job, board, report)))
+            result = asyncio.run(_measure_engine(job, board, result, report))
         except ChatError as error:
-            report("")
             errors.append(error)
-            name, model = choose_backend(job), resolve_model(job.model)
-            size_bytes = model.stat().st_size if model.is_file() else 0
-            after = read_conditions(board)
-            results.append(
-                EngineReport(
-                    name, _ENGINES[name](job), model.name, size_bytes, 0, (), before, after, problem=str(error)
-                )
-            )
+            result = replace(result, after=read_conditions(board), problem=str(error))
+        report("")
+        results.append(result)
     if len(errors) == len(jobs):
         raise errors[0]
     return results
 
 
-async def _measure_engine(settings: Settings, board: Board, report: Callable[[str], None]) -> EngineReport:
+async def _measure_engine(
+    settings: Settings, board: Board, result: EngineReport, report: Callable[[str], None]
+) -> EngineReport:
     """Load a model and measure it at each prompt length. Raises ChatError."""
-    name, model = choose_backend(settings), resolve_model(settings.model)
-    before = read_conditions(board)
-    report(f"loading {model.name}")
     backend = _open(settings)
     try:
         seeds = count(1)
         await _run(backend, settings, _make_prompt(backend, _WARM_UP_TOKENS, next(seeds)))
         rows: list[Row] = []
         for tokens in PROMPT_TOKENS:
-            report(f"{model.name}: {tokens} tokens")
+            report(f"{result.model}: {tokens} tokens")
             try:
                 rows.append(await _measure_length(backend, settings, tokens, seeds))
             except ChatError as error:
                 rows.append(Row(tokens, problem=str(error)))
-        after, context_tokens = read_conditions(board), backend.context_tokens
-        prefill_threads, decode_threads = (getattr(backend, name, 0) for name in _THREADS)
+        threads: dict[str, Any] = {name: getattr(backend, name, 0) for name in _THREADS}
+        return replace(
+            result, context_tokens=backend.context_tokens, rows=tuple(rows), after=read_conditions(board), **threads
+        )
     finally:
         await backend.aclose()
-    report("")
-    engine = _ENGINES[name](settings)
-    return EngineReport(
-        name,
-        engine,
-        model.name,
-        model.stat().st_size,
-        context_tokens,
-        tuple(rows),
-        before,
-        after,
-        prefill_threads,
-        decode_threads,
-    )
 
 
 def _open(settings: Settings) -> Backend:
@@ -242,9 +223,8 @@ async def _measure_length(backend: Backend, settings: Settings, intended: int, s
     replies: list[Usage] = []
     for seed in seeds:
         prompt = _make_prompt(backend, tokens, seed)
-        usage = await _run(backend, settings, prompt)
-        runs.append(usage)
-        replies.append(usage)
+        runs.append(await _run(backend, settings, prompt))
+        replies.append(runs[-1])
         for _ in range(_MAX_REPLIES):
             if sum(map(_count_steps, replies)) >= REPLY_TOKENS - 1:
                 break
@@ -315,10 +295,8 @@ def _format_table(machine: str, results: Sequence[EngineReport]) -> str:
     """Format the measurements as text, with the state of the machine below each engine."""
     lines = [f"rkllm-chat {__version__} on {sanitize_line(machine)}, Python {platform.python_version()}"]
     for result in results:
-        lines += [
-            "",
-            f"{sanitize_line(result.engine)}: {sanitize_line(result.model)}, {format_size(result.size_bytes)}",
-        ]
+        what = f"{sanitize_line(result.engine)}: {sanitize_line(result.model)}"
+        lines += ["", f"{what}, {format_size(result.size_bytes)}"]
         if result.problem:
             lines.append(f"  not measured: {sanitize_line(result.problem)}")
         else:

@@ -8,7 +8,7 @@ from ..core.command_line import Parser
 from ..core.errors import UsageError
 from ..core.i18n import AUTO, load
 from ..tui.question_search import find_answer
-from .doctor import write_output
+from .output import write_output
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -11,10 +11,7 @@ import json
 import os
 import re
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +29,11 @@ from ..mcp_client.acceptance import check_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
 from ..mcp_client.process.launch import wants_sandbox
 from ..mcp_servers import BUNDLED
+from .json_commands.adhoc_server import split_pair
+from .json_commands.ask_servers import ServerAnswer, ask_servers, close_sessions
 from .json_commands.commands import describe_server
 from .network_need import find_network_library
+from .output import write_result
 from .server_entries import add_to_file, describe_entry, describe_start
 from .trust_command import add_arguments as add_trust_arguments
 from .trust_command import confirm, review_servers
@@ -59,34 +59,6 @@ _SCOPES = ("project", "user")
 _SCOPE_HELP = "the file of this folder, or your own (default: %(default)s)"
 _ADD_ACTIONS = ("add", "add-json")
 _COMMAND_ACTIONS = (*_ADD_ACTIONS, "install")
-_MAX_PARALLEL = 8
-
-
-@dataclass
-class Probe:
-    """What a server answers when it is started.
-
-    Attributes:
-        name: Name of the server.
-        state: "connected", "disabled", "skipped", "failed", or "configured" if it was not started.
-        source: The file that defines it.
-        tools: Names of its tools.
-        protocol: Version of the protocol.
-        start_s: Time from the start of the process or connection until it answers.
-        latency_s: Time of one list of tools.
-        error: Why it failed or is skipped.
-        code: Exit code for that error.
-    """
-
-    name: str
-    state: str
-    source: str
-    tools: list[str] = field(default_factory=list[str])
-    protocol: str = ""
-    start_s: float = 0.0
-    latency_s: float = 0.0
-    error: str = ""
-    code: int = 0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -244,8 +216,8 @@ def make_entry(options: argparse.Namespace, command: Sequence[str] | None) -> di
         what = "more than one server is given" if len(given) > 1 else "the server is missing"
         raise UsageError(f"mcp add: {what}.", "Write mcp add NAME -- COMMAND ..., or mcp add NAME URL.")
     target = options.target or options.url
-    env = dict(_split_pair(pair, "=", "--env") for pair in options.env)
-    headers = dict(_split_pair(pair, ":", "--header") for pair in options.header)
+    env = dict(split_pair(pair, "=", "--env") for pair in options.env)
+    headers = dict(split_pair(pair, ":", "--header") for pair in options.header)
     if command is not None:
         entry: dict[str, Any] = {"command": command[0], "args": [*command[1:]]}
     elif target.lstrip().startswith("{"):
@@ -274,13 +246,6 @@ def _parse_json_entry(name: str, text: str) -> dict[str, Any]:
     return describe_entry(server)
 
 
-def _split_pair(pair: str, mark: str, option: str) -> tuple[str, str]:
-    name, separator, value = pair.partition(mark)
-    if not separator or not name.strip():
-        raise UsageError(f"{option} must be NAME{mark}VALUE.", expected=f"NAME{mark}VALUE")
-    return name.strip(), value.strip() if mark == ":" else value
-
-
 def _edit(settings: Settings, options: argparse.Namespace) -> int:
     """Remove, enable or disable a server in the file that defines it."""
     found: ServerConfig | SkippedServer | None = next(
@@ -303,7 +268,7 @@ def _get(server: ServerConfig, options: argparse.Namespace) -> int:
     said = make_redactor(server).redact_named({**describe_server(server), "args": [*server.args] or None})
     description = {key: value for key, value in said.items() if value is not None}
     if options.json:
-        print(sanitize_json(json.dumps({"ok": True, "result": description}, ensure_ascii=False)))
+        write_result(description)
         return 0
     width = max(map(len, description))
     for key, value in description.items():
@@ -314,94 +279,84 @@ def _get(server: ServerConfig, options: argparse.Namespace) -> int:
 
 def _list(settings: Settings, options: argparse.Namespace) -> int:
     """Print a line for each server; those that may start are started side by side."""
-    trust_store = TrustStore(str(state_folder()))
-    states = {True: "configured", False: "disabled"}
-    probes = [Probe(_name_of(server), states[is_enabled(server)], server.source) for server in settings.servers]
-    if not options.no_start:
-        probes = _probe_all(settings.servers, trust_store)
+    answers = {} if options.no_start else _ask(filter(is_enabled, settings.servers))
+    rows = [
+        answers.get(server.name) or _make_row(server, "configured" if is_enabled(server) else "disabled")
+        for server in settings.servers
+    ]
     for entry in settings.skipped:
-        probes.append(Probe(entry.original_name or "-", "skipped", entry.location, error=entry.reason, code=3))
-    _print_probes(probes, options.json, settings.servers)
-    return 1 if any(probe.state in ("failed", "skipped") for probe in probes) else 0
+        name = entry.original_name or "-"
+        rows.append({**_make_row(ServerConfig(name, source=entry.location), "skipped"), "error": entry.reason})
+    _print_rows(rows, options.json, settings.servers)
+    return 1 if any(row["state"] in ("failed", "skipped") for row in rows) else 0
 
 
 def _test(server: ServerConfig, options: argparse.Namespace) -> int:
-    [probe] = _probe_all([server], TrustStore(str(state_folder())), even_disabled=True)
-    _print_probes([probe], options.json)
+    [row] = _ask([server]).values()
+    code: int = row.pop("code")
+    _print_rows([row], options.json)
     if not options.json:
-        for tool in probe.tools:
+        for tool in row["tools"]:
             print(f"  {sanitize_line(tool)}")
-    return probe.code
+    return code
 
 
-def _probe_all(servers: Sequence[ServerConfig], trust_store: TrustStore, even_disabled: bool = False) -> list[Probe]:
-    """Start servers, ask them side by side, and end them.
-
-    All processes are started before the first thread: starting one briefly changes the folder of this process.
-    """
-    opened: list[tuple[Probe, ServerConfig, ServerSession | None, float]] = []
-    for server in servers:
-        probe, begun, session = Probe(_name_of(server), "disabled", server.source), time.monotonic(), None
-        if is_enabled(server) or even_disabled:
-            try:
-                session = open_server(check_start(trust_store, server))
-            except ChatError as error:
-                _note_error(probe, server, error)
-        opened.append((probe, server, session, begun))
-    with ThreadPoolExecutor(_MAX_PARALLEL) as threads:
-        list(threads.map(lambda one: _probe(*one), opened))
-    return [probe for probe, *_ in opened]
+def _make_row(server: ServerConfig, state: str) -> dict[str, Any]:
+    """Return what is told of a server that was not asked."""
+    empty = {"tools": [], "protocol": "", "start_s": 0.0, "latency_s": 0.0, "error": ""}
+    return {"name": _name_of(server), "state": state, "source": server.source, **empty}
 
 
-def _probe(probe: Probe, server: ServerConfig, session: ServerSession | None, begun: float) -> None:
-    """Ask an open server for its tools, measure it and end it."""
-    if session is None:
-        return
-    try:
-        with session:
-            session.open()
-            probe.start_s = time.monotonic() - begun
-            asked = time.monotonic()
-            probe.tools = [str(tool["name"]) for tool in session.list_tools()]
-            probe.latency_s = time.monotonic() - asked
-            probe.protocol, probe.state = session.session.version, "connected"
-    except ChatError as error:
-        _note_error(probe, server, error)
+def _ask(servers: Iterable[ServerConfig]) -> dict[str, dict[str, Any]]:
+    """Start servers, ask them side by side, and end them; return a row for each by its name."""
+    trust_store, sessions = TrustStore(str(state_folder())), list[ServerSession]()
+    named = {server.name: server for server in servers}
+
+    def open_session(server: ServerConfig) -> ServerSession:
+        sessions.append(session := open_server(server))
+        return session
+
+    answers = ask_servers(named, lambda name: check_start(trust_store, named[name]), open_session)
+    close_sessions(sessions)
+    return {answer.name: _describe_answer(named[answer.name], answer) for answer in answers}
 
 
-def _note_error(probe: Probe, server: ServerConfig, error: ChatError) -> None:
-    redacted = make_redactor(server, server, os.environ).redact_error(error)
-    probe.state, probe.error, probe.code = "failed", str(redacted), error.exit_code
+def _describe_answer(server: ServerConfig, answer: ServerAnswer) -> dict[str, Any]:
+    row = _make_row(server, "failed" if answer.error else "connected")
+    if answer.error:
+        redacted = make_redactor(server, server, os.environ).redact_error(answer.error)
+        return {**row, "error": str(redacted), "code": answer.error.exit_code}
+    figures = {key: getattr(answer, key) for key in ("protocol", "start_s", "latency_s")}
+    return {**row, "tools": [str(tool["name"]) for tool in answer.tools], **figures, "code": 0}
 
 
 def _name_of(server: ServerConfig) -> str:
     return f"{server.name} ({server.original_name})" if server.original_name else server.name
 
 
-def _print_probes(probes: Sequence[Probe], is_json: bool, servers: Sequence[ServerConfig] = ()) -> None:
+def _print_rows(rows: Sequence[dict[str, Any]], is_json: bool, servers: Sequence[ServerConfig] = ()) -> None:
     """Print what servers answered; as JSON, with the description of each of `servers`."""
     if is_json:
         described = {_name_of(one): make_redactor(one).redact_named(describe_server(one)) for one in servers}
-        answers = [{key: value for key, value in asdict(probe).items() if key != "code"} for probe in probes]
-        result = [{**described.get(answer["name"], {}), **answer} for answer in answers]
-        print(sanitize_json(json.dumps({"ok": True, "result": result}, ensure_ascii=False)))
+        result = [{**described.get(row["name"], {}), **row} for row in rows]
+        write_result([{key: value for key, value in row.items() if key != "code"} for row in result])
         return
-    rows = [(sanitize_line(probe.name), probe.state, _measure(probe), sanitize_line(probe.source)) for probe in probes]
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
-    for probe, row in zip(probes, rows, strict=True):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False) if width]
-        print("  ".join([*cells, row[3]]).rstrip())
-        if probe.error:
-            print(f"  {sanitize_line(probe.error)}")
-    if not probes:
+    lines = [(sanitize_line(row["name"]), row["state"], _measure(row), sanitize_line(row["source"])) for row in rows]
+    widths = [max((len(line[i]) for line in lines), default=0) for i in range(3)]
+    for row, line in zip(rows, lines, strict=True):
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False) if width]
+        print("  ".join([*cells, line[3]]).rstrip())
+        if row["error"]:
+            print(f"  {sanitize_line(row['error'])}")
+    if not rows:
         print("No server is configured.", file=sys.stderr)
 
 
-def _measure(probe: Probe) -> str:
-    if probe.state != "connected":
+def _measure(row: Mapping[str, Any]) -> str:
+    if row["state"] != "connected":
         return ""
-    count = f"{len(probe.tools)} {'tool' if len(probe.tools) == 1 else 'tools'}"
-    return f"{count}, MCP {probe.protocol}, started in {probe.start_s:.2f} s, {probe.latency_s * 1000:.0f} ms"
+    count = f"{len(row['tools'])} {'tool' if len(row['tools']) == 1 else 'tools'}"
+    return f"{count}, MCP {row['protocol']}, started in {row['start_s']:.2f} s, {row['latency_s'] * 1000:.0f} ms"
 
 
 def _import(options: argparse.Namespace) -> int:

@@ -17,9 +17,16 @@ from ..config.settings import Settings
 from ..core.command_line import Parser
 from ..core.sanitize import sanitize_line
 from ..tui.tried_models import list_tried
-from .doctor import write_json, write_output
 from .doctor.board import Board, CheckState, format_size, run_check
-from .doctor.model import check_model, check_pair, find_media_file, read_stated_target, read_trained_context
+from .doctor.model import (
+    check_engine,
+    check_model,
+    check_pair,
+    find_media_file,
+    read_stated_target,
+    read_trained_context,
+)
+from .output import write_output, write_result
 
 _DESCRIPTION = (
     "List the model files in the models folders: the configured one, ~/.local/share/rkllm-chat/models, those beside "
@@ -96,7 +103,7 @@ def _list(settings: Settings, options: argparse.Namespace) -> int:
     rows = [_describe(file, board) for file in find_models(settings.models_folder, settings.model)]
     folders = [str(folder) for folder in list_model_folders(settings.models_folder)]
     if options.json:
-        write_json({"ok": True, "result": {"folders": folders, "models": [asdict(row) for row in rows]}})
+        write_result({"folders": folders, "models": [asdict(row) for row in rows]})
     else:
         write_output("".join(f"{line}\n" for row in rows for line in _format(row)))
         write_output("More: rkllm-chat models pull\n")
@@ -125,7 +132,7 @@ def _describe(file: ModelFile, board: Board) -> ModelRow:
     board = replace(
         board, settings=replace(board.settings, model=str(path), backend="auto", mmproj="", rkllm=rkllm)
     )  # as chosen for this file, not for the configured model
-    findings = [line for check in (check_model, check_pair) for line in run_check("model", check, board)]
+    findings = [line for check in (check_model, check_engine, check_pair) for line in run_check("model", check, board)]
     states = [line.state for line in findings]
     state: CheckState = "wrong" if "wrong" in states else "warn" if "warn" in states else "ok"
     family, template = find_family_by_name(path.name), find_model_template(path) if is_for_npu else None
@@ -136,7 +143,7 @@ def _describe(file: ModelFile, board: Board) -> ModelRow:
         file.size_bytes,
         read_stated_target(path.name) if is_for_npu else "",
         read_toolkit_release(path) if is_for_npu else "",
-        0 if is_for_npu else read_trained_context(board, path),
+        0 if is_for_npu else read_trained_context(path),
         (template.path.name if template else "") if is_for_npu else "gguf",
         family.name if family else "",
         str(find_media_file(board, path) or ""),

@@ -12,7 +12,7 @@ from ..core.plugins import KINDS, Plugin, PluginKind, find_plugins, load_plugin
 from ..core.sanitize import sanitize_line
 from ..mcp_servers import BUNDLED
 from .commands import COMMANDS
-from .doctor import write_json, write_output
+from .output import write_output, write_result
 
 _BUILT_IN: dict[PluginKind, Container[str]] = {
     "backends": ("auto", *BACKENDS),
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     options = make_parser().parse(arguments)
     rows = [(plugin, _find_problem(plugin)) for kind in KINDS for plugin in find_plugins(kind).values()]
     if options.json:
-        write_json({"ok": True, "result": [{**plugin._asdict(), "problem": problem} for plugin, problem in rows]})
+        write_result([{**plugin._asdict(), "problem": problem} for plugin, problem in rows])
     else:
         write_output("".join(f"{line}\n" for line in _format(rows)))
     return int(any(problem for _, problem in rows))

@@ -34,7 +34,7 @@ from ..chat.sent_prompt import render_sent_prompt
 from ..chat.server_approval import list_config_notices
 from ..config.policy import Policy, decide_call, exact_pattern, find_ambiguous
 from ..config.settings import Settings
-from ..core.errors import AuthError, ChatError, TimeLimitError
+from ..core.errors import AuthError, ChatError, InterruptedByUserError, TimeLimitError
 from ..core.events import (
     CallDescribed,
     CallFound,
@@ -52,8 +52,9 @@ from ..core.events import (
 )
 from ..core.messages import Attachment, Tool, ToolResult, to_table
 from ..core.redact import Redactor
-from ..core.sanitize import sanitize_for_terminal, sanitize_json
+from ..core.sanitize import sanitize_for_terminal
 from ..tui.event_lines import EventPrinter
+from .output import write_error, write_json, write_result
 from .prompt_input import FIRST_BYTE_S, Prompt
 
 _TYPE_NAMES: dict[type, str] = {
@@ -138,7 +139,7 @@ async def run_prompt(
         error = failure
     except asyncio.CancelledError:
         if output.format != "text":
-            _write_line({"ok": False, "error": {"type": "Interrupted", "message": "Interrupted.", "details": {}}})
+            write_error(InterruptedByUserError("Interrupted."))
         raise
     return print_error(redactor.redact_error(error), output.format)
 
@@ -235,7 +236,7 @@ async def _print_prompt(app: App, prompt: Prompt, output: Output) -> int:
     if output.format == "text":
         print(sanitize_for_terminal(sent) if sys.stdout.isatty() else sent)
     else:
-        _write_line({"ok": True, "result": {"prompt": sent}})
+        write_result({"prompt": sent})
     return 0
 
 
@@ -278,7 +279,7 @@ async def _show_json(_app: App, events: AsyncIterator[Event], answer: Answer, ou
     result = {**_describe(answer), "reason": end.reason, "usage": _sum_usage(end.usage), "notices": answer.notices}
     if output.schema is not None and not exit_code(end):
         result["value"] = json.loads(result["text"])
-    _write_line({"ok": True, "result": result})
+    write_result(result)
     return exit_code(end)
 
 
@@ -310,7 +311,7 @@ async def _show_stream(_app: App, events: AsyncIterator[Event], _answer: Answer,
                 body["result"]["media"] = _describe_call(event.result)["media"]
             if isinstance(event, TurnEnded):
                 body["usage"] = _sum_usage(event.usage)
-            _write_line({"type": type_name, **body})
+            write_json({"type": type_name, **body})
     return exit_code(event)
 
 
@@ -334,16 +335,5 @@ def print_error(error: ChatError, output_format: str) -> int:
     if output_format == "text":
         print(f"rkllm-chat: {sanitize_for_terminal(str(error))}", file=sys.stderr)
     else:
-        details = {**error.details, "hint": error.hint}
-        _write_line({"ok": False, "error": {"type": error.type_name, "message": error.message, "details": details}})
+        write_error(error)
     return error.exit_code
-
-
-def _write_line(value: Any) -> None:
-    """Write one JSON document as a line of UTF-8 to standard output.
-
-    The locale is ignored; unencodable characters become "?".
-    """
-    line = sanitize_json(json.dumps(value, ensure_ascii=False, default=str))
-    sys.stdout.buffer.write(line.encode("utf-8", errors="replace") + b"\n")
-    sys.stdout.buffer.flush()

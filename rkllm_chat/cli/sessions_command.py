@@ -17,7 +17,7 @@ from ..core.sanitize import sanitize_for_terminal, sanitize_line
 from ..storage.export import EXPORTS, export_conversation, write_export
 from ..storage.session_files import SessionDirectory
 from ..storage.session_index import SessionSummary, list_sessions, summarize
-from .doctor import write_json, write_output
+from .output import write_output, write_result
 
 _ACTIONS = {
     "list": "list the newest sessions, or those that contain all of the words; this is the default",
@@ -77,7 +77,7 @@ def _list(directory: SessionDirectory, options: argparse.Namespace) -> int:
     search = " ".join(options.words)
     summaries = list_sessions(directory, search, options.limit, str(Path.cwd()) if options.here else "")
     if options.json:
-        write_json({"ok": True, "result": [asdict(summary) for summary in summaries]})
+        write_result([asdict(summary) for summary in summaries])
         return 0
     write_output("".join(f"{_describe(summary)}\n" for summary in summaries))
     if not summaries:

@@ -1,4 +1,4 @@
-"""Completion scripts for bash, zsh and fish, and what the suggestions of all programs have in common.
+"""Shell completion of programs: scripts for bash, zsh and fish, and suggestions from the parsers of a command line.
 
 The scripts ask the program itself: `PROGRAM completion words -- WORD ...` prints the suggestions for the last word.
 Suggestions come from servers and files and end up on a command line, so only words without shell metacharacters are
@@ -7,8 +7,12 @@ suggested.
 
 from __future__ import annotations
 
+import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ..core.command_line import get_options, get_subparsers
 
 _SAFE = re.compile(r"[\w@%+./:,=-]+")
 
@@ -62,7 +66,84 @@ def is_words_request(words: Sequence[str]) -> bool:
     return list(words[:2]) == ["words", "--"]
 
 
-def find_pending_value(before: Sequence[str], last: str) -> tuple[str, str, str] | None:
+class Position(NamedTuple):
+    """Where a command line stands after its first words.
+
+    Attributes:
+        parser: Parser of the innermost subcommand.
+        command: The subcommand; "" before there is one.
+        arguments: Number of positional arguments after it.
+        options: Values of the options before, by option string.
+    """
+
+    parser: argparse.ArgumentParser
+    command: str
+    arguments: int
+    options: dict[str, str]
+
+
+def complete(
+    words: Sequence[str],
+    parser: argparse.ArgumentParser,
+    find_command: Callable[[str], argparse.ArgumentParser | None],
+    list_arguments: Callable[[Position], Iterable[str]],
+    list_values: Callable[[str, Position], Iterable[str]],
+) -> str:
+    """Return the suggestions for the last word, one per line.
+
+    Args:
+        words: The words of `completion words --`.
+        parser: The parser before a subcommand.
+        find_command: Returns the parser of a subcommand, None for another word.
+        list_arguments: Returns the known values of the next positional argument; empty leaves it to the shell.
+        list_values: Returns the known values of an option that has no choices.
+    """
+    *before, last = words or [""]
+    position, prefix, text, known = _find_position(before, parser, find_command), "", last, None
+    if pending := _find_pending_value(before, last):
+        action = get_options(position.parser).get(pending[0])
+        if action is not None and action.nargs != 0:
+            option, text, prefix = pending
+            known = action.choices or list_values(option, position)
+    if known is None:
+        known = list_options(position.parser) if last.startswith("-") else list_arguments(position)
+    found = [f"{prefix}{word}" for word in map(str, known) if word.startswith(text) and _SAFE.fullmatch(word)]
+    return "\n".join(dict.fromkeys(found))
+
+
+def list_options(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the options that `--help` shows."""
+    return [name for name, action in get_options(parser).items() if action.help != argparse.SUPPRESS]
+
+
+def _find_position(
+    words: Sequence[str],
+    parser: argparse.ArgumentParser,
+    find_command: Callable[[str], argparse.ArgumentParser | None],
+) -> Position:
+    """Walk over the words of a command line."""
+    position = Position(parser, "", 0, {})
+    remaining = list(words)
+    while remaining:
+        word = remaining.pop(0)
+        if word.startswith("-") and word != "-":
+            option, has_value, value = word.partition("=")
+            action = get_options(position.parser).get(option)
+            if not has_value and action is not None and action.nargs != 0 and remaining:
+                value = remaining.pop(0)
+                if value == "=" and remaining:  # bash passes --x=v as three words
+                    value = remaining.pop(0)
+            position.options[option] = value
+        elif not position.command and (command := find_command(word)):
+            position = position._replace(command=word, parser=command)
+        elif subparser := get_subparsers(position.parser).get(word):
+            position = position._replace(parser=subparser, arguments=0)
+        else:
+            position = position._replace(arguments=position.arguments + 1)
+    return position
+
+
+def _find_pending_value(before: Sequence[str], last: str) -> tuple[str, str, str] | None:
     """Find the option whose value is being completed.
 
     Bash passes `--x=v` as three words, other shells as one.
@@ -84,8 +165,3 @@ def find_pending_value(before: Sequence[str], last: str) -> tuple[str, str, str]
     if before and before[-1].startswith("--") and not last.startswith("-"):
         return before[-1], last, ""
     return None
-
-
-def is_completion(word: str, beginning: str) -> bool:
-    """Return whether a word completes `beginning` and contains no shell metacharacter."""
-    return word.startswith(beginning) and bool(_SAFE.fullmatch(word))

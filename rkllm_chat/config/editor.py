@@ -17,6 +17,7 @@ from typing import Any
 
 from ..core.errors import ConfigError
 from ..core.private_files import make_folder
+from ..core.strict_json import build_object
 from .entry_edits import (
     add_json_member,
     remove_json_member,
@@ -42,7 +43,6 @@ from .servers import (
 from .settings import ServerConfig, Settings, read_toml
 from .source_text import blank_comments, find_member, list_comments
 from .trust_rules import Origin
-from .value_checks import build_unique_object
 
 DEFAULT_CONFIG_PATH = Path("mcp_config.toml")
 _VALUE_END = re.compile(r"(?=[ \t]*#|[ \t\r]*$)", re.MULTILINE)
@@ -83,7 +83,7 @@ def add_server(entry: Mapping[str, Any], path: Path, environment: Mapping[str, s
     is_json = path.suffix in FOREIGN_SUFFIXES  # whose names other programs read, too
     table = {**entry, **({"name": make_slug(str(entry["name"]))} if is_json else {})}
     server = decode_server(table, str(path), f"server {entry['name']}", origin)
-    if path.exists() and _find_place(str(entry["name"]), path, origin):
+    if path.exists() and _find_configured(str(entry["name"]), path, origin):
         raise ConfigError(f'{path}: there is a server "{server.name}" already.', "Choose another name.", path=str(path))
     if not is_json:
         text = path.read_bytes().decode() if path.exists() else ""
@@ -106,22 +106,12 @@ def remove_server(name: str, path: Path, environment: Mapping[str, str] = os.env
         ConfigError: The file has no such entry, or the entry is not in a table of its own.
     """
     _check_editable(path)
-    if not path.is_file():
-        raise ConfigError(f"{path}: there is no such file.", f'Remove "{name}" by hand.', path=str(path))
     origin = find_origin(str(path), environment)
-    text, place = path.read_bytes().decode(), _find_place(name, path, origin)
     try:
-        if not place:
-            raise ConfigError("no entry has that name.")
-        new = (
-            remove_json_member(text, place)
-            if isinstance(place, tuple)
-            else remove_toml_entry(text, int(place.removeprefix("servers[").removesuffix("]")))
-        )
-        before = _read_all(path, text, origin)
-        _write_checked(
-            path, new, origin, lambda servers: [*servers] == [one for one in before if name not in _names_of(one)]
-        )
+        place, text = _find_place(name, path, origin), path.read_bytes().decode()
+        new = remove_json_member(text, place) if isinstance(place, tuple) else remove_toml_entry(text, _index_of(place))
+        left = [one for one in _read_all(path, text, origin) if name not in _names_of(one)]
+        _write_checked(path, new, origin, lambda servers: [*servers] == left)
     except ConfigError as error:
         text = f'{path}: the entry of server "{name}" cannot be removed: {error.message}'
         raise ConfigError(text, f'Remove "{name}" by hand.', path=str(path)) from None
@@ -136,23 +126,18 @@ def set_enabled(name: str, is_enabled: bool, path: Path, environment: Mapping[st
     _check_editable(path)
     origin = find_origin(str(path), environment)
     try:
-        place = _find_place(name, path, origin) if path.is_file() else ""
-        if not place:
-            raise ConfigError("no entry has that name.")
-        text = path.read_bytes().decode()
+        place, text = _find_place(name, path, origin), path.read_bytes().decode()
         if isinstance(place, tuple):
             entry = _find_entry(text, place)
             key = next((one for one in ("disabled", "enabled", "isActive") if one in entry), "disabled")
             new = set_json_member(text, (*place, key), is_enabled != (key == "disabled"))
         else:
-            index = int(place.removeprefix("servers[").removesuffix("]"))
-            new = set_toml_key(text, index, "enabled", is_enabled)
-        _write_checked(
-            path,
-            new,
-            origin,
-            lambda servers: any(name in _names_of(one) and one.enabled is is_enabled for one in servers),
-        )
+            new = set_toml_key(text, _index_of(place), "enabled", is_enabled)
+
+        def is_meant(servers: Sequence[ServerConfig]) -> bool:
+            return any(name in _names_of(one) and one.enabled is is_enabled for one in servers)
+
+        _write_checked(path, new, origin, is_meant)
     except ConfigError as error:
         verb = "enabled" if is_enabled else "disabled"
         text = f'{path}: server "{name}" cannot be {verb}: {error.message}'
@@ -179,14 +164,14 @@ def plan_entry(path: Path, root: str, name: str, entry: Mapping[str, Any]) -> tu
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}.", path=str(path)) from None
     text = text if text.strip() else "{}\n"
-    document = load_document(text, str(path), build_unique_object)
+    document = load_document(text, str(path), build_object)
     servers = document.get(root, {}) if isinstance(document, dict) else None
     if isinstance(servers, dict):
         whole = text if root in document else add_json_member(text, (), root, {})
         new = set_json_member(whole, (root, name), entry)
         expected = {**document, root: {**servers, name: entry}}
         is_whole = list_comments(new) == list_comments(text)
-        if is_whole and load_document(new, str(path), build_unique_object) == expected:
+        if is_whole and load_document(new, str(path), build_object) == expected:
             return servers.get(name), new
     text = f'{path}: an entry "{name}" cannot be written into it without losing something, such as a comment.'
     raise ConfigError(text, f"Write it by hand: {json.dumps({name: entry}, ensure_ascii=False)}", path=str(path))
@@ -196,19 +181,27 @@ def _names_of(server: ServerConfig) -> tuple[str, str]:
     return server.name, server.original_name
 
 
-def _find_place(name: str, path: Path, origin: Origin) -> str | tuple[str, ...]:
-    """Return where the entry of a server is: "servers[0]" in TOML, the keys in JSON; "" if there is none."""
+def _index_of(place: str) -> int:
+    return int(place.removeprefix("servers[").removesuffix("]"))
+
+
+def _find_configured(name: str, path: Path, origin: Origin) -> ServerConfig | SkippedServer | None:
     skipped: list[SkippedServer] = []
     entries: list[ServerConfig | SkippedServer] = [*read_servers(str(path), origin, skipped), *skipped]
-    for entry in entries:
-        if name in (entry.name, entry.original_name):
-            roots = [root for root in ROOTS if entry.place.startswith(f"{'.'.join(root)}.")]
-            if roots:
-                return (*roots[0], entry.original_name or entry.name)
-            if not entry.place.startswith("servers[") or path.suffix in FOREIGN_SUFFIXES:
-                raise ConfigError("the file is written in a way that cannot be edited here.", path=str(path))
-            return entry.place
-    return ""
+    return next((entry for entry in entries if name in (entry.name, entry.original_name)), None)
+
+
+def _find_place(name: str, path: Path, origin: Origin) -> str | tuple[str, ...]:
+    """Return where the entry of a server is: "servers[0]" in TOML, the keys in JSON. Raises ConfigError."""
+    entry = _find_configured(name, path, origin)
+    if entry is None:
+        raise ConfigError("no entry has that name.")
+    for root in ROOTS:
+        if entry.place.startswith(f"{'.'.join(root)}."):
+            return (*root, entry.original_name or entry.name)
+    if not entry.place.startswith("servers[") or path.suffix in FOREIGN_SUFFIXES:
+        raise ConfigError("the file is written in a way that cannot be edited here.", path=str(path))
+    return entry.place
 
 
 def _check_editable(path: Path) -> None:

@@ -60,20 +60,11 @@ class FoundServers:
             ConfigError: The entry of the server cannot be used.
             ServerNotFoundError: No file defines the server; the error lists similar names.
         """
-        if name in self.servers:
-            return self.servers[name]
         try:
             return find_server(name, self.servers.values(), self.skipped)
-        except ServerNotFoundError:
-            pass
-        from difflib import get_close_matches
-
-        names = list(self.servers)
-        similar = get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(similar)}?" if similar else f"Known servers: {', '.join(names)}."
-        raise ServerNotFoundError(
-            f'There is no server "{name}".', hint, available=names, closest=similar, searched=self.searched
-        )
+        except ServerNotFoundError as error:
+            error.details["searched"] = self.searched
+            raise
 
 
 def find_servers(named: str = "", environment: Mapping[str, str] = os.environ) -> FoundServers:

@@ -11,8 +11,8 @@ from typing import Any
 from ..core.errors import ConfigError, UsageError
 from ..core.user_paths import expand_home
 from .foreign_entries import ForeignFile, find_entries
-from .servers import ServerConfig, SkippedServer, decode_entries, load_document, locate_skipped
-from .value_checks import RepeatedKeys, parse_document
+from .servers import ServerConfig, SkippedServer, decode_entries, load_document, load_toml, locate_skipped
+from .value_checks import RepeatedKeys
 
 _CODE = (".config/Code/User", "Library/Application Support/Code/User")
 _CLINE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
@@ -161,17 +161,7 @@ def _add_project(file: ForeignFile, project: Mapping[str, Any]) -> ForeignFile:
 
 def _read_toml(text: str, source: str) -> ForeignFile:
     """Return the [mcp_servers] of Codex, or the [[servers]] of a file of ours."""
-    import sys
-
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    from .value_checks import check_dotted_keys
-
-    check_dotted_keys(text, source)
-    tables = parse_document(tomllib.loads, "TOML", text, source)
+    tables = load_toml(text, source)
     entries = tables.get("mcp_servers", {})
     own = tables.get("servers", [])
     named = {str(entry.get("name")): entry for entry in own if isinstance(entry, dict)} if isinstance(own, list) else {}

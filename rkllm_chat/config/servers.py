@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from ..core.errors import ConfigError, ServerNotFoundError
 from ..core.programs import PACKAGE_RUNNERS, PROGRAM_NAME
+from ..core.strict_json import build_object as build_unique_object
 from .foreign_entries import ForeignFile, find_entries, translate_entry
 from .oauth import OAuth, find_oauth_error
 from .trust_rules import Decision, Origin, decide, inherits
@@ -24,7 +25,6 @@ from .value_checks import (
     LogLevel,
     RepeatedKeys,
     build_object,
-    build_unique_object,
     check_choices,
     check_dotted_keys,
     check_keys,
@@ -193,15 +193,21 @@ BOARD_SERVER = ServerConfig(
 
 def read_toml_tables(text: str, source: str) -> dict[str, Any]:
     """Parse a TOML file; only the names of its tables are validated."""
+    check_size(text, source)
+    tables = load_toml(text, source)
+    check_keys(tables, _ROOT_TABLES, source, "")
+    return tables
+
+
+def load_toml(text: str, source: str) -> dict[str, Any]:
+    """Parse a TOML file. Raises ConfigError."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
 
-    check_size(text, source)
     check_dotted_keys(text, source)
     tables: dict[str, Any] = parse_document(tomllib.loads, "TOML", text, source)
-    check_keys(tables, _ROOT_TABLES, source, "")
     return tables
 
 
@@ -520,7 +526,7 @@ def find_server(name: str, servers: Iterable[ServerConfig], skipped: Iterable[Sk
 
     Raises:
         ConfigError: The entry of the server cannot be used.
-        ServerNotFoundError: No file defines the server.
+        ServerNotFoundError: No file defines the server; the error lists similar names.
     """
     found = {server.name: server for server in servers}
     if name in found:
@@ -531,9 +537,13 @@ def find_server(name: str, servers: Iterable[ServerConfig], skipped: Iterable[Sk
     for entry in skipped:
         if name and name in (entry.name, entry.original_name):
             raise entry.make_error()
+    from difflib import get_close_matches
+
+    similar = get_close_matches(name, found, n=3, cutoff=0.5)
     hint = f"Configured servers: {', '.join(found)}." if found else "No server is configured."
+    hint = f"Did you mean {' or '.join(similar)}?" if similar else hint
     what = f'There is no server "{name}".' if name else "The name of a server is missing."
-    raise ServerNotFoundError(what, hint, available=list(found))
+    raise ServerNotFoundError(what, hint, available=list(found), closest=similar)
 
 
 def names_hidden_by(skipped: Iterable[SkippedServer]) -> set[str]:

@@ -241,15 +241,6 @@ def parse_document(loads: Callable[[str], Any], language: str, text: str, source
         raise ConfigError(f"{source}: not valid {language}: {error}.", "The file was not used.", path=source) from None
 
 
-def build_unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object; raise ValueError if a key occurs twice."""
-    value = dict(pairs)
-    for key in value:
-        if len(value) < len(pairs) and [name for name, _ in pairs].count(key) > 1:
-            raise ValueError(f'the key "{key}" occurs twice in one object')
-    return value
-
-
 class RepeatedKeys(dict[str, Any]):
     """An object of a file in which keys occur twice; `repeated` names the first of them."""
 

@@ -13,10 +13,9 @@ import json
 import os
 import re
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Any
 
 from ..core.errors import ConfigError, UsageError
 from ..core.messages import Media, Message
-from ..core.private_files import NotOwnedError, ensure_private, make_folder
+from ..core.private_files import NotOwnedError, make_folder, open_folder, open_private
 from .media import file_name_of, write_media_file
 from .session_records import LogEntry, Record, SessionTitle, TurnFinished, map_media, read_entry, write_entry
 
@@ -239,20 +238,8 @@ class SessionDirectory:
     def _open(self, name: str, flags: int, ending: str = _SUFFIX) -> int:
         """Open a regular file of the directory that this user owns, and remove access rights of others."""
         path = self.path / (name + ending)
-        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with self._folder() as folder:
-            try:
-                file = os.open(path.name, flags, 0o600, dir_fd=folder)
-            except (FileNotFoundError, FileExistsError):
-                raise
-            except OSError as error:
-                raise ConfigError(f"{path} cannot be opened: {error.strerror}.", "Links are not followed.") from None
-        try:
-            _make_private(file, path, stat.S_IFREG)
-        except BaseException:
-            os.close(file)
-            raise
-        return file
+        with self._folder(), _refuse_foreign(path, "opened", "Links are not followed."):
+            return open_private(path, flags)
 
     @contextmanager
     def _folder(self) -> Iterator[int]:
@@ -262,18 +249,24 @@ class SessionDirectory:
             FileNotFoundError: It does not exist.
             ConfigError: It is a link or is not owned by the user.
         """
-        try:
-            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            hint = "Sessions must be stored in a folder of your own that is not a link."
-            raise ConfigError(f"{self.path} cannot be used: {error.strerror}.", hint) from None
-        try:
-            _make_private(folder, self.path, stat.S_IFDIR)
+        hint = "Sessions must be stored in a folder of your own that is not a link."
+        with ExitStack() as opened:
+            with _refuse_foreign(self.path, "used", hint):
+                folder = opened.enter_context(open_folder(self.path))
             yield folder
-        finally:
-            os.close(folder)
+
+
+@contextmanager
+def _refuse_foreign(path: Path, verb: str, hint: str) -> Iterator[None]:
+    """Raise ConfigError for a path that cannot be opened; one that is missing, or exists already, is for the caller."""
+    try:
+        yield
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except NotOwnedError:
+        raise ConfigError(f"{path} is not a plain file or folder of yours.", "It is not used.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be {verb}: {error.strerror}.", hint) from None
 
 
 def redact_nothing(_member: str, text: str) -> str:
@@ -487,18 +480,6 @@ def _depth_of(line: bytes) -> int:
         elif byte in b"]}":
             depth -= 1
     return deepest
-
-
-def _make_private(file: int, path: Path, kind: int) -> None:
-    """Check type and owner of an open file and remove access rights of others.
-
-    Raises:
-        ConfigError: The type or the owner differs.
-    """
-    try:
-        ensure_private(file, path, kind)
-    except NotOwnedError:
-        raise ConfigError(f"{path} is not a plain file or folder of yours.", "It is not used.") from None
 
 
 def _lock(file: int) -> bool:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from ...config.loader import list_config_paths, load_settings, state_folder
 from ...config.named_settings import replace_setting
@@ -23,8 +21,9 @@ from ...config.settings import Settings
 from ...core.command_line import Parser
 from ...core.errors import ChatError, ConfigError, UsageError
 from ...core.redact import Redactor
-from ...core.sanitize import sanitize_json, sanitize_line
+from ...core.sanitize import sanitize_line
 from ...core.user_paths import expand_home
+from ..output import write_error, write_output, write_result
 from . import access, machine, model, servers, service
 from .board import Board, Check, CheckState, Finding, run_check
 from .fix_script import write_fix_script
@@ -44,6 +43,7 @@ CHECKS: dict[str, Check] = {
     "library": model.check_library,
     "libraries": model.check_other_libraries,
     "model": model.check_model,
+    "engine": model.check_engine,
     "instructions": model.check_instructions,
     "pair": model.check_pair,
     "media": model.check_media,
@@ -53,7 +53,6 @@ CHECKS: dict[str, Check] = {
     "domain": model.check_domain,
     "tokenizer": model.check_tokenizer,
     "template": model.check_template,
-    "calls": model.check_calls,
     "CPU": machine.check_cpus,
     "DDR": machine.check_ddr,
     "NPU": machine.check_npu,
@@ -75,15 +74,14 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     except UsageError as error:
         if not options.json:
             raise
-        write_json({"ok": False, "error": {"type": error.type_name, "message": str(error), "details": {}}})
-        return error.exit_code
+        return write_error(error)
     if options.fix_script:
         write_output(write_fix_script(board))
         return 0
     lines = _probe_tools(board) if options.tools else run_checks(board, environment)
     worst = max((line.state for line in lines), key=_STATES.index)
     if options.json:
-        write_json({"ok": True, "result": {"lines": [asdict(line) for line in lines], "state": worst}})
+        write_result({"lines": [asdict(line) for line in lines], "state": worst})
     elif options.board_report:
         write_output(write_report(board, lines))
     else:
@@ -182,14 +180,3 @@ def _show(lines: Sequence[Finding]) -> str:
         if line.advice:
             text.append(f"{'':<5} {'':<{width}}  {sanitize_line(line.advice)}")
     return "\n".join(text) + "\n"
-
-
-def write_json(value: Any) -> None:
-    """Write one JSON document as a line to standard output."""
-    write_output(sanitize_json(json.dumps(value, ensure_ascii=False)) + "\n")
-
-
-def write_output(text: str) -> None:
-    """Write text to standard output in UTF-8, whatever the locale is; unencodable characters become "?"."""
-    sys.stdout.buffer.write(text.encode("utf-8", errors="replace"))
-    sys.stdout.buffer.flush()

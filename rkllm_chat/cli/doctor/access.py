@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .board import Board, Finding
+from .board import Board, Finding, ok, warn, wrong
 from .machine import CONTAINER_ADVICE, find_soc, is_container
 
 GROUPS = ("render", "video")
@@ -43,16 +43,15 @@ def check_nodes(board: Board) -> Iterator[Finding]:
         return
     nodes, heaps = find_nodes(board), _make_nodes(board, board.find(_DMA_HEAPS))
     if not nodes:
-        yield Finding("nodes", "wrong", "neither /dev/dri/renderD* nor /dev/rknpu", _advise_missing(board))
+        yield wrong("neither /dev/dri/renderD* nor /dev/rknpu", _advise_missing(board))
         return
-    for name, found, state in (("nodes", nodes, "wrong"), ("buffers", heaps, "warn")):
+    for name, found, report in (("nodes", nodes, wrong), ("buffers", heaps, warn)):
         refused = [node for node in found if not node.is_accessible]
         names = ", ".join(node.name for node in refused or found)
         if refused:
-            value = f"{names}: this user cannot read and write"
-            yield Finding(name, "wrong" if state == "wrong" else "warn", value, _advise_access(board, refused))
+            yield report(f"{names}: this user cannot read and write", _advise_access(board, refused), name)
         elif found:
-            yield Finding(name, "ok", f"{names}: this user can read and write")
+            yield ok(f"{names}: this user can read and write", name)
 
 
 def find_nodes(board: Board) -> list[Node]:

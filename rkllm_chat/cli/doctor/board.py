@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +26,7 @@ class Finding:
     """Result of one check.
 
     Attributes:
-        name: What was checked.
+        name: What was checked; "" for the name of the check in CHECKS.
         state: "ok", "warn" (should be checked) or "wrong".
         value: What was found.
         advice: What to do; empty if nothing is to be done.
@@ -36,6 +36,21 @@ class Finding:
     state: CheckState
     value: str
     advice: str = ""
+
+
+def ok(value: str, name: str = "") -> Finding:
+    """Report something as it should be."""
+    return Finding(name, "ok", value)
+
+
+def warn(value: str, advice: str = "", name: str = "") -> Finding:
+    """Report what should be looked at."""
+    return Finding(name, "warn", value, advice)
+
+
+def wrong(value: str, advice: str = "", name: str = "") -> Finding:
+    """Report what does not work."""
+    return Finding(name, "wrong", value, advice)
 
 
 @dataclass(frozen=True)
@@ -125,15 +140,14 @@ def run_check(name: str, check: Check, board: Board) -> list[Finding]:
     try:
         for line in check(board):
             lines.append(line)
-    except PermissionError as error:
-        path = board.unmap_path(Path(error.filename or "?"))
-        lines.append(Finding(name, "warn", f"{path}: this user cannot read it", f"Root can: sudo cat {path}"))
     except OSError as error:
         path = board.unmap_path(Path(error.filename or "?"))
-        lines.append(Finding(name, "warn", f"unknown: {path}: {error.strerror}"))
+        is_denied = isinstance(error, PermissionError)
+        reason, advice = f"{path}: this user cannot read it", f"Root can: sudo cat {path}"
+        lines.append(warn(reason, advice) if is_denied else warn(f"unknown: {path}: {error.strerror}"))
     except (ValueError, OverflowError) as error:
-        lines.append(Finding(name, "warn", f"unknown: {error}"))
-    return lines
+        lines.append(warn(f"unknown: {error}"))
+    return [line if line.name else replace(line, name=name) for line in lines]
 
 
 def format_size(size_bytes: float) -> str:

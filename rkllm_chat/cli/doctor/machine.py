@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .board import Board, Check, Finding, format_size, run_check
+from ...core.hardware import read_memory
+from .board import Board, Check, Finding, format_size, ok, run_check, warn, wrong
 
 _DEVICE_TREES = ("proc/device-tree", "sys/firmware/devicetree/base")
 _VERSION_FILES = ("sys/kernel/debug/rknpu/version", "proc/rknpu/version", "sys/module/rknpu/version")
@@ -69,40 +70,40 @@ def check_platform(board: Board) -> Iterator[Finding]:
     except FileNotFoundError:
         chips, model = [], ""
     if soc := match_soc(chips):
-        yield Finding("platform", "ok", soc.name.upper() + (f" ({model})" if model else ""))
+        yield ok(soc.name.upper() + (f" ({model})" if model else ""))
     elif chips:
         known = ", ".join(soc.name.upper() for soc in SOCS)
         advice = f"RKLLM supports {known}. On this chip, models run on the CPU with llama.cpp (.gguf files)."
-        yield Finding("platform", "warn", f"{chips[0].upper()}: RKLLM does not support it", advice)
+        yield warn(f"{chips[0].upper()}: RKLLM does not support it", advice)
     elif is_container(board) and read_architecture(board) == "aarch64":
-        yield Finding("platform", "warn", "aarch64 in a container that does not show the chip", CONTAINER_ADVICE)
+        yield warn("aarch64 in a container that does not show the chip", CONTAINER_ADVICE)
     else:
         value = f"{read_architecture(board)}, no Rockchip NPU: models run on llama.cpp"
-        yield Finding("platform", "ok", value)
+        yield ok(value)
 
 
 def check_user(board: Board) -> Iterator[Finding]:
     """Warn if the program runs as root; skipped when the files of another machine are examined."""
     if board.is_this_machine and os.geteuid() == 0:
         advice = "Servers, tools and ! commands run as root. Use an ordinary user with access to the NPU instead."
-        yield Finding("user", "warn", "root", advice)
+        yield warn("root", advice)
 
 
 def check_kernel(board: Board) -> Iterator[Finding]:
     """Report the kernel release: RKLLM needs the rknpu driver, which the vendor's 5.10 and 6.1 have built in."""
     release = board.read("proc/sys/kernel/osrelease")
     if not find_soc(board) or release.startswith(_VENDOR_KERNELS):
-        yield Finding("kernel", "ok", release)
+        yield ok(release)
     elif board.has(*_ROCKET_SIGNS):
         advice = (
             "RKLLM needs the vendor's kernel (5.10 or 6.1) with its rknpu driver: install the board vendor's image."
         )
-        yield Finding("kernel", "wrong", f"{release} with the driver rocket, which RKLLM cannot use", advice)
+        yield wrong(f"{release} with the driver rocket, which RKLLM cannot use", advice)
     elif board.has(*_DRIVER_SIGNS, *_VERSION_FILES):
-        yield Finding("kernel", "ok", f"{release}, with the driver rknpu")  # DKMS, reported with kernel 7.0
+        yield ok(f"{release}, with the driver rknpu")  # DKMS, reported with kernel 7.0
     else:
         advice = "RKLLM needs the driver rknpu: use the vendor's kernel 5.10 or 6.1, or build rknpu by DKMS."
-        yield Finding("kernel", "warn", release, advice)
+        yield warn(release, advice)
 
 
 def check_driver(board: Board) -> Iterator[Finding]:
@@ -114,10 +115,10 @@ def check_driver(board: Board) -> Iterator[Finding]:
     except OSError as error:
         if not _has_driver(board):
             advice = "The kernel has no rknpu driver: install the board vendor's image, with kernel 5.10 or 6.1."
-            yield Finding("driver", "wrong", "none", advice)
+            yield wrong("none", advice)
         elif isinstance(error, FileNotFoundError):
             advice = "The kernel logs it at boot: sudo dmesg | grep -i rknpu"
-            yield Finding("driver", "warn", "rknpu, which does not show its version", advice)
+            yield warn("rknpu, which does not show its version", advice)
         else:
             raise
         return
@@ -126,79 +127,41 @@ def check_driver(board: Board) -> Iterator[Finding]:
         raise ValueError(f"the driver reports the version {text[:40]!r}")
     version = (int(match[1]), int(match[2]), int(match[3]))
     if version >= _RECOMMENDED_DRIVER:
-        yield Finding("driver", "ok", f"rknpu {match[0]}")
+        yield ok(f"rknpu {match[0]}")
         return
     advice = "The manual asks for 0.9.8. The driver is part of the kernel: update the kernel or the image."
     too_old = version < _MINIMUM_DRIVER
     value = f"rknpu {match[0]}, {'too old' if too_old else 'older than 0.9.8'}"
-    yield Finding("driver", "wrong" if too_old else "warn", value, advice)
+    yield (wrong if too_old else warn)(value, advice)
 
 
-def check_npu(board: Board) -> Iterator[Finding]:
-    """Report the frequency of the NPU."""
-    soc = find_soc(board)
-    if not soc:
-        return
-    folders = board.find(f"sys/class/devfreq/{soc.npu}") or board.find("sys/class/devfreq/*.npu")
-    if folders:
-        yield _frequency_line("NPU", board, folders[0])
-    else:
-        yield Finding("NPU", "warn", "the kernel does not show its frequency")
+@dataclass(frozen=True)
+class _Clock:
+    """The clock of the NPU, the memory or a cluster of cores.
 
-
-def check_ddr(board: Board) -> Iterator[Finding]:
-    """Report the frequency of the memory."""
-    if not find_soc(board):
-        return
-    if board.has(DDR_PATH):
-        yield _frequency_line("DDR", board, board.root / DDR_PATH)
-    else:
-        advice = (
-            "Boards with a fixed memory frequency have not reached the published speeds. Update the firmware: on a"
-            " ROCK 5B+ that raised 9.0 to 14.3 tokens per second."
-        )
-        yield Finding("DDR", "warn", f"no /{DDR_PATH}: this firmware does not scale the memory", advice)
-
-
-def _frequency_line(name: str, board: Board, folder: Path) -> Finding:
-    """Build the line for the frequency and governor of a devfreq folder. Its frequencies are in hertz."""
-    files = (folder / "governor", folder / "cur_freq", folder / "available_frequencies")
-    governor, current, steps = (board.read(str(file.relative_to(board.root))) for file in files)
-    value = f"{int(current) / 1e6:.0f} MHz, {governor}"
-    if is_at_full_speed(governor, int(current), steps):
-        return Finding(name, "ok", value)
-    return Finding(
-        name, "warn", value, f"{_GOVERNOR_ADVICE} echo performance | sudo tee {board.unmap_path(folder)}/governor"
-    )
-
-
-_GOVERNOR_ADVICE = "Published speeds were measured at the highest frequency. To set it until the next boot:"
-
-
-_CPU_PRICE = (
-    "With the governor performance the NPU decodes 5 to 32 % faster than with ondemand (measured by owners of boards)."
-)
-
-
-def find_slow_governors(board: Board) -> list[tuple[str, str]]:
-    """Return the governor files of the clocks that do not run at their highest frequency, with their content.
-
-    Files that cannot be read are left out.
+    Attributes:
+        name: Name of its folder.
+        path: Path of the file that selects its governor.
+        governor: Its governor.
+        megahertz: Its frequency.
+        is_fast: Whether it runs at its highest frequency.
     """
-    soc = find_soc(board)
-    npu = (board.find(f"sys/class/devfreq/{soc.npu}") if soc else []) or board.find("sys/class/devfreq/*.npu")
-    devices = [(folder, "governor", "cur_freq") for folder in (*npu[:1], *board.find(DDR_PATH))]
-    clusters = [(folder, "scaling_governor", "scaling_cur_freq") for folder in board.find(_CPU_POLICIES)]
-    found: list[tuple[str, str]] = []
-    for folder, governor_file, frequency_file in (*clusters, *devices):
-        place = str(folder.relative_to(board.root))
-        with suppress(OSError, ValueError):
-            governor, current = board.read(f"{place}/{governor_file}"), int(board.read(f"{place}/{frequency_file}"))
-            is_cluster = governor_file == "scaling_governor"
-            steps = _read_frequencies(board, place) if is_cluster else board.read(f"{place}/available_frequencies")
-            if not is_at_full_speed(governor, current, steps):
-                found.append((f"/{place}/{governor_file}", governor))
-    return found
+
+    name: str
+    path: str
+    governor: str
+    megahertz: float
+    is_fast: bool
+
+
+def _read_clock(board: Board, folder: Path) -> _Clock:
+    """Read the clock of a folder of devfreq, in hertz, or of cpufreq, in kilohertz."""
+    place, name = folder.relative_to(board.root), folder.name
+    prefix, unit = ("scaling_", 1e3) if name.startswith("policy") else ("", 1e6)
+    governor, current = board.read(f"{place}/{prefix}governor"), int(board.read(f"{place}/{prefix}cur_freq"))
+    steps = board.read(f"{place}/{prefix}available_frequencies", f"{place}/cpuinfo_max_freq")  # or no table of them
+    is_fast = is_at_full_speed(governor, current, steps)
+    return _Clock(name, f"/{place}/{prefix}governor", governor, current / unit, is_fast)
 
 
 def is_at_full_speed(governor: str, current: int, steps: str) -> bool:
@@ -210,54 +173,71 @@ def is_at_full_speed(governor: str, current: int, steps: str) -> bool:
     return governor == "performance" or (governor == "userspace" and current >= _MIN_FREQUENCY_SHARE * top)
 
 
-def check_cpus(board: Board) -> Iterator[Finding]:
-    """Report the frequencies of the core clusters: policies 0, 4 and 6 on an RK3588.
+def _find_npu_clock(board: Board) -> list[Path]:
+    soc = find_soc(board)
+    return ((board.find(f"sys/class/devfreq/{soc.npu}") if soc else []) or board.find("sys/class/devfreq/*.npu"))[:1]
 
-    cpufreq gives kilohertz.
+
+def find_slow_governors(board: Board) -> list[tuple[str, str]]:
+    """Return the governor files of the clocks that do not run at their highest frequency, with their content.
+
+    Files that cannot be read are left out.
     """
+    found: list[tuple[str, str]] = []
+    for folder in (*board.find(_CPU_POLICIES), *_find_npu_clock(board), *board.find(DDR_PATH)):
+        with suppress(OSError, ValueError):
+            clock = _read_clock(board, folder)
+            found += [] if clock.is_fast else [(clock.path, clock.governor)]
+    return found
+
+
+def check_npu(board: Board) -> Iterator[Finding]:
+    """Report the frequency of the NPU."""
+    folders = _find_npu_clock(board)
+    if find_soc(board):
+        yield _check_clock(board, folders[0]) if folders else warn("the kernel does not show its frequency")
+
+
+def check_ddr(board: Board) -> Iterator[Finding]:
+    """Report the frequency of the memory."""
+    advice = "Boards with a fixed memory frequency have not reached the published speeds. Update the firmware: on a"
+    advice += " ROCK 5B+ that raised 9.0 to 14.3 tokens per second."
+    if find_soc(board) and board.has(DDR_PATH):
+        yield _check_clock(board, board.root / DDR_PATH)
+    elif find_soc(board):
+        yield warn(f"no /{DDR_PATH}: this firmware does not scale the memory", advice)
+
+
+def _check_clock(board: Board, folder: Path) -> Finding:
+    clock = _read_clock(board, folder)
+    value = f"{clock.megahertz:.0f} MHz, {clock.governor}"
+    return ok(value) if clock.is_fast else warn(value, f"{_GOVERNOR_ADVICE} {clock.path}")
+
+
+_GOVERNOR_ADVICE = (
+    "Published speeds were measured at the highest frequency. To set it until the next boot: echo performance |"
+    " sudo tee"
+)
+_CPU_PRICE = (
+    "With the governor performance the NPU decodes 5 to 32 % faster than with ondemand (measured by owners of boards)."
+)
+
+
+def check_cpus(board: Board) -> Iterator[Finding]:
+    """Report the frequencies of the core clusters: policies 0, 4 and 6 on an RK3588."""
     if not find_soc(board):
         return
-    clocks = _read_clocks(board)
-    values = ", ".join(clock.text for clock in clocks)
-    if any(not clock.is_fast for clock in clocks):
-        yield Finding(
-            "CPU",
-            "warn",
-            values,
-            f"{_CPU_PRICE} {_GOVERNOR_ADVICE} echo performance | sudo tee /{_CPU_POLICIES}/scaling_governor",
-        )
-    elif values:
-        yield Finding("CPU", "ok", values)
+    clocks = [_read_clock(board, folder) for folder in board.find(_CPU_POLICIES)]
+    if not clocks:
+        yield warn("the kernel does not show its frequencies")
+    elif all(clock.is_fast for clock in clocks):
+        yield ok(_name_clocks(clocks))
     else:
-        yield Finding("CPU", "warn", "the kernel does not show its frequencies")
+        yield warn(_name_clocks(clocks), f"{_CPU_PRICE} {_GOVERNOR_ADVICE} /{_CPU_POLICIES}/scaling_governor")
 
 
-@dataclass(frozen=True)
-class _Clock:
-    """Frequency and governor of a core cluster as text, and whether it runs at its highest frequency."""
-
-    text: str
-    is_fast: bool
-
-
-def _read_clocks(board: Board) -> list[_Clock]:
-    """Return the clocks of the core clusters; none where the kernel does not show them."""
-    clocks: list[_Clock] = []
-    for folder in board.find(_CPU_POLICIES):
-        relative_path = str(folder.relative_to(board.root))
-        governor = board.read(f"{relative_path}/scaling_governor")
-        current = int(board.read(f"{relative_path}/scaling_cur_freq"))
-        is_fast = is_at_full_speed(governor, current, _read_frequencies(board, relative_path))
-        clocks.append(_Clock(f"{folder.name} {current / 1e3:.0f} MHz {governor}", is_fast))
-    return clocks
-
-
-def _read_frequencies(board: Board, relative_path: str) -> str:
-    """Return the frequencies of a core cluster, or its maximum if the driver has no table of them."""
-    try:
-        return board.read(f"{relative_path}/scaling_available_frequencies")
-    except FileNotFoundError:  # written by drivers without a frequency table
-        return board.read(f"{relative_path}/cpuinfo_max_freq")
+def _name_clocks(clocks: Sequence[_Clock]) -> str:
+    return ", ".join(f"{clock.name} {clock.megahertz:.0f} MHz {clock.governor}" for clock in clocks)
 
 
 def check_temperature(board: Board) -> Iterator[Finding]:
@@ -272,17 +252,15 @@ def check_temperature(board: Board) -> Iterator[Finding]:
         zones[kind] = max(celsius, zones.get(kind, celsius))
     if not zones:
         if find_soc(board):
-            yield Finding("temperature", "warn", "the kernel shows no temperature")
+            yield warn("the kernel shows no temperature")
         return
     hottest = max(zones, key=lambda zone: zones[zone])
     shown = dict.fromkeys([*(zone for zone in zones if "npu" in zone), hottest])
     value = ", ".join(f"{zone} {zones[zone]:.0f} °C" for zone in shown)
     if zones[hottest] >= _HOT_CELSIUS:
-        yield Finding(
-            "temperature", "warn", value, "A hot chip is throttled: improve the cooling (heat sink, fan) or pause."
-        )
+        yield warn(value, "A hot chip is throttled: improve the cooling (heat sink, fan) or pause.")
     else:
-        yield Finding("temperature", "ok", value)
+        yield ok(value)
 
 
 def read_conditions(board: Board) -> dict[str, str]:
@@ -290,11 +268,10 @@ def read_conditions(board: Board) -> dict[str, str]:
     checks: dict[str, Check] = {"NPU": check_npu, "DDR": check_ddr, "temperature": check_temperature}
     conditions = {line.name: line.value for name, check in checks.items() for line in run_check(name, check, board)}
     with suppress(OSError, ValueError):
-        if clocks := _read_clocks(board):
-            conditions = {"CPU": ", ".join(clock.text for clock in clocks), **conditions}
-    with suppress(OSError):
-        if match := re.search(r"MemAvailable:\s+(\d+) kB", board.read("proc/meminfo")):
-            conditions["free memory"] = format_size(int(match[1]) * 1024)
+        if clocks := [_read_clock(board, folder) for folder in board.find(_CPU_POLICIES)]:
+            conditions = {"CPU": _name_clocks(clocks), **conditions}
+    if memory := read_memory(board.root):
+        conditions["free memory"] = format_size(memory.available)
     return conditions
 
 

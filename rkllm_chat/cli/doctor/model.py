@@ -5,14 +5,12 @@ Only the RKLLM runtime can read a .rkllm file, so the checks use the name and si
 
 from __future__ import annotations
 
-import mmap
-import os
 import re
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,15 +23,14 @@ from ...backends.rkllm.abi import LIBRARY_FOLDERS, LIBRARY_NAME, find_library, r
 from ...backends.rkllm.backend import CONTEXT_TOKENS
 from ...backends.rkllm.layouts import LAYOUT_OF_RELEASE
 from ...backends.rkllm.model_file import CONFIG_FILE, find_model_template, read_toolkit_release
-from ...backends.rkllm.options import name_by_family, read_model_template
+from ...backends.rkllm.options import name_by_family
 from ...backends.rkllm.vision_families import find_encoder
 from ...backends.shared.model_files import PROJECTOR_HINT, SHIPPED_NAME, find_projector, find_shipped_model
-from ...calls.model_families import AUTO, find_family
 from ...config.files import find_exposed_secrets
 from ...core import i18n
 from ...core.errors import ConfigError, ModelError
 from ...prompt.chat_templates import TEMPLATES, choose_template
-from .board import Board, Finding, format_size
+from .board import Board, Finding, format_size, ok, warn, wrong
 from .machine import find_soc, read_architecture
 
 # Beginnings of files that are downloaded by mistake instead of a model.
@@ -53,20 +50,16 @@ _PLATFORM = re.compile(r"rk3588|rk3576|rk3562|rv1126b", re.IGNORECASE)
 def check_configuration(board: Board) -> Iterator[Finding]:
     """Report the configuration files, errors in them, refused settings and secrets that other users can read."""
     if board.config_error:
-        yield Finding(
-            "configuration", "wrong", board.config_error, "Correct the file; the other checks use the default settings."
-        )
+        yield wrong(board.config_error, "Correct the file; the other checks use the default settings.")
     else:
-        yield Finding("configuration", "ok", ", ".join(board.config_files) or "no file, default settings")
+        yield ok(", ".join(board.config_files) or "no file, default settings")
         for path, key in board.settings.ignored:
             advice = "A folder's file cannot set it: write it to ~/.config/rkllm-chat/config.toml, or pass --config."
-            yield Finding("configuration", "warn", f"{path}: {key} is ignored", advice)
+            yield warn(f"{path}: {key} is ignored", advice)
         for path in board.config_files if board.is_this_machine else ():
             for key in find_exposed_secrets(path):
                 advice = f"Use an environment variable as ${{NAME}}, or restrict access: chmod 600 {path}"
-                yield Finding(
-                    "configuration", "warn", f"{path} contains a secret that other users can read: {key}", advice
-                )
+                yield warn(f"{path} contains a secret that other users can read: {key}", advice)
 
 
 def check_library(board: Board) -> Iterator[Finding]:
@@ -80,25 +73,20 @@ def check_library(board: Board) -> Iterator[Finding]:
         return
     if mismatch := _find_elf_mismatch(board, library):
         advice = f"Use the {LIBRARY_NAME} of the folder for {mismatch[1]} in rkllm-runtime/Linux/librkllm_api."
-        yield Finding("library", "wrong", f"{board.unmap_path(library)} is a library for {mismatch[0]}", advice)
+        yield wrong(f"{board.unmap_path(library)} is a library for {mismatch[0]}", advice)
         return
     release = read_release(library)
     if release in LAYOUT_OF_RELEASE:
-        yield Finding("library", "ok", f"{board.unmap_path(library)}, release {release}")
+        yield ok(f"{board.unmap_path(library)}, release {release}")
     elif assumed := LAYOUT_OF_RELEASE.get(board.settings.rkllm.layout):
         text = f"{board.unmap_path(library)}: release {release or 'unknown'}, used with layout {assumed} as configured"
-        yield Finding("library", "warn", text, "It is not verified that this release has this layout.")
+        yield warn(text, "It is not verified that this release has this layout.")
     else:
         problem = f"release {release} is not supported" if release else "its release cannot be determined"
         advice = (
             f"Supported: {', '.join(LAYOUT_OF_RELEASE)}. Others are not loaded, because a wrong struct layout crashes."
         )
-        yield Finding("library", "wrong", f"{board.unmap_path(library)}: {problem}", advice)
-    if _names_libomp(library) and not _find_libomp(board, library):
-        advice = f"If it fails to load, copy libomp.so of an aarch64 cross toolchain next to {LIBRARY_NAME}."
-        yield Finding(
-            "libomp", "warn", f"{LIBRARY_NAME} refers to libomp.so, which is not in the usual folders", advice
-        )
+        yield wrong(f"{board.unmap_path(library)}: {problem}", advice)
 
 
 def check_other_libraries(board: Board) -> Iterator[Finding]:
@@ -112,7 +100,7 @@ def check_other_libraries(board: Board) -> Iterator[Finding]:
     if others:
         names = ", ".join(f"{board.unmap_path(path)} ({read_release(path) or 'unknown release'})" for path in others)
         advice = "The first one is used. Remove the others, or set [rkllm] library, so that none is taken by mistake."
-        yield Finding("libraries", "warn", f"also installed: {names}", advice)
+        yield warn(f"also installed: {names}", advice)
 
 
 # ELF class and machine (elf.h) -> architecture, as the kernel and the vendor's folders name it.
@@ -144,25 +132,7 @@ def _missing_library(configured: str) -> Finding:
         f"Copy {LIBRARY_NAME} (airockchip/rknn-llm, rkllm-runtime/Linux/librkllm_api/aarch64) to /usr/lib,"
         ' or set its path: [rkllm] library = "PATH".'
     )
-    return Finding("library", "wrong", f"{configured} does not exist" if configured else f"no {LIBRARY_NAME}", advice)
-
-
-def _names_libomp(library: Path) -> bool:
-    """Return whether a library contains the name libomp.so, as libraries that need it do."""
-    with library.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return False
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return data.find(b"libomp.so") >= 0
-
-
-def _find_libomp(board: Board, library: Path) -> bool:
-    """Return whether libomp.so is installed.
-
-    Only this exact name counts: for the loader a distribution's libomp.so.5 is another library.
-    """
-    folders = [library.parent, *(board.root / place for place in LIBRARY_FOLDERS)]
-    return any((folder / "libomp.so").exists() for folder in folders)
+    return wrong(f"{configured} does not exist" if configured else f"no {LIBRARY_NAME}", advice)
 
 
 @dataclass(frozen=True)
@@ -201,38 +171,36 @@ def _find_model(board: Board) -> _ModelFile | None:
 
 
 def check_model(board: Board) -> Iterator[Finding]:
-    """Report the model file and the engine that runs it."""
+    """Report the model file."""
     model = _find_model(board)
     if not model:
         yield _absent_model_line(board)
         return
     size = f"{model.name}, {format_size(model.size_bytes)}"
     if fault := _find_file_error(board, model):
-        yield Finding("model", "wrong", *fault)
+        yield wrong(*fault)
     elif model.is_for_npu:
         yield _npu_model_line(board, model, size)
     elif not board.settings.model and find_soc(board):
         advice = "To use the NPU, select a .rkllm file: --model PATH, or model in [chat]."
-        yield Finding("model", "warn", f"{size}: the bundled small model, which runs on the CPU", advice)
+        yield warn(f"{size}: the bundled small model, which runs on the CPU", advice)
     else:
-        yield Finding("model", "ok", size)
-    if not model.is_for_npu:
-        yield from _check_llama(board)
+        yield ok(size)
 
 
-def _check_llama(board: Board) -> Iterator[Finding]:
+def check_engine(board: Board) -> Iterator[Finding]:
     """Report whether llama.cpp is installed, the libllama that is configured for it, and the cores that it uses."""
-    configured = board.settings.llama_library
+    model, configured = _find_model(board), board.settings.llama_library
+    if not model or model.is_for_npu:
+        return
     if board.is_this_machine and find_spec("llama_cpp") is None:
         advice = "Install it with pip install llama-cpp-python (compiling takes minutes)."
-        yield Finding("engine", "wrong", "llama-cpp-python, which runs .gguf files, is not installed", advice)
+        yield wrong("llama-cpp-python, which runs .gguf files, is not installed", advice)
     if configured and find_llama_library(configured, board.root) is None:
         advice = "Correct llama_library in [chat]; it names libllama.so or its folder."
-        yield Finding("engine", "wrong", f"llama_library {configured} does not exist", advice)
-    elif cores := find_big_cores(board.root):
-        yield Finding("engine", "ok", f"llama.cpp, {describe_cores(cores)}" + (f", {configured}" if configured else ""))
-    elif configured:
-        yield Finding("engine", "ok", f"llama.cpp, {configured}")
+        yield wrong(f"llama_library {configured} does not exist", advice)
+    elif facts := [*map(describe_cores, filter(None, [find_big_cores(board.root)])), *filter(None, [configured])]:
+        yield ok(f"llama.cpp, {', '.join(facts)}")
 
 
 _BUILD_ADVICE = "Build it on this machine: pip install --force-reinstall --no-cache-dir llama-cpp-python"
@@ -256,17 +224,17 @@ def check_instructions(board: Board) -> Iterator[Finding]:
     if not present or not model or model.is_for_npu:
         return
     if not board.is_this_machine or find_spec("llama_cpp") is None:
-        yield Finding("instructions", "ok", f"the processor has {', '.join(present)}")
+        yield ok(f"the processor has {', '.join(present)}")
         return
     used = read_instruction_sets(board.settings.llama_library)
     if lacking := sorted(used.intersection(_INSTRUCTION_SETS.values()).difference(present)):
         value = f"llama.cpp was built with {', '.join(lacking)}, which the processor lacks"
-        yield Finding("instructions", "wrong", value, _BUILD_ADVICE)
+        yield wrong(value, _BUILD_ADVICE)
     elif unused := [name for name in present if name not in used]:
         value = f"the processor has {', '.join(present)}; llama.cpp was built without {', '.join(unused)}"
-        yield Finding("instructions", "warn", value, _BUILD_ADVICE)
+        yield warn(value, _BUILD_ADVICE)
     else:
-        yield Finding("instructions", "ok", f"llama.cpp uses {', '.join(present)}")
+        yield ok(f"llama.cpp uses {', '.join(present)}")
 
 
 def check_media(board: Board) -> Iterator[Finding]:
@@ -277,12 +245,12 @@ def check_media(board: Board) -> Iterator[Finding]:
     try:
         file = find_media_file(board, model.path)
     except ModelError as error:
-        yield Finding("media", "wrong", str(error), error.hint)
+        yield wrong(str(error), error.hint)
         return
     if file and not file.is_file():
-        yield Finding("media", "wrong", f"{board.unmap_path(file)} does not exist", PROJECTOR_HINT)
+        yield wrong(f"{board.unmap_path(file)} does not exist", PROJECTOR_HINT)
     elif file:
-        yield Finding("media", "ok", f"{board.unmap_path(file)}, {format_size(file.stat().st_size)}")
+        yield ok(f"{board.unmap_path(file)}, {format_size(file.stat().st_size)}")
 
 
 def find_media_file(board: Board, model: Path) -> Path | None:
@@ -303,8 +271,8 @@ def find_media_file(board: Board, model: Path) -> Path | None:
 def _absent_model_line(board: Board) -> Finding:
     """Build the line for settings without a model file."""
     if choose_backend(board.settings) == "rkllm":
-        return Finding("model", "wrong", "none, but the NPU needs a model file", "Select a .rkllm file: --model PATH.")
-    return Finding("model", "ok", f"{board.settings.model or 'a script'}: no file to check")
+        return wrong("none, but the NPU needs a model file", "Select a .rkllm file: --model PATH.")
+    return ok(f"{board.settings.model or 'a script'}: no file to check")
 
 
 def _find_file_error(board: Board, model: _ModelFile) -> tuple[str, str] | None:
@@ -328,22 +296,22 @@ def _npu_model_line(board: Board, model: _ModelFile, size: str) -> Finding:
     """Build the line of a .rkllm file from its name, where converters usually state chip and quantization."""
     soc = find_soc(board)
     if not soc:
-        return Finding("model", "wrong", f"{size}: .rkllm runs only on a Rockchip NPU", "Select a .gguf file.")
+        return wrong(f"{size}: .rkllm runs only on a Rockchip NPU", "Select a .gguf file.")
     platforms, quantization = _read_name(model.path.name)
     stated = read_stated_target(model.path.name)
     size += f", by its name {stated}" if stated else ", its name states no chip"
     if platforms and soc.name not in platforms:
         advice = f"A model runs only on the chip that it was converted for: use one for {soc.name}."
-        return Finding("model", "wrong", f"{size}, but this is {soc.name}", advice)
+        return wrong(f"{size}, but this is {soc.name}", advice)
     if quantization and quantization not in soc.quantizations:
         advice = f"{soc.name} supports {', '.join(soc.quantizations)}."
-        return Finding("model", "wrong", f"{size}, but {soc.name} does not support {quantization}", advice)
+        return wrong(f"{size}, but {soc.name} does not support {quantization}", advice)
     if soc.name == "rk3588" and "_g" in quantization:
         advice = (
             "Groups are slower on this chip: about half (g128) to four fifths (g512) of the published speed of w8a8."
         )
-        return Finding("model", "warn", size, advice)
-    return Finding("model", "ok", size)
+        return warn(size, advice)
+    return ok(size)
 
 
 def _read_name(name: str) -> tuple[list[str], str]:
@@ -415,10 +383,10 @@ def check_pair(board: Board) -> Iterator[Finding]:
     for pair in _BAD_PAIRS:
         values = ((pair.runtime, release), (pair.toolkit, toolkit), (pair.model, model.path.name))
         if all(re.fullmatch(pattern, value, re.IGNORECASE) for pattern, value in values):
-            yield Finding("pair", "warn", f"{name}: this library {pair.effect}", pair.advice)
+            yield warn(f"{name}: this library {pair.effect}", pair.advice)
             return
     if toolkit:
-        yield Finding("pair", "ok", name)
+        yield ok(name)
 
 
 def check_context(board: Board) -> Iterator[Finding]:
@@ -427,46 +395,30 @@ def check_context(board: Board) -> Iterator[Finding]:
     if not model or not model.size_bytes:
         return
     if not model.is_for_npu:
-        trained_tokens = read_trained_context(board, model.path)
+        trained_tokens = read_trained_context(model.path)
         if requested > trained_tokens > 0:
             advice = "Beyond its training length, a model writes nonsense: reduce context_tokens."
-            yield Finding(
-                "context", "warn", f"{requested} tokens requested, the model was trained on {trained_tokens}", advice
-            )
+            yield warn(f"{requested} tokens requested, the model was trained on {trained_tokens}", advice)
         else:
             value = f"{requested} tokens requested" if requested else "the default"
-            yield Finding(
-                "context", "ok", value + (f"; the model was trained on {trained_tokens}" if trained_tokens else "")
-            )
+            yield ok(value + (f"; the model was trained on {trained_tokens}" if trained_tokens else ""))
     elif requested > _MAX_CONTEXT_TOKENS:
         advice = f"No model is converted for more than {_MAX_CONTEXT_TOKENS} tokens: set context_tokens in [chat]."
-        yield Finding("context", "wrong", f"{requested} tokens requested", advice)
+        yield wrong(f"{requested} tokens requested", advice)
     elif requested % _CONTEXT_STEP:
-        advice = (
-            f"Models are converted for multiples of {_CONTEXT_STEP}: use {requested // _CONTEXT_STEP * _CONTEXT_STEP}."
-        )
-        yield Finding("context", "warn", f"{requested} tokens requested", advice)
+        usable = requested // _CONTEXT_STEP * _CONTEXT_STEP
+        yield warn(f"{requested} tokens requested", f"Models have multiples of {_CONTEXT_STEP}: use {usable}.")
     else:
         value = f"{requested} tokens requested" if requested else f"{CONTEXT_TOKENS} tokens, the default"
-        yield Finding("context", "ok", f"{value}; the file's own limit is known once it is loaded")
+        yield ok(f"{value}; the file's own limit is known once it is loaded")
 
 
-def read_trained_context(board: Board, path: Path) -> int:
-    """Return the context that a GGUF was trained on, in tokens; 0 if it is not told. Raises OSError."""
-    return _read_gguf_integer(board.read_head(path), "context_length")
-
-
-def _read_gguf_integer(head: bytes, key: str) -> int:
-    """Return the integer of a GGUF key that ends with `key`, or 0.
-
-    A key is followed by its type (4 for 32 bits, 10 for 64) and the little-endian value (ggml's gguf.md, version 3).
-
-    Args:
-        head: The beginning of the file.
-        key: The last part of the key.
-    """
-    match = re.search(rb"\.%b(\x04\0{3}.{4}|\x0a\0{3}.{8})" % re.escape(key.encode()), head, re.DOTALL)
-    return int.from_bytes(match[1][4:], "little") if match else 0
+def read_trained_context(path: Path) -> int:
+    """Return the context that a GGUF was trained on, in tokens; 0 if it is not told."""
+    try:
+        return read_gguf_header(path).get_number("context_length") or 0
+    except ModelError:
+        return 0
 
 
 def check_memory(board: Board) -> Iterator[Finding]:
@@ -478,19 +430,17 @@ def check_memory(board: Board) -> Iterator[Finding]:
     value = f"{format_size(free)} free of {format_size(total)}"
     model = _find_model(board)
     if not model or not model.size_bytes:
-        yield Finding("memory", "ok", value)
+        yield ok(value)
         return
     cache = _CACHE_BYTES_PER_TOKEN * (board.settings.context_tokens or CONTEXT_TOKENS) if model.is_for_npu else 0
     need = model.size_bytes + cache
     value += f"; the model needs about {format_size(need)}"
     if total < model.size_bytes:
-        yield Finding(
-            "memory", "wrong", value, "The model does not fit into the memory of this machine: use a smaller one."
-        )
+        yield wrong(value, "The model does not fit into the memory of this machine: use a smaller one.")
     elif free < need:
-        yield Finding("memory", "warn", value, "End other programs, reduce context_tokens, or use a smaller model.")
+        yield warn(value, "End other programs, reduce context_tokens, or use a smaller model.")
     else:
-        yield Finding("memory", "ok", value)
+        yield ok(value)
 
 
 def check_domain(board: Board) -> Iterator[Finding]:
@@ -502,7 +452,7 @@ def check_domain(board: Board) -> Iterator[Finding]:
     advice = (
         'If loading says "failed to malloc npu memory": [rkllm] base_domain_id = 1 (0 to 15), or use a smaller model.'
     )
-    yield Finding("domain", "warn", value, advice)
+    yield warn(value, advice)
 
 
 def check_tokenizer(board: Board) -> Iterator[Finding]:
@@ -516,20 +466,14 @@ def check_tokenizer(board: Board) -> Iterator[Finding]:
     file = model.path.with_name("tokenizer.json")
     why = "Without it, prompts are sent as text, and the shared prefix of a long chat may be evaluated again."
     if not file.is_file():
-        yield Finding(
-            "tokenizer", "warn", "no tokenizer.json next to the model", f"{why} It comes with the original model."
-        )
+        yield warn("no tokenizer.json next to the model", f"{why} It comes with the original model.")
     elif not board.is_this_machine:
-        yield Finding(
-            "tokenizer", "ok", f"{board.unmap_path(file)}; the package tokenizers is not checked on another machine"
-        )
+        yield ok(f"{board.unmap_path(file)}; the package tokenizers is not checked on another machine")
     elif find_spec("tokenizers") is None:
         advice = f"pip install tokenizers. {why}"
-        yield Finding(
-            "tokenizer", "warn", f"{board.unmap_path(file)}, but the package tokenizers is not installed", advice
-        )
+        yield warn(f"{board.unmap_path(file)}, but the package tokenizers is not installed", advice)
     else:
-        yield Finding("tokenizer", "ok", f"{board.unmap_path(file)}, and the package tokenizers")
+        yield ok(f"{board.unmap_path(file)}, and the package tokenizers")
 
 
 def check_template(board: Board) -> Iterator[Finding]:
@@ -542,19 +486,19 @@ def check_template(board: Board) -> Iterator[Finding]:
     try:
         named = name_by_family(board.settings, model.path)
     except ConfigError as error:
-        yield Finding("template", "wrong", error.message, error.hint)
+        yield wrong(error.message, error.hint)
         return
     selected = choose_template(options.template, named.name)
     if options.native_tools or options.template == "runtime":
-        yield Finding("template", "ok", "that of the runtime, built into the model")
+        yield ok("that of the runtime, built into the model")
     elif row := next((name for name, template in TEMPLATES.items() if template is selected), ""):
         by = "the model's name" if named == model.path else named.stem
         why = f"by {by}" if options.template == "auto" else "as set"
-        yield Finding("template", "ok", f"{row}, {why}")
+        yield ok(f"{row}, {why}")
     elif board.map_path(options.template).is_file():
-        yield Finding("template", "ok", options.template)
+        yield ok(options.template)
     elif options.template == "auto" and (beside := find_model_template(model.path)):
-        yield Finding("template", "ok", f"that of {board.unmap_path(beside.path)}")
+        yield ok(f"that of {board.unmap_path(beside.path)}")
     else:
         is_configured = options.template != "auto"
         value = f"no template is named {options.template}" if is_configured else "unknown by the model's name"
@@ -563,7 +507,7 @@ def check_template(board: Board) -> Iterator[Finding]:
             f"Which model is {model.path.name}? Set family in [chat] to its published name, such as qwen2.5-1.5b, or"
             f" put its {CONFIG_FILE} beside it, or set template under [rkllm]: {rows}, a Jinja file, or runtime."
         )
-        yield Finding("template", "wrong", value, advice)
+        yield wrong(value, advice)
 
 
 def _check_gguf_template(model: _ModelFile) -> Iterator[Finding]:
@@ -571,26 +515,10 @@ def _check_gguf_template(model: _ModelFile) -> Iterator[Finding]:
     try:
         header = read_gguf_header(model.path)
     except ModelError as error:
-        yield Finding("template", "wrong", error.message, error.hint)
+        yield wrong(error.message, error.hint)
         return
     if header.get_text(TEMPLATE_KEY) or header.get_number("pooling_type") is not None:
         return
     sentence = describe_missing_template(model.path.name, read_model_names(model.path, header.metadata))
     advice = "Use an instruct model, or convert it again with its chat template."
-    yield Finding("template", "warn", i18n.load("en")(sentence.key, **sentence.values), advice)
-
-
-def check_calls(board: Board) -> Iterator[Finding]:
-    """Report the tool-call format of an NPU model. That of a GGUF model depends on its content."""
-    model, options = _find_model(board), board.settings.rkllm
-    if not model or not model.is_for_npu:
-        return
-    name = options.template if options.template == "auto" else str(board.map_path(options.template))
-    with suppress(ConfigError):  # reported with the template
-        model = replace(model, path=name_by_family(board.settings, model.path))
-    family = find_family([model.path.stem], read_model_template(name, model.path))
-    tool_format = board.settings.tool_format
-    description = (
-        f"{family.preferred_format}, by the family {family.name}" if tool_format == AUTO else f"{tool_format}, as set"
-    )
-    yield Finding("calls", "ok", "native format of the model" if options.native_tools else description)
+    yield warn(i18n.load("en")(sentence.key, **sentence.values), advice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ...config.loader import state_folder
@@ -17,7 +18,7 @@ from ...mcp_client.acceptance import check_start
 from ...mcp_client.process.launch import make_environment, wants_sandbox
 from ...mcp_client.process.start import IS_MACOS, NO_BUBBLEWRAP, SANDBOX_VARIABLE
 from ...mcp_servers.claude.find_cli import find_claude
-from .board import Board, CheckState, Finding
+from .board import Board, Finding, ok, warn, wrong
 
 _KEY_OPTION = "--key-env"
 
@@ -26,33 +27,33 @@ def check_servers(board: Board) -> Iterator[Finding]:
     """Report for each server whether it is accepted, and whether its program and working directory exist."""
     for entry in board.settings.skipped:
         value = f"{entry.location}: the {'entry' if entry.original_name else 'file'} is skipped: {entry.reason}"
-        state: CheckState = "wrong" if entry.original_name else "warn"
-        yield Finding(f"server {entry.original_name}".strip(), state, value, entry.hint)
+        report = wrong if entry.original_name else warn
+        yield report(value, entry.hint, f"server {entry.original_name}".strip())
     trust_store = TrustStore(str(state_folder(board.environment)))
-    for configured in board.settings.servers:
-        for freedom in configured.not_obeyed:
-            value = f'"{freedom}" of {configured.source} has no effect here'
+    for server in board.settings.servers:
+        for freedom in server.not_obeyed:
             advice = "The [policy] table and trust decide which calls run without a question."
-            yield Finding(f"server {configured.name}", "warn", value, advice)
-        server, name = configured, f"server {configured.name}"
-        try:
-            server = check_start(trust_store, configured) if board.is_this_machine else configured
-        except ConfigError as error:
-            yield Finding(name, "warn", error.message, error.hint)
-            continue
-        if not server.enabled:
-            yield Finding(name, "ok", "disabled")
-        elif server.url:
-            yield Finding(name, "ok", "remote, not contacted")
-        elif server.cwd and not board.map_path(server.cwd).is_dir():
-            yield Finding(name, "wrong", f"its folder {server.cwd} does not exist", "Correct its cwd.")
-        elif server.command == PROGRAM_NAME:
-            yield _check_bundled(board, server, name)
-        elif found := _find_program(board, server):
-            yield Finding(name, "ok", found)
-        else:
-            advice = "Install it or add it to the PATH. Relative paths start at the current folder."
-            yield Finding(name, "wrong", f"its command {server.command} was not found", advice)
+            yield warn(f'"{freedom}" of {server.source} has no effect here', advice, f"server {server.name}")
+        yield replace(_check_server(board, server, trust_store), name=f"server {server.name}")
+
+
+def _check_server(board: Board, server: ServerConfig, trust_store: TrustStore) -> Finding:
+    try:
+        server = check_start(trust_store, server) if board.is_this_machine else server
+    except ConfigError as error:
+        return warn(error.message, error.hint)
+    if not server.enabled:
+        return ok("disabled")
+    if server.url:
+        return ok("remote, not contacted")
+    if server.cwd and not board.map_path(server.cwd).is_dir():
+        return wrong(f"its folder {server.cwd} does not exist", "Correct its cwd.")
+    if server.command == PROGRAM_NAME:
+        return _check_bundled(board, server)
+    if found := _find_program(board, server):
+        return ok(found)
+    advice = "Install it or add it to the PATH. Relative paths start at the current folder."
+    return wrong(f"its command {server.command} was not found", advice)
 
 
 def check_sandbox(board: Board) -> Iterator[Finding]:
@@ -60,35 +61,32 @@ def check_sandbox(board: Board) -> Iterator[Finding]:
     commands = [server for server in board.settings.servers if server.enabled and server.command]
     sandboxed = [server for server in commands if wants_sandbox(server)]
     is_off = os.environ.get(SANDBOX_VARIABLE) == "off" or any(server.command != PROGRAM_NAME for server in commands)
+    advice = "A container encloses them." if IS_MACOS else "sudo apt install bubblewrap"
     if not board.is_this_machine or (is_off and not sandboxed):
         return
     if bwrap_path := shutil.which("bwrap"):
-        yield Finding("sandbox", "ok", f"bubblewrap is {bwrap_path}; /mcp status shows what it allows")
-        return
-    state: CheckState = "wrong" if any(server.sandbox == "on" for server in sandboxed) else "warn"
-    text = "servers run without a sandbox" if sandboxed else "servers that you add will run without a sandbox"
-    advice = "A container encloses them." if IS_MACOS else "sudo apt install bubblewrap"
-    yield Finding("sandbox", state if sandboxed else "ok", f"{NO_BUBBLEWRAP}: {text}", advice)
+        yield ok(f"bubblewrap is {bwrap_path}; /mcp status shows what it allows")
+    elif sandboxed:
+        report = wrong if any(server.sandbox == "on" for server in sandboxed) else warn
+        yield report(f"{NO_BUBBLEWRAP}: servers run without a sandbox", advice)
+    else:
+        value = f"{NO_BUBBLEWRAP}: servers that you add will run without a sandbox"
+        yield Finding("", "ok", value, advice)
 
 
-def _check_bundled(board: Board, server: ServerConfig, name: str) -> Finding:
+def _check_bundled(board: Board, server: ServerConfig) -> Finding:
     """Check a bundled server and its requirements: the Claude CLI, or an API key."""
     description = f"{PROGRAM_NAME} itself"
     match server.args:
         case ["serve", "claude", *_] if board.is_this_machine:
             try:
-                program = find_claude(make_environment(board.environment, server.env))
+                return ok(f"{description}, with {find_claude(make_environment(board.environment, server.env))}")
             except StartError as error:
-                return Finding(
-                    name, "wrong", f"{description}, but the Claude CLI is missing: {error.message}", error.hint
-                )
-            return Finding(name, "ok", f"{description}, with {program}")
+                return wrong(f"{description}, but the Claude CLI is missing: {error.message}", error.hint)
         case ["serve", "llm" | "remote", *options] if missing := _find_missing_key(server, options):
-            advice = (
-                f'Servers do not inherit your environment; pass the key on: env = {{ {missing} = "${{{missing}}}" }}.'
-            )
-            return Finding(name, "wrong", f"{description}, but its env does not set {missing}", advice)
-    return Finding(name, "ok", description)
+            advice = f'Servers do not inherit your environment; pass it on: env = {{ {missing} = "${{{missing}}}" }}.'
+            return wrong(f"{description}, but its env does not set {missing}", advice)
+    return ok(description)
 
 
 def _find_missing_key(server: ServerConfig, options: list[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...backends import choose_backend
 from ...core.errors import ChatError
-from .board import Board, Finding
+from .board import Board, Finding, ok, warn, wrong
 
 
 def check_services(board: Board) -> Iterator[Finding]:
@@ -19,21 +19,19 @@ def check_services(board: Board) -> Iterator[Finding]:
     try:
         services = make_services(board.settings, board.environment)
     except ChatError as error:
-        yield Finding("service", "wrong", error.message, error.hint)
+        yield wrong(error.message, error.hint)
         return
     for service in services:
         if service.api_key and service.url.startswith("http:") and not is_loopback(service.url):
             advice = "Others on the network can read it: use https or a tunnel."
-            yield Finding("key", "warn", f"sent to {service.url} unencrypted", advice)
+            yield warn(f"sent to {service.url} unencrypted", advice, "key")
         if not board.is_this_machine:
-            yield Finding("service", "ok", f"{service.url}: not contacted for another machine")
+            yield ok(f"{service.url}: not contacted for another machine")
         elif failure := probe_with_retries(service, tries=1):
-            yield Finding("service", "wrong", failure.message, failure.hint)
+            yield wrong(failure.message, failure.hint)
         elif facts := service.info:
             context = f"{facts.context_tokens} tokens of context" if facts.context_tokens else "unknown context size"
-            prompt_source = (
-                "prompts are rendered by rkllm-chat" if facts.template else "prompts are rendered by the service"
-            )
-            yield Finding(
-                "service", "ok", f"{service.url}: {facts.kind_name}, model {facts.model}, {context}, {prompt_source}"
+            renders = "rkllm-chat" if facts.template else "the service"
+            yield ok(
+                f"{service.url}: {facts.kind_name}, model {facts.model}, {context}, prompts are rendered by {renders}"
             )

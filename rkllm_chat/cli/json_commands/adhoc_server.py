@@ -25,7 +25,7 @@ def make_server(options: Options) -> ServerConfig:
         UsageError: `--stdio`, `--header` or `--env` cannot be parsed.
     """
     if options.url is not None:
-        headers = dict(_split_pair(pair, ":", "--header") for pair in options.header)
+        headers = dict(split_pair(pair, ":", "--header") for pair in options.header)
         entry = {"name": "url", "url": options.url, "headers": headers, "allow_insecure": True}
         return decode_server(entry, _SOURCE, _SOURCE, Origin.COMMAND_LINE)
     try:
@@ -34,12 +34,12 @@ def make_server(options: Options) -> ServerConfig:
         raise UsageError(f"--stdio is not a valid command: {error}.", "Check its quotes.", got=options.stdio) from None
     if not command_words:
         raise UsageError("--stdio is empty.", 'Write the command: --stdio "npx some-server".')
-    env = dict(_split_pair(pair, "=", "--env") for pair in options.env)
+    env = dict(split_pair(pair, "=", "--env") for pair in options.env)
     entry = {"name": "stdio", "command": command_words[0], "args": command_words[1:], "env": env}
     return decode_server(entry, _SOURCE, _SOURCE, Origin.COMMAND_LINE)
 
 
-def _split_pair(pair: str, mark: str, option: str) -> tuple[str, str]:
+def split_pair(pair: str, mark: str, option: str) -> tuple[str, str]:
     """Split a `NAME<mark>VALUE` pair of an option. Raises UsageError."""
     name, separator, value = pair.partition(mark)
     if not separator or not name.strip():

@@ -153,7 +153,7 @@ def make_tool_error(opened: ServerSession, name: str, result: dict[str, Any]) ->
 
 def list_servers(options: Options, invocation: Invocation) -> Any:
     """Return the configured servers; with `--start`, also what the enabled ones say when they start."""
-    found = _read_servers(options, invocation)
+    found = read_servers(options, invocation)
     return [
         {**describe_server(server), **(_ask_server(found, server.name, options, invocation) if options.start else {})}
         for server in found.servers.values()
@@ -311,12 +311,12 @@ def _find_server_and_name(
         raise UsageError(
             f"{options.command}: no {what} is named.", f"Name it with --{what}, or as SERVER.{what.upper()}."
         )
-    found = _read_servers(options, invocation)
+    found = read_servers(options, invocation)
     server, name = split_target(target, found)
     return prepare_server(found, server, options, invocation), name
 
 
-def _read_servers(options: Options, invocation: Invocation) -> FoundServers:
+def read_servers(options: Options, invocation: Invocation) -> FoundServers:
     """Return the configured servers; skipped entries become notices."""
     found = find_servers(options.config or "")
     invocation.notices += [str(entry.make_error()) for entry in found.skipped]
@@ -353,8 +353,9 @@ def _find_server(options: Options, invocation: Invocation) -> ServerConfig:
     if options.url is not None or options.stdio is not None:
         from .adhoc_server import make_server
 
-        return prepare_server(FoundServers([], {"adhoc": make_server(options)}), "adhoc", options, invocation)
-    found = _read_servers(options, invocation)
+        server = make_server(options)
+        return prepare_server(FoundServers([], {server.name: server}), server.name, options, invocation)
+    found = read_servers(options, invocation)
     if options.server is None:
         names = list(found.servers)
         hint = f"Pass --server NAME; configured servers: {', '.join(names)}."

@@ -1,4 +1,4 @@
-"""State of one command run: its open server, its signal handlers and its time limits.
+"""State of one run of a JSON command or of `mcp-tool`: its servers, its signal handlers and its time limits.
 
 The signal handlers are installed before a server is started.
 """
@@ -37,10 +37,12 @@ class Invocation:
         command: Name of the command, once it is known.
         phase: Current step ("arguments", "start", "list", "call", ...), reported in errors.
         opened: The open server, once it is started.
-        selected_server: The selected server, and as its file defines it.
+        selected_servers: Each selected server, and as its file defines it, by name.
+        listed_servers: Each server that was listed, as its file defines it, and its tools, for the completion cache.
+        other_sessions: Open servers besides `opened`, when all servers are listed.
         keep_s: Seconds that the server keeps running for the next command; None to end it.
         limits: The limit of a message, if an option sets it.
-        notices: What the user should know about the configuration.
+        notices: What the user should know, with secrets hidden.
         wants_meta: Whether the document includes `meta()`.
         is_verbose: Whether the server's standard error is printed at the end.
     """
@@ -49,7 +51,9 @@ class Invocation:
         self.command = ""
         self.phase = "arguments"
         self.opened: ServerSession | None = None
-        self.selected_server: tuple[ServerConfig, ServerConfig] | None = None
+        self.selected_servers: dict[str, tuple[ServerConfig, ServerConfig]] = {}
+        self.listed_servers: list[tuple[ServerConfig, list[dict[str, Any]]]] = []
+        self.other_sessions: list[ServerSession] = []
         self.keep_s: float | None = None
         self.limits: dict[str, int] = {}
         self.notices: list[str] = []
@@ -57,18 +61,36 @@ class Invocation:
 
     @property
     def secrets(self) -> Redactor:
-        """A redactor that hides the secrets of the selected server."""
+        """A redactor that hides the secrets of the server that was selected last."""
         from ...core.redact import Redactor
 
-        if self.selected_server is None:
+        if not self.selected_servers:
             return Redactor()
         from ...config.secrets import make_redactor
 
-        return make_redactor(*self.selected_server, os.environ)
+        return make_redactor(*[*self.selected_servers.values()][-1], os.environ)
 
     def select_server(self, server: ServerConfig, written: ServerConfig) -> None:
         """Use a server for the rest of the run; `written` is the server as its file defines it."""
-        self.selected_server = server, written
+        self.selected_servers.pop(server.name, None)
+        self.selected_servers[server.name] = server, written
+
+    def hide_secrets(self, value: Any, server: str | None) -> Any:
+        """Hide the secrets of a server in a JSON value, or those of all servers if it is None or not selected."""
+        from ...config.secrets import make_redactor
+        from ...core.redact import Redactor
+
+        names = [server] if server in self.selected_servers else self.selected_servers
+        value = Redactor().redact_all(value) if not names else value
+        for name in names:
+            value = make_redactor(*self.selected_servers[name], os.environ).redact_all(value)
+        return value
+
+    def take_options(self, options: Any) -> None:
+        """Use the options that decide how a server is opened and what is told of it."""
+        self.keep_s, self.is_verbose = options.keep_alive, options.verbose
+        if options.max_result is not None:
+            self.limits["max_bytes"] = options.max_result << 20
 
     def open(self, server: ServerConfig, ask_form: AskForm | None = None) -> ServerSession:
         """Start or connect to the server; `ask_form` answers its forms.

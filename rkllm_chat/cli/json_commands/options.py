@@ -240,9 +240,13 @@ def make_parser(command: str) -> ArgumentParser:
     parser = ArgumentParser(prog=f"rkllm-chat {command}", description=f"{about} Prints one JSON document.")
     for number, metavar in enumerate(target.replace("] [", "]|[").split("|[") if target else ()):
         parser.add_argument(f"target{number}", metavar=metavar.strip("[]"), nargs="?")
-    for name in OPTIONS:
-        placeholder, help_text = OPTIONS[name]
-        if name in known:
-            argument: dict[str, Any] = {"metavar": placeholder} if placeholder else {"action": "store_true"}
-            parser.add_argument(name, help=help_text, **argument)
+    describe_options(parser, [name for name in OPTIONS if name in known])
     return parser
+
+
+def describe_options(parser: ArgumentParser, names: Iterable[str]) -> None:
+    """Add options of the table to an argparse parser."""
+    for name in names:
+        placeholder, help_text = OPTIONS[name]
+        argument: dict[str, Any] = {"metavar": placeholder, "choices": _CHOICES.get(name)}
+        parser.add_argument(name, help=help_text, **(argument if placeholder else {"action": "store_true"}))

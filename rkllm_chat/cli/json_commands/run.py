@@ -51,13 +51,8 @@ def execute_command(arguments: Sequence[str], invocation: Invocation) -> dict[st
         invocation.command = options.command
         if options.help:
             return {"help": options.help}
-        invocation.wants_meta, invocation.is_verbose, invocation.keep_s = (
-            options.meta,
-            options.verbose,
-            options.keep_alive,
-        )
-        if options.max_result is not None:
-            invocation.limits["max_bytes"] = options.max_result << 20
+        invocation.take_options(options)
+        invocation.wants_meta = options.meta
         result = COMMANDS[options.command](options, invocation)
         document = {"ok": True, "result": invocation.secrets.redact_named(result)}
         return {**document, "meta": invocation.meta()} if invocation.wants_meta else document

@@ -10,12 +10,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...config.files import FoundServers, find_servers
+from ...config.files import FoundServers
 from ...config.servers import BOARD_SERVER
 from ...core.errors import ConfigError, UsageError
-from ..json_commands.commands import SEPARATORS, make_tool_error, make_unknown_tool_error, prepare_server, split_target
-from ..json_commands.invocation import limit_schema_time
-from .invocation import ToolInvocation
+from ..json_commands.commands import (
+    SEPARATORS,
+    make_tool_error,
+    make_unknown_tool_error,
+    prepare_server,
+    read_servers,
+    split_target,
+)
+from ..json_commands.invocation import Invocation, limit_schema_time
 from .options import check_combination
 
 if TYPE_CHECKING:
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 MINIMAL_CONFIG = '{"mcpServers": {"board": {"command": "rkllm-chat", "args": ["serve", "board"]}}}'
 
 
-def call_tool(target: str, words: Sequence[str], options: Options, invocation: ToolInvocation) -> str:
+def call_tool(target: str, words: Sequence[str], options: Options, invocation: Invocation) -> str:
     """Call a tool and return the text to print.
 
     Args:
@@ -38,9 +44,7 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: T
     """
     found = find_configured(options, invocation)
     server_name, name = split_tool_name(target, found)
-    invocation.keep_s = options.keep_alive
-    if options.max_result is not None:
-        invocation.limits["max_bytes"] = options.max_result << 20
+    invocation.take_options(options)
     opened = invocation.open(prepare_server(found, server_name, options, invocation))
     from .flags import check_arguments, load_files, merge_arguments, parse_words
 
@@ -66,20 +70,19 @@ def call_tool(target: str, words: Sequence[str], options: Options, invocation: T
             check_arguments(arguments, schema)
     invocation.phase = "call"
     result = opened.call_tool(name, arguments)
-    invocation.error_lines += opened.call_notices
+    invocation.notices += opened.call_notices
     if result.get("isError"):
         raise make_tool_error(opened, name, result)
     return format_result(invocation.secrets.redact_named(result), name, options)
 
 
-def find_configured(options: Options, invocation: ToolInvocation) -> FoundServers:
+def find_configured(options: Options, invocation: Invocation) -> FoundServers:
     """Return the configured servers; skipped entries are reported on standard error.
 
     Raises:
         ConfigError: No configuration names a server; the built-in `board` server is for the chat only.
     """
-    found = find_servers(options.config or "")
-    invocation.error_lines += [str(entry.make_error()) for entry in found.skipped]
+    found = read_servers(options, invocation)
     if list(found.servers.values()) == [BOARD_SERVER]:
         message = f"No configuration file names a server. Searched: {', '.join(found.searched)}."
         hint = f"A minimal ./mcp.json: {MINIMAL_CONFIG}"

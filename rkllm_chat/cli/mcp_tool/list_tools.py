@@ -5,19 +5,18 @@ The servers are queried in parallel; a server that fails is listed with its erro
 
 from __future__ import annotations
 
-from threading import Thread
+from collections.abc import Mapping
 from typing import Any
 
-from ...config.files import FoundServers
 from ...config.servers import ServerConfig
 from ...core.errors import ChatError, UsageError
 from ...core.sanitize import sanitize_line
 from ...mcp_client.direct.open_server import ServerSession, open_server
+from ..json_commands.ask_servers import ServerAnswer, ask_servers
 from ..json_commands.commands import prepare_server
-from ..json_commands.invocation import block_signals, make_internal_error
+from ..json_commands.invocation import Invocation, block_signals
 from ..json_commands.options import OPTIONS
 from .call_tool import find_configured
-from .invocation import ToolInvocation
 from .options import NAMES, Options
 
 _USAGE = """\
@@ -34,7 +33,7 @@ Exit codes: 0 ok, 1 the tool failed, 2 usage or arguments, 3 configuration, 4 au
 6 protocol, unknown server or tool, 7 timeout, 8 internal, 130 interrupted, 143 terminated."""
 
 
-def list_all_tools(options: Options, invocation: ToolInvocation) -> str:
+def list_all_tools(options: Options, invocation: Invocation) -> str:
     """Return the list of all tools.
 
     Raises:
@@ -52,111 +51,44 @@ def list_all_tools(options: Options, invocation: ToolInvocation) -> str:
         return f"{_show_usage()}\n\n{config_message}\n\n{_EXIT_CODES}"
     if not options.help:
         raise UsageError("No tool is named.", "mcp-tool --help lists the tools.")
-    queries = [_ServerQuery(name, options, invocation, found) for name in found.servers]
-    for query in queries:
-        query.start()
-    for query in queries:
-        query.request_tools()
-    for query in queries:
-        query.wait()
-    invocation.listed_servers += [(found.get(query.name), query.tools) for query in queries if query.error is None]
-    return _show_all(queries, options)
 
-
-class _ServerQuery:
-    """One server whose tools are requested.
-
-    Attributes:
-        name: The server's name.
-        tools: Its tools, after `wait`.
-        left_out: Tools that cannot be used, with the reason.
-        error: Why the request failed, or None.
-    """
-
-    def __init__(self, name: str, options: Options, invocation: ToolInvocation, found: FoundServers) -> None:
-        self.name = name
-        self.tools: list[dict[str, Any]] = []
-        self.left_out: dict[str, str] = {}
-        self.error: ChatError | None = None
-        self._invocation, self._options, self._found = invocation, options, found
-        self._server: ServerConfig | None = None
-        self._opened: ServerSession | None = None
-        self._thread: Thread | None = None
-
-    def start(self) -> None:
-        """Start the server's process without waiting for it.
-
-        All processes are started before the first thread, because starting one briefly changes the working directory of
-        this process.
-        """
-        try:
-            self._server = prepare_server(self._found, self.name, self._options, self._invocation)
-            if self._server.command:
-                self._open(self._server)
-        except ChatError as error:
-            self.error = error
-
-    def _open(self, server: ServerConfig) -> ServerSession:
+    def open_session(server: ServerConfig) -> ServerSession:
         with block_signals():
-            self._opened = open_server(server)
-            self._invocation.other_sessions.append(self._opened)
-        return self._opened
+            invocation.other_sessions.append(opened := open_server(server))
+        return opened
 
-    def request_tools(self) -> None:
-        """Request the tools in a thread."""
-        if self._server and not self.error:
-            self._thread = Thread(target=self._list_tools, args=(self._server,))
-            self._thread.start()
-
-    def _list_tools(self, server: ServerConfig) -> None:
-        try:
-            opened = self._opened or self._open(server)
-            self.tools, self.left_out = opened.list_tools(), opened.left_out
-        except ChatError as error:
-            self.error = error
-        except Exception as error:  # the other servers are listed even after an internal error
-            self.error = make_internal_error(error)
-
-    def wait(self) -> None:
-        """Wait for the request to finish."""
-        if self._thread:
-            self._thread.join()
-
-    @property
-    def reason(self) -> str:
-        """The error message with secrets hidden."""
-        return str(self._invocation.hide_secrets(str(self.error), self.name))
+    answers = ask_servers(found.servers, lambda name: prepare_server(found, name, options, invocation), open_session)
+    invocation.listed_servers += [(found.get(answer.name), answer.tools) for answer in answers if answer.error is None]
+    reasons = {answer.name: str(invocation.hide_secrets(str(answer.error), answer.name)) for answer in answers}
+    return _show_all(answers, reasons, options)
 
 
-def _show_all(queries: list[_ServerQuery], options: Options) -> str:
+def _show_all(answers: list[ServerAnswer], reasons: Mapping[str, str], options: Options) -> str:
     """Format the tools of all servers."""
     if options.output in ("json", "yaml"):
         from .output_formats import FORMATTERS
 
-        result = [{"server": query.name, "ok": query.error is None, **_contents_of(query)} for query in queries]
+        result = [
+            {"server": answer.name, "ok": answer.error is None, **_contents_of(answer, reasons)} for answer in answers
+        ]
         return FORMATTERS[options.output]({"servers": result})
     from .help_pages import format_server_tools
 
     parts = [_show_usage()]
-    for query in queries:
-        lines = (
-            [f"  (not available: {sanitize_line(query.reason)})"]
-            if query.error
-            else [*format_server_tools(query.name, query.tools), *_name_left_out(query)]
-        )
-        parts.append("\n".join([f"{query.name}:", *(lines or ["  (no tools)"])]))
+    for answer in answers:
+        lines = [f"  ({sanitize_line(name)} is left out: {reason})" for name, reason in answer.left_out.items()]
+        lines = [*format_server_tools(answer.name, answer.tools), *lines]
+        if answer.error:
+            lines = [f"  (not available: {sanitize_line(reasons[answer.name])})"]
+        parts.append("\n".join([f"{answer.name}:", *(lines or ["  (no tools)"])]))
     return "\n\n".join([*parts, _EXIT_CODES])
 
 
-def _name_left_out(query: _ServerQuery) -> list[str]:
-    return [f"  ({sanitize_line(name)} is left out: {reason})" for name, reason in query.left_out.items()]
-
-
-def _contents_of(query: _ServerQuery) -> dict[str, Any]:
+def _contents_of(answer: ServerAnswer, reasons: Mapping[str, str]) -> dict[str, Any]:
     """Return the tools or the error of a server for a document."""
-    if query.error is None:
-        return {"tools": query.tools, **({"leftOut": query.left_out} if query.left_out else {})}
-    return {"error": {"type": query.error.type_name, "message": query.reason}}
+    if answer.error is None:
+        return {"tools": answer.tools, **({"leftOut": answer.left_out} if answer.left_out else {})}
+    return {"error": {"type": answer.error.type_name, "message": reasons[answer.name]}}
 
 
 def _show_usage() -> str:

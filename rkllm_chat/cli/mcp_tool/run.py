@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING
 from ...core.errors import ChatError, InterruptedByUserError
 from ...core.standard_streams import WRITE_ERROR_CODE, describe_write_error, open_missing_streams
 from ..json_commands.envelope import HELP_KEY, escape_control_characters, make_error_document, write_document
-from ..json_commands.invocation import StoppedBySignal, ignore_signals, listen_for_signals, make_internal_error
-from .invocation import ToolInvocation
+from ..json_commands.invocation import (
+    Invocation,
+    StoppedBySignal,
+    ignore_signals,
+    listen_for_signals,
+    make_internal_error,
+)
 from .options import make_options, parse
 
 if TYPE_CHECKING:
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 
 def run(words: Sequence[str]) -> int:
     """Run a command and return its exit code."""
-    invocation, options = ToolInvocation(), make_options()
+    invocation, options = Invocation(), make_options()
     open_missing_streams()
     try:
         listen_for_signals()
@@ -38,38 +43,23 @@ def run(words: Sequence[str]) -> int:
         text, code = report_error(error, options, invocation), 128 + signal.Signals[name]
     write_error = write_document({HELP_KEY: text}) if text else None
     if write_error and not isinstance(write_error, BrokenPipeError):
-        invocation.error_lines.append(describe_write_error(write_error))
+        invocation.notices.append(describe_write_error(write_error))
     _write_stderr(invocation, options.verbose)
     for server, tools in invocation.listed_servers:
         from .schema_cache import cache_path, save_tools
 
         save_tools(cache_path(server), tools)
-    _close_all([opened for opened in (invocation.opened, *invocation.other_sessions) if opened])
+    if (opened := invocation.opened) is not None:
+        with suppress(Exception):  # the output is written already
+            opened.close()
+    if invocation.other_sessions:
+        from ..json_commands.ask_servers import close_sessions
+
+        close_sessions(invocation.other_sessions)
     return code or (WRITE_ERROR_CODE if write_error else 0)
 
 
-def _close_all(opened: Sequence[ServerSession]) -> None:
-    """Close the servers in parallel."""
-    if len(opened) < 2:
-        for session in opened:
-            close_session(session)
-        return
-    from threading import Thread
-
-    threads = [Thread(target=close_session, args=(session,)) for session in opened]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def close_session(opened: ServerSession) -> None:
-    """Close a server and ignore errors."""
-    with suppress(Exception):  # the output is already written, so an error cannot be reported
-        opened.close()
-
-
-def execute_command(words: Sequence[str], options: Options, invocation: ToolInvocation) -> tuple[str, int]:
+def execute_command(words: Sequence[str], options: Options, invocation: Invocation) -> tuple[str, int]:
     """Execute the command; return the text for standard output and the exit code."""
     try:
         remaining = parse(words, options)
@@ -78,9 +68,9 @@ def execute_command(words: Sequence[str], options: Options, invocation: ToolInvo
 
             return f"mcp-tool {__version__}", 0
         if remaining[:1] == ["completion"]:
-            from .shell_completion import complete
+            from .shell_completion import complete_words
 
-            return complete(remaining[1:], options), 0
+            return complete_words(remaining[1:], options), 0
         if remaining:
             from .call_tool import call_tool
 
@@ -95,11 +85,11 @@ def execute_command(words: Sequence[str], options: Options, invocation: ToolInvo
         return report_error(fault, options, invocation), fault.exit_code
 
 
-def report_error(error: ChatError, options: Options, invocation: ToolInvocation) -> str:
+def report_error(error: ChatError, options: Options, invocation: Invocation) -> str:
     """Queue an error for standard error and return its document if the output is JSON or YAML, else ""."""
     server = error.details.get("server")
     lines = error.details.get("lines") or error.details.get("faults") or [str(error)]
-    invocation.error_lines += [invocation.hide_secrets(str(line), server) for line in lines]
+    invocation.notices += [invocation.hide_secrets(str(line), server) for line in lines]
     if options.output not in ("json", "yaml"):
         return ""
     import json
@@ -113,7 +103,7 @@ def report_error(error: ChatError, options: Options, invocation: ToolInvocation)
     return to_yaml(json.loads(text))
 
 
-def _write_stderr(invocation: ToolInvocation, is_verbose: bool) -> None:
+def _write_stderr(invocation: Invocation, is_verbose: bool) -> None:
     """Write the queued errors, which servers have no sandbox and, with `--verbose`, what they wrote to standard error.
 
     Secrets are hidden.
@@ -122,7 +112,7 @@ def _write_stderr(invocation: ToolInvocation, is_verbose: bool) -> None:
 
     sessions = [opened for opened in (invocation.opened, *invocation.other_sessions) if opened]
     notices = [opened.sandbox_notice for opened in sessions]
-    lines = [f"mcp-tool: {sanitize_line(line)}" for line in (*invocation.error_lines, *filter(None, notices))]
+    lines = [f"mcp-tool: {sanitize_line(line)}" for line in (*invocation.notices, *filter(None, notices))]
     if is_verbose and invocation.opened is not None:
         lines.append(sanitize_for_terminal(_read_stderr(invocation, invocation.opened)))
     for opened in invocation.other_sessions if is_verbose else ():
@@ -135,6 +125,6 @@ def _write_stderr(invocation: ToolInvocation, is_verbose: bool) -> None:
             os.write(sys.stderr.fileno(), data.encode("utf-8", errors="replace"))
 
 
-def _read_stderr(invocation: ToolInvocation, opened: ServerSession) -> str:
+def _read_stderr(invocation: Invocation, opened: ServerSession) -> str:
     """Return the end of a server's standard error with its secrets hidden."""
     return str(invocation.hide_secrets(opened.session.stderr_tail, opened.server.name))

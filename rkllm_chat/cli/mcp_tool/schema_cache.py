@@ -39,15 +39,11 @@ def save_tools(path: str, tools: Sequence[Mapping[str, Any]]) -> None:
         return
     from pathlib import Path
 
-    from ...core.private_files import make_folder
+    from ...core.private_files import make_folder, replace_private
 
-    temporary_path = f"{path}.{os.getpid()}"
     try:
         make_folder(Path(path).parent)
-        file = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(file, "wb") as opened:
-            opened.write(data)
-        os.replace(temporary_path, path)
+        replace_private(Path(path), data.decode())
     except OSError:
         return
 

@@ -13,7 +13,7 @@ import pytest
 import fork_server
 from cli.mcp_tool.stage import COMMAND, Stage
 from processes import is_there
-from rkllm_chat.cli.mcp_tool.invocation import ToolInvocation
+from rkllm_chat.cli.json_commands.invocation import Invocation
 from rkllm_chat.cli.mcp_tool.options import make_options
 from rkllm_chat.cli.mcp_tool.run import report_error
 from rkllm_chat.config.settings import ServerConfig
@@ -68,14 +68,14 @@ def test_an_expanded_token_is_neither_printed_nor_stored(tool: str, form: str, b
 @pytest.mark.parametrize(("server", "hidden"), [("one", ("one",)), ("two", ("two",)), (None, ("one", "two"))])
 def test_an_error_line_hides_the_secrets_of_its_own_server(server: str | None, hidden: tuple[str, ...]) -> None:
     """An error that names no server hides those of all."""
-    invocation = ToolInvocation()
+    invocation = Invocation()
     for name in ("one", "two"):
         configured = ServerConfig(name, env={"TOKEN": f"s3cret-of-{name}"})
         invocation.select_server(configured, configured)
     error = ConnectError("Failed: s3cret-of-one, s3cret-of-two.", server=server)
     report_error(error, make_options(), invocation)
     shown = [REDACTED if name in hidden else f"s3cret-of-{name}" for name in ("one", "two")]
-    assert invocation.error_lines == [f"Failed: {', '.join(shown)}."]
+    assert invocation.notices == [f"Failed: {', '.join(shown)}."]
 
 
 def test_a_server_that_cannot_be_listed_is_shown_without_its_secret(box: Stage) -> None:
