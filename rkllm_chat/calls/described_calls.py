@@ -58,7 +58,7 @@ def _read_described(text: str, context: ReadContext) -> CallDescribed | None:
         parsed = run(read_shown_json(reader, context))
     if not parsed or not isinstance(parsed[0], CallFound):
         return None
-    return CallDescribed(parsed[0].call, reader.recorded)
+    return CallDescribed(parsed[0].call, reader.recorded())
 
 
 def _is_nearly_marked(text: str, start: int, end: int) -> bool:

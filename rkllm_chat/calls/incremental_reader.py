@@ -2,15 +2,15 @@
 
 A parser calls `yield from reader.read_through("</x>")`; while the text is not there yet, the generator yields, and the
 caller that feeds the reader resumes it. It yields a `CharPattern`, the pattern of one character: resuming it earlier
-than that character is useless, and `feed` buffers such text at almost no cost. Each character is examined a bounded
+than that character is useless, and `hold` buffers such text at almost no cost. Each character is examined a bounded
 number of times: consumed text is never searched again, and only the beginning of a possible match is kept.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Generator
-from contextlib import suppress
 from typing import TypeVar
 
 from .literals import Markers, char_pattern, compile_markers
@@ -58,7 +58,6 @@ class Reader:
         is_committed: Whether the parser is certain of what it reads; see `commit`.
         max_length: Limit of a recording after `commit`, in characters.
         max_head_length: Limit of a recording before `commit`, in characters.
-        size: Number of characters consumed since `start_recording`.
         is_mid_line: Whether text precedes the recording on its line.
         is_in_markup: Whether the text before the recording ends with a tag.
     """
@@ -70,29 +69,30 @@ class Reader:
         self.is_committed = self.is_mid_line = self.is_in_markup = False
         self.max_length = max_length
         self.max_head_length = max_head_length
-        self._limit = max_head_length
         self._waiting: list[str] = []
+        # A recording is what `_recorded` has, `_recorded_length` characters, and the text from `_begin` on; it ends at
+        # `_stop` at the latest. Consumed text stays in the buffer until the next chunk, so that a step back costs
+        # nothing.
         self._recorded: list[str] | None = None
-        self.size = 0
+        self._recorded_length = self._begin = 0
+        self._stop = sys.maxsize
 
-    def feed(self, text: str, edge: CharPattern | None = None) -> bool:
-        """Append text and return whether the parser must be resumed.
+    def hold(self, text: str) -> bool:
+        """Buffer text for the next `feed` and return whether there was room: chunks are joined from time to time."""
+        self._waiting.append(text)
+        return len(self._waiting) < _MAX_WAITING
 
-        Args:
-            text: The next chunk.
-            edge: The character that the parser waits for, if it named one. A chunk without it is only buffered, unless
-                so many chunks are buffered that they are joined.
-        """
-        if edge and len(self._waiting) < _MAX_WAITING and not edge.search(text):
-            self._waiting.append(text)
-            return False
-        if not self._waiting and self.at == len(self.text):
-            self.text, self.at = text, 0
-            return True
-        self.text = "".join([self.text[self.at :], *self._waiting, text])
+    def feed(self, text: str) -> None:
+        """Append text."""
+        if self._recorded is not None and self.at > self._begin:
+            self._recorded.append(self.text[self._begin : self.at])
+            self._recorded_length += self.at - self._begin
+        if self._waiting or self.at < len(self.text):
+            text = "".join([self.text[self.at :], *self._waiting, text])
+            self._waiting.clear()
+        self.text = text
         self.at = 0
-        self._waiting.clear()
-        return True
+        self._begin_at(0)
 
     def end(self, is_complete: bool = False) -> None:
         """Mark the end of the text."""
@@ -102,9 +102,9 @@ class Reader:
     def start_recording(self) -> None:
         """Start a recording: consumed text is stored until `stop_recording`."""
         self._recorded = []
-        self.size = 0
-        self._limit = self.max_head_length
+        self._recorded_length = 0
         self.is_committed = False
+        self._begin_at(self.at)
 
     def commit(self) -> None:
         """Mark what is being read as a certain call.
@@ -112,34 +112,52 @@ class Reader:
         The larger limit applies from here on, and a text that ends now is reported as truncated instead of put back.
         """
         self.is_committed = True
-        self._limit = self.max_length
+        self._begin_at(self._begin)
+
+    def _begin_at(self, begin: int) -> None:
+        self._begin = begin
+        if self._recorded is not None:
+            limit = self.max_length if self.is_committed else self.max_head_length
+            self._stop = begin + limit - self._recorded_length
 
     @property
-    def recorded(self) -> str:
-        """The text consumed since `start_recording`."""
-        return "".join(self._recorded or ())
+    def size(self) -> int:
+        """Number of characters consumed since `start_recording`."""
+        return self._recorded_length + self.at - self._begin
+
+    def recorded(self, size: int = 0) -> str:
+        """Return the text consumed since `start_recording`, without its first `size` characters."""
+        if size >= self._recorded_length:
+            return self.text[self._begin + size - self._recorded_length : self.at]
+        parts, length = [self.text[self._begin : self.at]], self._recorded_length
+        for part in reversed(self._recorded or ()):
+            parts.append(part)
+            length -= len(part)
+            if length <= size:
+                break
+        return "".join(reversed(parts))[size - length :]
 
     def rewind(self, size: int) -> None:
         """Put back all but the first `size` characters consumed since `start_recording`."""
-        parts: list[str] = []
-        while self._recorded and self.size > size:
-            parts.append(self._recorded.pop())
-            self.size -= len(parts[-1])
-        text = "".join(reversed(parts))
-        retained = size - self.size
-        if self._recorded is not None and retained:
-            self._recorded.append(text[:retained])
-            self.size = size
-        self.unread(text[retained:])
+        if self._recorded and size < self._recorded_length:
+            parts = [self.text[self._begin :]]
+            while self._recorded_length > size:
+                parts.append(self._recorded.pop())
+                self._recorded_length -= len(parts[-1])
+            self.text = "".join(reversed(parts))
+            self.at = len(self.text)
+            self._begin_at(0)
+        self.at = min(self.at, self._begin + size - self._recorded_length)
 
     def stop_recording(self) -> str:
         """End the recording and return the text consumed since `start_recording`."""
-        recorded = self.recorded
+        recorded = self.recorded()
         self._recorded = None
+        self._stop = sys.maxsize
         return recorded
 
     def unread(self, text: str) -> None:
-        """Put text back in front of the unread text."""
+        """Put text back in front of the unread text; not while recording."""
         if self.text.endswith(text, 0, self.at):
             self.at -= len(text)
         else:
@@ -152,17 +170,17 @@ class Reader:
         Raises:
             TooLongError: The recording reached its limit; the text up to it was consumed.
         """
-        if self._recorded is None:
-            taken, self.at = self.text[self.at : end], end
-            return taken
-        room = self.at + self._limit - self.size
-        stop = end if end <= room else room  # faster than min()
-        taken, self.at = self.text[self.at : stop], stop
-        self._recorded.append(taken)
-        self.size += len(taken)
-        if stop < end:
+        begin = self.at
+        if end > self._stop:
+            self.at = self._stop
             raise TooLongError
-        return taken
+        self.at = end
+        return self.text[begin:end]
+
+    def take_run(self, run: re.Pattern[str]) -> str:
+        """Consume and return what a pattern matches here, possibly nothing."""
+        match = run.match(self.text, self.at)
+        return self.take_to(match.end()) if match else ""
 
     def take(self, count: int) -> str:
         """Consume and return `count` characters, which must be buffered."""
@@ -185,23 +203,18 @@ class Reader:
 
     def is_next(self, literal: str) -> Parsing[bool]:
         """Tell whether the unread text begins with `literal`; waits only while undecided."""
-        while True:
-            if self.text.startswith(literal, self.at):
-                return True
-            beginning = self.text[self.at : self.at + len(literal)]
-            if not literal.startswith(beginning) or (self.ended and len(beginning) < len(literal)):
+        while not self.text.startswith(literal, self.at):
+            rest = len(self.text) - self.at
+            if self.ended or rest >= len(literal) or not literal.startswith(self.text[self.at :]):
                 return False
-            try:
-                yield from self.wait_for_text()
-            except EndOfTextError:
-                return False
+            yield None
+        return True
 
     def peek_literal(self, literals: tuple[str, ...] | Markers) -> Parsing[str]:
         """Return the longest of `literals` that the unread text begins with, or ""; waits only while undecided."""
         markers = compile_markers(literals) if isinstance(literals, tuple) else literals
         while (found := markers.match(self.text, self.at, self.ended)) is None:
-            with suppress(EndOfTextError):  # then the next look decides
-                yield from self.wait_for_text()
+            yield None
         return found
 
     def skip(self, literal: str) -> Parsing[bool]:
@@ -223,10 +236,7 @@ class Reader:
                 return self.text[self.at : index + len(literal)]
             if self.ended or len(self.text) - self.at >= longest:
                 return ""
-            try:
-                yield from self.wait_for_text()
-            except EndOfTextError:
-                return ""
+            yield None
 
     def peek(self) -> Parsing[str]:
         """Return the next character without consuming it."""
@@ -269,6 +279,22 @@ class Reader:
             yield from self.wait_for_text(wake or edge)
             match = edge.search(self.text, self.at)
         parts.append(self.take_to(match.start()))
+        return "".join(parts)
+
+    def read_run(self, run: re.Pattern[str], wake: CharPattern) -> Parsing[str]:
+        """Consume and return text that consists of matches of `run`, up to something else.
+
+        Args:
+            run: Pattern of any number of things.
+            wake: Pattern of the characters to wait for.
+        """
+        taken = self.take_run(run)
+        if self.at < len(self.text):
+            return taken
+        parts = [taken]
+        while self.at == len(self.text):
+            yield from self.wait_for_text(wake)
+            parts.append(self.take_run(run))
         return "".join(parts)
 
     def read_through(self, literal: str) -> Parsing[str]:

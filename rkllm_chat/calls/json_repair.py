@@ -238,14 +238,16 @@ class _Parser:
             self.repairs.add("raw newline")
         if quote.closer == "'":
             body = _SINGLE_QUOTED.sub(_as_double_quoted, body)
-        for tried in (body, _double_unknown_escapes(body)):
+        if "\\" not in body:
+            return body
+        for repair, write in (("", str), ("unknown escape", _double_unknown_escapes)):
             try:
-                text = str(parse_strict_json(f'"{tried}"', strict=False))
+                text = str(parse_strict_json(f'"{write(body)}"', strict=False))
             except ValueError as error:
                 if not isinstance(error.__cause__, json.JSONDecodeError):
                     raise
             else:
-                self.repairs |= {"unknown escape"} if tried != body else set()
+                self.repairs |= {repair} - {""}
                 return text
         self.at = start
         raise self.fault("JSON knows no such escape as stands in the string")

@@ -17,25 +17,22 @@ class Markers:
         literals: The literals, longest first.
         pattern: Matches the longest literal at a position.
         first_char: Matches the first character of any literal.
-        edge_char: As `first_char`, and the characters of `also`.
     """
 
-    def __init__(self, literals: Iterable[str], also: str = "") -> None:
-        """Compile the patterns.
-
-        Args:
-            literals: What to search for.
-            also: Characters that count as edges besides the first characters of the literals.
-        """
+    def __init__(self, literals: Iterable[str]) -> None:
+        """Compile the patterns."""
         self.literals = tuple(sorted(set(literals), key=len, reverse=True))
         self.pattern = re.compile(_any_of(self.literals))
         self.first_char = _one_of({literal[0] for literal in self.literals})
-        self.edge_char = _one_of({*also, *(literal[0] for literal in self.literals)})
         self._beginnings = {literal[:end] for literal in self.literals for end in range(len(literal))}
         self._longest = max(map(len, self.literals), default=1) - 1
 
-    def find(self, text: str, at: int, is_all: bool) -> re.Match[str] | None:
-        """Return the first literal in `text` from `at` on, or None if a longer or earlier one may still be growing.
+    def find(self, text: str, at: int, is_all: bool) -> tuple[int, re.Match[str] | None]:
+        """Find the first literal in `text` from `at` on.
+
+        Returns:
+            Where it begins or, if a longer or earlier one may still be growing, where that does, and None; the end of
+            the text, if there is none.
 
         Args:
             text: The text so far.
@@ -43,15 +40,16 @@ class Markers:
             is_all: Whether the text is complete, so that nothing can grow.
         """
         match = self.pattern.search(text, at)
-        if not match or is_all or match.start() < len(text) - self._longest:
-            return match
-        return None if len(text) - self.count_partial(text, at) <= match.start() else match
+        if match and (is_all or match.start() < len(text) - self._longest):
+            return match.start(), match
+        end = len(text) - (0 if is_all else self.count_partial(text, at))
+        return (match.start(), match) if match and match.start() < end else (end, None)
 
     def match(self, text: str, at: int, is_all: bool) -> str | None:
         """Return the longest literal with which `text` goes on at `at`; "" if none does, None while undecided."""
-        match = self.pattern.match(text, at)
         if not is_all and len(text) - at <= self._longest and text[at:] in self._beginnings:
             return None
+        match = self.pattern.match(text, at)
         return match[0] if match else ""
 
     def count_partial(self, text: str, at: int) -> int:

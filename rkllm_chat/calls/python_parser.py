@@ -11,8 +11,8 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from ..core.strict_json import build_object, check_number_length, parse_finite_float, reject_surrogates
 from .json_repair import MAX_DEPTH, syntax_error
@@ -28,7 +28,7 @@ _LETTER = r"[^\s\x00-,:-@\[-^`{-\x7f]"
 _NAME = re.compile(f"{_LETTER}+")
 _TOKEN = re.compile(
     rf"""
-      (?P<blank> (?: \s | \#[^\r\n]* )+ )
+      (?P<blank> (?: \s | \#[^\n]* )+ )
     | (?P<string> (?P<prefix>[A-Za-z]{{0,2}}) (?:
           '''(?: [^'\\] | \\. | '(?!'') )*'''
         | \"""(?: [^"\\] | \\. | "(?!"") )*\"""
@@ -40,18 +40,11 @@ _TOKEN = re.compile(
         | [0-9](?:_?[0-9])* ) (?! {_LETTER} ) )
     | (?P<name> {_LETTER}+ )
     | (?P<mark> \*\* | [()\[\]{{}},=:;] )
+    | (?P<end> \Z )
+    | (?P<wrong> . )
     """,
     re.DOTALL | re.VERBOSE,
 )
-
-
-class _Token(NamedTuple):
-    """A token; the last one is empty. `fresh`: it is the first on its line, or the last of all."""
-
-    kind: str
-    text: str
-    at: int
-    fresh: bool
 
 
 def parse_calls(text: str) -> list[tuple[str, dict[str, Any]]]:
@@ -78,7 +71,7 @@ def parse_literal(text: str) -> Any:
     """
     parser = _make_parser(text)
     value = parser.read_value()
-    if parser.next.kind != "end":
+    if parser.kind != "end":
         raise parser.unexpected("the end of the text")
     return value
 
@@ -123,20 +116,20 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = list(_tokens_of(text))
+        self.tokens = _find_tokens(text)
         self.index = 0
         self.depth = 0
 
     def read(self) -> list[tuple[str, dict[str, Any]]]:
         calls = self.read_group()
-        while self.skip(";") or self.skip(",") or self.next.fresh:
-            if self.next.kind == "end":
+        while self.skip(";") or self.skip(",") or self.begins_line():
+            if self.kind == "end":
                 return calls
             calls += self.read_group()
         raise self.unexpected("the end of the line")
 
     def read_group(self) -> list[tuple[str, dict[str, Any]]]:
-        if self.next.text != "[":
+        if self.next != "[":
             return [self.read_call()]
         calls = self.read_listed("]", self.read_call)
         if not calls:
@@ -145,7 +138,7 @@ class _Parser:
 
     def read_call(self) -> tuple[str, dict[str, Any]]:
         """Read a call, or the one inside print( )."""
-        if self.next.text != "print" or not self.is_named("(", offset=2):
+        if self.next != "print" or not self.is_named("(", offset=2):
             return self.read_plain_call()
         self.index += 1
         call, *others = self.read_listed(")", self.read_plain_call)
@@ -156,7 +149,7 @@ class _Parser:
     def read_plain_call(self) -> tuple[str, dict[str, Any]]:
         if not self.is_named("("):
             raise self.unexpected("a call")
-        name = self.next.text
+        name = self.next
         self.index += 1
         pairs = self.read_listed(")", self.read_argument)
         return name, build_object([pair for some in pairs for pair in some])
@@ -164,12 +157,12 @@ class _Parser:
     def read_argument(self) -> list[tuple[str, Any]]:
         """Read `name=value`, or the names and values in `**{...}`."""
         if self.skip("**"):
-            if self.next.text != "{":
+            if self.next != "{":
                 raise self.unexpected("a dict")
             return self.read_unpacked()
         if not self.is_named("="):
             raise self.fault("an argument has no name (write name=value)")
-        name = self.next.text
+        name = self.next
         self.index += 2
         return [(name, self.read_value())]
 
@@ -183,13 +176,13 @@ class _Parser:
         return pairs
 
     def read_value(self) -> Any:
-        kind, text = self.next.kind, self.next.text
+        kind, text = self.kind, self.next
         if kind == "string":
             return self.read_strings()
         if text in ("[", "("):
             return self.read_list()
         if text == "{":
-            is_set = self.tokens[self.index + 1].kind in ("string", "number") and not self.has_keys()
+            is_set = self.tokens[self.index + 1].lastgroup in ("string", "number") and not self.has_keys()
             return (
                 self.read_listed("}", self.read_item) if is_set else build_object(self.read_listed("}", self.read_pair))
             )
@@ -202,12 +195,12 @@ class _Parser:
         """Read adjacent strings as one, as Python does; not `'LA''C'`, which other languages read as `LA'C`."""
         parts: list[str] = []
         end = -1
-        while self.next.kind == "string":
-            if self.next.at == end:
+        while self.kind == "string":
+            if self.at == end:
                 raise self.fault("two strings touch each other; a quote inside a string is written with a backslash,")
-            end = self.next.at + len(self.next.text)
+            end = self.tokens[self.index].end()
             try:
-                parts.append(_read_string(self.next.text))
+                parts.append(_read_string(self.next))
             except (SyntaxError, ValueError):
                 raise self.fault("invalid backslash or character in the string that begins") from None
             self.index += 1
@@ -215,24 +208,24 @@ class _Parser:
 
     def read_list(self) -> Any:
         """Read a list; a tuple as a list; or the one value inside ( ) without a comma."""
-        if self.next.text == "[":
+        if self.next == "[":
             return self.read_listed("]", self.read_item)
         values = self.read_listed(")", self.read_value)
-        is_value = len(values) == 1 and self.tokens[self.index - 2].text != ","
+        is_value = len(values) == 1 and self.tokens[self.index - 2][0] != ","
         return values[0] if is_value else values
 
     def has_keys(self) -> bool:
         """Tell whether the braces that come next hold pairs, by what follows the first item."""
-        return self.tokens[self.index + 2].text == ":"
+        return self.tokens[self.index + 2][0] == ":"
 
     def read_item(self) -> Any:
         """Read an item of a list or set. Two strings without a comma are refused: which was meant is not known."""
-        if self.next.kind == "string" and self.tokens[self.index + 1].kind == "string":
+        if self.kind == "string" and self.tokens[self.index + 1].lastgroup == "string":
             raise self.fault("a comma is missing behind the string that begins")
         return self.read_value()
 
     def read_pair(self) -> tuple[str, Any]:
-        if self.next.kind != "string":
+        if self.kind != "string":
             raise self.unexpected("a key in quotes")
         key = self.read_strings()
         if not self.skip(":"):
@@ -248,53 +241,62 @@ class _Parser:
         items = []
         while not self.skip(closer):
             items.append(read())
-            if not self.skip(",") and self.next.text != closer:
+            if not self.skip(",") and self.next != closer:
                 raise self.unexpected(f"a comma or {closer}")
         self.depth -= 1
         return items
 
     @property
-    def next(self) -> _Token:
-        return self.tokens[self.index]
+    def next(self) -> str:
+        """The token that comes next; "" at the end."""
+        return self.tokens[self.index][0]
+
+    @property
+    def kind(self) -> str | None:
+        return self.tokens[self.index].lastgroup
+
+    @property
+    def at(self) -> int:
+        return self.tokens[self.index].start()
+
+    def begins_line(self) -> bool:
+        """Tell whether the token that comes next is the first on its line, or the last of all."""
+        blanks = self.text[self.tokens[self.index - 1].end() : self.at]
+        return self.kind == "end" or "\n" in blanks or "\r" in blanks
 
     def skip(self, mark: str) -> bool:
         """Consume a mark if it is next."""
-        is_next = self.next.text == mark
+        is_next = self.tokens[self.index][0] == mark
         self.index += is_next
         return is_next
 
     def is_named(self, mark: str, offset: int = 0) -> bool:
         """Tell whether a name and this mark come next, or `ahead` tokens later."""
-        start = self.index + offset
-        texts = [token.text for token in self.tokens[start : start + 2]]
-        return texts[1:] == [mark] and _NAME.fullmatch(texts[0]) is not None
+        name, *following = self.tokens[self.index + offset : self.index + offset + 2]
+        return bool(following) and following[0][0] == mark and _NAME.fullmatch(name[0]) is not None
 
     def unexpected(self, expected: str) -> ValueError:
-        actual = "a call" if self.is_named("(") else repr(self.next.text[:40])
-        return self.fault(f"{actual if self.next.text else 'the end of the text'} is where {expected} must be")
+        actual = "a call" if self.is_named("(") else repr(self.next[:40])
+        return self.fault(f"{actual if self.next else 'the end of the text'} is where {expected} must be")
 
     def fault(self, what: str) -> ValueError:
-        return syntax_error(what, self.text, self.next.at)
+        return syntax_error(what, self.text, self.at)
 
 
-def _tokens_of(text: str) -> Iterator[_Token]:
-    at, fresh = 0, True
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            is_quote = text[at] in "'\""
-            what = "the string is not closed that begins" if is_quote else f"unexpected character {text[at]!r}"
-            raise syntax_error(what, text, at)
-        kind = match.lastgroup or ""
+def _find_tokens(text: str) -> list[re.Match[str]]:
+    """Return the tokens of a text without white space and comments; the last one is empty."""
+    tokens: list[re.Match[str]] = []
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "wrong":
+            is_quote = match[0] in "'\""
+            what = "the string is not closed that begins" if is_quote else f"unexpected character {match[0]!r}"
+            raise syntax_error(what, text, match.start())
         if kind == "string" and match["prefix"].lower() not in ("", "r", "u"):
-            raise syntax_error("a string that is not plain text begins", text, at)
+            raise syntax_error("a string that is not plain text begins", text, match.start())
         if kind != "blank":
-            yield _Token(kind, match[0], at, fresh)
-            fresh = False
-        elif "\n" in match[0] or "\r" in match[0]:
-            fresh = True
-        at = match.end()
-    yield _Token("end", "", at, True)
+            tokens.append(match)
+    return tokens
 
 
 def _read_number(text: str) -> int | float:

@@ -31,6 +31,7 @@ from .formats import (
 )
 from .formats.common import FENCE, NO_END, add_repairs, unreadable_call
 from .formats.unmarked import (
+    FIRST_CHARS,
     may_be_unknown_tool,
     read_bare_json,
     read_bare_python,
@@ -46,6 +47,8 @@ _QUOTED_LINE = "> "
 _END_ONLY = ("</s>", "<eos>", "</assistant>", "</response>", "<sep>", "<SPECIAL_12>", "<end_of_sentence>")
 """Control tokens that may stand in ordinary text, too; they are dropped only at the end of a reply."""
 _LINE_END = char_pattern("\n")
+_INLINE_CODE = re.compile(r"(?!`)[^`\n]*[`\n]")
+"""The rest of a code span with one mark, up to its end or that of its line."""
 _MAX_RUN_LENGTH = 32
 """Maximum length of a code fence, and of the blanks before it."""
 _MAX_THOUGHT_LENGTH = 65536
@@ -122,7 +125,7 @@ class Scanner:
         self._context = ReadContext(
             *(is_known, parameters_of, self._lexicon.ordered_openers, self._lexicon.turn_ends, self._lexicon.closers)
         )
-        self._markers = self._lexicon.markers
+        self._markers, self._marked = self._lexicon.markers, self._lexicon.marked
         self._results: tuple[str, ...] = ()  # openers of a result; empty before the first call
         self._beginning: frozenset[str] = frozenset()  # the markers that begin with one of these
         self._reader = Reader()
@@ -133,8 +136,9 @@ class Scanner:
         self._calls = 0
         self._is_fresh = True  # only white space since the reply began or a call ended
         self._has_text = False
-        self._indent: str | None = ""  # the current line while it is blank
-        self._flow: tuple[type[Text] | type[Thought], CharPattern] | None = None
+        self._line: str | None = ""  # the current line while it is blank, up to the first `_measured` of the texts
+        self._measured = 0
+        self._flow: type[Text] | type[Thought] | None = None  # what a chunk without the edge is
         self._edge: CharPattern | None = None
         self._fed = self.retained_length = 0
         self._scan = self._read_reply(starts_in_thought)
@@ -142,12 +146,17 @@ class Scanner:
     def feed(self, text: str) -> list[ScannerEvent]:
         """Scan the next chunk and return the events that are certain now."""
         self._fed += len(text)
-        flow = self._flow
-        if flow and not flow[1].search(text):
-            self.retained_length = self._fed
-            (self._thoughts if flow[0] is Thought else self._texts).append(text)
-            return [flow[0](text)] if text else []
-        return self._advance() if self._reader.feed(text, self._edge) else []
+        if self._edge and not self._edge.search(text):
+            if self._flow:
+                if not text.isspace():
+                    self.retained_length = self._fed
+                (self._texts if self._flow is Text else self._thoughts).append(text)
+                return [self._flow(text)] if text else []
+            if self._reader.hold(text):
+                return []
+            text = ""
+        self._reader.feed(text)
+        return self._advance()
 
     def close(self, is_complete: bool = False) -> list[ScannerEvent]:
         """End the reply and return the remaining events.
@@ -193,14 +202,14 @@ class Scanner:
                 self._emit(Text, opener)
         elif mark in lexicon.controls:
             yield from self._drop(mark)
-        elif mark and not (yield from self._read_last_call(mark)):
+        elif mark and not (self._writes_unmarked and (yield from self._read_last_call(mark))):
             yield from self._read_quote(mark)
 
     def _read_repeated(self, mark: str) -> Parsing[str]:
         """Consume further copies of an opener, which mean no more than one; return what was read of it."""
         opener, reader = mark, self._reader
         tail = ">" if mark.startswith("<") and not mark.endswith(">") else ""
-        while (yield from reader.skip(tail)):
+        while not tail or (yield from reader.skip(tail)):
             space = yield from reader.skip_space()
             if not (yield from reader.skip(mark)):
                 reader.unread(tail + space)
@@ -210,7 +219,7 @@ class Scanner:
 
     def _is_quoted(self) -> bool:
         """Tell whether a marker here is quoted: directly behind a quotation mark, or as the line of a transcript."""
-        if self._is_fresh or self._indent is not None:
+        if self._is_fresh or self._blank_line() is not None:
             return False
         line = self._last_line()
         if line.endswith(_OPENING_QUOTES):
@@ -231,7 +240,7 @@ class Scanner:
 
     def _read_last_call(self, mark: str) -> Parsing[bool]:
         """Read calls without a marker that begin with `mark` on a line of their own behind prose and end the reply."""
-        if not self._writes_unmarked or self._indent is None or mark not in _UNMARKED_BEGINNINGS:
+        if mark not in _UNMARKED_BEGINNINGS or self._blank_line() is None:
             return False
         self._reader.unread(mark)
         if (yield from self._try("", self._read_to_end)):
@@ -250,11 +259,14 @@ class Scanner:
             reader.take(len(closer))
             self._keep()
             return True
-        if (yield from reader.peek_literal(_marked_with(lexicon, self._results))):
+        if (yield from reader.peek_literal(self._marked)):
             return False
         if self._offered and not self._calls and (yield from self._try("", self._read_name_alone)):
             return True
+        char = reader.text[reader.at : reader.at + 1]
         for read in lexicon.bare:
+            if char not in FIRST_CHARS.get(read, char):
+                continue
             if (yield from self._try("", self._read_bare_json if read is read_bare_json else read)):
                 return True
         if (yield from reader.peek_literal(_FENCES)):
@@ -270,7 +282,7 @@ class Scanner:
         """Try to read a call after its opener. False if it is no call; its text is then put back to be read as text."""
         reader = self._reader
         reader.start_recording()
-        reader.is_mid_line = not self._is_fresh and self._indent is None
+        reader.is_mid_line = not self._is_fresh and self._blank_line() is None
         reader.is_in_markup = not self._is_fresh and self._last_line().endswith(">")
         parsed: ParsedCalls = None
         is_too_long = False
@@ -284,9 +296,10 @@ class Scanner:
             if reader.is_committed:
                 parsed = unreadable_call("too_large", f"The call is longer than {reader.max_length} characters.")
                 is_too_long = True
+        if parsed is None:
+            reader.rewind(0)
         written = reader.stop_recording()
         if parsed is None:
-            reader.unread(written)
             return False
         raw = opener + written
         for result in parsed:
@@ -296,8 +309,7 @@ class Scanner:
                 self._events.append(CallUnreadable(result.fault, result.detail, raw))
             raw = ""
         self._calls += len(parsed)
-        self._is_fresh, self._indent = True, None
-        self._keep()
+        self._begin_afresh(None)
         self._expect_results(parsed)
         if is_too_long:
             yield from self._discard()
@@ -310,13 +322,14 @@ class Scanner:
         new = [heading for name in named for heading in self._headings(name) if heading not in known]
         if new or known is not self._results:
             self._results = tuple(dict.fromkeys((*known, *new)))
-            self._markers = _markers_with(self._lexicon, self._results)
+            self._markers, self._marked = _markers_with(self._lexicon, self._results)
             marks = self._markers.literals
             self._beginning = frozenset(mark for mark in marks if mark.startswith(self._results))
 
     def _begins_result(self, marker: str) -> bool:
-        is_at_line_begin = self._is_fresh or self._indent is not None
-        return marker in self._beginning and (is_at_line_begin or marker.startswith(_TOKEN_PREFIXES))
+        if marker not in self._beginning:
+            return False
+        return marker.startswith(_TOKEN_PREFIXES) or self._is_fresh or self._blank_line() is not None
 
     def _match_shorter_marker(self, marker: str) -> str:
         """Return the other marker with which a rejected result marker begins; "" if all of it was text."""
@@ -414,57 +427,60 @@ class Scanner:
         """Emit text as events of one kind up to a marker and return the marker; "" at the end of the reply."""
         reader = self._reader
         while True:
-            match = markers.find(reader.text, reader.at, reader.ended)
-            end = match.start() if match else len(reader.text)
-            if not match and not reader.ended:
-                end -= markers.count_partial(reader.text, reader.at)
+            end, match = markers.find(reader.text, reader.at, reader.ended)
             if end > reader.at:
                 self._emit(kind, reader.take_to(end))
             if match:
                 return reader.take_to(match.end())
-            if reader.at == len(reader.text) and (kind is Thought or self._indent is None):
-                self._flow = kind, markers.edge_char
-            try:
-                yield from reader.wait_for_text()
-            except EndOfTextError:
-                if reader.at == len(reader.text):
-                    return ""
+            if reader.ended:
+                return ""
+            flows = end == len(reader.text) and (kind is Thought or not self._is_fresh)
+            self._flow = kind if flows else None
+            yield markers.first_char if flows else None
+            self._flow = None
 
     def _emit(self, kind: type[Text] | type[Thought], text: str) -> None:
         if not text:
             return
         self._events.append(kind(text))
-        is_blank = text.isspace()
-        if not is_blank:
+        (self._texts if kind is Text else self._thoughts).append(text)
+        if not text.isspace():
             self._keep()
-        if kind is Thought:
-            self._thoughts.append(text)
-            return
-        self._texts.append(text)
-        if "\n" in text:
-            line = text.rpartition("\n")[2]
-            self._indent = line if not line.strip() else None
-        elif self._indent is not None:
-            self._indent = self._indent + text if is_blank else None
-        if not is_blank:
-            self._is_fresh, self._has_text = False, True
+            if kind is Text:
+                self._is_fresh, self._has_text = False, True
+
+    def _blank_line(self) -> str | None:
+        """Return the current line if it is blank, else None."""
+        _, new_line, line = "".join(self._texts[self._measured :]).rpartition("\n")
+        begin = "" if new_line else self._line
+        self._line = None if begin is None or line.strip() else begin + line
+        self._measured = len(self._texts)
+        return self._line
+
+    def _begin_afresh(self, line: str | None) -> None:
+        """Count what comes as a beginning, on this line."""
+        self._is_fresh, self._line, self._measured = True, line, len(self._texts)
+        self._keep()
 
     def _keep(self) -> None:
         self.retained_length = self._fed - (len(self._reader.text) - self._reader.at)
 
     def _read_thought(self, closers: tuple[str, ...]) -> Parsing[None]:
         self._is_in_thought = not (yield from self._emit_until(Thought, compile_markers(closers)))
-        self._keep()
-        self._is_fresh, self._indent = True, ""
+        self._begin_afresh("")
 
     def _read_quote(self, marker: str) -> Parsing[None]:
         """Read what Markdown treats as an example: a code fence, inline code, a quoted line."""
-        indent = self._indent if len(self._indent or "") < _MAX_RUN_LENGTH else None
+        if marker == "`" and (code := self._reader.take_run(_INLINE_CODE)):
+            self._emit(Text, marker + code)
+            return
+        indent = self._blank_line()
+        is_quote = indent is not None and len(indent) < _MAX_RUN_LENGTH
         self._emit(Text, marker)
-        if indent is not None and marker in _FENCES:
+        if is_quote and marker in _FENCES:
             run = marker + (yield from self._more_of(marker[0]))
             yield from self._pass_quoted((f"\n{indent}{run}",))
-        elif indent is not None and marker == _QUOTED_LINE:
+        elif is_quote and marker == _QUOTED_LINE:
             yield from self._pass_quoted(("\n",))
         elif marker[0] == "`":
             run = marker + (yield from self._more_of("`"))
@@ -535,10 +551,10 @@ class _Lexicon:
         )
         self.bare = tuple(dict.fromkeys(read for format_ in formats for read in format_.unmarked_readers))
         self.ordered_openers = tuple(sorted(self.openers, key=len, reverse=True))
-        self.marked = (*self.openers, *self.thoughts, *self.controls)
+        self.marked = Markers((*self.openers, *self.thoughts, *self.controls))
         self.turn_ends = Markers((*_TOKEN_PREFIXES, *self.controls, *_FENCES, "{", "["))
         quotes = (*_FENCES, "`", _QUOTED_LINE, *(_UNMARKED_BEGINNINGS if with_brackets else ()))
-        self.markers = Markers((*self.openers, *self.thoughts, *self.controls, *quotes), also="\n")
+        self.markers = Markers((*self.marked.literals, *quotes))
 
 
 def _read_first(readers: Sequence[BodyReader]) -> BodyReader:
@@ -564,10 +580,5 @@ def _lexicon_of(formats: tuple[Format, ...], with_brackets: bool) -> _Lexicon:
 
 
 @lru_cache(64)
-def _markers_with(lexicon: _Lexicon, results: tuple[str, ...]) -> Markers:
-    return Markers((*lexicon.markers.literals, *results), also="\n")
-
-
-@lru_cache(64)
-def _marked_with(lexicon: _Lexicon, results: tuple[str, ...]) -> Markers:
-    return Markers((*lexicon.marked, *results))
+def _markers_with(lexicon: _Lexicon, results: tuple[str, ...]) -> tuple[Markers, Markers]:
+    return Markers((*lexicon.markers.literals, *results)), Markers((*lexicon.marked.literals, *results))

@@ -22,14 +22,7 @@ def parse_strict_json(text: str, strict: bool = True) -> Any:
     """
     reject_surrogates(text)
     try:
-        value = json.loads(
-            text,
-            strict=strict,
-            parse_constant=_refuse_constant,
-            parse_float=parse_finite_float,
-            parse_int=_whole,
-            object_pairs_hook=build_object,
-        )
+        value = _DECODERS[strict].decode(text)
         if "\\u" in text:  # only an escape can introduce a lone surrogate here
             reject_surrogates(json.dumps(value, ensure_ascii=False))
     except RecursionError:
@@ -81,3 +74,15 @@ def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
                 raise ValueError(f"the key {json.dumps(name[:40], ensure_ascii=False)} occurs twice in one object")
             seen.add(name)
     return value
+
+
+_DECODERS = {  # to make one takes longer than to read a short text
+    strict: json.JSONDecoder(
+        strict=strict,
+        parse_constant=_refuse_constant,
+        parse_float=parse_finite_float,
+        parse_int=_whole,
+        object_pairs_hook=build_object,
+    )
+    for strict in (True, False)
+}

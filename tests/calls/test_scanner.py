@@ -299,9 +299,9 @@ class CountingReader(Reader):
     consumed = 0
     retained = 0
 
-    def feed(self, text: str, edge: re.Pattern[str] | None = None) -> bool:
+    def feed(self, text: str) -> None:
         self.retained += len(self.text) - self.at
-        return super().feed(text, edge)
+        super().feed(text)
 
     def take_to(self, end: int) -> str:
         taken = super().take_to(end)

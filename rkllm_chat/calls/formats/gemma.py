@@ -8,7 +8,7 @@ import re
 from ..incremental_reader import Parsing, Reader
 from ..json_repair import parse_lenient_json
 from .common import BodyReader, ParsedCalls, ReadContext, build_call, read_end_marker, unreadable_call
-from .json_calls import read_string
+from .json_calls import skip_string
 
 _EDGE = re.compile(r"[{}\[\]<\"]")
 _END_OF_NAME = re.compile(r"[{<\s]")
@@ -55,6 +55,8 @@ def _read_dict(reader: Reader, quote: str, closers: tuple[str, ...]) -> Parsing[
         parts.append(mark)
         depth += (mark in "{[") - (mark in "}]")
         if mark == '"':
-            yield from read_string(reader, parts, mark)
+            size = reader.size
+            yield from skip_string(reader, mark)
+            parts.append(reader.recorded(size))
         if depth <= 0:
             return "".join(parts), ""

@@ -14,6 +14,7 @@ from functools import lru_cache
 from ...core.events import CallFound, CallUnreadable
 from ..incremental_reader import CharPattern, EndOfTextError, Parsing, Reader
 from ..json_repair import MAX_DEPTH, parse_lenient_json
+from ..literals import Markers
 from .common import (
     ARGUMENT_KEYS,
     CALL_KEYS,
@@ -43,7 +44,6 @@ _EDGE_OF_NAME = re.compile(r"[^\w./:-]")
 _OUTSIDE = "\"'“{}[]/#"
 _INSIDE = {close: re.compile(rf"[{close}\\\n]") for close in _QUOTES.values()}
 _WAKE = "}]\n"  # no body can end before one of these or a marker
-_OPENS = frozenset("\"'“/#")
 _BEFORE_A_TOKEN = frozenset("{[,:")
 
 
@@ -106,33 +106,36 @@ def read_json_call(
         body = yield from read_body(reader, context, within, may_end=True)
         if isinstance(body, CallUnreadable):
             return [*calls, body]
-        is_ended = not body.is_open and (yield from _is_at_end(reader, within))
-        extra = () if body.is_open or is_ended else (yield from skip_extra_bracket(reader, within))
+        end = "" if body.is_open else (yield from _peek_end(reader, within))
+        extra = () if body.is_open or end else (yield from skip_extra_bracket(reader, within))
         found = parse_json_calls(body.text, (*extra, *repairs), body.is_open, context, key)
         if found is None:
             return None
         calls += found
         if body.is_open:
             return calls
-        if is_ended or not within or not (yield from _skip_to_next_call(reader)):
+        if end and not fence:
+            reader.take(len(end))
+            return calls
+        if end or not within or not (yield from _skip_to_next_call(reader)):
             break
     if fence:
         yield from reader.skip_space()
         yield from reader.skip(fence)
-    end = yield from read_end_marker(reader, closers)
-    if not needs_end and end == (NO_END,):
-        end = ()
-    return [add_repairs(call, *end) for call in calls]
+    faults = yield from read_end_marker(reader, closers)
+    if not needs_end and faults == (NO_END,):
+        faults = ()
+    return [add_repairs(call, *faults) for call in calls]
 
 
-def _is_at_end(reader: Reader, closers: tuple[str, ...]) -> Parsing[bool]:
-    """Tell whether one of the end markers follows, and consume the white space before it."""
+def _peek_end(reader: Reader, closers: tuple[str, ...]) -> Parsing[str]:
+    """Return the end marker that follows, and consume the white space before it; "" if none follows."""
     size = reader.size
     yield from reader.skip_space()
-    if closers and (yield from reader.peek_literal(closers)):
-        return True
-    reader.rewind(size)
-    return False
+    end = (yield from reader.peek_literal(closers)) if closers else ""
+    if not end:
+        reader.rewind(size)
+    return end
 
 
 def _skip_to_next_call(reader: Reader) -> Parsing[bool]:
@@ -249,7 +252,7 @@ def skip_extra_bracket(reader: Reader, closers: tuple[str, ...]) -> Parsing[tupl
     yield from reader.skip_space()
     if (yield from reader.peek_literal(("}", "]"))):
         reader.take(1)
-        if (yield from _is_at_end(reader, closers)):
+        if (yield from _peek_end(reader, closers)):
             return ("extra brace",)
     reader.rewind(size)
     return ()
@@ -262,13 +265,13 @@ class _BodyPatterns:
     Attributes:
         markers: The end markers, and the openers of a new call.
         first_chars: Their first characters.
-        outside: Pattern of a character that matters outside a string.
+        run: Pattern of text outside a string in which nothing matters, with the strings in it that are whole.
         wake: Pattern of a character before which no body can end.
     """
 
-    markers: tuple[str, ...]
+    markers: Markers
     first_chars: frozenset[str]
-    outside: re.Pattern[str]
+    run: re.Pattern[str]
     wake: re.Pattern[str]
 
 
@@ -276,13 +279,10 @@ class _BodyPatterns:
 def _patterns_of(closers: tuple[str, ...], openers: tuple[str, ...]) -> _BodyPatterns:
     # A word may be a value of damaged JSON, and a closing bracket must end the body at once.
     symbols = tuple(opener for opener in openers if not opener[0].isalnum() and opener[0] not in "]})")
-    markers = (*closers, *symbols)
-    return _BodyPatterns(
-        markers,
-        frozenset(marker[0] for marker in markers),
-        char_class(_OUTSIDE, markers),
-        char_class(_WAKE, markers),
-    )
+    first_chars = frozenset(marker[0] for marker in (*closers, *symbols))
+    outside = re.escape("".join(sorted({*_OUTSIDE, *first_chars})))
+    run = re.compile(rf'(?:[^{outside}]+|"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*")*')
+    return _BodyPatterns(Markers((*closers, *symbols)), first_chars, run, char_class(_WAKE, (*closers, *symbols)))
 
 
 def read_body(
@@ -297,75 +297,60 @@ def read_body(
         may_end: Whether the end of a reply that was not cut off does so, too.
     """
     patterns = _patterns_of(closers, context.openers)
-    parts: list[str] = []
+    begun = reader.size
     depth = deepest = 0
-    last, begun = "", reader.size
-    while depth > 0 or not parts:
+    mark = ""
+    while depth > 0 or not mark:
+        size = reader.size
         try:
-            between = yield from reader.read_up_to(patterns.outside, patterns.wake)
+            between = yield from reader.read_run(patterns.run, patterns.wake)
         except EndOfTextError:
-            if depth == 1 and may_end and reader.is_complete and last in "}]":
-                return JsonBody(reader.recorded[begun:], True)
+            if depth == 1 and may_end and reader.is_complete and mark in "}]" and '"' not in reader.recorded(size):
+                return JsonBody(reader.recorded(begun), True)
             raise
-        parts.append(between)
-        last = (between.rstrip() or last)[-1:]
-        mark = reader.text[reader.at]
+        before, mark = (between.rstrip() or mark)[-1:], reader.text[reader.at]
         marker = (yield from reader.peek_literal(patterns.markers)) if depth and mark in patterns.first_chars else ""
         if marker in closers:
+            body = reader.recorded(begun)
             reader.take(len(marker))
-            return JsonBody("".join(parts), True, marker)
+            return JsonBody(body, True, marker)
         if marker:
             return CallUnreadable("bad_json", "A new call begins before this one has ended.", "")
-        parts.append(reader.take(1))
+        reader.take(1)
         depth += (mark in "{[") - (mark in "}]")
         deepest = max(depth, deepest)
-        if mark in _OPENS and not (
-            yield from _read_string_or_comment(reader, parts, mark, last, closers, patterns.wake)
+        if mark in "/#":
+            yield from _skip_comment(reader, mark)
+        elif (mark == '"' or (mark in _QUOTES and before in _BEFORE_A_TOKEN)) and not (
+            yield from skip_string(reader, _QUOTES[mark], closers, patterns.wake)
         ):
             return CallUnreadable("bad_json", "A string is not closed before the end marker.", "")
-        last = mark
     if deepest > MAX_DEPTH:
         return CallUnreadable("too_large", f"The JSON is nested deeper than {MAX_DEPTH} levels.", "")
-    return JsonBody("".join(parts))
+    return JsonBody(reader.recorded(begun))
 
 
-def _read_string_or_comment(
-    reader: Reader, parts: list[str], mark: str, before: str, closers: tuple[str, ...], wake: CharPattern
-) -> Parsing[bool]:
-    """Read the rest of the string or comment that `mark` begins. False if an end marker ends the string.
-
-    Single and curly quotes begin a string only where a token may begin: elsewhere they are apostrophes.
-    """
-    if mark in "/#":
-        parts.append((yield from _read_comment(reader, mark)))
-    elif mark == '"' or (mark in _QUOTES and before in _BEFORE_A_TOKEN):
-        return (yield from read_string(reader, parts, _QUOTES[mark], closers, wake))
-    return True
-
-
-def _read_comment(reader: Reader, mark: str) -> Parsing[str]:
-    """Read the rest of a comment that begins with `mark`; "" if it is none."""
+def _skip_comment(reader: Reader, mark: str) -> Parsing[None]:
+    """Consume the rest of a comment that begins with `mark`; nothing if it is none."""
     if mark == "/" and (yield from reader.skip("*")):
-        return "*" + (yield from reader.read_through("*/")) + "*/"
-    if mark == "#" or (yield from reader.is_next("/")):
-        return (yield from reader.read_up_to(_LINE_END))
-    return ""
+        yield from reader.read_through("*/")
+    elif mark == "#" or (yield from reader.is_next("/")):
+        yield from reader.read_up_to(_LINE_END)
 
 
-def read_string(
-    reader: Reader, parts: list[str], close: str, closers: tuple[str, ...] = (), wake: CharPattern | None = None
+def skip_string(
+    reader: Reader, close: str, closers: tuple[str, ...] = (), wake: CharPattern | None = None
 ) -> Parsing[bool]:
-    """Read the rest of a string. False if an end marker on a line of its own comes before its closing quote."""
+    """Consume the rest of a string. False if an end marker on a line of its own comes before its closing quote."""
     edge = _INSIDE[close]
     while True:
-        parts.append((yield from reader.read_up_to(edge, wake)))
+        yield from reader.read_up_to(edge, wake)
         mark = reader.take(1)
-        parts.append(mark)
         if mark == close:
             return True
         if mark == "\\":
             yield from reader.peek()
-            parts.append(reader.take(1))
+            reader.take(1)
         elif end := (yield from reader.peek_literal(closers)):
             reader.take(len(end))
             return False

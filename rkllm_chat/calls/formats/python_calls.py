@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from ...core.events import CallFound, CallUnreadable
 from ...core.messages import ToolCall
@@ -87,24 +88,22 @@ def read_python_code(reader: Reader, closers: tuple[str, ...], is_alone: bool = 
     Returns:
         The code, and whether an end marker, which was consumed, ended it.
     """
-    parts: list[str] = []
     depth, begun = 0, reader.size
-    code_char, wake = char_class(_CODE, closers), char_class(_WAKE, closers)
+    run, wake = _code_run(closers), char_class(_WAKE, closers)
     is_list = (yield from reader.peek()) == "["
     while True:
         try:
-            parts.append((yield from reader.read_up_to(code_char, wake)))
+            yield from reader.read_run(run, wake)
         except EndOfTextError:
-            code = reader.recorded[begun:]
+            code = reader.recorded(begun)
             if depth or not code.rstrip().endswith(")"):
                 raise
             return code, False
-        closer = (yield from reader.peek_literal(closers)) if closers else ""
-        if closer:
+        if closers and (closer := (yield from reader.peek_literal(closers))):
+            code = reader.recorded(begun)
             reader.take(len(closer))
-            return "".join(parts), True
+            return code, True
         mark = reader.take(1)
-        parts.append(mark)
         if mark in "([{":
             depth += 1
         elif mark in ")]}":
@@ -112,29 +111,33 @@ def read_python_code(reader: Reader, closers: tuple[str, ...], is_alone: bool = 
         elif mark == "#":
             yield from reader.read_up_to(_LINE_END)
         elif mark in _STRING:
-            yield from _read_string(reader, parts, mark)
+            yield from _skip_string(reader, mark)
         if depth <= 0 and mark in ")]" and (is_list or is_alone):
-            return "".join(parts), False
+            return reader.recorded(begun), False
 
 
-def _read_string(reader: Reader, parts: list[str], mark: str) -> Parsing[None]:
-    """Read the rest of a string, also of a triple-quoted one."""
+@lru_cache(256)
+def _code_run(closers: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the pattern of code in which nothing matters, with the strings in it that are whole."""
+    outside = re.escape("".join(sorted({*_CODE, *(closer[0] for closer in closers)})))
+    strings = "|".join(rf"{mark}(?!{mark})[^{mark}\\]*(?:\\.[^{mark}\\]*)*{mark}" for mark in _STRING)
+    return re.compile(rf"(?:[^{outside}]+|{strings})*", re.DOTALL)
+
+
+def _skip_string(reader: Reader, mark: str) -> Parsing[None]:
+    """Consume the rest of a string, also of a triple-quoted one."""
     close = mark
     if (yield from reader.skip(mark * 2)):
-        parts.append(mark * 2)
         close = mark * 3
     elif (yield from reader.skip(mark)):
-        parts.append(mark)
         return
     while True:
-        parts.append((yield from reader.read_up_to(_STRING[mark])))
+        yield from reader.read_up_to(_STRING[mark])
         if (yield from reader.skip(close)):
-            parts.append(close)
             return
-        parts.append(reader.take(1))
-        if parts[-1] == "\\":
+        if reader.take(1) == "\\":
             yield from reader.peek()
-            parts.append(reader.take(1))
+            reader.take(1)
 
 
 def read_chatglm_code(reader: Reader, name: str) -> Parsing[ParsedCalls]:

@@ -337,7 +337,7 @@ def _read_attributes(reader: Reader, tags: TagSyntax) -> Parsing[dict[str, str] 
     try:
         head = " " + (yield from reader.read_up_to(_END_OF_HEAD))
     except EndOfTextError:
-        if _BEGUN.search(reader.recorded):
+        if _BEGUN.search(reader.recorded()):
             reader.commit()
         raise
     if not (yield from reader.skip(tags.tag_end)):

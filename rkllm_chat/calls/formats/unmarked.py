@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ...core.events import CallFound, CallUnreadable
 from ...core.messages import ToolCall
 from ..incremental_reader import EndOfTextError, Parsing, Reader
-from .common import NO_OPENER, ParsedCalls, ReadContext, parse_json_calls, skip_wrong_end, unreadable_call
+from .common import NO_OPENER, BodyReader, ParsedCalls, ReadContext, parse_json_calls, skip_wrong_end, unreadable_call
 from .json_calls import SEPARATORS, read_body, read_json_arguments, read_json_head, read_tool_name
 from .python_calls import parse_python_calls, peek_call_name, read_chatglm_code, read_python_code
 
@@ -171,3 +171,7 @@ def read_name_line(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]
 def skip_all_line(reader: Reader, _context: ReadContext) -> Parsing[ParsedCalls]:
     """Read the line `all` of Functionary, after which text follows."""
     return [] if (yield from reader.skip("all\n")) else None
+
+
+FIRST_CHARS: Mapping[BodyReader, str] = {read_bare_json: "{[", read_bare_list: "["}
+"""With what the calls of some readers begin."""
