@@ -37,6 +37,7 @@ SEPARATORS = (",", ";")
 
 _HEAD = re.compile(r"""(?:\[\s*)?(?:\{\s*(?:["'“]?(\w*)["'”]?\s*(?::\s*(\S.*)?)?)?)?""", re.DOTALL)
 _TEXT = re.compile(r"""["“]([^"”]*)(["”]?)|'([^']*)('?)""")
+_CLOSING_QUOTE = re.compile("[\"'”]")
 _SECOND_KEY = re.compile(r"""\s*,?\s*["'“]?(\w*)["'”]?\s*(:)?""")
 _QUOTES = {'"': '"', "'": "'", "“": "”"}
 _LINE_END = re.compile("\n")
@@ -183,15 +184,17 @@ def read_tool_name(reader: Reader) -> Parsing[str]:
 
 def read_json_head(reader: Reader, is_tool: Callable[[str], bool]) -> Parsing[bool]:
     """Tell whether the JSON that begins here may be a call, by its first keys and its name; consumes nothing."""
-    while (verdict := _may_be_call(reader.text[reader.at : reader.at + reader.max_head_length], is_tool)) is None:
+    while True:
+        verdict = _may_be_call(reader.text[reader.at : reader.at + reader.max_head_length], is_tool)
+        if isinstance(verdict, bool):
+            return verdict
         if len(reader.text) - reader.at >= reader.max_head_length:
             return False
-        yield from reader.wait_for_text()
-    return verdict
+        yield from reader.wait_for_text(verdict)
 
 
-def _may_be_call(head: str, is_tool: Callable[[str], bool]) -> bool | None:
-    """Tell whether JSON with this beginning may be a call; None while that is undecided."""
+def _may_be_call(head: str, is_tool: Callable[[str], bool]) -> bool | CharPattern | None:
+    """Tell whether JSON with this beginning may be a call; if that is undecided, what decides it, or None for any."""
     match = _HEAD.fullmatch(head)
     if not match:
         return False
@@ -207,7 +210,7 @@ def _may_be_call(head: str, is_tool: Callable[[str], bool]) -> bool | None:
         return False
     name, quote = text.group(1, 2) if text[1] is not None else text.group(3, 4)
     if not quote:
-        return None
+        return _CLOSING_QUOTE
     if key == "type":
         return name == "function"
     if key not in (*NAME_KEYS, "id") or (key != "id" and not is_tool(name.strip())):
