@@ -49,115 +49,104 @@ class Family:
 
 UNKNOWN = Family("unknown")
 
+
+def _asked(name: str, pattern: str, *accepted: str, starts_in_thought: bool = False) -> Family:
+    """Return a family that is asked for the first of its formats."""
+    formats = accepted or (name,)
+    return Family(name, pattern, formats[0], formats, starts_in_thought)
+
+
+def _read(name: str, pattern: str, *accepted: str, starts_in_thought: bool = False) -> Family:
+    """Return a family that is asked for the default format."""
+    return Family(name, pattern, accepted_formats=accepted or (name,), starts_in_thought=starts_in_thought)
+
+
 # The first row whose pattern matches wins. The comments say why a group is asked for its format.
-FAMILIES: dict[str, Family] = {
-    family.name: family
-    for family in (
-        # the model that ships, of any architecture: default format
-        Family("tiny-tools", r"tiny-tools"),
-        # tuned from another family to call tools, with a text marker: their own format, they know no other
-        Family("hermes", r"(?:deep)?hermes-(?:2-pro|2-theta|[34])|groq.*tool-use|arch-function", "hermes", ("hermes",)),
-        Family("functionary-3.1", r"functionary.*3\.1", "llama3-function", ("llama3-function",)),
-        Family("functionary", r"functionary", "functionary", ("functionary", "llama3-function")),
-        Family("nemotron-3", r"nemotron-3(?:\.5)?(?![.\d])", "qwen3-coder", ("qwen3-coder",), starts_in_thought=True),
-        Family("nemotron-2", r"nemotron-nano-(?:9|12)b", "nemotron", ("nemotron",), starts_in_thought=True),
-        Family("nemotron", r"nemotron-(?:nano|super)", "nemotron", ("nemotron",)),
-        Family("chatml-tools", r"jan-(?:nano|v\d)|youtu-|nanbeige|tinyswallow|falcon-?h1|mimo-", "hermes", ("hermes",)),
-        # tuned or distilled, without a marker, or with one that the template only renders in a history: default format
-        Family(
-            "deepseek-r1",
-            r"deepseek.*(?:r1|distill|qwen)|r1-distill",
-            accepted_formats=("deepseek",),
-            starts_in_thought=True,
-        ),
-        Family(
-            "deepseek-v3.2",
-            r"deepseek.*v(?:3\.2|4)",
-            accepted_formats=("dsml", "deepseek-v3.1", "deepseek"),
-            starts_in_thought=True,
-        ),
-        Family("deepseek-v3.1", r"deepseek.*v3\.1", accepted_formats=("deepseek-v3.1", "deepseek")),
-        Family("deepseek", r"deepseek", accepted_formats=("deepseek",)),
-        Family("xlam", r"xlam|hammer", accepted_formats=("xlam",)),
-        Family("toolace", r"toolace|watt-tool", accepted_formats=("pythonic",)),
-        Family("firefunction", r"firefunction", accepted_formats=("phi4",)),
-        # never trained on a format, whatever they were made from: default format
-        Family(
-            "plain",
-            r"tinyllama|codellama|openhermes|nous-hermes|zephyr|vicuna|falcon(?!-?h1)|telechat|rwkv|internvl|smolvlm|janus"
-            r"|phi-?[1-3](?!\d)|minicpm-?(?:[12]b|2\.4b|s-1b|moe|[vo](?![a-z])|llama3)",
-        ),
-        # a text marker that their own template teaches: their own format, in which small models do best
-        Family(
-            "qwen3.5",
-            r"qwen-?3[.-][5-9](?![\d.]*[bm])|qwen35(?!\d)",
-            "qwen3-coder",
-            ("qwen3-coder", "hermes"),
-            starts_in_thought=True,
-        ),
-        Family("qwen3-coder", r"qwen-?3-coder", "qwen3-coder", ("qwen3-coder", "hermes")),
-        Family("qwen3-thinking", r"qwen-?3.*thinking|qwq", "hermes", ("hermes",), starts_in_thought=True),
-        Family("qwen3", r"qwen-?3", "hermes", ("hermes",)),
-        Family("qwen2.5", r"qwen-?2[.-]5(?![\d.]*b)", "hermes", ("hermes",)),
-        Family("smollm3", r"smollm-?3", "hermes", ("hermes", "smollm3-code")),
-        Family("granite4", r"granite-?(?:4|(?:moe-?)?hybrid)", "hermes", ("hermes", "granite")),
-        Family("glm4.5", r"glm-?4[.-][5-7](?!b)|glm4moe", "glm4.5", ("glm4.5",)),
-        Family("ling3", r"(?:ling|ring)-?3|poolside|laguna", "glm4.5", ("glm4.5",), starts_in_thought=True),
-        Family("ling", r"(?:ling|ring)-", "hermes", ("hermes",)),
-        Family("step3.5", r"step-?3[.-][5-9]", "qwen3-coder", ("qwen3-coder", "hermes"), starts_in_thought=True),
-        Family("exaone4", r"exaone-?4", "hermes", ("hermes",), starts_in_thought=True),
-        Family("ernie4.5", r"ernie-?4[.-]5", "hermes", ("hermes",)),
-        Family("trinity", r"trinity|reka-edge", "hermes", ("hermes",)),
-        Family("minicpm5", r"minicpm-?5", "minicpm5", ("minicpm5",)),
-        Family("functiongemma", r"function-?gemma", "functiongemma", ("functiongemma",)),
-        # the marker is a control token, which runtimes may strip and we break in a history: default format
-        Family(
-            "mistral-3",
-            r"mistral-small-3\.2|devstral|magistral|ministral-3(?!b)|mistral-(?:medium|large)-3",
-            accepted_formats=("mistral-args", "mistral"),
-        ),
-        Family("mistral", r"m(?:is|ix|inis)tral|codestral", accepted_formats=("mistral", "mistral-args")),
-        Family("internlm2", r"internlm", accepted_formats=("internlm2",)),
-        Family("minicpm", r"minicpm", accepted_formats=("minicpm",)),
-        Family("gemma4", r"gemma-?4", accepted_formats=("gemma4",)),
-        Family("phi4", r"phi-?4", accepted_formats=("phi4",)),
-        Family("granite", r"granite", accepted_formats=("granite",)),
-        Family("command-r", r"command-[ar]|cohere|north-", accepted_formats=("command-r",)),
-        Family("lfm2", r"lfm-?2", accepted_formats=("lfm2",)),
-        Family("gpt-oss", r"gpt-?oss", accepted_formats=("harmony",)),
-        Family("kimi-k2", r"kimi-?k2", accepted_formats=("kimi-k2",)),
-        Family("kimi-k3", r"kimi-?k3", accepted_formats=("kimi-k3",), starts_in_thought=True),
-        Family("gigachat3.5", r"gigachat-?3[.-]5", accepted_formats=("gigachat3.5",)),
-        Family("gigachat3", r"gigachat", accepted_formats=("gigachat3",)),
-        Family("apertus", r"apertus", accepted_formats=("apertus",)),
-        Family("minimax-m3", r"minimax-?m3", accepted_formats=("minimax-m3", "minimax-m2")),
-        Family(
-            "minimax-m2", r"minimax", accepted_formats=("minimax-m2", "hermes", "tool-calls"), starts_in_thought=True
-        ),
-        Family("hy3", r"hy-?[34](?![\w])|hunyuan-?3", accepted_formats=("hy3", "glm4.5")),
-        Family("tool-calls", r"hunyuan|jamba", accepted_formats=("tool-calls",)),
-        Family("apriel", r"apriel", accepted_formats=("tool-calls",)),
-        Family("solar-open", r"solar-open", accepted_formats=("solar-open",)),
-        Family("inkling", r"inkling", accepted_formats=("inkling",)),
-        Family("longcat", r"longcat", accepted_formats=("longcat",)),
-        Family("step3", r"step-?3", accepted_formats=("step3",), starts_in_thought=True),
-        Family("seed-oss", r"seed-oss", accepted_formats=("seed-oss", "qwen3-coder")),
-        Family("plamo3", r"plamo", accepted_formats=("plamo3",)),
-        Family("dots", r"dots[.-]", accepted_formats=("dots",)),
-        Family("muse", r"muse-", accepted_formats=("muse",)),
-        Family("k2-horizon", r"k2-horizon", accepted_formats=("k2-horizon",), starts_in_thought=True),
-        # no marker, or none that a template teaches: after a sentence, a call would look like prose: default format
-        Family("llama4", r"llama-?4", accepted_formats=("llama4", "pythonic", "llama3")),
-        Family("llama3", r"llama-?3", accepted_formats=("llama3", "pythonic", "llama3-function")),
-        Family("olmo3", r"olmo-?3", accepted_formats=("olmo3", "pythonic")),
-        Family("chatglm3", r"chatglm", accepted_formats=("chatglm3",)),
-        Family("glm4", r"glm-?4|glm-edge", accepted_formats=("glm4",)),
-        Family("gemma", r"[a-z]*gemma", accepted_formats=("gemma3",)),
-        Family("smollm2", r"smollm-?2", accepted_formats=("hermes",)),
-        # in its own format it continues with the expected result unless stopped: default format
-        Family("qwen2", r"(?:code)?qwen", accepted_formats=("qwen2",)),
-    )
-}
+# fmt: off
+_ROWS = (
+    # the model that ships, of any architecture: default format
+    Family("tiny-tools", r"tiny-tools"),
+    # tuned from another family to call tools, with a text marker: their own format, they know no other
+    _asked("hermes", r"(?:deep)?hermes-(?:2-pro|2-theta|[34])|groq.*tool-use|arch-function"),
+    _asked("functionary-3.1", r"functionary.*3\.1", "llama3-function"),
+    _asked("functionary", r"functionary", "functionary", "llama3-function"),
+    _asked("nemotron-3", r"nemotron-3(?:\.5)?(?![.\d])", "qwen3-coder", starts_in_thought=True),
+    _asked("nemotron-2", r"nemotron-nano-(?:9|12)b", "nemotron", starts_in_thought=True),
+    _asked("nemotron", r"nemotron-(?:nano|super)"),
+    _asked("chatml-tools", r"jan-(?:nano|v\d)|youtu-|nanbeige|tinyswallow|falcon-?h1|mimo-", "hermes"),
+    # tuned or distilled, without a marker, or with one that the template only renders in a history: default format
+    _read("deepseek-r1", r"deepseek.*(?:r1|distill|qwen)|r1-distill", "deepseek", starts_in_thought=True),
+    _read("deepseek-v3.2", r"deepseek.*v(?:3\.2|4)", "dsml", "deepseek-v3.1", "deepseek", starts_in_thought=True),
+    _read("deepseek-v3.1", r"deepseek.*v3\.1", "deepseek-v3.1", "deepseek"),
+    _read("deepseek", r"deepseek"),
+    _read("xlam", r"xlam|hammer"),
+    _read("toolace", r"toolace|watt-tool", "pythonic"),
+    _read("firefunction", r"firefunction", "phi4"),
+    # never trained on a format, whatever they were made from: default format
+    Family("plain",
+        r"tinyllama|codellama|openhermes|nous-hermes|zephyr|vicuna|falcon(?!-?h1)|telechat|rwkv|internvl|"
+        r"smolvlm|janus|phi-?[1-3](?!\d)|minicpm-?(?:[12]b|2\.4b|s-1b|moe|[vo](?![a-z])|llama3)"),
+    # a text marker that their own template teaches: their own format, in which small models do best
+    _asked("qwen3.5", r"qwen-?3[.-][5-9](?![\d.]*[bm])|qwen35(?!\d)", "qwen3-coder", "hermes", starts_in_thought=True),
+    _asked("qwen3-coder", r"qwen-?3-coder", "qwen3-coder", "hermes"),
+    _asked("qwen3-thinking", r"qwen-?3.*thinking|qwq", "hermes", starts_in_thought=True),
+    _asked("qwen3", r"qwen-?3", "hermes"),
+    _asked("qwen2.5", r"qwen-?2[.-]5(?![\d.]*b)", "hermes"),
+    _asked("smollm3", r"smollm-?3", "hermes", "smollm3-code"),
+    _asked("granite4", r"granite-?(?:4|(?:moe-?)?hybrid)", "hermes", "granite"),
+    _asked("glm4.5", r"glm-?4[.-][5-7](?!b)|glm4moe"),
+    _asked("ling3", r"(?:ling|ring)-?3|poolside|laguna", "glm4.5", starts_in_thought=True),
+    _asked("ling", r"(?:ling|ring)-", "hermes"),
+    _asked("step3.5", r"step-?3[.-][5-9]", "qwen3-coder", "hermes", starts_in_thought=True),
+    _asked("exaone4", r"exaone-?4", "hermes", starts_in_thought=True),
+    _asked("ernie4.5", r"ernie-?4[.-]5", "hermes"),
+    _asked("trinity", r"trinity|reka-edge", "hermes"),
+    _asked("minicpm5", r"minicpm-?5"),
+    _asked("functiongemma", r"function-?gemma"),
+    # the marker is a control token, which runtimes may strip and we break in a history: default format
+    _read("mistral-3", r"mistral-small-3\.2|devstral|magistral|ministral-3(?!b)|mistral-(?:medium|large)-3",
+        "mistral-args", "mistral"),
+    _read("mistral", r"m(?:is|ix|inis)tral|codestral", "mistral", "mistral-args"),
+    _read("internlm2", r"internlm"),
+    _read("minicpm", r"minicpm"),
+    _read("gemma4", r"gemma-?4"),
+    _read("phi4", r"phi-?4"),
+    _read("granite", r"granite"),
+    _read("command-r", r"command-[ar]|cohere|north-"),
+    _read("lfm2", r"lfm-?2"),
+    _read("gpt-oss", r"gpt-?oss", "harmony"),
+    _read("kimi-k2", r"kimi-?k2"),
+    _read("kimi-k3", r"kimi-?k3", starts_in_thought=True),
+    _read("gigachat3.5", r"gigachat-?3[.-]5"),
+    _read("gigachat3", r"gigachat"),
+    _read("apertus", r"apertus"),
+    _read("minimax-m3", r"minimax-?m3", "minimax-m3", "minimax-m2"),
+    _read("minimax-m2", r"minimax", "minimax-m2", "hermes", "tool-calls", starts_in_thought=True),
+    _read("hy3", r"hy-?[34](?![\w])|hunyuan-?3", "hy3", "glm4.5"),
+    _read("tool-calls", r"hunyuan|jamba"),
+    _read("apriel", r"apriel", "tool-calls"),
+    _read("solar-open", r"solar-open"),
+    _read("inkling", r"inkling"),
+    _read("longcat", r"longcat"),
+    _read("step3", r"step-?3", starts_in_thought=True),
+    _read("seed-oss", r"seed-oss", "seed-oss", "qwen3-coder"),
+    _read("plamo3", r"plamo"),
+    _read("dots", r"dots[.-]"),
+    _read("muse", r"muse-"),
+    _read("k2-horizon", r"k2-horizon", starts_in_thought=True),
+    # no marker, or none that a template teaches: after a sentence, a call would look like prose: default format
+    _read("llama4", r"llama-?4", "llama4", "pythonic", "llama3"),
+    _read("llama3", r"llama-?3", "llama3", "pythonic", "llama3-function"),
+    _read("olmo3", r"olmo-?3", "olmo3", "pythonic"),
+    _read("chatglm3", r"chatglm"),
+    _read("glm4", r"glm-?4|glm-edge"),
+    _read("gemma", r"[a-z]*gemma", "gemma3"),
+    _read("smollm2", r"smollm-?2", "hermes"),
+    # in its own format it continues with the expected result unless stopped: default format
+    _read("qwen2", r"(?:code)?qwen"),
+)
+# fmt: on
+FAMILIES: dict[str, Family] = {family.name: family for family in _ROWS}
 
 # Family -> texts that a chat template contains, all of them, if it teaches its first format; most specific first.
 TEMPLATE_MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (

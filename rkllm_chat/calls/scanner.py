@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 
@@ -75,14 +76,6 @@ class InventedResult:
 ScannerEvent = Text | Thought | CallFound | CallUnreadable | CallDescribed | InventedResult
 
 
-def _knows_none(_name: str) -> bool:
-    return False
-
-
-def _names_none(_name: str) -> tuple[str, ...]:
-    return ()
-
-
 class Scanner:
     """Incremental scanner: feed it a reply chunk by chunk; each call returns the events that are certain by then.
 
@@ -94,10 +87,10 @@ class Scanner:
     def __init__(
         self,
         formats: Iterable[Format] = select_formats(),
-        is_known: Callable[[str], bool] = _knows_none,
+        is_known: Callable[[str], bool] = lambda _name: False,
         starts_in_thought: bool = False,
-        headings: Callable[[str], tuple[str, ...]] = _names_none,
-        parameters_of: Callable[[str], Collection[str]] = _names_none,
+        headings: Callable[[str], tuple[str, ...]] = lambda _name: (),
+        parameters_of: Callable[[str], Collection[str]] = lambda _name: (),
         thought_ending: Iterable[Format] = (),
         writes_unmarked: bool = False,
         offered: Mapping[str, bool] | None = None,
@@ -185,7 +178,7 @@ class Scanner:
                 continue
             marker = yield from self._emit_until(Text, self._markers)
             if self._begins_result(marker):
-                return (yield from self._read_invented(marker))
+                return (yield from self._read_rest(marker))
             yield from self._read_marked(self._match_shorter_marker(marker))
         self._find_call_in_thought()
         if self._offered and not self._calls:
@@ -312,7 +305,7 @@ class Scanner:
         self._begin_afresh(None)
         self._expect_results(parsed)
         if is_too_long:
-            yield from self._discard()
+            yield from self._read_rest(None)
         return True
 
     def _expect_results(self, parsed: Sequence[CallFound | CallUnreadable]) -> None:
@@ -343,24 +336,18 @@ class Scanner:
             self._emit(Text, marker)
         return shorter
 
-    def _read_invented(self, beginning: str) -> Parsing[None]:
-        """Report the rest of the reply, whose beginning was already read, as invented."""
-        try:
-            while True:
-                self._events.append(InventedResult(beginning + self._reader.take_to(len(self._reader.text))))
-                beginning = ""
-                yield from self._reader.wait_for_text()
-        except EndOfTextError:
-            pass
+    def _read_rest(self, invented: str | None) -> Parsing[None]:
+        """Report the rest of the reply, whose beginning was already read, as invented; drop it if that is None.
 
-    def _discard(self) -> Parsing[None]:
-        """Drop the rest of the reply, which may be the inside of a call that was too large."""
-        try:
+        It is dropped if it may be the inside of a call that was too large.
+        """
+        with suppress(EndOfTextError):
             while True:
-                self._reader.take_to(len(self._reader.text))
+                rest = self._reader.take_to(len(self._reader.text))
+                if invented is not None:
+                    self._events.append(InventedResult(invented + rest))
+                    invented = ""
                 yield from self._reader.wait_for_text()
-        except EndOfTextError:
-            pass
 
     def _read_name_alone(self, reader: Reader, _context: ReadContext) -> Parsing[ParsedCalls]:
         return (yield from read_name_alone(reader, self._offered))
@@ -475,27 +462,19 @@ class Scanner:
             self._emit(Text, marker + code)
             return
         indent = self._blank_line()
-        is_quote = indent is not None and len(indent) < _MAX_RUN_LENGTH
+        begins_line = indent is not None and len(indent) < _MAX_RUN_LENGTH
+        run = marker
+        ends: tuple[str, ...] = ()
         self._emit(Text, marker)
-        if is_quote and marker in _FENCES:
-            run = marker + (yield from self._more_of(marker[0]))
-            yield from self._pass_quoted((f"\n{indent}{run}",))
-        elif is_quote and marker == _QUOTED_LINE:
-            yield from self._pass_quoted(("\n",))
-        elif marker[0] == "`":
-            run = marker + (yield from self._more_of("`"))
-            yield from self._pass_quoted((run, "\n"))
-
-    def _more_of(self, mark: str) -> Parsing[str]:
-        run = ""
-        while len(run) < _MAX_RUN_LENGTH and (yield from self._reader.skip(mark)):
-            run += mark
-        self._emit(Text, run)
-        return run
-
-    def _pass_quoted(self, ends: tuple[str, ...]) -> Parsing[None]:
-        end = yield from self._emit_until(Text, compile_markers(ends))
-        self._emit(Text, end)
+        if marker[0] == "`" or (begins_line and marker in _FENCES):
+            while len(run) < len(marker) + _MAX_RUN_LENGTH and (yield from self._reader.skip(marker[0])):
+                run += marker[0]
+            self._emit(Text, run[len(marker) :])
+            ends = (f"\n{indent}{run}",) if begins_line and marker in _FENCES else (run, "\n")
+        elif begins_line and marker == _QUOTED_LINE:
+            ends = ("\n",)
+        if ends:
+            self._emit(Text, (yield from self._emit_until(Text, compile_markers(ends))))
 
     def _drop(self, control: str) -> Parsing[None]:
         """Drop a control token; one that ordinary text may contain only at the end of the reply."""

@@ -76,13 +76,11 @@ def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-_DECODERS = {  # to make one takes longer than to read a short text
-    strict: json.JSONDecoder(
-        strict=strict,
-        parse_constant=_refuse_constant,
-        parse_float=parse_finite_float,
-        parse_int=_whole,
-        object_pairs_hook=build_object,
-    )
-    for strict in (True, False)
+_HOOKS: dict[str, Any] = {
+    "parse_constant": _refuse_constant,
+    "parse_float": parse_finite_float,
+    "parse_int": _whole,
+    "object_pairs_hook": build_object,
 }
+# to make a decoder takes longer than to read a short text
+_DECODERS = {strict: json.JSONDecoder(strict=strict, **_HOOKS) for strict in (True, False)}

@@ -48,9 +48,8 @@ class NestedTags(Arguments):
 
     def sketch(self, parameters: Mapping[str, str]) -> str:
         """Write parameters, name to type."""
-        return "".join(
-            self._write(key.removesuffix("?"), f"{kind}{' (optional)' * key.endswith('?')}")
-            for key, kind in parameters.items()
+        return self.write(
+            {key.removesuffix("?"): f"{kind}{' (optional)' * key.endswith('?')}" for key, kind in parameters.items()}
         )
 
 

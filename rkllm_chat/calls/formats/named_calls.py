@@ -154,14 +154,13 @@ def read_step3(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
     return (yield from read_named_tag(reader, context, STEP3))
 
 
-def read_recipient(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-    """Read a reply that begins in the header of a message: `to=functions.f<|channel|>commentary<|message|>{..}`."""
-    return (yield from read_harmony(reader, context)) if (yield from reader.skip("to=")) else None
+def recipient_reader(read_header: BodyReader) -> BodyReader:
+    """Return a reader of a reply that begins in the header of a message: `to=functions.f<|message|>{..}`."""
 
+    def read(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
+        return (yield from read_header(reader, context)) if (yield from reader.skip("to=")) else None
 
-def read_muse_recipient(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:
-    """Read a reply that begins in the header of a message to a tool."""
-    return (yield from read_muse(reader, context)) if (yield from reader.skip("to=")) else None
+    return read
 
 
 def read_muse(reader: Reader, context: ReadContext) -> Parsing[ParsedCalls]:

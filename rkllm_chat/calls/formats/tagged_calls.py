@@ -177,7 +177,7 @@ def _read_value(reader: Reader, values: _Values, tags: TagSyntax) -> Parsing[Non
     if tags.is_escaped:
         source, text, end = yield from _read_escaped(reader, key, tags)
     else:
-        text, end = yield from _read_text(reader, [], key, tags)
+        text, end = yield from _read_text(reader, reader.size, key, tags)
         source = text
     values.sources.append((key, source))
     values.texts[key] = _read_typed(text, attributes)
@@ -201,30 +201,31 @@ def _read_escaped(reader: Reader, key: str, tags: TagSyntax) -> Parsing[tuple[st
     Returns:
         The value as it is written, without CDATA sections; the decoded value; and the tag that ended it.
     """
-    parts = [(yield from reader.skip_space())]
+    begun = reader.size
+    yield from reader.skip_space()
     sections: list[str] = []
     while (yield from reader.skip(_CDATA)):
         sections.append((yield from reader.read_through(_END_CDATA)))
-        parts += [_CDATA, sections[-1], _END_CDATA, (yield from reader.skip_space())]
+        yield from reader.skip_space()
     end = yield from reader.peek_literal(_ends_of(key, tags))
     if sections and end:
         reader.take(len(end))
         return "", "".join(sections), end
-    text, end = yield from _read_text(reader, parts, key, tags)
+    text, end = yield from _read_text(reader, begun, key, tags)
     return text, _ENTITY.sub(lambda match: unescape(match[0]), text), end
 
 
-def _read_text(reader: Reader, parts: list[str], key: str, tags: TagSyntax) -> Parsing[tuple[str, str]]:
+def _read_text(reader: Reader, begun: int, key: str, tags: TagSyntax) -> Parsing[tuple[str, str]]:
     """Read a literal value without one line end at each side, and the tag that ended it.
 
     Behind an element with its name, the last line end does not belong to a value that also begins with one.
     """
-    text, end = yield from _read_until(reader, parts, _ends_of(key, tags), tags)
+    text, end = yield from _read_until(reader, begun, _ends_of(key, tags), tags)
     is_trimmed = tags.is_trimmed and (not tags.key_end or text.startswith(("\n", "\r\n")))
     return _trim(text) if is_trimmed else text, end
 
 
-def _read_until(reader: Reader, parts: list[str], ends: tuple[str, ...], tags: TagSyntax) -> Parsing[tuple[str, str]]:
+def _read_until(reader: Reader, begun: int, ends: tuple[str, ...], tags: TagSyntax) -> Parsing[tuple[str, str]]:
     """Read a value up to an end tag that another tag of the call follows.
 
     A whole call of the same format in the value is an example. If its end is not found, the first end tag that could be
@@ -232,7 +233,7 @@ def _read_until(reader: Reader, parts: list[str], ends: tuple[str, ...], tags: T
 
     Args:
         reader: What to read.
-        parts: The text of the value that was read before.
+        begun: How much was read before the value.
         ends: The end tags of the value.
         tags: The tags of the call.
     """
@@ -241,49 +242,51 @@ def _read_until(reader: Reader, parts: list[str], ends: tuple[str, ...], tags: T
     marks = (*ends, call_opener, call_closer)
     try:
         while True:
-            parts.append((yield from reader.read_up_to(_TAG)))
+            yield from reader.read_up_to(_TAG)
+            end = reader.size
             mark = yield from reader.peek_literal(marks)
-            parts.append(reader.take(len(mark) or 1))
+            reader.take(len(mark) or 1)
             if mark in (call_opener, call_closer):
-                seen.pass_call_tag(mark == call_opener, (reader.size - len(mark), len(parts) - 1))
+                seen.pass_call_tag(mark == call_opener, end)
             elif mark and (seen.first is None or not seen.depth):
-                size, count = reader.size, len(parts) - 1
-                parts.append((yield from reader.skip_space()))
+                size = reader.size
+                yield from reader.skip_space()
                 tag = yield from reader.peek_literal(following)
                 if not tag or (mark != ends[0] and (yield from _is_followed_by_end(reader, tag, ends))):
                     continue
                 if not seen.depth:
-                    return "".join(parts[:count]), mark
-                seen.first = size, count, mark
+                    return reader.recorded(begun)[: end - begun], mark
+                seen.first = size, end, mark
     except (EndOfTextError, TooLongError) as error:
         is_whole = isinstance(error, EndOfTextError)
-        if seen.closed and is_whole and (yield from _ends_call(reader, seen.closed[0], following, call_opener)):
-            return "".join(parts[: seen.closed[1]]).rstrip("\r\n"), ""
+        text = reader.recorded(begun)
+        if seen.closed and is_whole and (yield from _ends_call(reader, seen.closed, following, call_opener)):
+            return text[: seen.closed - begun].rstrip("\r\n"), ""
         if seen.first is None:
             raise
-    size, count, mark = seen.first
+    size, end, mark = seen.first
     reader.rewind(size)
     yield from reader.skip_space()
-    return "".join(parts[:count]), mark
+    return text[: end - begun], mark
 
 
 @dataclass
 class _ValueEnds:
-    """Where a value may have ended, in characters read before and in parts of its text.
+    """Where a value may have ended, in characters read before.
 
     Attributes:
-        first: The first place inside an example of a call, and the end tag there.
+        first: The first place behind an end tag inside an example of a call, the place before it, and the end tag.
         closed: The first end tag of the call, which may lack the end tag of the value before it.
         depth: How many calls in the value are open.
         has_opener: Whether the value contains the opening of a call.
     """
 
     first: tuple[int, int, str] | None = None
-    closed: tuple[int, int] | None = None
+    closed: int = 0
     depth: int = 0
     has_opener: bool = False
 
-    def pass_call_tag(self, is_opener: bool, place: tuple[int, int]) -> None:
+    def pass_call_tag(self, is_opener: bool, place: int) -> None:
         """Count a tag of a call."""
         if not (is_opener or self.has_opener):
             self.closed = self.closed or place

@@ -113,9 +113,9 @@ def _from_zero(low: Bound, high: Bound | None) -> str | None:
         return _point(first, _between(_fraction(low), _fraction(high), low.is_open, high.is_open))
     inner = _digit_ranges(first + 1, last - 1 if high else last)
     parts = [
-        _point(first, _above(_fraction(low), low.is_open)),
+        _point(first, _between(_fraction(low), None, low.is_open)),
         inner and f'{inner} ("." {_any_digits(1, _FRACTION)})?',
-        _point(last, _below(_fraction(high), high.is_open)) if high else None,
+        _point(last, _between("", _fraction(high), False, high.is_open)) if high else None,
         f"{_MANTISSA} {_DOWN}" if low.value == 0 and (high is None or high.value >= 1) else None,
         f"{_MANTISSA} {_UP}" if high is None and (low.value < 1 or low == Bound(Decimal(1))) else None,
     ]
@@ -149,34 +149,22 @@ def _then(digit: str | None, following: Digits) -> str | None:
     return digit if further is None else f"{digit} ({further}){'?' if may_end else ''}"
 
 
-def _above(low: str, is_open: bool) -> Digits:
-    """Return the digits of at least `low`."""
-    if not low:
-        return (f'"0"{{0,{_FRACTION - 1}}} [1-9] {_any_digits(0, _FRACTION)}', False) if is_open else _ANY
-    larger = _then(_digits(int(low[0]) + 1, 9), _ANY)
-    return one_of([larger, _then(literal(low[0]), _above(low[1:], is_open))]), False
-
-
-def _below(high: str, is_open: bool) -> Digits:
-    """Return the digits of at most `high`."""
-    if not high:
-        return (None, False) if is_open else ('"0"', True)
-    smaller = _then(_digits(0, int(high[0]) - 1), _ANY)
-    return one_of([smaller, _then(literal(high[0]), _below(high[1:], is_open))]), True
-
-
-def _between(low: str, high: str, low_open: bool, high_open: bool) -> Digits:
-    """Return the digits from `low` to `high`."""
-    if not low and not low_open:
-        return _below(high, high_open)
-    first, last = int(low[:1] or 0), int(high[:1] or 0)
-    if not high or first > last:
-        return (None, low == high and not low_open and not high_open)
-    if first == last:
-        return _then(literal(str(first)), _between(low[1:], high[1:], low_open, high_open)), False
+def _between(low: str, high: str | None, low_open: bool = False, high_open: bool = False) -> Digits:
+    """Return the digits from `low` to `high`; None for no upper bound."""
+    is_any = not low and not low_open
+    if high is None and not low:
+        return _ANY if is_any else (f'"0"{{0,{_FRACTION - 1}}} [1-9] {_any_digits(0, _FRACTION)}', False)
+    if high == "":
+        is_end = not low and not low_open and not high_open
+        return ('"0"' if is_end else None), is_end
+    first, last = int(low[:1] or 0), 9 if high is None else int(high[0])
+    if first > last:
+        return None, False
+    if high and first == last:
+        return _then(literal(str(first)), _between(low[1:], high[1:], low_open, high_open)), is_any
     parts = [
-        _then(literal(str(first)), _above(low[1:], low_open)),
-        _then(_digits(first + 1, last - 1), _ANY),
-        _then(literal(str(last)), _below(high[1:], high_open)),
+        None if is_any else _then(literal(str(first)), _between(low[1:], None, low_open)),
+        _then(_digits(first if is_any else first + 1, last - 1 if high else 9), _ANY),
+        _then(literal(str(last)), _between("", high[1:], False, high_open)) if high else None,
     ]
-    return one_of(parts), False
+    return one_of(parts), is_any
