@@ -60,6 +60,7 @@ class Reader:
         max_head_length: Limit of a recording before `commit`, in characters.
         is_mid_line: Whether text precedes the recording on its line.
         is_in_markup: Whether the text before the recording ends with a tag.
+        without: Maps what a parser sought to the last how many characters of the text do not hold it.
     """
 
     def __init__(self, max_length: int = MAX_CALL_LENGTH, max_head_length: int = _MAX_HEAD_LENGTH) -> None:
@@ -69,6 +70,7 @@ class Reader:
         self.is_committed = self.is_mid_line = self.is_in_markup = False
         self.max_length = max_length
         self.max_head_length = max_head_length
+        self.without: dict[tuple[str, ...], int] = {}
         self._waiting: list[str] = []
         # A recording is what `_recorded` has, `_recorded_length` characters, and the text from `_begin` on; it ends at
         # `_stop` at the latest. Consumed text stays in the buffer until the next chunk, so that a step back costs

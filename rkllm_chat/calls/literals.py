@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 _NOTHING = "(?!)"
 """A pattern that never matches."""
@@ -15,17 +15,20 @@ class Markers:
 
     Attributes:
         literals: The literals, longest first.
-        pattern: Matches the longest literal at a position.
         first_char: Matches the first character of any literal.
     """
 
     def __init__(self, literals: Iterable[str]) -> None:
         """Compile the patterns."""
         self.literals = tuple(sorted(set(literals), key=len, reverse=True))
-        self.pattern = re.compile(_any_of(self.literals))
         self.first_char = _one_of({literal[0] for literal in self.literals})
         self._beginnings = {literal[:end] for literal in self.literals for end in range(len(literal))}
         self._longest = max(map(len, self.literals), default=1) - 1
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the longest literal at a position."""
+        return re.compile(_any_of(self.literals))
 
     def find(self, text: str, at: int, is_all: bool) -> tuple[int, re.Match[str] | None]:
         """Find the first literal in `text` from `at` on.

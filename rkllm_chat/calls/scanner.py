@@ -60,7 +60,7 @@ _ROLE_LABEL = re.compile(
     r"^\W*(user|human|assistant|ai|model|bot|system|ユーザー|アシスタント|用户|助手)\W*[:：]",
     re.IGNORECASE | re.MULTILINE,
 )
-_MAX_LINE_LENGTH = 256
+_MAX_LINE_LENGTH = 512
 _UNMARKED_BEGINNINGS = (*_FENCES, "{", "[")
 _TOKEN_PREFIXES = ("<|", "<｜", "✿")
 """Prefixes of special tokens, which no prose contains: such a token begins a result anywhere in a line."""
@@ -130,7 +130,10 @@ class Scanner:
         self._is_fresh = True  # only white space since the reply began or a call ended
         self._has_text = False
         self._line: str | None = ""  # the current line while it is blank, up to the first `_measured` of the texts
+        self._tail = ""  # the end of these texts
         self._measured = 0
+        self._roles: set[str] = set()  # whose labels begin lines of the first `_labelled` texts but the last line
+        self._role_line, self._labelled = "", 0
         self._flow: type[Text] | type[Thought] | None = None  # what a chunk without the edge is
         self._edge: CharPattern | None = None
         self._fed = self.retained_length = 0
@@ -214,22 +217,15 @@ class Scanner:
         """Tell whether a marker here is quoted: directly behind a quotation mark, or as the line of a transcript."""
         if self._is_fresh or self._blank_line() is not None:
             return False
-        line = self._last_line()
+        line = self._tail.rstrip().rpartition("\n")[2]
         if line.endswith(_OPENING_QUOTES):
             return True
         if not _ROLE_LABEL.fullmatch(line):
             return False
-        before = "".join(self._texts)[-_MAX_THOUGHT_LENGTH:]
-        return len({match[1].casefold() for match in _ROLE_LABEL.finditer(before)}) > 1
-
-    def _last_line(self) -> str:
-        """Return the last line of the text so far that is not blank, or its end."""
-        line = ""
-        for text in reversed(self._texts):
-            line = text + line
-            if len(line) > _MAX_LINE_LENGTH or "\n" in line.rstrip():
-                break
-        return line.rstrip().rpartition("\n")[2]
+        lines = self._role_line + "".join(self._texts[self._labelled :])
+        self._labelled, self._role_line = len(self._texts), lines.rpartition("\n")[2]
+        self._roles |= {match[1].casefold() for match in _ROLE_LABEL.finditer(lines)}
+        return len(self._roles) > 1
 
     def _read_last_call(self, mark: str) -> Parsing[bool]:
         """Read calls without a marker that begin with `mark` on a line of their own behind prose and end the reply."""
@@ -276,7 +272,7 @@ class Scanner:
         reader = self._reader
         reader.start_recording()
         reader.is_mid_line = not self._is_fresh and self._blank_line() is None
-        reader.is_in_markup = not self._is_fresh and self._last_line().endswith(">")
+        reader.is_in_markup = not self._is_fresh and self._tail.rstrip().endswith(">")
         parsed: ParsedCalls = None
         is_too_long = False
         try:
@@ -438,15 +434,19 @@ class Scanner:
 
     def _blank_line(self) -> str | None:
         """Return the current line if it is blank, else None."""
-        _, new_line, line = "".join(self._texts[self._measured :]).rpartition("\n")
-        begin = "" if new_line else self._line
-        self._line = None if begin is None or line.strip() else begin + line
-        self._measured = len(self._texts)
+        if self._measured < len(self._texts):
+            text = "".join(self._texts[self._measured :])
+            _, new_line, line = text.rpartition("\n")
+            begin = "" if new_line else self._line
+            self._line = None if begin is None or line.strip() else begin + line
+            self._tail = (self._tail + text)[-_MAX_LINE_LENGTH:]
+            self._measured = len(self._texts)
         return self._line
 
     def _begin_afresh(self, line: str | None) -> None:
         """Count what comes as a beginning, on this line."""
-        self._is_fresh, self._line, self._measured = True, line, len(self._texts)
+        self._blank_line()
+        self._is_fresh, self._line = True, line
         self._keep()
 
     def _keep(self) -> None:

@@ -316,7 +316,7 @@ DONE = object()
 def test_each_character_of_a_long_call_is_read_a_bounded_number_of_times(form: str) -> None:
     row = FORMATS[form]
     for value in ('"', (row.closers or ("</parameter>",))[0][:-1], "`"):
-        body = row.render_call("f", {"a": value * 600})
+        body = row.render_call("f", {"a": value * 300})
         for opener in filter(body.startswith, row.openers):
             reader = CountingReader()
             reader.start_recording()
@@ -331,7 +331,7 @@ def test_each_character_of_a_long_call_is_read_a_bounded_number_of_times(form: s
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_long_argument_in_small_chunks_is_read_unchanged(form: str) -> None:
-    row, text = FORMATS[form], " ".join(f"word{number}" for number in range(5000))
+    row, text = FORMATS[form], " ".join(f"word{number}" for number in range(3200))
     reply = row.render_call("f", {"a": text})
     whole = scan_as(form, reply)
     assert [event.call.arguments for event in whole if isinstance(event, CallFound)] == [{"a": text}]

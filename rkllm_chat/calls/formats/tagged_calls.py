@@ -237,9 +237,10 @@ def _read_until(reader: Reader, begun: int, ends: tuple[str, ...], tags: TagSynt
         ends: The end tags of the value.
         tags: The tags of the call.
     """
-    call_opener, call_closer, following = tags.call_opener, tags.call_closers[0], tags.following
+    call_opener, call_closer = tags.call_opener, tags.call_closers[0]
     seen = _ValueEnds()
     marks = (*ends, call_opener, call_closer)
+    is_endless = reader.ended and len(reader.text) - reader.at <= reader.without.get(ends, 0)
     try:
         while True:
             yield from reader.read_up_to(_TAG)
@@ -247,22 +248,24 @@ def _read_until(reader: Reader, begun: int, ends: tuple[str, ...], tags: TagSynt
             mark = yield from reader.peek_literal(marks)
             reader.take(len(mark) or 1)
             if mark in (call_opener, call_closer):
-                seen.pass_call_tag(mark == call_opener, end)
+                seen.pass_call_tag(mark == call_opener, end, is_endless)
             elif mark and (seen.first is None or not seen.depth):
                 size = reader.size
                 yield from reader.skip_space()
-                tag = yield from reader.peek_literal(following)
+                tag = yield from reader.peek_literal(tags.following)
                 if not tag or (mark != ends[0] and (yield from _is_followed_by_end(reader, tag, ends))):
                     continue
                 if not seen.depth:
                     return reader.recorded(begun)[: end - begun], mark
                 seen.first = size, end, mark
     except (EndOfTextError, TooLongError) as error:
-        is_whole = isinstance(error, EndOfTextError)
         text = reader.recorded(begun)
-        if seen.closed and is_whole and (yield from _ends_call(reader, seen.closed, following, call_opener)):
+        if seen.first is None and isinstance(error, EndOfTextError):
+            reader.without[ends] = max(len(text), reader.without.get(ends, 0))
+        if isinstance(error, EndOfTextError) and (yield from _ends_call(reader, seen.closed, tags)):
             return text[: seen.closed - begun].rstrip("\r\n"), ""
         if seen.first is None:
+            reader.take_to(len(reader.text))
             raise
     size, end, mark = seen.first
     reader.rewind(size)
@@ -286,25 +289,29 @@ class _ValueEnds:
     depth: int = 0
     has_opener: bool = False
 
-    def pass_call_tag(self, is_opener: bool, place: int) -> None:
-        """Count a tag of a call."""
+    def pass_call_tag(self, is_opener: bool, place: int, is_last: bool) -> None:
+        """Count a tag of a call; raise EndOfTextError if none that follows matters."""
         if not (is_opener or self.has_opener):
             self.closed = self.closed or place
         self.has_opener = self.has_opener or is_opener
         self.depth = self.depth + 1 if is_opener else max(0, self.depth - 1)
+        if is_last:
+            raise EndOfTextError
 
 
-def _ends_call(reader: Reader, size: int, closers: tuple[str, ...], call_opener: str) -> Parsing[bool]:
+def _ends_call(reader: Reader, size: int, tags: TagSyntax) -> Parsing[bool]:
     """Tell whether a call whose last value lacks its end tag ends behind `size` characters; go back to there.
 
-    It does if another call follows its end tags, or the end of a reply that was not cut off.
+    It does if another call follows its end tags, or the end of a reply that was not cut off. 0 stands for no place.
     """
+    if not size:
+        return False
     reader.rewind(size)
-    while (end := (yield from reader.peek_literal(closers))).startswith("</"):
+    while (end := (yield from reader.peek_literal(tags.following))).startswith("</"):
         reader.take(len(end))
         yield from reader.skip_space()
     ends = (yield from reader.is_at_end()) and reader.is_complete
-    follows = yield from reader.peek_literal((call_opener, "<tool_call"))
+    follows = yield from reader.peek_literal((tags.call_opener, "<tool_call"))
     reader.rewind(size)
     return ends or bool(follows)
 

@@ -49,11 +49,16 @@ class Matcher:
         """So much of a text as the grammar takes, with `$` behind it where it may end there."""
         with self.reading(gbnf, rule) as sampler:
             data = text.encode()
-            for at, byte in enumerate(data):
-                if not self.permitted(sampler, [self.tokens[byte]]):
+            cell = llama_cpp.llama_token_data()
+            array = llama_cpp.llama_token_data_array(ctypes.pointer(cell), 1, -1, False)
+            for at, token in enumerate([*(self.tokens[byte] for byte in data), self.end]):
+                cell.id, cell.logit = token, 0
+                llama_cpp.llama_sampler_apply(sampler, ctypes.byref(array))
+                if cell.logit:
                     return data[:at].decode(errors="replace")
-                llama_cpp.llama_sampler_accept(sampler, self.tokens[byte])
-            return text + "$" * bool(self.permitted(sampler, [self.end]))
+                if at < len(data):
+                    llama_cpp.llama_sampler_accept(sampler, token)
+            return f"{text}$"
 
     def walk(self, gbnf: str, random: Random, rule: str = "root") -> str:
         """A text that the grammar takes, each byte drawn from those that may come next; "" for one without an end."""
