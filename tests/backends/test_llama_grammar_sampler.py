@@ -143,7 +143,7 @@ def test_a_constrained_call_of_any_form_is_read_back(llama: LlamaBackend, form: 
     grammar = build_call_grammar([tool], form)
     assert grammar
     # the reply is constrained from its beginning, as if the prompt ended in the marker, which the model may not know
-    starts_inside = bool(GRAMMARS[form].instead)
+    starts_inside = bool(GRAMMARS[form].layout.instead)
     rule = "inner" if starts_inside else grammar.triggers[grammar.trigger]
     begun = replace(grammar, triggers={PROMPT_END: rule}, unmarked={})
     prompt = compose_prompt([Message("user", "What time is it in Tokyo?")], [tool], tool_format=form)

@@ -46,6 +46,9 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "small fences": repeated("```\nx\n```\n"),
     "thoughts of nothing": repeated("<think></think>"),
     "end tags in a value": lambda size: '<tool_call name="f"><argument name="a">' + "</argument>x" * (size // 12),
+    "lines of a transcript": repeated("\nuser: <tool_call>x"),
+    "dropped end tags": repeated('<tool_call name="f"><argument name="a">x</tool_call>'),
+    "openers without a name": repeated("<function"),
     "trailing commas": repeated('[TOOL_CALL]{"name": "get_time", "arguments": {"a": [1,],},}[END_TOOL_CALL]'),
 }
 

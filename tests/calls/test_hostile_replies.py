@@ -25,6 +25,9 @@ HOSTILE = (
     "[END_TOOL_CALL]",
     "```",
     "<|python_tag|>f(",
+    "\nuser: <tool_call>x",
+    '<tool_call name="a"><argument name="b">x</tool_call>',
+    "<function=a><parameter=b>x</function>",
     *OPENERS.values(),
 )
 OTHERS = dict.fromkeys(opener for form in select_formats() for opener in form.openers if opener not in HOSTILE)

@@ -8,7 +8,7 @@ import re
 from ..incremental_reader import Parsing, Reader
 from ..json_repair import parse_lenient_json
 from .common import BodyReader, ParsedCalls, ReadContext, build_call, read_end_marker, unreadable_call
-from .json_calls import skip_string
+from .json_calls import INSIDE, skip_string
 
 _EDGE = re.compile(r"[{}\[\]<\"]")
 _END_OF_NAME = re.compile(r"[{<\s]")
@@ -56,7 +56,7 @@ def _read_dict(reader: Reader, quote: str, closers: tuple[str, ...]) -> Parsing[
         depth += (mark in "{[") - (mark in "}]")
         if mark == '"':
             size = reader.size
-            yield from skip_string(reader, mark)
+            yield from skip_string(reader, mark, INSIDE[mark])
             parts.append(reader.recorded(size))
         if depth <= 0:
             return "".join(parts), ""

@@ -43,7 +43,7 @@ _QUOTES = {'"': '"', "'": "'", "“": "”"}
 _LINE_END = re.compile("\n")
 _EDGE_OF_NAME = re.compile(r"[^\w./:-]")
 _OUTSIDE = "\"'“{}[]/#"
-_INSIDE = {close: re.compile(rf"[{close}\\\n]") for close in _QUOTES.values()}
+INSIDE = {close: re.compile(rf"[{close}\\\n]") for close in _QUOTES.values()}
 _WAKE = "}]\n"  # no body can end before one of these or a marker
 _BEFORE_A_TOKEN = frozenset("{[,:")
 
@@ -325,7 +325,7 @@ def read_body(
         if mark in "/#":
             yield from _skip_comment(reader, mark)
         elif (mark == '"' or (mark in _QUOTES and before in _BEFORE_A_TOKEN)) and not (
-            yield from skip_string(reader, _QUOTES[mark], closers, patterns.wake)
+            yield from skip_string(reader, _QUOTES[mark], INSIDE[_QUOTES[mark]], closers, patterns.wake)
         ):
             return CallUnreadable("bad_json", "A string is not closed before the end marker.", "")
     if deepest > MAX_DEPTH:
@@ -342,18 +342,29 @@ def _skip_comment(reader: Reader, mark: str) -> Parsing[None]:
 
 
 def skip_string(
-    reader: Reader, close: str, closers: tuple[str, ...] = (), wake: CharPattern | None = None
+    reader: Reader,
+    close: str,
+    edge: CharPattern,
+    closers: tuple[str, ...] = (),
+    wake: CharPattern | None = None,
 ) -> Parsing[bool]:
-    """Consume the rest of a string. False if an end marker on a line of its own comes before its closing quote."""
-    edge = _INSIDE[close]
+    """Consume the rest of a string. False if an end marker on a line of its own comes before its closing quote.
+
+    Args:
+        reader: What to read.
+        close: The closing quote.
+        edge: Pattern of a character that matters inside the string.
+        closers: The end markers.
+        wake: Pattern of the characters to wait for.
+    """
     while True:
         yield from reader.read_up_to(edge, wake)
-        mark = reader.take(1)
-        if mark == close:
+        if (yield from reader.skip(close)):
             return True
+        mark = reader.take(1)
         if mark == "\\":
             yield from reader.peek()
             reader.take(1)
-        elif end := (yield from reader.peek_literal(closers)):
+        elif mark == "\n" and (end := (yield from reader.peek_literal(closers))):
             reader.take(len(end))
             return False

@@ -12,7 +12,7 @@ from ...core.messages import ToolCall
 from ..incremental_reader import EndOfTextError, Parsing, Reader
 from ..python_parser import parse_calls
 from .common import NO_END, BodyReader, ParsedCalls, ReadContext, char_class, read_end_marker, unreadable_call
-from .json_calls import begins_json, read_json_call, skip_fence
+from .json_calls import begins_json, read_json_call, skip_fence, skip_string
 
 _CODE = "\"'()[]{}#"
 _WAKE = ")]"  # no code can end before one of these or a marker
@@ -41,7 +41,13 @@ def python_reader(closers: tuple[str, ...], is_common: bool = False) -> BodyRead
         if not (yield from peek_call_name(reader)):
             return None
         reader.commit()
-        return (yield from _read_python_calls(reader, closers, fence))
+        code, is_ended = yield from read_python_code(reader, (fence,) if fence else closers)
+        end: tuple[str, ...] = ()
+        if fence or not is_ended:
+            yield from reader.skip_space()
+            yield from reader.skip("```")
+            end = yield from read_end_marker(reader, tuple(closer for closer in closers if closer != "```"))
+        return parse_python_calls(code, end)
 
     return read
 
@@ -53,18 +59,6 @@ def peek_call_name(reader: Reader) -> Parsing[str]:
             return ""
         yield from reader.wait_for_text(_END_OF_NAME)
     return head["name"] if head["next"] == "(" else ""
-
-
-def _read_python_calls(reader: Reader, closers: tuple[str, ...], fence: str = "") -> Parsing[ParsedCalls]:
-    """Read the calls in the Python that begins here and their end marker; some formats include a code fence."""
-    code, is_ended = yield from read_python_code(reader, (fence,) if fence else closers)
-    if fence or not is_ended:
-        yield from reader.skip_space()
-        yield from reader.skip("```")
-        end = yield from read_end_marker(reader, tuple(closer for closer in closers if closer != "```"))
-    else:
-        end = ()
-    return parse_python_calls(code, end)
 
 
 def parse_python_calls(code: str, repairs: Sequence[str] = ()) -> ParsedCalls:
@@ -131,13 +125,7 @@ def _skip_string(reader: Reader, mark: str) -> Parsing[None]:
         close = mark * 3
     elif (yield from reader.skip(mark)):
         return
-    while True:
-        yield from reader.read_up_to(_STRING[mark])
-        if (yield from reader.skip(close)):
-            return
-        if reader.take(1) == "\\":
-            yield from reader.peek()
-            reader.take(1)
+    yield from skip_string(reader, close, _STRING[mark])
 
 
 def read_chatglm_code(reader: Reader, name: str) -> Parsing[ParsedCalls]:

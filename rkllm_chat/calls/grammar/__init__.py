@@ -112,11 +112,6 @@ class CallLayout:
     call_trigger: str
 
     @property
-    def instead(self) -> str:
-        """Expression of what else may follow the marker and is no call."""
-        return self.layout.instead
-
-    @property
     def marks(self) -> tuple[str, ...]:
         """The fixed texts of a call."""
         texts = re.split("NAME|ARGUMENTS|[ \n]", f"{self.layout.before} {self.layout.call} {self.layout.after}")

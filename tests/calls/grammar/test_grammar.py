@@ -94,7 +94,7 @@ def test_every_valid_call_that_is_shown_is_accepted(form: str, matcher: Matcher,
 @given(schema=tool_schemas(), seed=st.integers(0, 10**6))
 def test_every_accepted_text_is_a_valid_call(form: str, matcher: Matcher, schema: Schema, seed: int) -> None:
     grammar = grammar_of(schema, form)
-    if written := matcher.walk(grammar.gbnf, Random(seed), "inner" if GRAMMARS[form].instead else "root"):
+    if written := matcher.walk(grammar.gbnf, Random(seed), "inner" if GRAMMARS[form].layout.instead else "root"):
         for found in read_calls(form, grammar.trigger + written):
             arguments = found.call.arguments
             if isinstance(GRAMMARS[form].arguments, ArgumentTags):
