@@ -265,7 +265,7 @@ def _read_until(reader: Reader, begun: int, ends: tuple[str, ...], tags: TagSynt
         if isinstance(error, EndOfTextError) and (yield from _ends_call(reader, seen.closed, tags)):
             return text[: seen.closed - begun].rstrip("\r\n"), ""
         if seen.first is None:
-            reader.take_to(len(reader.text))
+            reader.take_to(reader.at if seen.closed else len(reader.text))
             raise
     size, end, mark = seen.first
     reader.rewind(size)
