@@ -86,15 +86,16 @@ class Reader:
 
     def feed(self, text: str) -> None:
         """Append text."""
-        if self._recorded is not None and self.at > self._begin:
-            self._recorded.append(self.text[self._begin : self.at])
-            self._recorded_length += self.at - self._begin
+        if self._recorded is not None:
+            if self.at > self._begin:
+                self._recorded.append(self.text[self._begin : self.at])
+                self._recorded_length += self.at - self._begin
+            self._begin_at(0)
         if self._waiting or self.at < len(self.text):
             text = "".join([self.text[self.at :], *self._waiting, text])
             self._waiting.clear()
         self.text = text
         self.at = 0
-        self._begin_at(0)
 
     def end(self, is_complete: bool = False) -> None:
         """Mark the end of the text."""
@@ -118,9 +119,7 @@ class Reader:
 
     def _begin_at(self, begin: int) -> None:
         self._begin = begin
-        if self._recorded is not None:
-            limit = self.max_length if self.is_committed else self.max_head_length
-            self._stop = begin + limit - self._recorded_length
+        self._stop = begin + (self.max_length if self.is_committed else self.max_head_length) - self._recorded_length
 
     @property
     def size(self) -> int:
