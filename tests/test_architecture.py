@@ -37,7 +37,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "backends": 5810,
     "chat": 3632,
     "mcp_servers": 1794,
-    "tui": 5474,
+    "tui": 5449,
     "api_server": 2349,
     "cli": 5945,
     "__init__": 55,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,6 +33,7 @@ from ..storage.session_files import SessionDirectory
 from .conversation import Conversation
 from .cost_estimate import PrefillSpeed
 from .elicitation import Elicitation, LoginPrompt, UserPromptsWithBrowser
+from .event_stream import Emit
 from .instructions_budget import InstructionsReport, may_have_instructions
 from .model_loading import MEASUREMENTS_FILE, load_model, report_load
 from .prefill import Prefiller
@@ -298,10 +299,10 @@ class App:
         connections = self.servers.connections.values() if self.servers else ()
         return [connection.config.name for connection in connections if connection.lifecycle.state == "starting"]
 
-    async def wait_for_servers(self) -> AsyncGenerator[ServerWait, None]:
+    async def wait_for_servers(self, emit: Emit) -> None:
         """Wait until no server is starting any more, the user sends the message without them, or the limit is reached.
 
-        Yields an event with those that are missing, at the beginning and after each that has started or failed.
+        Emits an event with those that are missing, at the beginning and after each that has started or failed.
         """
         limit, skipped = time.monotonic() + MESSAGE_WAIT_S, asyncio.Event()
         starting = self.servers.connections if self.servers else {}
@@ -311,7 +312,7 @@ class App:
         try:
             while waits and not skipped.is_set() and (left_s := limit - time.monotonic()) > 0:
                 servers = ", ".join(waits.values())
-                yield ServerWait(self.words("servers.waiting", servers=servers), "info", servers, skipped.set)
+                await emit(ServerWait(self.words("servers.waiting", servers=servers), "info", servers, skipped.set))
                 done, _ = await asyncio.wait({skipping, *waits}, timeout=left_s, return_when="FIRST_COMPLETED")
                 waits = {task: name for task, name in waits.items() if task not in done}
         finally:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import ChatError, UsageError
-from ..core.events import Draft, Event, Notice, Usage
+from ..core.events import Draft, Notice, Usage
 from ..core.messages import Attachment, MediaKind, Message
 from ..core.sanitize import escape_line_visibly
 from ..core.user_paths import expand_home, path_exists
@@ -25,6 +24,7 @@ from ..mcp_client.process.sandbox import SECRET_PATHS
 from ..prompt.untrusted_text import choose_fence, neutralize, neutralize_line
 from ..storage.media import MAX_MEDIA_BYTES, describe_media, recognize_media_type
 from .context import compute_result_budget
+from .event_stream import Emit, emit_all
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -44,23 +44,20 @@ _ATTACHABLE = "Texts, pictures and sounds can be attached."
 _TRAILING = ".,;:!?)\"'」。、"
 
 
-async def send_message(app: App, line: str) -> AsyncGenerator[Event, None]:
+async def send_message(app: App, line: str, emit: Emit) -> None:
     """Run a turn with a line and its attachments; if one is not attached, return the line as a draft."""
     try:
         fetched = [await read_attachment(app, name) for name in find_mentions(line)]
     except ChatError as error:
-        yield Notice(app.words("attach.failed", reason=error))
-        yield Draft(line)
+        await emit(Notice(app.words("attach.failed", reason=error)))
+        await emit(Draft(line))
         return
     for name in find_missing_files(line):
-        yield Notice(app.words("attach.missing", name=name))
+        await emit(Notice(app.words("attach.missing", name=name)))
     if (sent := await choose_media(app, fetched)) is None:
-        yield Draft(line)
+        await emit(Draft(line))
         return
-    fetched = sent
-    async with aclosing(send_attached(app, unescape_mentions(line), fetched)) as events:
-        async for event in events:
-            yield event
+    await send_attached(app, unescape_mentions(line), sent, emit)
 
 
 async def choose_media(app: App, fetched: Sequence[Attachment]) -> list[Attachment] | None:
@@ -95,27 +92,23 @@ def _without_media(attachment: Attachment, kinds: frozenset[MediaKind]) -> Attac
     return replace(attachment, media=media) if media or attachment.text or not attachment.media else None
 
 
-async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> AsyncGenerator[Event, None]:
+async def send_attached(app: App, text: str, fetched: Sequence[Attachment], emit: Emit) -> None:
     """Run a turn with a text and attachments, and those that wait for the next message.
 
     Raises:
         GenerationError: As `Turn.run`; after a message that cannot fit, the attachments still wait.
     """
     attached = [*app.attachments, *fetched]
-    async with aclosing(app.wait_for_servers()) as waits:
-        async for wait in waits:
-            yield wait
+    await app.wait_for_servers(emit)
     for attachment in fetched:
-        yield Notice(describe_attachment(app, attachment))
+        await emit(Notice(describe_attachment(app, attachment)))
     message, notices = compose_message(app, text, attached)
     for notice in notices:
-        yield notice
+        await emit(notice)
     turn = Turn(app.chat)
     turn.check_length([message])
     app.attachments = []
-    async with aclosing(turn.run([message])) as events:
-        async for event in events:
-            yield event
+    await emit_all(turn.run([message]), emit)
 
 
 def compose_message(app: App, text: str, attached: Sequence[Attachment]) -> tuple[Message, list[Notice]]:

@@ -7,11 +7,11 @@ complete.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from ..core.events import Event, Notice, Reading, Sentence, Text, Usage
+from ..core.events import Notice, Reading, Sentence, Text, Usage
 from ..core.messages import Message
 from ..prompt.budget import truncate_middle
 from ..prompt.compose import keep_visible_media, render_result, show_media
@@ -19,6 +19,7 @@ from ..prompt.tool_ranking import extract_terms
 from ..prompt.untrusted_text import neutralize_line
 from .context import build_prompt, count_tokens, make_reply_scanner, native_tools_of
 from .conversation import Compaction, Conversation
+from .event_stream import Emit
 
 _RETAINED_FRACTION = 1 / 4
 _SUMMARY_FRACTION = 1 / 8
@@ -41,7 +42,7 @@ def find_older_messages(chat: Conversation) -> list[Message]:
     return shown[:boundary]
 
 
-async def compact(chat: Conversation, messages: int) -> AsyncGenerator[Event, None]:
+async def compact(chat: Conversation, messages: int, emit: Emit) -> None:
     """Replace the first `messages` visible messages by their summary.
 
     Raises:
@@ -60,11 +61,11 @@ async def compact(chat: Conversation, messages: int) -> AsyncGenerator[Event, No
             elif isinstance(piece, Usage):
                 usage = piece
             elif isinstance(piece, Sentence | Reading):
-                yield chat.translate(piece)
+                await emit(chat.translate(piece))
     texts += [event for event in scanner.close() if isinstance(event, Text)]
     summary = "".join(event.text for event in texts).strip()
     if not summary or usage.hit_limit:
-        yield Notice(chat.words("compact.failed"))
+        await emit(Notice(chat.words("compact.failed")))
         return
     lost = [neutralize_line(media.placeholder) for message in older for media in message.media]
     replacement = [
@@ -72,14 +73,14 @@ async def compact(chat: Conversation, messages: int) -> AsyncGenerator[Event, No
         Message("assistant", chat.prompt_words("compact.yes")),
     ]
     if problem := _find_problem(chat, older, replacement, summary):
-        yield Notice(chat.words(problem))
-        yield Text(summary)
+        await emit(Notice(chat.words(problem)))
+        await emit(Text(summary))
         return
     chat.history[start : start + messages] = replacement
     last_question = next(message for message in reversed(chat.history) if message.role == "user")
     chat.compactions.append(Compaction(tuple(older), replacement[0], last_question))
-    yield Notice(chat.words("compact.done", messages=messages, before=before, after=count_tokens(chat)))
-    yield Text(summary)
+    await emit(Notice(chat.words("compact.done", messages=messages, before=before, after=count_tokens(chat))))
+    await emit(Text(summary))
 
 
 def _find_problem(chat: Conversation, older: Sequence[Message], replacement: Sequence[Message], summary: str) -> str:

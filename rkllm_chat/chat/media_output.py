@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from ..core.i18n import Words
 from ..core.messages import Media, Message
 from ..core.numbered_files import write_numbered_file
 from ..core.sanitize import sanitize_line
+from .event_stream import Emit
 
 
 def list_media(history: Iterable[Message]) -> list[Media]:
@@ -33,25 +33,24 @@ def save_media(media: Media, folder: str) -> str:
     return write_numbered_file(folder, Path(media.name).stem, media.media_type, read_media(media))
 
 
-async def save_results(events: AsyncGenerator[Event, None], folder: str, words: Words) -> AsyncGenerator[Event, None]:
-    """Pass on the events of a turn, and save the media of results; a notice says where.
+def save_results(emit: Emit, folder: str, words: Words) -> Emit:
+    """Return what passes events on and saves the media of results; a notice says where.
 
     The media of the results that are passed on have the paths of the saved files.
 
     Args:
-        events: The events of a turn.
-        folder: Where they are saved; "" to save nothing.
+        emit: Takes the events.
+        folder: Where media are saved; "" to save nothing.
         words: Sentences of the user's language.
-
-    Raises:
-        UsageError: A file cannot be written.
     """
-    async with aclosing(events):
-        async for event in events:
-            if not folder or not isinstance(event, ToolFinished):
-                yield event
-                continue
-            saved = tuple(replace(media, path=save_media(media, folder)) for media in event.result.media)
-            yield replace(event, result=replace(event.result, media=saved))
-            for media in saved:
-                yield Notice(words("attach.saved", path=sanitize_line(media.path)))
+
+    async def emit_saved(event: Event) -> None:
+        if not isinstance(event, ToolFinished):
+            await emit(event)
+            return
+        saved = tuple(replace(media, path=save_media(media, folder)) for media in event.result.media)
+        await emit(replace(event, result=replace(event.result, media=saved)))
+        for media in saved:
+            await emit(Notice(words("attach.saved", path=sanitize_line(media.path))))
+
+    return emit_saved if folder else emit

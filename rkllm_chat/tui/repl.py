@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from ..backends import choose_backend
 from ..backends.shared.model_files import find_shipped_model, resolve_model
 from ..chat.app import App, SettingsSource, open_app
 from ..chat.attachments import send_message
+from ..chat.event_stream import Emit
 from ..chat.media_output import save_results
 from ..chat.model_loading import make_loading_event
 from ..chat.server_approval import ServerApproval, list_config_notices
@@ -128,7 +129,7 @@ async def run_chat(
             while (line := await face.read_line()) is not None:
                 if line.startswith("!"):
                     await face.run_command(line[1:])
-                elif await show_stream(
+                elif await show_events(
                     partial(_run_line, ready, line, face, words, output_folder), words, face, status_source
                 ):
                     break
@@ -248,56 +249,56 @@ def _describe_demonstration(app: App) -> Notice:
 
 
 async def _run_line(
-    ready: asyncio.Future[App], line: str, face: Face, words: Words, output_folder: str
-) -> AsyncGenerator[Event, None]:
+    ready: asyncio.Future[App], line: str, face: Face, words: Words, output_folder: str, emit: Emit
+) -> None:
     """Run a line as a command or a message, after the app has been opened.
 
     If it is stopped while it waits for the app or for servers, the line becomes a draft again.
     """
     if commands.leaves(line):
-        yield Leave()
+        await emit(Leave())
         return
-    is_waiting = True
+    is_waiting, is_command = True, commands.is_command(line)
+
+    async def pass_on(event: Event) -> None:
+        nonlocal is_waiting
+        is_waiting = isinstance(event, ServerWait)
+        await emit(Draft(line) if isinstance(event, Draft) and not is_command else event)
+
     try:
         if not ready.done():
-            yield Notice(words("repl.waiting"))
+            await emit(Notice(words("repl.waiting")))
         app = await asyncio.shield(ready)
         if app.model_switch:
             await asyncio.wait([app.model_switch])
         is_waiting = False
         if app.source and app.source.has_changed():
-            yield Notice(words("servers.changed"), "warning")
-        is_command = commands.is_command(line)
-        stream = commands.run(app, line) if is_command else send_message(app, line.removeprefix("/"))
+            await emit(Notice(words("servers.changed"), "warning"))
+        run = commands.run if is_command else send_message
         with app.prefiller.paused():
-            async with aclosing(save_results(stream, output_folder, words)) as events:
-                async for event in events:
-                    is_waiting = isinstance(event, ServerWait)
-                    yield Draft(line) if isinstance(event, Draft) and not is_command else event
+            await run(app, line if is_command else line.removeprefix("/"), save_results(pass_on, output_folder, words))
     except asyncio.CancelledError:
         if is_waiting:
             face.show(Draft(line))
         raise
 
 
-async def show_stream(
-    make_stream: Callable[[], AsyncGenerator[Event, None]], words: Words, face: Face, status_source: StatusSource
+async def show_events(
+    work: Callable[[Emit], Awaitable[None]], words: Words, face: Face, status_source: StatusSource
 ) -> bool:
-    """Show a stream until it ends or the user stops it; return whether to leave.
+    """Show what `work` emits until it ends or the user stops it; return whether to leave.
 
     Errors other than ChatError are re-raised.
     """
     leave = False
 
-    async def show_all() -> None:
+    async def show(event: Event) -> None:
         nonlocal leave
-        async with aclosing(make_stream()) as events:
-            async for event in events:
-                leave = leave or isinstance(event, Leave)
-                status_source.note_event(event)
-                face.show(event)
+        leave = leave or isinstance(event, Leave)
+        status_source.note_event(event)
+        face.show(event)
 
-    showing = asyncio.ensure_future(show_all())
+    showing = asyncio.ensure_future(work(show))
     try:
         with face.interruptible(showing.cancel):
             await asyncio.wait([showing])

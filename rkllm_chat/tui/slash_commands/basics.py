@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 from ...chat.app import App
+from ...chat.event_stream import Emit
 from ...core.events import Leave, Notice, Page, Table
 from ...core.i18n import Words
 from ..key_table import make_key_table
 from ..question_search import find_answer
 from .help_topics import ACTIONS, iter_groups
-from .registry import COMMANDS, MIN_SIMILARITY, EventStream, command, find, find_other, list_other
+from .registry import COMMANDS, MIN_SIMILARITY, command, find, find_other, list_other
 
 _KEYS_TOPIC = "keys"
 
@@ -23,17 +24,17 @@ async def _suggest_commands(_app: App, _typed: str) -> Sequence[str]:
 
 
 @command("/help", "/?", usage="[COMMAND | keys | WORDS]", suggest=_suggest_commands)
-async def show_help(app: App, argument: str) -> EventStream:
+async def show_help(app: App, argument: str, emit: Emit) -> None:
     """List all commands by group, explain one with an example, list the keys, or answer a question."""
     words = app.words
     if not argument:
         others = await list_other(app)
         other_rows = [(f"{words('groups.prompts')}:", ""), *others.items()] if others else []
-        yield Table((), (*_list_commands(words), *other_rows))
-        yield Notice(words("help.more"))
+        await emit(Table((), (*_list_commands(words), *other_rows)))
+        await emit(Notice(words("help.more")))
         return
     if argument.lower() == _KEYS_TOPIC:
-        yield make_key_table(words)
+        await emit(make_key_table(words))
         return
     written = f"/{argument.lstrip('/')}"
     entry = find(written) or await find_other(app, written)
@@ -41,21 +42,22 @@ async def show_help(app: App, argument: str) -> EventStream:
         near = get_close_matches(written.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
         answer = find_answer(argument, words)
         if near or not answer:
-            yield Notice(words("commands.near" if near else "commands.unknown", name=argument, near="".join(near)))
+            key = "commands.near" if near else "commands.unknown"
+            await emit(Notice(words(key, name=argument, near="".join(near))))
         if answer:
-            yield Page(answer)
+            await emit(Page(answer))
         return
     if entry.about:
-        yield Notice(f"{f'{entry.names[0]} {entry.usage}'.rstrip()}: {entry.about}")
+        await emit(Notice(f"{f'{entry.names[0]} {entry.usage}'.rstrip()}: {entry.about}"))
         return
     name = entry.names[0]
-    yield Notice(f"{f'{name} {entry.usage}'.rstrip()}: {words(f'commands.{name[1:]}')}")
+    await emit(Notice(f"{f'{name} {entry.usage}'.rstrip()}: {words(f'commands.{name[1:]}')}"))
     if aliases := entry.names[1:]:
-        yield Notice(words("help.aliases", names=" ".join(aliases)))
+        await emit(Notice(words("help.aliases", names=" ".join(aliases))))
     if actions := ACTIONS.get(name):
         rows = [(f"{name} {action}", words(f"actions.{name[1:]}_{key}")) for action, key in actions.items()]
-        yield Table((), tuple(rows))
-    yield Notice(words("help.example", text=words(f"examples.{name[1:]}")))
+        await emit(Table((), tuple(rows)))
+    await emit(Notice(words("help.example", text=words(f"examples.{name[1:]}"))))
 
 
 def _list_commands(words: Words) -> Iterator[tuple[str, str]]:
@@ -67,16 +69,16 @@ def _list_commands(words: Words) -> Iterator[tuple[str, str]]:
 
 
 @command("/doctor")
-async def run_doctor(app: App, _argument: str) -> EventStream:
+async def run_doctor(app: App, _argument: str, emit: Emit) -> None:
     """Show the diagnosis of the machine, the model and the configuration."""
     if app.source is None or app.source.diagnose is None:
-        yield Notice(app.words("commands.unknown", name="/doctor"))
+        await emit(Notice(app.words("commands.unknown", name="/doctor")))
         return
     arguments = ["--model", app.settings.model] if app.settings.model else []
-    yield Page(await asyncio.to_thread(app.source.diagnose, arguments))
+    await emit(Page(await asyncio.to_thread(app.source.diagnose, arguments)))
 
 
 @command("/quit", "/exit", "/q")
-async def quit_chat(_app: App, _argument: str) -> EventStream:
+async def quit_chat(_app: App, _argument: str, emit: Emit) -> None:
     """Quit the chat."""
-    yield Leave()
+    await emit(Leave())

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from ...calls.tool_names import shown_names, similar_names
 from ...chat.app import App
+from ...chat.event_stream import Emit
 from ...config.policy import SESSION_MODES, SessionMode, describe_mode, find_ambiguous, find_matching
 from ...core.errors import UsageError
 from ...core.events import Notice, Table
 from ...core.messages import SEPARATOR
-from .registry import EventStream, command, suggest_nearest
+from .registry import command, suggest_nearest
 
 _WILDCARDS = frozenset("*?[")
 _CONFIRMATION = "yes"
@@ -29,7 +30,7 @@ async def _suggest_rules(app: App, typed: str) -> Sequence[str]:
 
 
 @command("/permissions", usage="[allow|deny|forget PATTERN | mode MODE]", suggest=_suggest_rules)
-async def show_permissions(app: App, argument: str) -> EventStream:
+async def show_permissions(app: App, argument: str, emit: Emit) -> None:
     """List the mode and the permission rules with their scope, or change one.
 
     A pattern matches tool names, such as `server__*`. Rules are stored for this folder; the mode, which Shift+Tab
@@ -38,12 +39,12 @@ async def show_permissions(app: App, argument: str) -> EventStream:
     if argument:
         action, _, pattern = argument.partition(" ")
         if action == "mode":
-            yield switch_mode(app, _parse_mode(pattern.strip()))
+            await emit(switch_mode(app, _parse_mode(pattern.strip())))
             return
         if action == "allow" and _WILDCARDS & set(pattern) and not await _confirm(app, pattern.strip()):
             return
         change_rule(app, action, pattern)
-    yield Table((), tuple(_list_rules(app)))
+    await emit(Table((), tuple(_list_rules(app))))
 
 
 def _list_rules(app: App) -> Iterator[tuple[str, ...]]:

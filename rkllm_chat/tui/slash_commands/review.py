@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...chat.app import App
+from ...chat.event_stream import Emit
 from ...config.policy import exact_pattern
 from ...config.tool_pins import diff_accepted_text
 from ...core.events import Notice, Page
 from ...core.sanitize import escape_visibly
 from .permissions import change_rule
-from .registry import EventStream
 
 if TYPE_CHECKING:
     from ...mcp_client.connection import Connection
 
 
-async def review_tools(app: App, name: str) -> EventStream:
+async def review_tools(app: App, name: str, emit: Emit) -> None:
     """Show the changed tools and texts of all servers, or of the named one, and ask whether to accept them.
 
     If the server changes them again while the user decides, nothing is accepted.
@@ -30,27 +30,27 @@ async def review_tools(app: App, name: str) -> EventStream:
         if name in ("", connection.config.name)
     ]
     if not pending:
-        yield Notice(words("review.nothing"))
+        await emit(Notice(words("review.nothing")))
     for connection in pending:
         server = connection.config.name
         advertised = connection.advertised
         listing, texts = advertised.last_listing, dict(advertised.texts.current)
         for tool in advertised.quarantined_tools:
             reason = words(f"hidden.{advertised.hidden[tool.name]}")
-            yield Notice(words("servers.hidden", server=server, tool=tool.name, reason=reason))
-            yield Page("\n".join(_describe_change(connection, tool.name)))
+            await emit(Notice(words("servers.hidden", server=server, tool=tool.name, reason=reason)))
+            await emit(Page("\n".join(_describe_change(connection, tool.name))))
         for key, why in advertised.texts.withheld.items():
             section, text = key
-            yield Notice(words(f"review.{section}", server=server, name=text, reason=words(f"hidden.{why}")))
-            yield Page("\n".join(map(escape_visibly, advertised.texts.diff_accepted(key))))
+            await emit(Notice(words(f"review.{section}", server=server, name=text, reason=words(f"hidden.{why}"))))
+            await emit(Page("\n".join(map(escape_visibly, advertised.texts.diff_accepted(key)))))
         if app.frontend is None or not await app.frontend.confirm(words("review.accept", server=server)):
             continue
         if (advertised.last_listing.descriptions, advertised.texts.current) != (listing.descriptions, texts):
-            yield Notice(words("review.again", server=server))
+            await emit(Notice(words("review.again", server=server)))
             continue
         _forget_rules(app, [exact_pattern(tool) for tool in advertised.quarantined_tools])
         advertised.accept_tools()
-        yield Notice(words("review.accepted", server=server))
+        await emit(Notice(words("review.accepted", server=server)))
 
 
 def _describe_change(connection: Connection, tool: str) -> list[str]:

@@ -14,6 +14,7 @@ from ...calls.arguments import validate_arguments
 from ...calls.tool_names import find_tools, shown_names, similar_names
 from ...chat.app import App
 from ...chat.cost_estimate import PrefillSpeed
+from ...chat.event_stream import Emit
 from ...chat.tool_calls import PreparedCall, RunningCalls
 from ...chat.tool_selection import compute_tool_budget, count_text_in_prompt, select_catalogue
 from ...core.errors import ConfigError, UsageError
@@ -24,7 +25,7 @@ from ...core.sanitize import sanitize_line
 from ...prompt.tool_catalogue import render_summary
 from ...prompt.tool_listing import first_line, render_tool
 from ..status_line import format_seconds
-from .registry import EventStream, command
+from .registry import command
 
 _MODES = ("on", "off", "only")
 
@@ -40,14 +41,14 @@ async def _suggest_tools(app: App, _typed: str) -> Sequence[str]:
     usage="[SERVER|TOOL ... | on|off|only SERVER|TOOL|1,5-8 ... | all | none | forget]",
     suggest=_suggest_tools,
 )
-async def show_tools(app: App, argument: str) -> EventStream:
+async def show_tools(app: App, argument: str, emit: Emit) -> None:
     """List the tools with their cost, all of them or those that are named, or select which ones are on."""
     if argument == "forget":
-        yield Notice(_reset_usage_counts(app))
+        await emit(Notice(_reset_usage_counts(app)))
         return
     tools = shown_names(app.toolbox.toolbox.tools)
     if not tools:
-        yield Notice(app.words("commands.no_tools"))
+        await emit(Notice(app.words("commands.no_tools")))
         return
     listed = set(tools) if not argument else _select_tools(app, tools, argument.replace(",", " ").split())
     signature_tokens = {
@@ -70,9 +71,9 @@ async def show_tools(app: App, argument: str) -> EventStream:
     ]
     columns = next(iter(costs.values()))
     head = tuple(app.words(f"tools.{key}") for key in ("number", "on", "server", "name", *columns, "about"))
-    yield Table(head, tuple(rows))
+    await emit(Table(head, tuple(rows)))
     on = [name for name, tool in tools.items() if tool.full_name not in app.toolbox.disabled]
-    yield Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on), speed))
+    await emit(Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on), speed)))
 
 
 def _measure_cost(app: App, name: str, tool: Tool, signature_tokens: int, speed: PrefillSpeed) -> dict[str, str]:
@@ -180,7 +181,7 @@ async def _suggest_call(app: App, typed: str) -> Sequence[str]:
 
 
 @command("/call", usage="TOOL [JSON | name=value ...]", suggest=_suggest_call)
-async def call_tool(app: App, argument: str) -> EventStream:
+async def call_tool(app: App, argument: str, emit: Emit) -> None:
     """Run a tool for the user; the result is not added to the conversation."""
     name, _, rest = argument.partition(" ")
     listed = app.toolbox.toolbox.tools
@@ -194,16 +195,16 @@ async def call_tool(app: App, argument: str) -> EventStream:
         raise UsageError(what, advice)
     tool = tools[0]
     call = ToolCall(tool.full_name, validate_arguments(parse_arguments(rest.strip()), tool.schema).arguments)
-    yield ToolStarted(tool.server, tool.name, call)
+    await emit(ToolStarted(tool.server, tool.name, call))
     async with aclosing(RunningCalls()) as runs:
         runs.start(PreparedCall(0, tool, call), app.toolbox)
         async with aclosing(runs.stream_events()) as events:
             async for event in events:
                 if isinstance(event, ToolFinished) and event.result.status == "completed":
                     event = ToolFinished(replace(event.result, text=""))  # the text follows in full
-                yield event
+                await emit(event)
     if runs.results[0].text:
-        yield Page(runs.results[0].text)
+        await emit(Page(runs.results[0].text))
     await app.sandbox_access.offer()
 
 
