@@ -8,10 +8,9 @@ complete.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
-from ..core.events import Notice, Reading, Sentence, Text, Usage
+from ..core.events import Event, Notice, Reading, Text
 from ..core.messages import Message
 from ..prompt.budget import truncate_middle
 from ..prompt.compose import keep_visible_media, render_result, show_media
@@ -20,6 +19,7 @@ from ..prompt.untrusted_text import neutralize_line
 from .context import build_prompt, count_tokens, make_reply_scanner, native_tools_of
 from .conversation import Compaction, Conversation
 from .event_stream import Emit
+from .reply_stream import ReplyStream
 
 _RETAINED_FRACTION = 1 / 4
 _SUMMARY_FRACTION = 1 / 8
@@ -52,19 +52,19 @@ async def compact(chat: Conversation, messages: int, emit: Emit) -> None:
     before = count_tokens(chat)
     max_tokens = min(chat.settings.generation.max_tokens, int(chat.backend.context_tokens * _SUMMARY_FRACTION))
     prompt = _summary_prompt(chat, older, max_tokens)
-    scanner, texts, usage = make_reply_scanner(chat), list[Text](), Usage()
+    texts: list[str] = []
+
+    async def take(event: Event) -> None:
+        if isinstance(event, Text):
+            texts.append(event.text)
+        elif isinstance(event, Notice | Reading):
+            await emit(event)
+
+    reply = ReplyStream(make_reply_scanner(chat), lambda _call: None)
     generation = replace(chat.settings.generation, max_tokens=max_tokens)
-    async with aclosing(chat.backend.stream(prompt, generation, native_tools_of(chat))) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, str):
-                texts += [event for event in scanner.feed(piece) if isinstance(event, Text)]
-            elif isinstance(piece, Usage):
-                usage = piece
-            elif isinstance(piece, Sentence | Reading):
-                await emit(chat.translate(piece))
-    texts += [event for event in scanner.close() if isinstance(event, Text)]
-    summary = "".join(event.text for event in texts).strip()
-    if not summary or usage.hit_limit:
+    await reply.read(chat.backend.stream(prompt, generation, native_tools_of(chat)), take, chat.translate)
+    summary = "".join(texts).strip()
+    if not summary or reply.usage.hit_limit:
         await emit(Notice(chat.words("compact.failed")))
         return
     lost = [neutralize_line(media.placeholder) for message in older for media in message.media]

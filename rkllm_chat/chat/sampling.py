@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..backends.base import Backend
-from ..calls.grammar import CallGrammar, build_call_grammar, require_call
+from ..backends.base import Backend, ModelStream
+from ..calls.grammar import build_call_grammar, require_call
 from ..calls.model_families import make_scanner
-from ..calls.scanner import InventedResult, Scanner
+from ..calls.scanner import Scanner
 from ..config.settings import Generation, Settings
 from ..core.errors import GenerationError
-from ..core.events import CallFound, Text, Usage
+from ..core.events import CallFound, Event, Notice, Sentence, Text, Usage
 from ..core.i18n import Words
 from ..core.messages import NOT_SHOWN, Media, MediaKind, Message, Tool, ToolCall
 from ..core.sanitize import escape_line_visibly
 from ..prompt.compose import compose_prompt, show_media
 from .conversation import find_profile, select_call_format
-from .reply_stream import stop_and_read_usage
+from .reply_stream import ReplyStream
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageRequestParams, CreateMessageResult, CreateMessageResultWithTools
@@ -89,9 +88,8 @@ class Sampler:
             scanner = make_scanner(call_format, backend.family.accepted_formats, tools, words)
             grammar = build_call_grammar(tools, call_format) if must_call and backend.supports_grammar else None
             generation = self._choose_generation(params.max_tokens, params.temperature)
-            events, usage = await self._generate_reply(
-                backend, scanner, prompt, generation, require_call(grammar) if grammar else None
-            )
+            stream = backend.stream(prompt, generation, (), require_call(grammar) if grammar else None)
+            events, usage = await self._generate_reply(stream, scanner)
             calls = [event.call for event in events if isinstance(event, CallFound)] if tools else []
             if must_call and not calls:
                 raise GenerationError("The model called no tool, which the request requires.")
@@ -110,30 +108,18 @@ class Sampler:
             temperature=generation.temperature if temperature is None else temperature,
         )
 
-    async def _generate_reply(
-        self,
-        backend: Backend,
-        scanner: Scanner,
-        prompt: Sequence[Message],
-        generation: Generation,
-        grammar: CallGrammar | None,
-    ) -> tuple[list[Any], Usage]:
+    async def _generate_reply(self, stream: ModelStream, scanner: Scanner) -> tuple[list[Event], Usage]:
         """Return the events of a reply and its usage."""
-        usage = Usage()
-        events: list[Any] = []
-        async with aclosing(backend.stream(prompt, generation, (), grammar)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Usage):
-                    usage = piece
-                elif isinstance(piece, str):
-                    events += scanner.feed(piece)
-                    if isinstance(events[-1] if events else None, InventedResult):
-                        usage = await stop_and_read_usage(pieces)
-                        break
-        events += scanner.close()
-        if usage.prefill_s and usage.prefilled_tokens:
-            self._speed = usage.prefilled_tokens / usage.prefill_s
-        return events, usage
+        events: list[Event] = []
+
+        async def keep(event: Event) -> None:
+            events.append(event)
+
+        reply = ReplyStream(scanner, lambda _call: None)
+        await reply.read(stream, keep, lambda piece: Notice(piece.key) if isinstance(piece, Sentence) else piece)
+        if reply.usage.prefill_s and reply.usage.prefilled_tokens:
+            self._speed = reply.usage.prefilled_tokens / reply.usage.prefill_s
+        return events, reply.usage
 
 
 async def _read_messages(

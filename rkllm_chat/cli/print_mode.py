@@ -26,12 +26,12 @@ from ..chat.attachments import (
     find_missing_files,
     read_attachment,
     read_picture,
+    save_results,
     send_attached,
     unescape_mentions,
 )
 from ..chat.event_stream import Emit, stream_events
 from ..chat.json_answer import correct_answer, request_json
-from ..chat.media_output import save_results
 from ..chat.sent_prompt import render_sent_prompt
 from ..chat.server_approval import list_config_notices
 from ..config.policy import Policy, decide_call, exact_pattern, find_ambiguous
@@ -211,7 +211,7 @@ def _explain_decline(app: App, result: ToolResult) -> str:
 def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
     """Yield the notices about the startup and the prompt."""
     yield from list_config_notices(app.settings, app.words)
-    for server in app.servers.withholding_servers if app.servers else ():
+    for server in app.servers.withholding_servers:
         yield app.words("servers.held", server=server)
     if prompt.is_replaced:
         yield app.words("ask.mended")

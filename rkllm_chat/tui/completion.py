@@ -83,11 +83,10 @@ class LineCompleter(Completer):
     async def _mentions(self, app: App | None, word: str) -> Sequence[str]:
         """Return completions after @: files, resource URIs and template values."""
         files = list_files(word)
-        if app is None or app.servers is None:
+        if app is None:
             return files
-        servers = app.servers
         uris = await self._query("@", lambda: _list_uris(app))
-        values = await self._query(f"@{word}", lambda: servers.complete_uri(word)) if ":" in word else ()
+        values = await self._query(f"@{word}", lambda: app.servers.complete_uri(word)) if ":" in word else ()
         return [*files, *uris, *values]
 
     async def _query(self, key: str, query: Callable[[], Awaitable[Iterable[str]]]) -> Sequence[str]:
@@ -109,7 +108,6 @@ class LineCompleter(Completer):
 
 async def _list_uris(app: App) -> list[str]:
     """Return the resource URIs of all servers and the literal prefixes of their templates."""
-    assert app.servers
     uris = [str(resource.uri) for _, resource in await app.servers.list_resources()]
     return uris + [resource.uri_template.partition("{")[0] for _, resource in await app.servers.list_templates()]
 

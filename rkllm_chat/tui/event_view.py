@@ -59,18 +59,31 @@ class EventView:
 
     Attributes:
         shows_thoughts: Show thoughts in full instead of one line with their length.
-        expect_s: Estimates the prefill time in seconds of a number of tokens, used if the backend does not report its
-            speed; 0.0 if unknown.
         calls: Running calls and shortened results.
         theme: Colours of the next lines.
-        draw_picture: Returns the lines that show a picture; none if the terminal cannot.
     """
 
-    def __init__(self, screen: Screen, words: Words, theme: Theme) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        words: Words,
+        theme: Theme,
+        expect_s: Callable[[int], float],
+        draw_picture: Callable[[Media], list[str]],
+    ) -> None:
+        """Create the view.
+
+        Args:
+            screen: The screen.
+            words: Sentences in the user's language.
+            theme: Colours.
+            expect_s: Estimates the prefill time in seconds of a number of tokens, used if the backend does not report
+                its speed; 0.0 if unknown.
+            draw_picture: Returns the lines that show a picture; none if the terminal cannot.
+        """
         self.shows_thoughts = False
-        self.expect_s: Callable[[int], float] = lambda _new: 0.0
         self._screen, self._words, self.theme = screen, words, theme
-        self.draw_picture: Callable[[Media], list[str]] = lambda _media: []
+        self._expect_s, self._draw_picture = expect_s, draw_picture
         self.calls = ToolCallView(words)
         self._answer: Growing | None = None
         self._has_printed_answer = self._is_busy = False
@@ -78,7 +91,6 @@ class EventView:
         self._thoughts: Growing | None = None
         self._state: tuple[Event, float] | None = None
         self._waiting: float | None = None
-        screen.layout.open_lines = self.open_lines
 
     @property
     def is_answering(self) -> bool:
@@ -156,7 +168,7 @@ class EventView:
         if isinstance(event, Page):
             return sanitize_for_terminal(event.text).splitlines()
         if isinstance(event, Picture):
-            return self.draw_picture(event.media)
+            return self._draw_picture(event.media)
         # the line of the result says it all, and so does the question about a described call
         if isinstance(event, ToolStarted | CallDescribed) or event == CallsDetected(1):
             return []
@@ -164,7 +176,7 @@ class EventView:
         if isinstance(event, ToolFinished):
             lines = [paint(part, style) for part in wrap_text(self.calls.finish(event), width)]
             pictures = [media for media in event.result.media if media.kind == "image"][:_MAX_PICTURES]
-            drawn = [line for media in pictures for line in self.draw_picture(media)]
+            drawn = [line for media in pictures for line in self._draw_picture(media)]
             result = event.result
             if drawn:
                 result = replace(result, text=result.text.replace(NOT_SHOWN, "]"))
@@ -252,7 +264,7 @@ class EventView:
 
     def _with_learned_speed(self, reading: Reading) -> Reading:
         """Return the event with the learned prefill speed if the backend reports none."""
-        if reading.tokens_per_s or reading.done or not (expected_s := self.expect_s(reading.total)):
+        if reading.tokens_per_s or reading.done or not (expected_s := self._expect_s(reading.total)):
             return reading
         return replace(reading, tokens_per_s=reading.total / expected_s)
 

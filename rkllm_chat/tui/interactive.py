@@ -21,7 +21,6 @@ from ..core.messages import Media
 from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_terminal, sanitize_line
 from .approval_dialog import TerminalFrontend
 from .approval_prompt import CallLine
-from .cost_preview import CostPreview
 from .event_lines import format_table, summarize_arguments
 from .event_view import EventView
 from .input_line import PROMPT
@@ -29,10 +28,9 @@ from .key_table import make_key_table
 from .markdown.cells import break_words, wrap_text
 from .picker import Picker
 from .screen import Screen
-from .slash_commands import leaves
 from .slash_commands.permissions import switch_mode
 from .status_line import format_status
-from .status_source import StatusSource
+from .status_source import CostPreview, StatusSource
 from .terminal_pictures import choose_protocol, draw_picture
 from .theme import Theme, paint
 
@@ -68,28 +66,19 @@ class InteractiveFrontend(TerminalFrontend):
     ) -> None:
         super().__init__(words)
         theme = themes(status_source.settings.theme)
-        self.screen = Screen(history, completer, theme.has_color)
-        self.live = EventView(self.screen, words, theme)
-        self._theme, self._themes = theme, themes
+        self._theme, self._themes, self._status_source = theme, themes, status_source
         self._questioning = asyncio.Lock()
-        self.live.expect_s = status_source.expect_s
-        self.live.draw_picture = self._draw_picture
-        self._status_source, self._cost_preview = status_source, CostPreview(self.screen.refresh)
-        self.screen.layout.status = self._status
-        self.screen.keys.switch_mode = self._switch_mode
-        self.screen.keys.unfold = self._unfold
-        self.screen.keys.is_quit = leaves
-        self.screen.keys.on_empty = self.live.send_now
-        self.screen.keys.show_keys = lambda: self.screen.print_lines(
-            format_table(make_key_table(words, ["at_prompt"]), self.screen.width)
+        self.screen = Screen(
+            history, completer, theme.has_color, self, lambda: self.live.open_lines(), self._format_status
         )
-        self.screen.keys.on_hint = lambda: self.live.print_notice(words("repl.leave_hint"))
+        self.live = EventView(self.screen, words, theme, status_source.expect_s, self._draw_picture)
+        self._cost_preview = CostPreview(self.screen.refresh)
 
     async def __aenter__(self) -> Self:
         await self.screen.__aenter__()
         return self
 
-    def _status(self, width: int) -> str:
+    def _format_status(self, width: int) -> str:
         """Return the status line, with a cost estimate while a message is being typed."""
         is_idle = self.screen.keys.stop is None and self.screen.line.question is None
         cost = self._cost_preview.update(self._status_source.app, self.screen.line.buffer.text if is_idle else "")
@@ -176,7 +165,7 @@ class InteractiveFrontend(TerminalFrontend):
         protocol = choose_protocol(name, os.environ, has_color=self.live.theme.has_color)
         return draw_picture(media, protocol, self.screen.width, os.environ)
 
-    def _switch_mode(self) -> None:
+    def switch_mode(self) -> None:
         """Switch to the next approval mode, once the app is open."""
         if self._status_source.app:
             notice = switch_mode(self._status_source.app)
@@ -184,7 +173,19 @@ class InteractiveFrontend(TerminalFrontend):
                 self.live.print_notice(notice.text, notice.level)
             self.screen.refresh()
 
-    async def _unfold(self) -> None:
+    def send_now(self) -> None:
+        """Let a message that waits for servers be sent without them."""
+        self.live.send_now()
+
+    def show_keys(self) -> None:
+        """Print the keys of the prompt."""
+        self.screen.print_lines(format_table(make_key_table(self._words, ["at_prompt"]), self.screen.width))
+
+    def hint_leaving(self) -> None:
+        """Say how to leave."""
+        self.live.print_notice(self._words("repl.leave_hint"))
+
+    async def unfold(self) -> None:
         """Show the newest shortened result that was not unfolded yet: above the input line, or in a pager."""
         if result := self.live.calls.take_folded():
             head = f"{result.tool} {summarize_arguments(result.arguments)}" if result.arguments else result.tool

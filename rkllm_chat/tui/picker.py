@@ -11,7 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 
 from ..core.errors import ChatError
@@ -119,38 +119,17 @@ class Picker:
         for key, step in {**moves, "home": -len(self.choices), "end": len(self.choices)}.items():
             keys.add(key, filter=is_search)(lambda _event, step=step: self._move(step))
 
-        @keys.add("enter")
-        def _(_event: KeyPressEvent) -> None:
-            self._enter()
-
-        @keys.add("escape")
-        @keys.add("c-c")
-        @keys.add("c-g")
-        def _(_event: KeyPressEvent) -> None:
-            self._leave()
-
-        @keys.add("c-d", filter=is_search & Condition(lambda: self._delete is not None))
-        @keys.add("delete", filter=is_search & Condition(lambda: self._delete is not None))
-        def _(_event: KeyPressEvent) -> None:
-            self._start("delete")
-
-        @keys.add("c-r", filter=is_search & Condition(lambda: self._rename is not None))
-        def _(_event: KeyPressEvent) -> None:
-            self._start("rename")
-
-        @keys.add("backspace")
-        def _(_event: KeyPressEvent) -> None:
-            self._edit(lambda text: text[:-1])
-
-        @keys.add("c-u")
-        def _(_event: KeyPressEvent) -> None:
-            self._edit(lambda _text: "")
-
-        @keys.add(Keys.BracketedPaste)
-        @keys.add(Keys.Any)
-        def _(event: KeyPressEvent) -> None:
-            self._type(_read_text(event.data))
-
+        for key in ("c-d", "delete") if self._delete else ():
+            keys.add(key, filter=is_search)(lambda _: self._start("delete"))
+        if self._rename:
+            keys.add("c-r", filter=is_search)(lambda _: self._start("rename"))
+        for key in ("escape", "c-c", "c-g"):
+            keys.add(key)(lambda _: self._leave())
+        for typed in (Keys.BracketedPaste, Keys.Any):
+            keys.add(typed)(lambda event: self._type(_read_text(event.data)))
+        keys.add("enter")(lambda _: self._enter())
+        keys.add("backspace")(lambda _: self._edit(lambda text: text[:-1]))
+        keys.add("c-u")(lambda _: self._edit(lambda _text: ""))
         return keys
 
     def _move(self, step: int) -> None:

@@ -20,13 +20,12 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from ..backends import choose_backend
 from ..backends.shared.model_files import find_shipped_model, resolve_model
 from ..chat.app import App, SettingsSource, open_app
-from ..chat.attachments import send_message
+from ..chat.attachments import save_results, send_message
 from ..chat.event_stream import Emit
-from ..chat.media_output import save_results
 from ..chat.model_loading import make_loading_event
 from ..chat.server_approval import ServerApproval, list_config_notices
 from ..chat.server_events import ServerWait, count_servers
-from ..chat.transcript import iter_last_turns
+from ..chat.sessions import iter_last_turns
 from ..config.servers import BOARD_SERVER
 from ..config.settings import Settings
 from ..core import i18n as language

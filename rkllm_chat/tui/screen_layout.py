@@ -50,15 +50,14 @@ _STYLE = Style.from_dict({"status": "", "suggestion": "fg:ansibrightblack"})
 class ScreenLayout:
     """Arranges the parts of the screen.
 
-    Attributes:
-        open_lines: Returns the unfinished lines above the input line.
+    Args:
+        line: The input line.
+        open_lines: Returns the unfinished lines above it.
         status: Returns the status line for a width in cells.
     """
 
-    def __init__(self, line: InputLine) -> None:
-        self.open_lines: Callable[[], Sequence[str]] = list
-        self.status: Callable[[int], str] = lambda _width: ""
-        self._line = line
+    def __init__(self, line: InputLine, open_lines: Callable[[], Sequence[str]], status: Callable[[int], str]) -> None:
+        self._line, self.open_lines, self._status = line, open_lines, status
         self._output: Output = _TerminalOutput.from_pty(open_terminal(), term=os.environ.get("TERM"))
         self._output.enable_cpr = False  # a serial console answers late or never, and the answer is not needed
 
@@ -148,7 +147,7 @@ class ScreenLayout:
         return ANSI("\n".join(self._visible_open_lines()))
 
     def _status_text(self) -> AnyFormattedText:
-        return ANSI(self.status(self.width))
+        return ANSI(self._status(self.width))
 
     def _line_prefix(self, number: int, wraps: int) -> AnyFormattedText:
         prompt = self._line.prompt

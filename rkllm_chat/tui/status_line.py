@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..chat.cost_estimate import CostEstimate
+from ..chat.prefill import CostEstimate
 from ..config.policy import SessionMode
 from ..core.i18n import Words
 from ..core.sanitize import sanitize_line, shorten_line

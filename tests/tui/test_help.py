@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import InMemoryHistory
@@ -33,7 +34,8 @@ def test_every_key_is_in_the_table_and_every_row_is_bound() -> None:
         return text
 
     line = InputLine(InMemoryHistory(), DummyCompleter(), lambda: None)
-    bound = {binding.keys for binding in KeyHandler(line, lambda: None, edit).make_bindings().bindings}
+    handler = KeyHandler(line, lambda: None, edit, cast(Any, None))
+    bound = {binding.keys for binding in handler.make_bindings().bindings}
     documented = {
         tuple(name if len(name) == 1 else Keys(KEY_ALIASES.get(name, name)) for name in keys)
         for key in KEYS

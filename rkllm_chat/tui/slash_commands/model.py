@@ -10,8 +10,7 @@ from pathlib import Path
 
 from ...chat.app import App
 from ...chat.event_stream import Emit
-from ...chat.model_loading import make_loading_event
-from ...chat.model_offers import ModelOffer, find_offer, find_offers, find_service_offers
+from ...chat.model_loading import ModelOffer, find_offer, find_offers, find_service_offers, make_loading_event
 from ...config.named_settings import replace_setting
 from ...core.errors import UsageError
 from ...core.events import Notice, Page

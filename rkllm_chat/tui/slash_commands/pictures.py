@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ...chat import attachments as attach
 from ...chat.app import App
+from ...chat.attachments import list_media, read_media, save_media
 from ...chat.event_stream import Emit
-from ...chat.media_output import list_media, read_media, save_media
 from ...core.errors import UsageError
 from ...core.events import Notice, Picture, Table
 from ...core.messages import Media
@@ -23,7 +23,7 @@ from .resources import suggest_resources
 async def _suggest_attachments(app: App, typed: str) -> Sequence[str]:
     """Return the numbers of the pictures and files of the conversation, and the URIs of all resources."""
     numbers = [str(number) for number in range(1, len(list_media(app.chat.history)) + 1)]
-    return [*numbers, *(await suggest_resources(app, typed) if app.servers else ())]
+    return [*numbers, *await suggest_resources(app, typed)]
 
 
 @command("/attach", "/resource", usage="[FILE | URI | NUMBER [FILE]]", suggest=_suggest_attachments)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...chat import attachments as attach
 from ...chat.app import App
 from ...chat.event_stream import Emit, emit_all
+from ...chat.no_servers import NoServers
 from ...chat.turn import Turn
 from ...core.errors import ChatError, UsageError
 from ...core.events import Event, Notice, Page, Table
@@ -59,7 +60,7 @@ async def show_resources(app: App, argument: str, emit: Emit) -> None:
 
 async def suggest_resources(app: App, _typed: str) -> Sequence[str]:
     """Return the URIs of all resources."""
-    return [str(one.uri) for _, one in await _servers_of(app).list_resources()]
+    return [str(one.uri) for _, one in await app.servers.list_resources()]
 
 
 async def _watch_resource(app: App, argument: str, emit: Emit) -> None:
@@ -189,7 +190,7 @@ async def _render_messages(app: App, found: Sequence[PromptMessage]) -> tuple[li
 async def _find_server_prompt(app: App, name: str) -> Command | None:
     """Return the command of a prompt that is written as `server:prompt`."""
     server, colon, prompt_name = name.partition(":")
-    if not colon or app.servers is None or server not in app.servers.connections:
+    if not colon or server not in app.servers.connections:
         return None
     prompt = next((one for _, one in await app.servers.list_prompts(server) if one.name == prompt_name), None)
     if prompt is None:
@@ -208,7 +209,7 @@ async def _find_server_prompt(app: App, name: str) -> Command | None:
 
 async def _list_server_prompts(app: App) -> Mapping[str, str]:
     """Return the prompts of all servers as commands."""
-    prompts = await app.servers.list_prompts() if app.servers else ()
+    prompts = await app.servers.list_prompts()
     named = {f"/{server}:{one.name}": one.title or one.description or "" for server, one in prompts}
     return {name: sanitize_line(about) for name, about in named.items() if name.isprintable() and " " not in name}
 
@@ -289,6 +290,6 @@ def read_content(content: Any) -> str:
 
 def _servers_of(app: App) -> Toolbox:
     """Return the toolbox of the MCP servers. Raises UsageError if there are no servers."""
-    if app.servers is None:
+    if isinstance(app.servers, NoServers):
         raise UsageError("There are no servers.", "/mcp add NAME -- COMMAND adds one.")
     return app.servers

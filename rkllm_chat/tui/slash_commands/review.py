@@ -22,10 +22,9 @@ async def review_tools(app: App, name: str, emit: Emit) -> None:
     If the server changes them again while the user decides, nothing is accepted.
     """
     words = app.words
-    connections = app.servers.connections.values() if app.servers else ()
     pending = [
         connection
-        for connection in connections
+        for connection in app.servers.connections.values()
         if connection.advertised.quarantined_tools or connection.advertised.texts.withheld
         if name in ("", connection.config.name)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...calls.tool_names import find_tools, shown_names
 from ...chat.app import App
 from ...chat.event_stream import Emit
+from ...chat.no_servers import NoServers
 from ...chat.server_approval import describe_known, list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
@@ -75,7 +76,7 @@ async def _list_servers(app: App, _rest: str, emit: Emit) -> None:
     if not app.settings.servers and not app.settings.skipped:
         await emit(Notice(words("commands.no_servers")))
         return
-    connections: Mapping[str, Connection] = app.servers.connections if app.servers else {}
+    connections = app.servers.connections
     rows: list[tuple[str, ...]] = []
     for server in app.settings.servers:
         connection = connections.get(server.name)
@@ -118,7 +119,7 @@ def _describe_sandbox(connection: Connection, words: Words) -> str:
 async def _show_status(app: App, _rest: str, emit: Emit) -> None:
     """List the servers and what each sandbox permits."""
     await _list_servers(app, "", emit)
-    for name, connection in (app.servers.connections if app.servers else {}).items():
+    for name, connection in app.servers.connections.items():
         if connection.sandbox:
             await emit(Notice(_describe_access(name, connection.sandbox, app.words)))
 
@@ -137,7 +138,7 @@ def _describe_access(name: str, sandbox: Sandbox, words: Words) -> str:
 async def _show_server(app: App, name: str, emit: Emit) -> None:
     """Show a server's configuration, the roots that it learns of, what its sandbox permits, and its instructions."""
     server, words = _find_server(app, name), app.words
-    connection = app.servers.connections.get(name) if app.servers else None
+    connection = app.servers.connections.get(name)
     rows = {
         "command": shlex.join([server.command, *server.args]) if server.command else "",
         "url": server.url,
@@ -164,7 +165,7 @@ async def _show_server(app: App, name: str, emit: Emit) -> None:
 async def restart_server(app: App, name: str, emit: Emit) -> None:
     """Restart a server."""
     _find_server(app, name)
-    if not app.servers or name not in app.servers.connections:
+    if isinstance(app.servers, NoServers) or name not in app.servers.connections:
         raise UsageError(f'Server "{name}" is disabled.', f"/mcp enable {name} enables it.")
     await app.servers.restart(name)
     await app.sandbox_access.offer()
@@ -268,7 +269,7 @@ async def _show_schema(app: App, name: str, emit: Emit) -> None:
 async def _show_log(app: App, name: str, emit: Emit) -> None:
     """Show the end of a server's log."""
     _find_server(app, name)
-    connection = app.servers.connections.get(name) if app.servers else None
+    connection = app.servers.connections.get(name)
     if connection is None or not connection.lifecycle.log_file.is_file():
         await emit(Notice(app.words("servers.no_log", server=name)))
         return
@@ -287,8 +288,8 @@ async def _manage_login(app: App, argument: str, emit: Emit) -> None:
     """Log in to a server again, or with `forget` behind its name delete its stored login."""
     words, servers = app.words, app.servers
     name, _, rest = argument.strip().partition(" ")
-    names = list(servers.connections) if servers else []
-    if servers is None or name not in names or rest.strip() not in ("", _FORGET):
+    names = list(servers.connections)
+    if isinstance(servers, NoServers) or name not in names or rest.strip() not in ("", _FORGET):
         await emit(Notice(words("login.usage", names=", ".join(names))))
         return
     if rest:

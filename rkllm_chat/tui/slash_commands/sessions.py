@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...chat.app import App
 from ...chat.event_stream import Emit
-from ...chat.transcript import iter_last_turns
+from ...chat.sessions import iter_last_turns
 from ...core.errors import ChatError
 from ...core.events import Notice, Table
 from ...core.user_paths import expand_home

@@ -13,8 +13,8 @@ from typing import Any
 from ...calls.arguments import validate_arguments
 from ...calls.tool_names import find_tools, shown_names, similar_names
 from ...chat.app import App
-from ...chat.cost_estimate import PrefillSpeed
 from ...chat.event_stream import Emit
+from ...chat.prefill import PrefillSpeed
 from ...chat.tool_calls import PreparedCall, RunningCalls
 from ...chat.tool_selection import compute_tool_budget, count_text_in_prompt, select_catalogue
 from ...core.errors import ConfigError, UsageError
@@ -32,8 +32,7 @@ _MODES = ("on", "off", "only")
 
 async def _suggest_tools(app: App, _typed: str) -> Sequence[str]:
     """Return completions for /tools."""
-    connections = app.servers.connections if app.servers else ()
-    return [*_MODES, "all", "none", "forget", *connections, *shown_names(app.toolbox.toolbox.tools)]
+    return [*_MODES, "all", "none", "forget", *app.servers.connections, *shown_names(app.toolbox.toolbox.tools)]
 
 
 @command(
