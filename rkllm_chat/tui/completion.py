@@ -18,6 +18,7 @@ from ..core.errors import ChatError
 from ..core.sanitize import sanitize_line
 from ..core.user_paths import expand_home
 from .slash_commands import COMMANDS
+from .slash_commands.help_topics import explain_action
 from .slash_commands.registry import find_other, list_other
 from .status_source import StatusSource
 
@@ -67,8 +68,9 @@ class LineCompleter(Completer):
         entry, app = COMMANDS.get((name or candidate).lower()), self._status_source.app
         if entry is None or app is None:
             return ""
-        key = f"actions.{entry.names[0][1:]}_{candidate}" if name else f"commands.{entry.names[0][1:]}"
-        return app.words.sentences.get(key, "")
+        if name:
+            return explain_action(entry.names[0], candidate, app.words)
+        return app.words.sentences.get(f"commands.{entry.names[0][1:]}", "")
 
     async def _arguments(self, app: App | None, name: str, typed: str) -> Sequence[str]:
         if app is None:

@@ -14,7 +14,7 @@ from rkllm_chat.tui.input_line import InputLine
 from rkllm_chat.tui.key_bindings import KeyHandler
 from rkllm_chat.tui.key_table import KEYS, STATES, make_key_table
 from rkllm_chat.tui.slash_commands import COMMANDS
-from rkllm_chat.tui.slash_commands.help_topics import ACTIONS, GROUPS
+from rkllm_chat.tui.slash_commands.help_topics import GROUPS, list_actions
 from rkllm_chat.tui.slash_commands.servers import _ACTIONS as MCP_ACTIONS
 
 KEYS_PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
@@ -53,6 +53,6 @@ def test_the_page_about_keys_is_that_of_the_table() -> None:
 def test_every_command_is_in_one_group_and_every_action_is_explained() -> None:
     grouped = [name for names in GROUPS.values() for name in names]
     assert sorted(grouped) == sorted({entry.names[0] for entry in COMMANDS.values()})
-    assert {action.split()[0] for action in ACTIONS["/mcp"]} - {"NAME"} == MCP_ACTIONS.keys()
-    keys = {f"actions.{name[1:]}_{key}" for name, actions in ACTIONS.items() for key in actions.values()}
+    assert {action.split()[0] for action in list_actions("/mcp", load())} - {"NAME"} == MCP_ACTIONS.keys()
+    keys = {f"actions.{name} {action}" for name in grouped for action in list_actions(name, load())}
     assert keys == {key for key in load().sentences if key.startswith("actions.")}

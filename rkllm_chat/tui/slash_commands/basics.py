@@ -12,7 +12,7 @@ from ...core.events import Leave, Notice, Page, Table
 from ...core.i18n import Words
 from ..key_table import make_key_table
 from ..question_search import find_answer
-from .help_topics import ACTIONS, iter_groups
+from .help_topics import iter_groups, list_actions
 from .registry import COMMANDS, MIN_SIMILARITY, command, find, find_other, list_other
 
 _KEYS_TOPIC = "keys"
@@ -54,8 +54,8 @@ async def show_help(app: App, argument: str, emit: Emit) -> None:
     await emit(Notice(f"{f'{name} {entry.usage}'.rstrip()}: {words(f'commands.{name[1:]}')}"))
     if aliases := entry.names[1:]:
         await emit(Notice(words("help.aliases", names=" ".join(aliases))))
-    if actions := ACTIONS.get(name):
-        rows = [(f"{name} {action}", words(f"actions.{name[1:]}_{key}")) for action, key in actions.items()]
+    if actions := list_actions(name, words):
+        rows = [(f"{name} {action}", text) for action, text in actions.items()]
         await emit(Table((), tuple(rows)))
     await emit(Notice(words("help.example", text=words(f"examples.{name[1:]}"))))
 

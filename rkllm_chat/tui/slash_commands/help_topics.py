@@ -1,9 +1,11 @@
-"""GROUPS and ACTIONS: how help arranges the commands, and the actions that it explains."""
+"""GROUPS: how help arranges the commands; their actions are those of the language files."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from ...core.i18n import Words
 from .registry import COMMANDS, Command
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -15,61 +17,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 """Names of the commands by group, in the order in which help lists them."""
 
-ACTIONS: dict[str, dict[str, str]] = {
-    "/tools": {
-        "NAME ...": "name",
-        "on NAME ...": "on",
-        "off NAME ...": "off",
-        "only NAME ...": "only",
-        "all": "all",
-        "none": "none",
-        "forget": "forget",
-    },
-    "/permissions": {
-        "allow PATTERN": "allow",
-        "deny PATTERN": "deny",
-        "forget PATTERN": "forget",
-        "mode read-only|ask|auto": "mode",
-    },
-    "/mcp": {
-        "list": "list",
-        "status": "status",
-        "NAME": "name",
-        "get NAME": "name",
-        "add NAME -- COMMAND ...": "add",
-        "add NAME URL": "add_url",
-        "remove NAME": "remove",
-        "enable NAME": "enable",
-        "disable NAME": "disable",
-        "enable NAME --save": "save",
-        "disable NAME --save": "save",
-        "restart NAME": "restart",
-        "reload": "reload",
-        "schema TOOL": "schema",
-        "log NAME": "log",
-        "auth NAME [forget]": "auth",
-        "review [NAME]": "review",
-        "allow NAME write FOLDER": "allow",
-        "allow NAME network": "allow_network",
-        "allow NAME reset": "allow_reset",
-    },
-    "/set": {
-        "KEY": "show",
-        "KEY VALUE": "value",
-        "KEY default": "default",
-        "KEY VALUE --save": "save",
-        "thinking show": "thinking_show",
-        "thinking hide": "thinking_hide",
-    },
-    "/system": {"TEXT": "text", "reset": "reset"},
-    "/copy": {"code": "code", "code NUMBER": "code_number"},
-    "/attach": {"NUMBER": "number", "NUMBER FILE": "save"},
-    "/resources": {"SERVER": "server", "watch": "watched", "watch URI": "watch", "unwatch URI": "unwatch"},
-    "/sessions": {"WORDS": "words", "resume ID": "resume"},
-    "/context": {"cache": "cache", "prompt": "prompt", "prompt TEXT": "prompt_text", "usage": "usage"},
-    "/compact": {"preview": "preview"},
-}
-"""What can be written behind a command, and the key of its explanation behind `actions.` and the command's name."""
+_ACTION = re.compile(r"(?:[A-Z]+ )?([a-z]+(?: [a-z]+(?= |$))*)")
+"""The words of an action that are written as they stand, behind its argument if that comes first."""
 
 
 def iter_groups() -> Iterator[tuple[str, list[Command]]]:
@@ -79,3 +28,18 @@ def iter_groups() -> Iterator[tuple[str, list[Command]]]:
     yield from ((group, [COMMANDS[name] for name in names]) for group, names in GROUPS.items())
     if rest:
         yield "other", rest
+
+
+def list_actions(name: str, words: Words) -> dict[str, str]:
+    """Return what can be written behind a command, and its explanation."""
+    return {
+        key.removeprefix(f"actions.{name} "): text
+        for key, text in words.sentences.items()
+        if key.startswith(f"actions.{name} ")
+    }
+
+
+def explain_action(name: str, action: str, words: Words) -> str:
+    """Return the explanation of an action of a command; "" if there is none."""
+    explained = ((_ACTION.match(written), text) for written, text in list_actions(name, words).items())
+    return next((text for match, text in explained if match and match[1] == action), "")
