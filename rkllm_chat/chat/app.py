@@ -39,7 +39,7 @@ from ..storage.local_statistics import Measurements, ToolUsage
 from ..storage.media import MediaStore
 from ..storage.session_files import SessionDirectory
 from .conversation import Conversation
-from .elicitation import Elicitation, LoginPrompt, UserPromptsWithBrowser
+from .elicitation import Elicitation, LoginPrompt, UserPrompts
 from .event_stream import Emit
 from .instructions_budget import InstructionsReport, may_have_instructions
 from .model_loading import MEASUREMENTS_FILE, load_model, report_load
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ..mcp_client.toolbox import Toolbox
 
 
-class Frontend(UserPromptsWithBrowser, Protocol):
+class Frontend(UserPrompts, Protocol):
     """Interactive front end: asks the user about calls and shows news outside the conversation."""
 
     async def approve(
@@ -66,9 +66,6 @@ class Frontend(UserPromptsWithBrowser, Protocol):
 
     async def ask_to_continue(self, rounds: int) -> Continuation:
         """Ask how to continue after the maximum number of rounds."""
-
-    def notify(self, text: str, level: NoticeLevel = "info") -> None:
-        """Show a message outside the conversation."""
 
 
 class SettingsSource:

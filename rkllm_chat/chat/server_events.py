@@ -191,7 +191,7 @@ class SandboxAccess:
     Args:
         approval: Approval of server starts, which what is allowed becomes a part of.
         user: The user; None without a front end, which is then told and not asked.
-        notify: Shows a message where nobody can be asked.
+        notify: Shows a message to the user.
         words: Sentences in the user's language.
         find_toolbox: Returns the current connections.
         find_servers: Returns the configured servers.
@@ -243,15 +243,15 @@ class SandboxAccess:
         if not await user.confirm(words(f"sandbox.{key}", server=server, path=escape_line_visibly(folder))):
             self._declined.add((server, folder))
             what = f"write {shlex.quote(folder)}" if folder else "network"
-            user.show_message(words("sandbox.later", server=server, what=what))
+            self._notify(words("sandbox.later", server=server, what=what))
             return False
         try:
             await self.allow(server, folder)
         except ChatError as error:
-            user.show_message(str(error))
+            self._notify(str(error))
             return False
         key = "may_write" if folder else "may_connect"
-        user.show_message(words(f"sandbox.{key}", server=server, path=folder, file=find_own_rules()))
+        self._notify(words(f"sandbox.{key}", server=server, path=folder, file=find_own_rules()))
         return True
 
     async def allow(self, name: str, folder: str = "") -> None:

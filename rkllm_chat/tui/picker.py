@@ -152,14 +152,14 @@ class Picker:
         """Handle printable keys: the answer to a question, or text of the search or of the name."""
         if self._mode == "delete":
             if text.casefold() == "y":
-                self._delete_current()
+                self._change_current(self._delete_row)
             self._mode = "search"
         elif text:
             self._edit(lambda before: before + text)
 
     def _enter(self) -> None:
         if self._mode == "rename":
-            self._rename_current()
+            self._change_current(self._rename_row)
         elif self._mode == "search" and self._current:
             self.picked = self._current.key
             self.close()
@@ -170,24 +170,22 @@ class Picker:
             self.close()
         self._mode = "search"
 
-    def _delete_current(self) -> None:
-        current = self._current
-        if not (current and self._delete):
-            return
-        try:
-            self._delete(current.key)
-            self.choices.remove(current)
-        except ChatError as error:
-            self._error = str(error)
+    def _change_current(self, change: Callable[[Choice], None]) -> None:
+        """Change the current row; show why it cannot be."""
+        if current := self._current:
+            try:
+                change(current)
+            except ChatError as error:
+                self._error = str(error)
 
-    def _rename_current(self) -> None:
-        current = self._current
-        if not (current and self._rename):
-            return
-        try:
-            self.choices[self.choices.index(current)] = self._rename(current.key, self._name.strip())
-        except ChatError as error:
-            self._error = str(error)
+    def _delete_row(self, row: Choice) -> None:
+        if self._delete:
+            self._delete(row.key)
+            self.choices.remove(row)
+
+    def _rename_row(self, row: Choice) -> None:
+        if self._rename:
+            self.choices[self.choices.index(row)] = self._rename(row.key, self._name.strip())
 
 
 @runtime_checkable

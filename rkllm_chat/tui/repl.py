@@ -36,10 +36,9 @@ from ..core.private_files import explain_open_error, make_folder, open_private
 from ..core.redact import Redactor
 from ..core.version import __version__
 from ..storage.session_files import SessionDirectory
-from ..storage.session_index import list_sessions
 from . import slash_commands as commands
 from .completion import LineCompleter
-from .session_picker import make_session_picker
+from .session_picker import pick_session
 from .status_source import StatusSource
 from .theme import Theme
 
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     Face = InteractiveFrontend | LineModeFrontend
 
 _PICK_SESSION = "pick"
-_MAX_PICKED_SESSIONS = 200
 
 
 class _GuardedFileHistory(FileHistory):
@@ -109,17 +107,15 @@ async def run_chat(
                 face.show(Notice(words("repl.exposed", path=path, entry=key), "warning"))
             _report_history(history, trouble, face, words)
             if settings.session == _PICK_SESSION:
-                picked = await _pick_session(SessionDirectory(state / "sessions"), face, words)
+                directory, redact = SessionDirectory(state / "sessions"), Redactor().redact_member
+                picked = await pick_session(directory, face, words, partial(directory.rename, redact=redact))
                 if picked is None:
                     return 0
+                if not picked:
+                    face.show(Notice(words("commands.no_sessions")))
                 settings = replace(settings, session=picked)
             face.show(make_loading_event(settings, state))
-            for notice in list_config_notices(settings, words):
-                face.show(Notice(notice, "warning"))
-            server_approval = ServerApproval(state)
-            await server_approval.ask_about_files(settings, face, words)
-            await server_approval.ask_user(settings.servers, face, words)
-            app = open_app(settings, state, face, words, server_approval, secrets)
+            app = open_app(settings, state, face, words, await _approve(settings, state, face, words), secrets)
             opening = asyncio.ensure_future(stack.enter_async_context(app))
             stack.push_async_callback(cancel_opening, opening)
             ready = asyncio.ensure_future(_announce(opening, face, status_source, source))
@@ -140,29 +136,22 @@ async def run_chat(
     return 0
 
 
+async def _approve(settings: Settings, state: Path, face: Face, words: Words) -> ServerApproval:
+    """Tell what of the configuration is not used, and ask about the files and servers that need approval."""
+    for notice in list_config_notices(settings, words):
+        face.show(Notice(notice, "warning"))
+    approval = ServerApproval(state)
+    await approval.ask_about_files(settings, face, words)
+    await approval.ask_user(settings.servers, face, words)
+    return approval
+
+
 def _report_history(history: History, trouble: str, face: Face, words: Words) -> None:
     """Report why the input history is not kept, now or as soon as it cannot be written."""
     if trouble:
         face.show(Notice(words("repl.no_history", trouble=trouble), "warning"))
     elif isinstance(history, _GuardedFileHistory):
         history.on_error = lambda reason: face.show(Notice(words("repl.no_history", trouble=reason), "warning"))
-
-
-async def _pick_session(directory: SessionDirectory, face: Face, words: Words) -> str | None:
-    """Let the user pick a session; return its id, "" if there is none, None if the user leaves.
-
-    Raises:
-        ConfigError: The directory of sessions cannot be trusted.
-    """
-    summaries = await asyncio.to_thread(list_sessions, directory, "", _MAX_PICKED_SESSIONS)
-    if not summaries:
-        face.show(Notice(words("commands.no_sessions")))
-        return ""
-
-    def rename(name: str, title: str) -> None:
-        directory.rename(name, title, Redactor().redact_member)
-
-    return await face.pick(make_session_picker(directory, summaries, words, rename))
 
 
 def _make_face(words: Words, history: History, status_source: StatusSource, themes: Callable[[str], Theme]) -> Face:

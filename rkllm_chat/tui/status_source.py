@@ -24,10 +24,11 @@ from ..config.settings import Settings
 from ..core.errors import ChatError
 from ..core.events import Event, TurnEnded
 from ..core.hardware import read_npu, read_temperatures
+from ..core.i18n import Words
 from ..core.sanitize import sanitize_line
 from .input_line import has_visible_text, replace_surrogates
 from .slash_commands.registry import is_command
-from .status_line import StatusValues, find_rate
+from .status_line import SEPARATOR, find_rate, format_context, format_cost, format_rate, join_fitting, join_shortened
 
 _READ_S = 2.0
 """Maximum age of a hardware reading."""
@@ -78,27 +79,42 @@ class StatusSource:
         if chat and self._fingerprint != (fingerprint := make_context_key(chat)):
             self._fingerprint, self._used_tokens = fingerprint, count_tokens(chat) if chat.history else 0
 
-    def status(self, cost: CostEstimate | None = None) -> StatusValues:
-        """Return the current status. `cost` is the cost estimate of the input line, if known."""
+    def format(self, words: Words, width: int, cost: CostEstimate | None) -> str:
+        """Return the status in at most `width` cells; later parts are dropped first.
+
+        Args:
+            words: The language.
+            width: The width.
+            cost: Cost estimate of the input line; it replaces the model and the context.
+        """
+        from rich.cells import cell_len
+
         app = self.app
         if app is None:
-            return StatusValues()
+            return ""
         self._read_board()
-        connections = app.servers.connections.values()
-        return StatusValues(
-            app.backend.name,
-            sum(connection.lifecycle.is_open for connection in connections),
-            len(connections),
-            len(app.toolbox.tools),
-            self._used_tokens,
-            app.backend.context_tokens,
-            self._tokens_per_s,
-            self._npu,
-            self._celsius,
-            cost,
-            describe_mode(app.settings.policy, app.chat.approval_mode),
-            isinstance(app.backend, ContextGuesser) and app.backend.is_context_assumed,
-        )
+        backend, connections = app.backend, app.servers.connections.values()
+        parts = [words(f"modes.{describe_mode(app.settings.policy, app.chat.approval_mode)}")]
+        if cost:
+            room = width - cell_len(parts[0]) - len(SEPARATOR)
+            line = format_cost(cost, words, room)
+            parts = [*parts, line] if cell_len(line) <= room else [format_cost(cost, words, width)]
+        else:
+            parts.append(sanitize_line(backend.name))
+            if backend.context_tokens:
+                is_assumed = isinstance(backend, ContextGuesser) and backend.is_context_assumed
+                parts.append(format_context(self._used_tokens, backend.context_tokens, is_assumed, words))
+        if self._tokens_per_s:
+            parts.append(words("status.speed", tokens=format_rate(self._tokens_per_s)))
+        if self._npu is not None:
+            parts.append(f"NPU {self._npu}%")
+        if self._celsius is not None:
+            parts.append(f"{self._celsius:.0f} °C")
+        if connections:
+            up = sum(connection.lifecycle.is_open for connection in connections)
+            parts.append(words("status.servers", up=up, all=len(connections)))
+            parts.append(words("status.tools", count=len(app.toolbox.tools)))
+        return join_fitting(parts, width) if cost else join_shortened(parts, 1, width)
 
     def expect_s(self, new_tokens: int) -> float:
         """Estimate the prefill time in seconds of `new_tokens`; 0.0 if unknown."""

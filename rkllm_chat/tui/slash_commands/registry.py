@@ -14,6 +14,7 @@ from ...chat.app import App
 from ...chat.event_stream import Emit
 from ...core.errors import ChatError, UsageError
 from ...core.events import Notice
+from ...core.sanitize import sanitize_line
 
 RunCommand = Callable[[App, str, Emit], Awaitable[None]]
 SuggestArguments = Callable[[App, str], Awaitable[Sequence[str]]]
@@ -123,8 +124,13 @@ async def run(app: App, line: str, emit: Emit) -> None:
     if entry:
         await entry.run(app, argument.strip(), emit)
         return
+    await emit(await describe_unknown(app, name, name))
+
+
+async def describe_unknown(app: App, name: str, shown: str) -> Notice:
+    """Return a notice with the closest command, or with how to send a message that begins with a slash."""
     closest = get_close_matches(name.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
-    await emit(Notice(app.words("commands.near" if closest else "commands.unknown", name=name, near="".join(closest))))
+    return Notice(app.words("commands.near" if closest else "commands.unknown", name=shown, near="".join(closest)))
 
 
 async def find_other(app: App, name: str) -> Command | None:
@@ -148,6 +154,19 @@ def suggest_nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     """Return a hint that names the known word closest to `word`, or `otherwise` if none is close."""
     closest = get_close_matches(word.lower(), known, 1, MIN_SIMILARITY)
     return f"Did you mean {closest[0]}?" if closest else otherwise
+
+
+def parse_words(words: Iterable[str], hint: str) -> dict[str, str]:
+    """Parse `name=value` words. Raises UsageError for a repeated name, and with `hint` for another form."""
+    arguments: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise UsageError(f'"{sanitize_line(word)}" is not of the form name=value.', hint)
+        if name in arguments:
+            raise UsageError(f'The argument "{sanitize_line(name)}" occurs twice.', "Write it once.")
+        arguments[name] = value
+    return arguments
 
 
 def leaves(line: str) -> bool:

@@ -18,7 +18,7 @@ from ...core.messages import NOT_SHOWN, MediaKind, Message
 from ...core.sanitize import escape_visibly, sanitize_line
 from ...prompt.compose import show_media
 from ...prompt.untrusted_text import neutralize
-from .registry import SOURCES, Command, CommandSource, RunCommand, command
+from .registry import SOURCES, Command, CommandSource, RunCommand, command, parse_words
 
 if TYPE_CHECKING:
     from mcp_types import Prompt, PromptMessage
@@ -235,17 +235,10 @@ async def _find_prompt(app: App, name: str) -> tuple[str, Prompt]:
 def _parse_arguments(prompt: Prompt, words: Sequence[str]) -> dict[str, str]:
     """Parse `name=value` words. Raises UsageError for unknown or repeated arguments."""
     known = [one.name for one in prompt.arguments or []]
-    arguments: dict[str, str] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        hint = f"Its arguments: {', '.join(known)}." if known else "It has no arguments."
-        if not equals:
-            raise UsageError(f'"{word}" is not of the form name=value.', hint)
-        if key not in known:
-            raise UsageError(f'The prompt {prompt.name} has no argument "{key}".', hint)
-        if key in arguments:
-            raise UsageError(f'The argument "{key}" occurs twice.', "Write it once.")
-        arguments[key] = value
+    hint = f"Its arguments: {', '.join(known)}." if known else "It has no arguments."
+    arguments = parse_words(words, hint)
+    if unknown := next((name for name in arguments if name not in known), None):
+        raise UsageError(f'The prompt {prompt.name} has no argument "{unknown}".', hint)
     return arguments
 
 

@@ -13,13 +13,12 @@ from ...core.errors import ChatError
 from ...core.events import Notice, Table
 from ...core.user_paths import expand_home
 from ...storage.export import EXPORTS, export_conversation, write_export
-from ...storage.session_files import SessionDirectory
 from ...storage.session_index import SessionSummary, list_sessions
 from ..picker import PickerFrontend
-from ..session_picker import format_folder, format_time, make_session_picker
+from ..session_picker import format_folder, format_time, pick_session
 from .registry import command, suggest_words
 
-_MAX_LISTED, _MAX_PICKED = 20, 200
+_MAX_LISTED = 20
 _RESUME = "resume"
 
 
@@ -58,21 +57,13 @@ def _row_of(session: SessionSummary, current: str) -> tuple[str, ...]:
     return (session.name + mark, when, session.title, str(session.turns), session.model, folder)
 
 
-async def _pick_session(app: App, directory: SessionDirectory, frontend: PickerFrontend) -> str | None:
-    """Let the user pick a session; return its id, "" if there is none, None if the user picked none."""
-    summaries = await asyncio.to_thread(list_sessions, directory, "", _MAX_PICKED)
-    if not summaries:
-        return ""
-    sessions = app.sessions
-    return await frontend.pick(make_session_picker(directory, summaries, app.words, sessions.rename, sessions.name))
-
-
 async def _resume_session(app: App, argument: str | None, emit: Emit) -> None:
     """Continue a saved session; pick one if no id is given."""
     directory = app.sessions.directory
     try:
         if not argument and directory and isinstance(app.frontend, PickerFrontend):
-            argument = await _pick_session(app, directory, app.frontend)
+            sessions = app.sessions
+            argument = await pick_session(directory, app.frontend, app.words, sessions.rename, sessions.name)
             if argument is None:
                 return
         if not argument:

@@ -21,11 +21,10 @@ from ...core.errors import ConfigError, UsageError
 from ...core.events import Notice, Page, Table, ToolFinished, ToolStarted
 from ...core.messages import Tool, ToolCall
 from ...core.private_files import explain_open_error
-from ...core.sanitize import sanitize_line
 from ...prompt.tool_catalogue import render_summary
 from ...prompt.tool_listing import first_line, render_tool
 from ..status_line import format_seconds
-from .registry import command
+from .registry import command, parse_words
 
 _MODES = ("on", "off", "only")
 
@@ -92,16 +91,9 @@ def _measure_cost(app: App, name: str, tool: Tool, signature_tokens: int, speed:
 
 
 def _count_catalogue_tokens(app: App, name: str, tool: Tool) -> int | None:
-    """Return the tokens of a tool in the catalogue; None if tools are described in full."""
-    match select_catalogue(app.chat).level:
-        case "full":
-            return None
-        case "about":
-            return count_text_in_prompt(app.chat, render_summary(name, tool))
-        case "names":
-            return count_text_in_prompt(app.chat, f"{name}, ")
-        case "servers":
-            return None
+    """Return the tokens of a tool in the catalogue; None if it has no line of its own there."""
+    line = {"about": render_summary(name, tool), "names": f"{name}, "}.get(select_catalogue(app.chat).level)
+    return count_text_in_prompt(app.chat, line) if line else None
 
 
 def summarize_cost(app: App, on: int, every: int, signature_tokens: int, speed: PrefillSpeed) -> str:
@@ -211,16 +203,10 @@ def parse_arguments(text: str) -> dict[str, Any]:
     """Parse arguments from a JSON object or from `name=value` words. Raises UsageError."""
     if not text.startswith("{"):
         try:
-            words = [word.partition("=") for word in shlex.split(text)]
+            words = shlex.split(text)
         except ValueError as error:
             raise UsageError(f"The arguments cannot be parsed: {error}.") from None
-        if bad := [name for name, equals, _ in words if not equals]:
-            hint = 'Write name=value, or one JSON object such as {"name": "value"}.'
-            raise UsageError(f'"{sanitize_line(bad[0])}" is not of the form name=value.', hint)
-        names = [name for name, _, _ in words]
-        if duplicate := next((name for name in names if names.count(name) > 1), None):
-            raise UsageError(f'The argument "{sanitize_line(duplicate)}" occurs twice.', "Write it once.")
-        return {name: value for name, _, value in words}
+        return parse_words(words, 'Write name=value, or one JSON object such as {"name": "value"}.')
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
