@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rkllm_chat.core.i18n import Words, load
 from rkllm_chat.tui.slash_commands import COMMANDS
-from rkllm_chat.tui.slash_commands.help_topics import iter_groups, list_actions
+from rkllm_chat.tui.slash_commands.basics import iter_groups, list_actions
 
 TITLES = {
     "en": ("Slash commands", "Made from the program's help: `/help` lists these commands, `/help NAME` explains one."),

@@ -214,7 +214,9 @@ class App:
         login = LoginPrompt(user, words)
         return replace(
             handlers,
-            sample=Sampler(self._find_backend, lambda: self.settings, words, user.confirm, self.media),
+            sample=Sampler(
+                self._find_backend, lambda: self.settings, words, user.confirm, self._estimate_s, self.media
+            ),
             elicit=Elicitation(user, words),
             default_root=Path.cwd(),
             on_log=events.on_log,
@@ -386,6 +388,10 @@ class App:
         if self.backend.count_cached_tokens([Message("user", "")]) is not None:
             for entry in usage:
                 self.prefill_speed.record(entry)
+
+    def _estimate_s(self, tokens: int) -> float:
+        """Estimate the seconds to read so many tokens; 0.0 if unknown."""
+        return self.prefill_speed.estimate_s(tokens)
 
     @property
     def failures(self) -> Mapping[str, ChatError]:

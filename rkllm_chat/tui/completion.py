@@ -18,7 +18,7 @@ from ..core.errors import ChatError
 from ..core.sanitize import sanitize_line
 from ..core.user_paths import expand_home
 from .slash_commands import COMMANDS
-from .slash_commands.help_topics import explain_action
+from .slash_commands.basics import explain_action
 from .slash_commands.registry import find_other, list_other
 from .status_source import StatusSource
 

@@ -65,7 +65,7 @@ def sample(
     async def find_backend() -> Backend:
         return backend
 
-    return asyncio.run(Sampler(find_backend, Settings, load(), ask, store)("harbour", params)), questions
+    return asyncio.run(Sampler(find_backend, Settings, load(), ask, store=store)("harbour", params)), questions
 
 
 def test_the_price_is_shown_before_anything_is_computed() -> None:

@@ -14,7 +14,7 @@ from rkllm_chat.tui.input_line import InputLine
 from rkllm_chat.tui.key_bindings import KeyHandler
 from rkllm_chat.tui.key_table import KEYS, STATES, make_key_table
 from rkllm_chat.tui.slash_commands import COMMANDS
-from rkllm_chat.tui.slash_commands.help_topics import GROUPS, list_actions
+from rkllm_chat.tui.slash_commands.basics import GROUPS, list_actions
 from rkllm_chat.tui.slash_commands.servers import _ACTIONS as MCP_ACTIONS
 
 KEYS_PAGE = Path(__file__).parents[2] / "docs" / "keys.md"

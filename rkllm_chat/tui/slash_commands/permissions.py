@@ -41,7 +41,11 @@ async def show_permissions(app: App, argument: str, emit: Emit) -> None:
         if action == "mode":
             await emit(switch_mode(app, _parse_mode(pattern.strip())))
             return
-        if action == "allow" and _WILDCARDS & set(pattern) and not await _confirm(app, pattern.strip()):
+        pattern = pattern.strip()
+        if action not in ("allow", "deny", "forget") or not pattern:
+            what = "An action (allow, deny or forget) and a pattern are required, or mode and a mode."
+            raise UsageError(what, "For example: /permissions allow board__*")
+        if action != "forget" and not await accept_pattern(app, action, pattern):
             return
         change_rule(app, action, pattern)
     await emit(Table((), tuple(_list_rules(app))))
@@ -86,39 +90,26 @@ def switch_mode(app: App, mode: SessionMode | None = None) -> Notice:
     return Notice(app.words(f"modes.about_{shown}"), "warning" if shown == "auto" else "info")
 
 
-async def accept_patterns(app: App, action: str, patterns: Sequence[str]) -> bool:
-    """Check the patterns that are to replace those of `action`; ask about each new one that allows several tools.
+async def accept_pattern(app: App, action: str, pattern: str) -> bool:
+    """Check a new pattern to allow or deny; ask about one that allows several tools, including future ones.
 
     Raises:
-        UsageError: A pattern names a tool that no server has, or allows a name that several servers offer.
+        UsageError: The pattern names a tool that no server has, or allows a name that several servers offer.
     """
-    for pattern in set(patterns) - set(getattr(app.settings.policy, action)):
-        _check_pattern(app, pattern)
-        if action == "allow":
-            _check_server(app, pattern)
-        if action == "allow" and _WILDCARDS & set(pattern) and not await _confirm(app, pattern):
-            return False
-    return True
-
-
-async def _confirm(app: App, pattern: str) -> bool:
-    """Ask the user to confirm a pattern that allows several tools, including future ones."""
+    _check_pattern(app, pattern)
+    if action == "deny":
+        return True
     _check_server(app, pattern)
+    if not _WILDCARDS & set(pattern):
+        return True
     tools = find_matching(pattern, app.toolbox.toolbox.tools)
     question = app.words("permissions.confirm", pattern=pattern, count=len(tools), word=_CONFIRMATION)
     return app.frontend is not None and await app.frontend.ask_line(question, "") == _CONFIRMATION
 
 
 def change_rule(app: App, action: str, pattern: str) -> None:
-    """Add or delete a rule, here and in the stored rules. Raises UsageError."""
-    policy, pattern = app.settings.policy, pattern.strip()
-    if action not in ("allow", "deny", "forget") or not pattern:
-        what = "An action (allow, deny or forget) and a pattern are required, or mode and a mode."
-        raise UsageError(what, "For example: /permissions allow board__*")
-    if action != "forget":
-        _check_pattern(app, pattern)
-    if action == "allow":
-        _check_server(app, pattern)
+    """Add or delete a rule, here and in the stored rules. Raises UsageError if there is none to delete."""
+    policy = app.settings.policy
     allow, deny, session = (
         tuple(one for one in rules if one != pattern) for rules in (policy.allow, policy.deny, app.chat.session_allowed)
     )

@@ -18,8 +18,10 @@ from ...chat.no_servers import NoServers
 from ...chat.server_approval import describe_known, list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
+from ...config.policy import exact_pattern
 from ...config.sandbox_rules import find_own_rules
 from ...config.servers import BOARD_SERVER, ServerConfig, decode_server, find_server
+from ...config.tool_pins import diff_accepted_text
 from ...config.trust_rules import Origin
 from ...core.errors import UsageError
 from ...core.events import Notice, Page, Table
@@ -28,12 +30,13 @@ from ...core.redact import redact_keys
 from ...core.sanitize import escape_visibly
 from ...mcp_client.acceptance import resolve_path
 from ...mcp_client.roots import find_roots
+from .permissions import change_rule
 from .registry import RunCommand, command
-from .review import review_tools
 
 if TYPE_CHECKING:
     from ...mcp_client.connection import Connection
     from ...mcp_client.process.start import Sandbox
+
 
 _LOG_BYTES = 4000
 _SAVE = " --save"
@@ -277,13 +280,6 @@ async def _show_log(app: App, name: str, emit: Emit) -> None:
     await emit(Page(f"{connection.lifecycle.log_file}\n{text}"))
 
 
-async def _review_tools(app: App, name: str, emit: Emit) -> None:
-    """Show the changed tools of all servers, or of one, and ask whether to accept them."""
-    if name:
-        _find_server(app, name)
-    await review_tools(app, name, emit)
-
-
 async def _manage_login(app: App, argument: str, emit: Emit) -> None:
     """Log in to a server again, or with `forget` behind its name delete its stored login."""
     words, servers = app.words, app.servers
@@ -334,6 +330,58 @@ async def _allow_access(app: App, rest: str, emit: Emit) -> None:
 def _find_server(app: App, name: str) -> ServerConfig:
     """Return the configured server of a name. Raises ServerNotFoundError, or ConfigError for a skipped entry."""
     return find_server(name, app.settings.servers, app.settings.skipped)
+
+
+async def _review_tools(app: App, name: str, emit: Emit) -> None:
+    """Show the changed tools and texts of all servers, or of the named one, and ask whether to accept them.
+
+    If the server changes them again while the user decides, nothing is accepted.
+    """
+    words = app.words
+    if name:
+        _find_server(app, name)
+    pending = [
+        connection
+        for connection in app.servers.connections.values()
+        if connection.advertised.quarantined_tools or connection.advertised.texts.withheld
+        if name in ("", connection.config.name)
+    ]
+    if not pending:
+        await emit(Notice(words("review.nothing")))
+    for connection in pending:
+        server = connection.config.name
+        advertised = connection.advertised
+        listing, texts = advertised.last_listing, dict(advertised.texts.current)
+        for tool in advertised.quarantined_tools:
+            reason = words(f"hidden.{advertised.hidden[tool.name]}")
+            await emit(Notice(words("servers.hidden", server=server, tool=tool.name, reason=reason)))
+            await emit(Page("\n".join(_describe_change(connection, tool.name))))
+        for key, why in advertised.texts.withheld.items():
+            section, text = key
+            await emit(Notice(words(f"review.{section}", server=server, name=text, reason=words(f"hidden.{why}"))))
+            await emit(Page("\n".join(map(escape_visibly, advertised.texts.diff_accepted(key)))))
+        if app.frontend is None or not await app.frontend.confirm(words("review.accept", server=server)):
+            continue
+        if (advertised.last_listing.descriptions, advertised.texts.current) != (listing.descriptions, texts):
+            await emit(Notice(words("review.again", server=server)))
+            continue
+        _forget_rules(app, [exact_pattern(tool) for tool in advertised.quarantined_tools])
+        advertised.accept_tools()
+        await emit(Notice(words("review.accepted", server=server)))
+
+
+def _describe_change(connection: Connection, tool: str) -> list[str]:
+    """Return the diff of a tool description, with hidden characters escaped."""
+    advertised = connection.advertised
+    lines = diff_accepted_text(advertised.pins.accepted_text(tool), advertised.last_listing.descriptions[tool])
+    return [escape_visibly(line) for line in lines]
+
+
+def _forget_rules(app: App, patterns: list[str]) -> None:
+    """Delete the rules that allow the tools, so that the user is asked again."""
+    for pattern in patterns:
+        if pattern in app.chat.effective_policy.allow:
+            change_rule(app, "forget", pattern)
 
 
 _ACTIONS: dict[str, RunCommand] = {

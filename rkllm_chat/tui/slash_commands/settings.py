@@ -18,7 +18,7 @@ from ...core.errors import UsageError
 from ...core.events import Notice, Shown, Table
 from ...core.sanitize import shorten_line
 from .model import choose_model
-from .permissions import accept_patterns
+from .permissions import accept_pattern
 from .registry import command
 
 _IN_PROMPT = ("system", "tool_format", "prompt_profile")
@@ -59,8 +59,9 @@ async def change_settings(app: App, argument: str, emit: Emit) -> None:
         return
     if text:
         value = _parse(key, text)
-        if key in ("allow", "deny") and not await accept_patterns(app, key, value):
-            return
+        for pattern in set(value) - set(getattr(app.settings.policy, key)) if key in ("allow", "deny") else ():
+            if not await accept_pattern(app, key, pattern):
+                return
         if key in _AT_START and not is_saved:
             raise UsageError(f"{key} is read when the program starts.", f"Write /set {key} {text} {_SAVE}.")
         await _apply(app, key, value, emit)
