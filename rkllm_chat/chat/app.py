@@ -41,7 +41,7 @@ from ..storage.session_files import SessionDirectory
 from .conversation import Conversation
 from .elicitation import Elicitation, LoginPrompt, UserPrompts
 from .event_stream import Emit
-from .instructions_budget import InstructionsReport, may_have_instructions
+from .instructions_budget import describe_cost, may_have_instructions
 from .model_loading import MEASUREMENTS_FILE, load_model, report_load
 from .no_servers import NoServers
 from .prefill import Prefiller, PrefillSpeed
@@ -185,7 +185,7 @@ class App:
             secrets.redact_known_member if settings.keep_secrets else secrets.redact_member,
             lambda: self.starting_servers,
         )
-        self._report = InstructionsReport(self.chat, words, self.notify)
+        self._reported: dict[str, str] = {}
         self._handlers = self._make_handlers()
 
     def _make_handlers(self) -> ClientHandlers:
@@ -435,8 +435,11 @@ class App:
             self._report_instructions()
 
     def _report_instructions(self) -> None:
-        if self.frontend:
-            self._report.update(self.servers.select_instructions())
+        """Tell the user, once for each server, what its instructions cost or that they are left out."""
+        for server, text in self.servers.select_instructions().items() if self.frontend else ():
+            if self._reported.get(server) != text:
+                self._reported[server] = text
+                self.notify(describe_cost(self.chat, server, text))
 
     def _store_allowed(self, pattern: str) -> None:
         """Store a rule for this folder; one that cannot be stored holds until the chat ends, and the user is told."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, FuzzyCompleter, WordCompleter
 from prompt_toolkit.document import Document
@@ -51,7 +52,7 @@ class LineCompleter(Completer):
             mentions = await self._mentions(app, word[1:]) if word.startswith("@") else ()
             candidates, word = list(mentions), word[1:]
         elif not blank:
-            others = await self._query("/", lambda: list_other(app)) if app else ()
+            others = await self._query("/", partial(list_other, app)) if app else ()
             names = [*_FREQUENT, *(entry.names[0] for entry in COMMANDS.values())]
             candidates, word = list(dict.fromkeys([*names, *others])), before
         else:
@@ -87,7 +88,7 @@ class LineCompleter(Completer):
         files = list_files(word)
         if app is None:
             return files
-        uris = await self._query("@", lambda: _list_uris(app))
+        uris = await self._query("@", partial(_list_uris, app))
         values = await self._query(f"@{word}", lambda: app.servers.complete_uri(word)) if ":" in word else ()
         return [*files, *uris, *values]
 
@@ -97,7 +98,7 @@ class LineCompleter(Completer):
         if time.monotonic() - cached_at < _CACHE_S:
             return cached
         try:
-            answer = await asyncio.wait_for(query(), _QUERY_TIMEOUT_S)
+            answer: Iterable[str] = await asyncio.wait_for(query(), _QUERY_TIMEOUT_S)
         except (ChatError, asyncio.TimeoutError):
             answer = ()
         now = time.monotonic()

@@ -14,7 +14,6 @@ from ...calls.arguments import validate_arguments
 from ...calls.tool_names import find_tools, shown_names, similar_names
 from ...chat.app import App
 from ...chat.event_stream import Emit
-from ...chat.prefill import PrefillSpeed
 from ...chat.tool_calls import PreparedCall, RunningCalls
 from ...chat.tool_selection import compute_tool_budget, count_text_in_prompt, select_catalogue
 from ...core.errors import ConfigError, UsageError
@@ -53,8 +52,7 @@ async def show_tools(app: App, argument: str, emit: Emit) -> None:
         name: count_text_in_prompt(app.chat, render_tool(name, tool, app.chat.list_format))
         for name, tool in tools.items()
     }
-    speed = app.prefill_speed
-    costs = {name: _measure_cost(app, name, tool, signature_tokens[name], speed) for name, tool in tools.items()}
+    costs = {name: _measure_cost(app, name, tool, signature_tokens[name]) for name, tool in tools.items()}
     rows = [
         (
             str(number),
@@ -71,17 +69,17 @@ async def show_tools(app: App, argument: str, emit: Emit) -> None:
     head = tuple(app.words(f"tools.{key}") for key in ("number", "on", "server", "name", *columns, "about"))
     await emit(Table(head, tuple(rows)))
     on = [name for name, tool in tools.items() if tool.full_name not in app.toolbox.disabled]
-    await emit(Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on), speed)))
+    await emit(Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on))))
 
 
-def _measure_cost(app: App, name: str, tool: Tool, signature_tokens: int, speed: PrefillSpeed) -> dict[str, str]:
+def _measure_cost(app: App, name: str, tool: Tool, signature_tokens: int) -> dict[str, str]:
     """Return the cost columns of a tool.
 
     Returns:
         `tokens` of its full description, `time` to prefill them if the speed is known, and `listed`, the tokens in the
         catalogue if tools have a line of their own there.
     """
-    time_s = speed.estimate_s(signature_tokens)
+    time_s = app.prefill_speed.estimate_s(signature_tokens)
     listed = _count_catalogue_tokens(app, name, tool)
     return {
         "tokens": str(signature_tokens),
@@ -96,11 +94,11 @@ def _count_catalogue_tokens(app: App, name: str, tool: Tool) -> int | None:
     return count_text_in_prompt(app.chat, line) if line else None
 
 
-def summarize_cost(app: App, on: int, every: int, signature_tokens: int, speed: PrefillSpeed) -> str:
+def summarize_cost(app: App, on: int, every: int, signature_tokens: int) -> str:
     """Return a sentence about the tokens that the tools add to every prompt."""
     words, catalogue = app.words, select_catalogue(app.chat)
     tokens = signature_tokens if catalogue.is_full else catalogue.tokens
-    time_s = speed.estimate_s(tokens)
+    time_s = app.prefill_speed.estimate_s(tokens)
     time = words("tools.paid", time=format_seconds(time_s)) if time_s else ""
     if catalogue.is_full:
         return words("tools.sum", on=on, all=every, tokens=tokens, time=time)
