@@ -35,7 +35,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "prompt": 1402,
     "mcp_client": 8357,
     "backends": 5806,
-    "chat": 3595,
+    "chat": 3596,
     "mcp_servers": 1794,
     "tui": 5230,
     "api_server": 2349,

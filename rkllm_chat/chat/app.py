@@ -241,13 +241,21 @@ class App:
     async def open(self) -> None:
         """Load the model and open the servers. Raises ModelError if the model cannot be loaded."""
         self._first_load = asyncio.ensure_future(self._load(load_model(self.settings, self.state)))
-        await asyncio.gather(self._first_load, self._open_servers())
+        opening: list[Awaitable[None]] = [self._first_load]
+        if self.settings.servers:
+            # takes nearly a second; in a thread, the keyboard stays responsive
+            await asyncio.to_thread(import_module, "..mcp_client.toolbox", __package__)
+            toolbox = self._make_toolbox(self._accept(self.settings.servers))
+            opening.append(toolbox.open(SERVER_START_WAIT_S if self.frontend else None))
+        await asyncio.gather(*opening)
         report_load(self.backend, self.words, self.notify)
         self._is_open = True
         self._report_instructions()
 
     async def close(self) -> None:
         """Close the model and the servers."""
+        if self._first_load:
+            self._first_load.cancel()
         await asyncio.gather(self.servers.aclose(), self.backend.aclose())
         self.media.close()
 
@@ -261,14 +269,6 @@ class App:
         if self._first_load:
             await asyncio.shield(self._first_load)
         return self.backend
-
-    async def _open_servers(self) -> None:
-        servers = self.settings.servers
-        if servers:
-            # takes nearly a second; in a thread, the keyboard stays responsive
-            await asyncio.to_thread(import_module, "..mcp_client.toolbox", __package__)
-            toolbox = self._make_toolbox(self._accept(servers))
-            await toolbox.open(SERVER_START_WAIT_S if self.frontend else None)
 
     def _accept(self, servers: Sequence[ServerConfig]) -> tuple[ServerConfig, ...]:
         """Return the servers that may start; the values to redact of all of them are known then."""

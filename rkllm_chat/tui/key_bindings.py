@@ -79,7 +79,6 @@ class KeyHandler:
         is_empty = Condition(lambda: not line.buffer.text)
         has_menu = Condition(lambda: bool(line.buffer.complete_state))
         is_busy = Condition(lambda: self.stop is not None) & ~asks & ~has_menu
-        has_terminal = Condition(lambda: not self._has_foreground_program)
         bindings = KeyBindings()
 
         def bind(keys: Sequence[str], condition: FilterOrBool, act: _Act, eager: bool = False) -> None:
@@ -99,7 +98,7 @@ class KeyHandler:
         bind(["c-d"], is_empty, lambda _: self._end_of_input())
         bind(["c-l"], True, lambda event: event.app.renderer.clear(), eager=True)
         bind(["s-tab"], ~is_searching & ~has_menu, lambda _: actions.switch_mode())
-        bind(["c-o"], has_terminal, lambda _: actions.unfold(), eager=True)
+        bind(["c-o"], True, lambda _: None if self._has_foreground_program else actions.unfold(), eager=True)
         bind(["c-z"], True, lambda event: event.app.suspend_to_background(), eager=True)
         return bindings
 
