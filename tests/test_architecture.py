@@ -37,7 +37,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "backends": 5806,
     "chat": 3596,
     "mcp_servers": 1794,
-    "tui": 5230,
+    "tui": 5229,
     "api_server": 2349,
     "cli": 5945,
     "__init__": 55,

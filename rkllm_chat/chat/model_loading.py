@@ -33,6 +33,7 @@ _PROFILE = "profile"
 """Kind of the remembered prompt profiles in it."""
 _HASHED_BYTES = 1024 * 1024
 _STATES_BYTES = 64 * 1024 * 1024
+_MAX_SERVICE_LISTS = 4
 
 
 def make_loading_event(settings: Settings, state: Path) -> Loading:
@@ -114,9 +115,6 @@ def name_model(settings: Settings) -> str:
             return ""  # opening it says what is wrong
         return url.fragment or settings.openai.model or url.hostname or ""
     return Path(settings.model).name or "tiny-tools.gguf"
-
-
-_MAX_SERVICE_LISTS = 4
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ _SIMILAR_SAMPLES = 3
 _SHORT_CONTEXT_TOKENS = 512
 """Up to so many tokens before it, the speed of a prefill does not depend on them."""
 _MIN_SECONDS, _MAX_FIGURE = 1e-6, 1e9
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -147,9 +148,6 @@ def _parse_sample(row: object) -> _Sample | None:
             is_valid = 0 < new < _MAX_FIGURE and 0 <= cached < _MAX_FIGURE and _MIN_SECONDS < seconds < _MAX_FIGURE
             return _Sample(new, cached, seconds) if is_valid else None
     return None
-
-
-_log = logging.getLogger(__name__)
 
 
 class Prefiller:

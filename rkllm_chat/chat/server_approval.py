@@ -48,6 +48,43 @@ _SCREEN_ROWS, _SCREEN_COLUMNS = 20, 80
 """A description that needs more rows is followed by a summary that needs fewer."""
 _WHOLE_CHARS, _END_CHARS = 120, 40
 _MAX_WARNINGS = 6
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "fish", "cmd", "cmd.exe", "powershell", "pwsh", "busybox"))
+_PRIVILEGE_TOOLS = frozenset(("sudo", "doas", "pkexec", "su"))
+_WRAPPERS = frozenset(
+    (
+        *("env", "nice", "ionice", "chrt", "taskset", "nohup", "setsid", "timeout", "stdbuf", "xargs", "parallel"),
+        *("time", "find", "flock", "script", "watch", "strace", "unshare", "nsenter", "chroot", "setpriv"),
+    )
+)
+"""Programs that run the program in their arguments."""
+_CODE_OPTIONS = {
+    "python": r"-[A-Za-z]{0,4}c",
+    "pypy": r"-[A-Za-z]{0,4}c",
+    "node": r"-[epr]|--eval|--print|--require|--import|--(experimental-)?loader",
+    "bun": r"-[epr]|--eval|--print|--preload|--require|--import",
+    "deno": r"eval$",
+    "perl": r"-[A-Za-z]{0,4}[eEM]",
+    "ruby": r"-[A-Za-z]{0,4}[er]",
+    "php": r"-r|--run",
+    "lua": r"-[el]",
+    "git": r"-c|--config-env|--exec-path",
+}
+"""Interpreters, and programs that run others -> expression for the argument that is, or is followed by, code."""
+_RUNNING_SUBCOMMANDS = {
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), ("exec", "x", "dlx")),
+    "uv": ("run", "tool", "x"),
+    "deno": ("run",),
+}
+"""Package runners that also do other things -> subcommands that run what they fetch."""
+_ALWAYS_FETCHING = PACKAGE_RUNNERS.keys() - _RUNNING_SUBCOMMANDS.keys() | {"docker", "podman"}
+_PINNED_VERSION = re.compile(r".@\d|==\d|@sha256:")
+_INDEX_VARIABLE = re.compile(
+    r"^(npm_config|yarn|pnpm|bun_config|pip|uv|cargo|gem|bundle|docker|goproxy|hf_endpoint)(_|$)|_proxy$", re.IGNORECASE
+)
+"""Variables that decide where package runners fetch packages."""
+_INDEX_OPTION = re.compile(r"--(?:extra-|default-)?index(?:-url)?(?:=|$)|--registry(?:=|$)|--find-links(?:=|$)")
+StartWarning = tuple[str, Mapping[str, str]]
+"""Key of a sentence in table "trust", and its values."""
 
 
 def list_config_notices(settings: Settings, words: Words) -> Iterator[str]:
@@ -245,46 +282,6 @@ def _format_value(value: object) -> str:
     """Format a value for review; items of a list are quoted separately."""
     values: Sequence[object] = value if isinstance(value, list | tuple) else [value]
     return " ".join(escape_visibly(sanitize_line(json.dumps(item, ensure_ascii=False, default=str))) for item in values)
-
-
-_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "fish", "cmd", "cmd.exe", "powershell", "pwsh", "busybox"))
-_PRIVILEGE_TOOLS = frozenset(("sudo", "doas", "pkexec", "su"))
-_WRAPPERS = frozenset(
-    (
-        *("env", "nice", "ionice", "chrt", "taskset", "nohup", "setsid", "timeout", "stdbuf", "xargs", "parallel"),
-        *("time", "find", "flock", "script", "watch", "strace", "unshare", "nsenter", "chroot", "setpriv"),
-    )
-)
-"""Programs that run the program in their arguments."""
-_CODE_OPTIONS = {
-    "python": r"-[A-Za-z]{0,4}c",
-    "pypy": r"-[A-Za-z]{0,4}c",
-    "node": r"-[epr]|--eval|--print|--require|--import|--(experimental-)?loader",
-    "bun": r"-[epr]|--eval|--print|--preload|--require|--import",
-    "deno": r"eval$",
-    "perl": r"-[A-Za-z]{0,4}[eEM]",
-    "ruby": r"-[A-Za-z]{0,4}[er]",
-    "php": r"-r|--run",
-    "lua": r"-[el]",
-    "git": r"-c|--config-env|--exec-path",
-}
-"""Interpreters, and programs that run others -> expression for the argument that is, or is followed by, code."""
-_RUNNING_SUBCOMMANDS = {
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), ("exec", "x", "dlx")),
-    "uv": ("run", "tool", "x"),
-    "deno": ("run",),
-}
-"""Package runners that also do other things -> subcommands that run what they fetch."""
-_ALWAYS_FETCHING = PACKAGE_RUNNERS.keys() - _RUNNING_SUBCOMMANDS.keys() | {"docker", "podman"}
-_PINNED_VERSION = re.compile(r".@\d|==\d|@sha256:")
-_INDEX_VARIABLE = re.compile(
-    r"^(npm_config|yarn|pnpm|bun_config|pip|uv|cargo|gem|bundle|docker|goproxy|hf_endpoint)(_|$)|_proxy$", re.IGNORECASE
-)
-"""Variables that decide where package runners fetch packages."""
-_INDEX_OPTION = re.compile(r"--(?:extra-|default-)?index(?:-url)?(?:=|$)|--registry(?:=|$)|--find-links(?:=|$)")
-
-StartWarning = tuple[str, Mapping[str, str]]
-"""Key of a sentence in table "trust", and its values."""
 
 
 def find_warnings(review: ReviewedStart) -> Iterator[StartWarning]:

@@ -59,6 +59,8 @@ _RECORDED_SETTINGS = (
 )
 
 _MAX_NAMED_TOOLS = 6
+_MAX_SHOWN_TURNS = 3
+_MAX_SHOWN_CHARACTERS = 4000
 
 
 class SessionManager:
@@ -297,10 +299,6 @@ def _missing_messages(restored: RestoredConversation, chat: Conversation) -> lis
     return initial_messages(calls, chat.prompt_words)
 
 
-_MAX_TURNS = 3
-_MAX_CHARACTERS = 4000
-
-
 def iter_last_turns(chat: Conversation) -> Iterator[Event]:
     """Yield the newest turns: at most three, and only one if they are long.
 
@@ -309,8 +307,8 @@ def iter_last_turns(chat: Conversation) -> Iterator[Event]:
     history = chat.history
     starts = [index for index, message in enumerate(history) if message.role == "user"]
     shown = starts[-1:]
-    for start in starts[-2 : -_MAX_TURNS - 1 : -1]:
-        if sum(len(message.text) for message in history[start:] if message.role != "tool") > _MAX_CHARACTERS:
+    for start in starts[-2 : -_MAX_SHOWN_TURNS - 1 : -1]:
+        if sum(len(message.text) for message in history[start:] if message.role != "tool") > _MAX_SHOWN_CHARACTERS:
             break
         shown = [start]
     for message in history[shown[0] :] if shown else ():

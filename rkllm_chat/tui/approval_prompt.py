@@ -32,6 +32,7 @@ _MAX_BLANK_LINES, _MAX_SHORT_LINES, _MAX_SUMMARY_LENGTH = 2, 10, 60
 _SCREEN_LINE = re.compile(r".{1,80}")
 _BLANKS = re.compile(r"[^\S\n]{24,}")
 PATH_PATTERN = re.compile(r"~?/|~$|\.\.(?:/|$)|[^\s:]*/\.\.(?:/|$)")
+_MAX_NAME_LENGTH = 40
 
 
 class CallLine(NamedTuple):
@@ -163,9 +164,6 @@ def is_outside(text: str, folder: Path) -> bool:
 def format_value(value: Any) -> str:
     """Return the value as JSON, hidden characters escaped."""
     return escape_visibly(json.dumps(value, ensure_ascii=False, default=str))
-
-
-_MAX_NAME_LENGTH = 40
 
 
 class TerminalFrontend(ABC):

@@ -61,6 +61,8 @@ _MAX_INPUT_ROWS = 10
 _ESCAPE_S = 0.1
 _CHORD_S = 1.0
 _STYLE = Style.from_dict({"status": "", "suggestion": "fg:ansibrightblack"})
+_TRUNCATING_TERMS = re.compile(r"xterm|(linux|dumb|putty|screen|rxvt(?!-unicode))\b.*")
+"""What TERM is in terminals that truncate lines. xterm and PuTTY say "xterm", those that wrap "xterm-256color"."""
 
 
 class ScreenLayout:
@@ -219,10 +221,6 @@ def _set_key_timeout(app: Application[None]) -> None:
     """Use a short timeout for Esc and a longer one for the second key of a Ctrl+X chord."""
     pending_keys = app.key_processor.key_buffer
     app.timeoutlen = _CHORD_S if pending_keys and pending_keys[0].key == "c-x" else _ESCAPE_S
-
-
-_TRUNCATING_TERMS = re.compile(r"xterm|(linux|dumb|putty|screen|rxvt(?!-unicode))\b.*")
-"""What TERM is in terminals that truncate lines. xterm and PuTTY say "xterm", those that wrap "xterm-256color"."""
 
 
 class ReflowRenderer(Renderer):

@@ -32,6 +32,12 @@ from .status_line import SEPARATOR, find_rate, format_context, format_cost, form
 
 _READ_S = 2.0
 """Maximum age of a hardware reading."""
+_FIRST_COUNT_S = 0.05
+"""Delay before the first count, so that the key is drawn first."""
+_PAUSE_S = 0.25
+_MAX_TEXT_LENGTH = 32_000
+"""Maximum length of a text that is counted, in characters; a longer one would delay the keys."""
+_log = logging.getLogger(__name__)
 
 
 class StatusSource:
@@ -140,15 +146,6 @@ def make_context_key(chat: Conversation) -> tuple[object, ...]:
     return (len(shown), *shown[:1])
 
 
-_FIRST_COUNT_S = 0.05
-"""Delay before the first count, so that the key is drawn first."""
-_PAUSE_S = 0.25
-_MAX_TEXT_LENGTH = 32_000
-"""Maximum length of a text that is counted, in characters; a longer one would delay the keys."""
-
-log = logging.getLogger(__name__)
-
-
 class CostPreview:
     """Cost preview of the input line; `refresh` is called after each new estimate."""
 
@@ -210,5 +207,5 @@ def _estimate(app: App, line: str) -> CostEstimate | None:
             return None
         return estimate_cost(app.chat, text, app.prefill_speed)
     except ChatError as error:
-        log.debug("no cost estimate: %s", sanitize_line(str(error)))
+        _log.debug("no cost estimate: %s", sanitize_line(str(error)))
         return None

@@ -16,6 +16,16 @@ from ..question_search import find_answer
 from .registry import COMMANDS, MIN_SIMILARITY, Command, command, find, find_other, list_other
 
 _KEYS_TOPIC = "keys"
+GROUPS: dict[str, tuple[str, ...]] = {
+    "conversation": ("/attach", "/retry", "/edit", "/undo", "/copy", "/compact", "/context", "/calls"),
+    "sessions": ("/clear", "/sessions", "/export"),
+    "servers": ("/tools", "/call", "/permissions", "/mcp", "/resources", "/prompt", "/skills"),
+    "model": ("/model", "/system", "/set"),
+    "program": ("/help", "/doctor", "/quit"),
+}
+"""Names of the commands by group, in the order in which help lists them."""
+_ACTION = re.compile(r"(?:[A-Z]+ )?([a-z]+(?: [a-z]+(?= |$))*)")
+"""The words of an action that are written as they stand, behind its argument if that comes first."""
 
 
 async def _suggest_commands(_app: App, _typed: str) -> Sequence[str]:
@@ -82,19 +92,6 @@ async def run_doctor(app: App, _argument: str, emit: Emit) -> None:
 async def quit_chat(_app: App, _argument: str, emit: Emit) -> None:
     """Quit the chat."""
     await emit(Leave())
-
-
-GROUPS: dict[str, tuple[str, ...]] = {
-    "conversation": ("/attach", "/retry", "/edit", "/undo", "/copy", "/compact", "/context", "/calls"),
-    "sessions": ("/clear", "/sessions", "/export"),
-    "servers": ("/tools", "/call", "/permissions", "/mcp", "/resources", "/prompt", "/skills"),
-    "model": ("/model", "/system", "/set"),
-    "program": ("/help", "/doctor", "/quit"),
-}
-"""Names of the commands by group, in the order in which help lists them."""
-
-_ACTION = re.compile(r"(?:[A-Z]+ )?([a-z]+(?: [a-z]+(?= |$))*)")
-"""The words of an action that are written as they stand, behind its argument if that comes first."""
 
 
 def iter_groups() -> Iterator[tuple[str, list[Command]]]:

@@ -44,6 +44,7 @@ _FORGET = "forget"
 _ACCESS_WORDS = ("write", "network", "reset")
 """What can be allowed, or taken back."""
 _ALLOW_USAGE = "Write /mcp allow NAME, and behind it write FOLDER, network or reset."
+_USAGE = "[NAME | list | reload | add NAME -- COMMAND ... | add NAME URL | ACTION NAME]"
 
 
 async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
@@ -56,9 +57,6 @@ async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
     if " " in rest:
         return _ACCESS_WORDS if action == "allow" and rest.count(" ") == 1 else ()
     return [server.name for server in app.settings.servers]
-
-
-_USAGE = "[NAME | list | reload | add NAME -- COMMAND ... | add NAME URL | ACTION NAME]"
 
 
 @command("/mcp", "/servers", usage=_USAGE, suggest=_suggest_arguments)
