@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rkllm_chat.core.i18n import Words, load
 from rkllm_chat.tui.slash_commands import COMMANDS
-from rkllm_chat.tui.slash_commands.help_topics import ACTIONS, iter_groups
+from rkllm_chat.tui.slash_commands.basics import iter_groups, list_actions
 
 TITLES = {
     "en": ("Slash commands", "Made from the program's help: `/help` lists these commands, `/help NAME` explains one."),
@@ -38,11 +38,11 @@ def _describe(names: tuple[str, ...], words: Words) -> Iterator[str]:
     yield _escape(words(f"commands.{name[1:]}"))
     if names[1:]:
         yield words("help.aliases", names=" ".join(f"`{other}`" for other in names[1:]))
-    actions = ACTIONS.get(name, {})
+    actions = list_actions(name, words)
     if actions:
         yield ""
-    for action, key in actions.items():
-        yield f"- `{name} {action}`: {_escape(words(f'actions.{name[1:]}_{key}'))}"
+    for action, text in actions.items():
+        yield f"- `{name} {action}`: {_escape(text)}"
     yield ""
     yield words("help.example", text=f"`{words(f'examples.{name[1:]}')}`")
 

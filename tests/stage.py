@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from rkllm_chat.backends.base import Backend
 from rkllm_chat.backends.scripted import ScriptedBackend, ScriptedReply
 from rkllm_chat.calls.scanner import InventedResult
 from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.event_stream import stream_events
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core import i18n
@@ -99,6 +101,11 @@ async def collect(stream: AsyncGenerator[Event, None]) -> list[Event]:
     """Return all events of a stream, with adjacent texts joined."""
     async with aclosing(stream) as running:
         return join_texts([event async for event in running])
+
+
+async def collect_emitted(work: Callable[..., Awaitable[None]], *arguments: object) -> list[Event]:
+    """What a coroutine function emits; `emit` is its last argument."""
+    return await collect(stream_events(partial(work, *arguments)))
 
 
 def join_texts(events: Iterable[AnyEvent]) -> list[AnyEvent]:

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 
-from ..calls.grammar import CallGrammar, NoCalls
-from ..config.settings import Generation
+from ..calls.model_families import UNKNOWN
 from ..core.errors import GenerationError
-from ..core.messages import Message, Tool
+from ..core.messages import MediaKind, Message, Tool
 from .base import Backend, ModelStream, StoppableStream, StreamItem
 
 
 class UnloadedBackend:
     """Takes the place of an engine that is closed, with its properties; see `Backend` for the attributes."""
 
+    name = template = profile = ""
+    family, context_tokens, media_kinds = UNKNOWN, 0, frozenset[MediaKind]()
     native_tools = supports_grammar = False
 
-    def __init__(self, closed: Backend) -> None:
-        """Take the place of an engine, which may be closed at once."""
-        self.name, self.template, self.family = closed.name, closed.template, closed.family
-        self.profile, self.context_tokens = closed.profile, closed.context_tokens
-        self.media_kinds = closed.media_kinds
+    def __init__(self, closed: Backend | None = None) -> None:
+        """Take the place of an engine, which may be closed at once; without one, of the first, which is not loaded."""
+        if closed:
+            self.name, self.template, self.family = closed.name, closed.template, closed.family
+            self.profile, self.context_tokens = closed.profile, closed.context_tokens
+            self.media_kinds = closed.media_kinds
 
-    def stream(
-        self,
-        _prompt: Sequence[Message],
-        _generation: Generation,
-        _tools: Sequence[Tool] = (),
-        _grammar: CallGrammar | NoCalls | None = None,
-    ) -> ModelStream:
+    def stream(self, *_request: object) -> ModelStream:
         """Return a stream that fails with GenerationError."""
         return StoppableStream(_fail(), lambda: None)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,8 +21,17 @@ from ..config.settings import ServerConfig, Settings, Thinking
 from ..core.errors import ChatError, ModelError
 from ..core.events import NoticeLevel, Usage
 from ..core.i18n import Words, load
-from ..core.messages import Attachment, Message, Tool, ToolResult
-from ..core.protocols import CallPosition, Consent, Continuation, Decline, Notify, ProgressCallback, RunEdited
+from ..core.messages import Attachment, Message, Tool
+from ..core.protocols import (
+    CallPosition,
+    Consent,
+    Continuation,
+    Decline,
+    Notify,
+    RunEdited,
+    answer_at_limit,
+    decline_all,
+)
 from ..core.redact import Redactor
 from ..mcp_client.handlers import ClientHandlers
 from ..storage import log_file as logfile
@@ -31,15 +39,15 @@ from ..storage.local_statistics import Measurements, ToolUsage
 from ..storage.media import MediaStore
 from ..storage.session_files import SessionDirectory
 from .conversation import Conversation
-from .cost_estimate import PrefillSpeed
-from .elicitation import Elicitation, LoginPrompt, UserPromptsWithBrowser
-from .instructions_budget import InstructionsReport, may_have_instructions
+from .elicitation import Elicitation, LoginPrompt, UserPrompts
+from .event_stream import Emit
+from .instructions_budget import describe_cost, may_have_instructions
 from .model_loading import MEASUREMENTS_FILE, load_model, report_load
-from .prefill import Prefiller
-from .sampling import FindBackend, Sampler
-from .sandbox_access import SandboxAccess
+from .no_servers import NoServers
+from .prefill import Prefiller, PrefillSpeed
+from .sampling import Sampler
 from .server_approval import ServerApproval
-from .server_events import MESSAGE_WAIT_S, SERVER_START_WAIT_S, ServerEvents, ServerWait
+from .server_events import MESSAGE_WAIT_S, SERVER_START_WAIT_S, SandboxAccess, ServerEvents, ServerWait
 from .sessions import SessionManager
 from .skills import SkillLibrary
 from .tool_filter import FilteredToolbox
@@ -48,7 +56,7 @@ if TYPE_CHECKING:
     from ..mcp_client.toolbox import Toolbox
 
 
-class Frontend(UserPromptsWithBrowser, Protocol):
+class Frontend(UserPrompts, Protocol):
     """Interactive front end: asks the user about calls and shows news outside the conversation."""
 
     async def approve(
@@ -58,9 +66,6 @@ class Frontend(UserPromptsWithBrowser, Protocol):
 
     async def ask_to_continue(self, rounds: int) -> Continuation:
         """Ask how to continue after the maximum number of rounds."""
-
-    def notify(self, text: str, level: NoticeLevel = "info") -> None:
-        """Show a message outside the conversation."""
 
 
 class SettingsSource:
@@ -101,29 +106,21 @@ class SettingsSource:
         return seen != self._seen
 
 
-class EmptyToolbox:
-    """The toolbox of a session without servers."""
-
-    tools: Sequence[Tool] = ()
-
-    async def call(self, tool: Tool, _arguments: Mapping[str, Any], _on_progress: ProgressCallback) -> ToolResult:
-        """Raise KeyError: there are no tools."""
-        raise KeyError(tool.full_name)
-
-
-@dataclass
 class App:
-    """The open parts of the program.
+    """The open parts of the program; `open_app` opens and closes it.
+
+    It is complete before the model and the servers are there: until then the backend is an `UnloadedBackend` and the
+    servers are `NoServers`, so that what asks for them later needs no callback that is set later.
 
     Attributes:
         configured: The settings of the files and the command line, without what was changed in the chat.
         words: Sentences in the user's language.
-        backend: Engine.
-        servers: Connections to the servers; None in a session without servers.
+        servers: Connections to the servers.
         toolbox: Tools of the servers except those that were switched off.
         chat: The conversation.
         prefiller: Idle-time prefill.
         sessions: Session log.
+        notify: Shows a message to the user; without a front end it is added to `notices`.
         notices: Messages for the user if there is no front end.
         frontend: Interactive front end; None for a script.
         attachments: Attachments for the next message.
@@ -131,7 +128,6 @@ class App:
         secrets: Known secrets to redact.
         source: Source of the settings; None if they cannot be reloaded.
         server_approval: Approval of server starts.
-        make_toolbox: Creates the connections when servers are added to a session without any.
         model_switch: The model switch in progress.
         used_models: Earlier models of this run, as `--model` takes them.
         prefill_speed: Prefill speed of the current model, as far as it is known.
@@ -139,26 +135,94 @@ class App:
         media: Files of the pictures, sounds and blobs of this run.
     """
 
-    configured: Settings
-    words: Words
-    backend: Backend
-    servers: Toolbox | None
-    toolbox: FilteredToolbox
-    chat: Conversation
-    prefiller: Prefiller
-    sessions: SessionManager
-    notices: list[str]
-    frontend: Frontend | None = None
-    attachments: list[Attachment] = field(default_factory=list[Attachment])
-    state: Path = Path()
-    secrets: Redactor = field(default_factory=Redactor)
-    source: SettingsSource | None = None
-    server_approval: ServerApproval = field(default_factory=lambda: ServerApproval(None))
-    make_toolbox: Callable[[], Toolbox] | None = None
-    model_switch: asyncio.Future[None] | None = None
-    used_models: list[str] = field(default_factory=list[str])
-    prefill_speed: PrefillSpeed = field(default_factory=PrefillSpeed)
-    media: MediaStore = field(default_factory=MediaStore)
+    def __init__(
+        self,
+        settings: Settings,
+        state: Path,
+        frontend: Frontend | None,
+        words: Words,
+        server_approval: ServerApproval,
+        secrets: Redactor,
+    ) -> None:
+        self.configured, self.state, self.frontend, self.words = settings, state, frontend, words
+        self.server_approval, self.secrets = server_approval, secrets
+        self.notices: list[str] = []
+        self.attachments: list[Attachment] = []
+        self.used_models: list[str] = []
+        self.source: SettingsSource | None = None
+        self.model_switch: asyncio.Future[None] | None = None
+        self.prefill_speed = PrefillSpeed()
+        self.media = MediaStore()
+        self.notify: Notify = frontend.notify if frontend else self._add_notice
+        self._first_load: asyncio.Future[None] | None = None
+        self._is_open = False
+        self.servers: Toolbox | NoServers = NoServers()
+        self.sandbox_access = SandboxAccess(
+            server_approval, frontend, self.notify, words, lambda: self.servers, lambda: self.settings.servers
+        )
+        skills = SkillLibrary(Path(find_own_folder(), "skills"), lambda: self.servers, lambda: self.chat.prompt_words)
+        self.toolbox = FilteredToolbox(self.servers, skills)
+        self.chat = Conversation(
+            UnloadedBackend(),
+            self.toolbox,
+            settings,
+            words,
+            approve=frontend.approve if frontend else decline_all,
+            ask_to_continue=frontend.ask_to_continue if frontend else answer_at_limit,
+            find_quarantined=lambda: self.servers.quarantined_tools,
+            find_instructions=self.find_instructions,
+            offer_access=self.sandbox_access.offer,
+            skills=skills,
+            # the prompt of a script must not depend on earlier sessions
+            tool_usage=ToolUsage(state / "served.json") if frontend else ToolUsage(),
+            store_allowed=self._store_allowed,
+        )
+        self.prefiller = Prefiller(self.chat, settings.prefill_ahead and frontend is not None, self.notify)
+        self.sessions = SessionManager(
+            SessionDirectory(state / "sessions") if frontend or settings.session else None,
+            self.chat,
+            self.notify,
+            secrets.redact_known_member if settings.keep_secrets else secrets.redact_member,
+            lambda: self.starting_servers,
+        )
+        self._reported: dict[str, str] = {}
+        self._handlers = self._make_handlers()
+
+    def _make_handlers(self) -> ClientHandlers:
+        """Return the handlers for requests of servers.
+
+        The front end answers questions and the model answers sampling; without a front end there are no such handlers.
+        """
+        user, words = self.frontend, self.words
+        events = ServerEvents(
+            self.settings,
+            words,
+            self.notify,
+            user is not None,
+            self._handle_changed_tools,
+            lambda: self.starting_servers,
+            lambda: self.servers.subscriptions,
+        )
+        handlers = ClientHandlers(
+            on_change=events.on_change,
+            secrets=self.secrets,
+            check_start=self.server_approval.check_start,
+            media_store=self.media,
+        )
+        if user is None:
+            return handlers
+        login = LoginPrompt(user, words)
+        return replace(
+            handlers,
+            sample=Sampler(
+                self._find_backend, lambda: self.settings, words, user.confirm, self._estimate_s, self.media
+            ),
+            elicit=Elicitation(user, words),
+            default_root=Path.cwd(),
+            on_log=events.on_log,
+            log_in=login,
+            agree_to_login=login.agree,
+        )
 
     @property
     def settings(self) -> Settings:
@@ -169,11 +233,58 @@ class App:
     def settings(self, settings: Settings) -> None:
         self.chat.settings = settings
 
-    def __post_init__(self) -> None:
-        notify = self.frontend.notify if self.frontend else _collect_texts(self.notices)
-        self.sandbox_access = SandboxAccess(
-            self.server_approval, self.frontend, notify, self.words, lambda: self.servers, lambda: self.settings.servers
-        )
+    @property
+    def backend(self) -> Backend:
+        """The engine."""
+        return self.chat.backend
+
+    async def open(self) -> None:
+        """Load the model and open the servers. Raises ModelError if the model cannot be loaded."""
+        self._first_load = asyncio.ensure_future(self._load(load_model(self.settings, self.state)))
+        opening: list[Awaitable[None]] = [self._first_load]
+        if self.settings.servers:
+            # takes nearly a second; in a thread, the keyboard stays responsive
+            await asyncio.to_thread(import_module, "..mcp_client.toolbox", __package__)
+            toolbox = self._make_toolbox(self._accept(self.settings.servers))
+            opening.append(toolbox.open(SERVER_START_WAIT_S if self.frontend else None))
+        await asyncio.gather(*opening)
+        report_load(self.backend, self.words, self.notify)
+        self._is_open = True
+        self._report_instructions()
+
+    async def close(self) -> None:
+        """Close the model and the servers."""
+        if self._first_load:
+            self._first_load.cancel()
+        await asyncio.gather(self.servers.aclose(), self.backend.aclose())
+        self.media.close()
+
+    async def _load(self, loading: Awaitable[Backend]) -> None:
+        """Use a model that is being loaded."""
+        self.chat.backend = backend = await loading
+        self.prefill_speed = PrefillSpeed(backend.name, Measurements(self.state / MEASUREMENTS_FILE))
+
+    async def _find_backend(self) -> Backend:
+        """Return the engine, after the first one has been loaded."""
+        if self._first_load:
+            await asyncio.shield(self._first_load)
+        return self.backend
+
+    def _accept(self, servers: Sequence[ServerConfig]) -> tuple[ServerConfig, ...]:
+        """Return the servers that may start; the values to redact of all of them are known then."""
+        accepted = self.server_approval.filter_servers(servers)
+        for server in (*servers, *accepted):
+            add_server_secrets(self.secrets, server)
+        return accepted
+
+    def _make_toolbox(self, servers: Sequence[ServerConfig] = ()) -> Toolbox:
+        """Create the connections, not yet open. Only this method imports the MCP SDK."""
+        from ..mcp_client.toolbox import Toolbox
+
+        toolbox = Toolbox(servers, self.state / "logs", self._handlers)
+        toolbox.refused = list_refused(self.settings.servers, servers)
+        self.servers = self.toolbox.toolbox = toolbox
+        return toolbox
 
     async def apply_servers(self, servers: tuple[ServerConfig, ...]) -> list[str]:
         """Use these servers from now on.
@@ -187,15 +298,14 @@ class App:
         for server in servers:
             add_server_secrets(self.secrets, server)
         await self.server_approval.ask_user(servers, self.frontend, self.words)
-        servers = self.server_approval.filter_servers(servers)
-        for server in servers:
-            add_server_secrets(self.secrets, server)
-        if self.servers is None:
-            if self.make_toolbox is None or not servers:
+        accepted = self._accept(servers)
+        toolbox = self.servers
+        if isinstance(toolbox, NoServers):
+            if not accepted:
                 return []
-            self.servers = self.toolbox.toolbox = self.make_toolbox()
-        self.servers.refused = list_refused(self.settings.servers, servers)
-        return await self.servers.apply_config(servers)
+            toolbox = self._make_toolbox()
+        toolbox.refused = list_refused(servers, accepted)
+        return await toolbox.apply_config(accepted)
 
     async def reload(self) -> list[str]:
         """Load the configuration again.
@@ -249,29 +359,26 @@ class App:
         with self.prefiller.paused():
             await self.prefiller.stop()
             closed = self.backend
-            self.backend = self.chat.backend = UnloadedBackend(closed)
+            self.chat.backend = UnloadedBackend(closed)
             await closed.aclose()
             try:
-                self.backend = await load_model(settings, self.state)
-                self.used_models.append(self.settings.model)
-                self.settings = settings
-                if self.frontend:
-                    report_load(self.backend, self.words, self.frontend.notify)
+                await self._load(load_model(settings, self.state))
             except ChatError as error:
-                self.backend = await self._reload_model(error)
+                await self._reload_model(error)
                 raise
-            finally:
-                self.chat.backend = self.backend
-                self.prefill_speed = PrefillSpeed(self.backend.name, Measurements(self.state / MEASUREMENTS_FILE))
+            self.used_models.append(self.settings.model)
+            self.settings = settings
+            if self.frontend:
+                report_load(self.backend, self.words, self.notify)
 
-    async def _reload_model(self, failure: ChatError) -> Backend:
+    async def _reload_model(self, failure: ChatError) -> None:
         """Load the previous model again after another one could not be loaded.
 
         Raises:
             ModelError: It cannot be loaded either; no model is loaded now.
         """
         try:
-            return await load_model(self.settings, self.state)
+            await self._load(load_model(self.settings, self.state))
         except ChatError as error:
             text = f"{failure} The model before cannot be loaded again either: {error}"
             raise ModelError(text, "No model is loaded now: /model NAME loads one.") from failure
@@ -282,41 +389,67 @@ class App:
             for entry in usage:
                 self.prefill_speed.record(entry)
 
+    def _estimate_s(self, tokens: int) -> float:
+        """Estimate the seconds to read so many tokens; 0.0 if unknown."""
+        return self.prefill_speed.estimate_s(tokens)
+
     @property
     def failures(self) -> Mapping[str, ChatError]:
         """Why each missing server is not connected, by name."""
-        refused = self.server_approval.find_refusals(self.settings.servers)
-        return {**refused, **(self.servers.failures if self.servers else {})}
+        return {**self.server_approval.find_refusals(self.settings.servers), **self.servers.failures}
 
     def find_instructions(self) -> Mapping[str, str]:
         """Return what the servers say about their use."""
-        return self.servers.select_instructions(may_have_instructions(self.backend)) if self.servers else {}
+        return self.servers.select_instructions(may_have_instructions(self.backend))
 
     @property
     def starting_servers(self) -> Sequence[str]:
         """Names of the servers that are still starting."""
-        connections = self.servers.connections.values() if self.servers else ()
+        connections = self.servers.connections.values()
         return [connection.config.name for connection in connections if connection.lifecycle.state == "starting"]
 
-    async def wait_for_servers(self) -> AsyncGenerator[ServerWait, None]:
+    async def wait_for_servers(self, emit: Emit) -> None:
         """Wait until no server is starting any more, the user sends the message without them, or the limit is reached.
 
-        Yields an event with those that are missing, at the beginning and after each that has started or failed.
+        Emits an event with those that are missing, at the beginning and after each that has started or failed.
         """
         limit, skipped = time.monotonic() + MESSAGE_WAIT_S, asyncio.Event()
-        starting = self.servers.connections if self.servers else {}
+        connections = self.servers.connections
         # during a start, open() waits for its end
-        waits = {asyncio.ensure_future(starting[name].lifecycle.open()): name for name in self.starting_servers}
+        waits = {asyncio.ensure_future(connections[name].lifecycle.open()): name for name in self.starting_servers}
         skipping = asyncio.ensure_future(skipped.wait())
         try:
             while waits and not skipped.is_set() and (left_s := limit - time.monotonic()) > 0:
                 servers = ", ".join(waits.values())
-                yield ServerWait(self.words("servers.waiting", servers=servers), "info", servers, skipped.set)
+                await emit(ServerWait(self.words("servers.waiting", servers=servers), "info", servers, skipped.set))
                 done, _ = await asyncio.wait({skipping, *waits}, timeout=left_s, return_when="FIRST_COMPLETED")
                 waits = {task: name for task, name in waits.items() if task not in done}
         finally:
             for task in (skipping, *waits):
                 task.cancel()
+
+    def _handle_changed_tools(self) -> None:
+        """Prefill the prompt with the new tools; tell the user what the instructions of a new server cost."""
+        if self._is_open:
+            self.prefiller.start()
+            self._report_instructions()
+
+    def _report_instructions(self) -> None:
+        """Tell the user, once for each server, what its instructions cost or that they are left out."""
+        for server, text in self.servers.select_instructions().items() if self.frontend else ():
+            if self._reported.get(server) != text:
+                self._reported[server] = text
+                self.notify(describe_cost(self.chat, server, text))
+
+    def _store_allowed(self, pattern: str) -> None:
+        """Store a rule for this folder; one that cannot be stored holds until the chat ends, and the user is told."""
+        try:
+            self.server_approval.trust_store.change_rule("allow", pattern)
+        except ChatError as error:
+            self.notify(str(error), "error")
+
+    def _add_notice(self, text: str, _level: NoticeLevel = "info") -> None:
+        self.notices.append(text)
 
 
 @asynccontextmanager
@@ -347,116 +480,19 @@ async def open_app(
     words, secrets = words or load(), secrets or Redactor()
     words.set_language(settings.language)
     add_settings_secrets(secrets, settings, os.environ)
-    approval = server_approval or ServerApproval(state)
-    loading = load_model(settings, state)
-
-    async def find_backend() -> Backend:
-        return app.backend if app else await asyncio.shield(loading)
-
-    notices: list[str] = []
-    events = ServerEvents(
-        settings, words, frontend.notify if frontend else _collect_texts(notices), frontend is not None
-    )
-    media = MediaStore()
-    handlers = _make_handlers(lambda: app.settings if app else settings, words, find_backend, frontend, events, media)
-    make_toolbox = partial(
-        _make_connections,
-        state,
-        replace(handlers, secrets=secrets, check_start=approval.check_start, media_store=media),
-    )
-    servers: Toolbox | None = None
-    backend: Backend | None = None
-    app: App | None = None
+    app = App(settings, state, frontend, words, server_approval or ServerApproval(state), secrets)
     try:
-        if settings.servers:
-            # takes nearly a second; in a thread, the keyboard stays responsive
-            await asyncio.to_thread(import_module, "..mcp_client.toolbox", __package__)
-            accepted = approval.filter_servers(settings.servers)
-            for server in accepted:
-                add_server_secrets(secrets, server)
-            servers = make_toolbox(accepted)
-            servers.refused = list_refused(settings.servers, accepted)
-        opening = servers.open(SERVER_START_WAIT_S if frontend else None) if servers else asyncio.sleep(0)
-        opened_backend, _ = await asyncio.gather(loading, opening)
-        backend = opened_backend
-        report_load(backend, words, events.notify)
-        toolbox = FilteredToolbox(servers or EmptyToolbox())
-        chat = Conversation(opened_backend, toolbox, settings, words)
-        is_saved = bool(frontend or settings.session)
-        opened = app = App(
-            configured=settings,
-            words=words,
-            backend=opened_backend,
-            servers=servers,
-            toolbox=toolbox,
-            chat=chat,
-            prefiller=Prefiller(chat, settings.prefill_ahead and frontend is not None, events.notify),
-            sessions=_make_sessions(settings, state, chat, events.notify, secrets, is_saved=is_saved),
-            notices=notices,
-            frontend=frontend,
-            state=state,
-            secrets=secrets,
-            server_approval=approval,
-            make_toolbox=make_toolbox,
-            prefill_speed=PrefillSpeed(opened_backend.name, Measurements(state / MEASUREMENTS_FILE)),
-            media=media,
-        )
-        chat.offer_access = app.sandbox_access.offer
-        if frontend:  # the prompt of a script must not depend on earlier sessions
-            chat.tool_usage = ToolUsage(state / "served.json")
-            chat.approve, chat.ask_to_continue = frontend.approve, frontend.ask_to_continue
-        app.sessions.find_starting_servers = events.find_starting = lambda: app.starting_servers
-        chat.find_quarantined = lambda: opened.servers.quarantined_tools if opened.servers else ()
-        chat.store_allowed = partial(_store_allowed, approval, events.notify)
-        chat.find_instructions = opened.find_instructions
-        report = InstructionsReport(chat, words, events.notify)
-        events.on_tools_changed = partial(_handle_changed_tools, app, report)
-        if frontend:
-            report.update(servers.select_instructions() if servers else {})
-        chat.skills = toolbox.skills = SkillLibrary(
-            Path(find_own_folder(), "skills"), lambda: opened.servers, lambda: chat.prompt_words
-        )
-        events.find_subscriptions = lambda: opened.servers.subscriptions if opened.servers else ()
-        async with _session(app, events.notify):
+        await app.open()
+        _report_log_errors(words, app.notify)
+        try:
+            app.sessions.open(settings.session)
             yield app
+        finally:
+            _report_log_errors(words, None)
+            await app.prefiller.close()
+            app.sessions.close()
     finally:
-        parts = (app.servers, app.backend) if app else (servers, backend)
-        await asyncio.gather(*(part.aclose() for part in parts if part))
-        media.close()
-
-
-def _make_sessions(
-    settings: Settings,
-    state: Path,
-    chat: Conversation,
-    notify: Callable[[str], None],
-    secrets: Redactor,
-    is_saved: bool,
-) -> SessionManager:
-    """Create the session log; nothing is written unless `is_saved`."""
-    directory = SessionDirectory(state / "sessions") if is_saved else None
-    redact = secrets.redact_known_member if settings.keep_secrets else secrets.redact_member
-    return SessionManager(directory, chat, notify, redact)
-
-
-@asynccontextmanager
-async def _session(app: App, notify: Callable[[str], None]) -> AsyncIterator[None]:
-    """Open the session that the settings name; stop the prefill and close the session at the end."""
-    _report_log_errors(app.words, notify)
-    try:
-        app.sessions.open(app.settings.session)
-        yield
-    finally:
-        _report_log_errors(app.words, None)
-        await app.prefiller.close()
-        app.sessions.close()
-
-
-def _handle_changed_tools(app: App, report: InstructionsReport) -> None:
-    """Prefill the prompt with the new tools; tell the user what the instructions of a new server cost."""
-    app.prefiller.start()
-    if app.frontend and app.servers:
-        report.update(app.servers.select_instructions())
+        await app.close()
 
 
 def _report_log_errors(words: Words, notify: Callable[[str], None] | None) -> None:
@@ -472,53 +508,3 @@ def _report_log_errors(words: Words, notify: Callable[[str], None] | None) -> No
         loop.call_soon_threadsafe(show, words("sessions.log_trouble", trouble=error))
 
     handler.set_error_callback(report)
-
-
-def _store_allowed(approval: ServerApproval, notify: Notify, pattern: str) -> None:
-    """Store a rule for this folder; one that cannot be stored holds until the chat ends, and the user is told."""
-    try:
-        approval.trust_store.change_rule("allow", pattern)
-    except ChatError as error:
-        notify(str(error), "error")
-
-
-def _collect_texts(notices: list[str]) -> Notify:
-    """Return what appends messages to a list."""
-
-    def append(text: str, _level: NoticeLevel = "info") -> None:
-        notices.append(text)
-
-    return append
-
-
-def _make_handlers(
-    find_settings: Callable[[], Settings],
-    words: Words,
-    find_backend: FindBackend,
-    frontend: Frontend | None,
-    events: ServerEvents,
-    store: MediaStore,
-) -> ClientHandlers:
-    """Build the handlers for requests of servers.
-
-    The front end answers questions and the model answers sampling; without a front end there are no such handlers.
-    """
-    if frontend is None:
-        return ClientHandlers(on_change=events.on_change)
-    login = LoginPrompt(frontend, words)
-    return ClientHandlers(
-        sample=Sampler(find_backend, find_settings, words, frontend.confirm, store),
-        elicit=Elicitation(frontend, words),
-        default_root=Path.cwd(),
-        on_log=events.on_log,
-        on_change=events.on_change,
-        log_in=login,
-        agree_to_login=login.agree,
-    )
-
-
-def _make_connections(state: Path, handlers: ClientHandlers, servers: Sequence[ServerConfig] = ()) -> Toolbox:
-    """Create the connections, not yet open. Only this function imports the MCP SDK."""
-    from ..mcp_client.toolbox import Toolbox
-
-    return Toolbox(servers, state / "logs", handlers)

@@ -9,28 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import ChatError, UsageError
-from ..core.events import Draft, Event, Notice, Usage
-from ..core.messages import Attachment, MediaKind, Message
-from ..core.sanitize import escape_line_visibly
+from ..core.events import Draft, Event, Notice, ToolFinished, Usage
+from ..core.i18n import Words
+from ..core.messages import Attachment, Media, MediaKind, Message
+from ..core.numbered_files import write_numbered_file
+from ..core.sanitize import escape_line_visibly, sanitize_line
 from ..core.user_paths import expand_home, path_exists
 from ..core.working_folder import find_working_folder
 from ..mcp_client.process.sandbox import SECRET_PATHS
 from ..prompt.untrusted_text import choose_fence, neutralize, neutralize_line
 from ..storage.media import MAX_MEDIA_BYTES, describe_media, recognize_media_type
 from .context import compute_result_budget
+from .event_stream import Emit, emit_all
+from .no_servers import NoServers
 from .turn import Turn
 
 if TYPE_CHECKING:
     from ..mcp_client.toolbox import Toolbox
     from ..storage.media import MediaStore
     from .app import App
+
 
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
 _FILE_NAME = re.compile(r".*(?:[/\\]|\.[A-Za-z]\w{0,7}$)")
@@ -44,23 +48,20 @@ _ATTACHABLE = "Texts, pictures and sounds can be attached."
 _TRAILING = ".,;:!?)\"'」。、"
 
 
-async def send_message(app: App, line: str) -> AsyncGenerator[Event, None]:
+async def send_message(app: App, line: str, emit: Emit) -> None:
     """Run a turn with a line and its attachments; if one is not attached, return the line as a draft."""
     try:
         fetched = [await read_attachment(app, name) for name in find_mentions(line)]
     except ChatError as error:
-        yield Notice(app.words("attach.failed", reason=error))
-        yield Draft(line)
+        await emit(Notice(app.words("attach.failed", reason=error)))
+        await emit(Draft(line))
         return
     for name in find_missing_files(line):
-        yield Notice(app.words("attach.missing", name=name))
+        await emit(Notice(app.words("attach.missing", name=name)))
     if (sent := await choose_media(app, fetched)) is None:
-        yield Draft(line)
+        await emit(Draft(line))
         return
-    fetched = sent
-    async with aclosing(send_attached(app, unescape_mentions(line), fetched)) as events:
-        async for event in events:
-            yield event
+    await send_attached(app, unescape_mentions(line), sent, emit)
 
 
 async def choose_media(app: App, fetched: Sequence[Attachment]) -> list[Attachment] | None:
@@ -95,27 +96,23 @@ def _without_media(attachment: Attachment, kinds: frozenset[MediaKind]) -> Attac
     return replace(attachment, media=media) if media or attachment.text or not attachment.media else None
 
 
-async def send_attached(app: App, text: str, fetched: Sequence[Attachment]) -> AsyncGenerator[Event, None]:
+async def send_attached(app: App, text: str, fetched: Sequence[Attachment], emit: Emit) -> None:
     """Run a turn with a text and attachments, and those that wait for the next message.
 
     Raises:
         GenerationError: As `Turn.run`; after a message that cannot fit, the attachments still wait.
     """
     attached = [*app.attachments, *fetched]
-    async with aclosing(app.wait_for_servers()) as waits:
-        async for wait in waits:
-            yield wait
+    await app.wait_for_servers(emit)
     for attachment in fetched:
-        yield Notice(describe_attachment(app, attachment))
+        await emit(Notice(describe_attachment(app, attachment)))
     message, notices = compose_message(app, text, attached)
     for notice in notices:
-        yield notice
+        await emit(notice)
     turn = Turn(app.chat)
     turn.check_length([message])
     app.attachments = []
-    async with aclosing(turn.run([message])) as events:
-        async for event in events:
-            yield event
+    await emit_all(turn.run([message]), emit)
 
 
 def compose_message(app: App, text: str, attached: Sequence[Attachment]) -> tuple[Message, list[Notice]]:
@@ -239,7 +236,7 @@ async def find_owner(app: App, uri: str) -> tuple[Toolbox, str]:
     Raises:
         UsageError: No server lists it.
     """
-    if not app.servers:
+    if isinstance(app.servers, NoServers):
         raise UsageError("No server is connected that could have the resource.", "/servers lists the servers.")
     for server, resource in await app.servers.list_resources():
         if str(resource.uri) == uri:
@@ -319,3 +316,44 @@ def _fence(app: App, attachment: Attachment, text: str) -> str:
     text = neutralize(text)
     backticks, name, kind = choose_fence(text), neutralize_line(attachment.name), neutralize_line(attachment.kind)
     return f"{app.chat.prompt_words('prompt.attached', name=name, kind=kind)}\n{backticks}\n{text}\n{backticks}"
+
+
+def list_media(history: Iterable[Message]) -> list[Media]:
+    """Return the media of messages and of results, in their order."""
+    return [media for message in history for media in (message.result or message).media]
+
+
+def read_media(media: Media) -> bytes:
+    """Return the content of a medium. Raises UsageError if its file is gone."""
+    try:
+        return Path(media.path).read_bytes()
+    except OSError:
+        raise UsageError(f"{media.name} is not stored any more.") from None
+
+
+def save_media(media: Media, folder: str) -> str:
+    """Write a medium to a new file in a folder and return its path. Raises UsageError."""
+    return write_numbered_file(folder, Path(media.name).stem, media.media_type, read_media(media))
+
+
+def save_results(emit: Emit, folder: str, words: Words) -> Emit:
+    """Return what passes events on and saves the media of results; a notice says where.
+
+    The media of the results that are passed on have the paths of the saved files.
+
+    Args:
+        emit: Takes the events.
+        folder: Where media are saved; "" to save nothing.
+        words: Sentences of the user's language.
+    """
+
+    async def emit_saved(event: Event) -> None:
+        if not isinstance(event, ToolFinished):
+            await emit(event)
+            return
+        saved = tuple(replace(media, path=save_media(media, folder)) for media in event.result.media)
+        await emit(replace(event, result=replace(event.result, media=saved)))
+        for media in saved:
+            await emit(Notice(words("attach.saved", path=sanitize_line(media.path))))
+
+    return emit_saved if folder else emit

@@ -7,11 +7,10 @@ complete.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ..core.events import Event, Notice, Reading, Sentence, Text, Usage
+from ..core.events import Event, Notice, Reading, Text
 from ..core.messages import Message
 from ..prompt.budget import truncate_middle
 from ..prompt.compose import keep_visible_media, render_result, show_media
@@ -19,6 +18,8 @@ from ..prompt.tool_ranking import extract_terms
 from ..prompt.untrusted_text import neutralize_line
 from .context import build_prompt, count_tokens, make_reply_scanner, native_tools_of
 from .conversation import Compaction, Conversation
+from .event_stream import Emit
+from .reply_stream import ReplyStream
 
 _RETAINED_FRACTION = 1 / 4
 _SUMMARY_FRACTION = 1 / 8
@@ -41,7 +42,7 @@ def find_older_messages(chat: Conversation) -> list[Message]:
     return shown[:boundary]
 
 
-async def compact(chat: Conversation, messages: int) -> AsyncGenerator[Event, None]:
+async def compact(chat: Conversation, messages: int, emit: Emit) -> None:
     """Replace the first `messages` visible messages by their summary.
 
     Raises:
@@ -51,20 +52,20 @@ async def compact(chat: Conversation, messages: int) -> AsyncGenerator[Event, No
     before = count_tokens(chat)
     max_tokens = min(chat.settings.generation.max_tokens, int(chat.backend.context_tokens * _SUMMARY_FRACTION))
     prompt = _summary_prompt(chat, older, max_tokens)
-    scanner, texts, usage = make_reply_scanner(chat), list[Text](), Usage()
+    texts: list[str] = []
+
+    async def take(event: Event) -> None:
+        if isinstance(event, Text):
+            texts.append(event.text)
+        elif isinstance(event, Notice | Reading):
+            await emit(event)
+
+    reply = ReplyStream(make_reply_scanner(chat), lambda _call: None)
     generation = replace(chat.settings.generation, max_tokens=max_tokens)
-    async with aclosing(chat.backend.stream(prompt, generation, native_tools_of(chat))) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, str):
-                texts += [event for event in scanner.feed(piece) if isinstance(event, Text)]
-            elif isinstance(piece, Usage):
-                usage = piece
-            elif isinstance(piece, Sentence | Reading):
-                yield chat.translate(piece)
-    texts += [event for event in scanner.close() if isinstance(event, Text)]
-    summary = "".join(event.text for event in texts).strip()
-    if not summary or usage.hit_limit:
-        yield Notice(chat.words("compact.failed"))
+    await reply.read(chat.backend.stream(prompt, generation, native_tools_of(chat)), take, chat.translate)
+    summary = "".join(texts).strip()
+    if not summary or reply.usage.hit_limit:
+        await emit(Notice(chat.words("compact.failed")))
         return
     lost = [neutralize_line(media.placeholder) for message in older for media in message.media]
     replacement = [
@@ -72,14 +73,14 @@ async def compact(chat: Conversation, messages: int) -> AsyncGenerator[Event, No
         Message("assistant", chat.prompt_words("compact.yes")),
     ]
     if problem := _find_problem(chat, older, replacement, summary):
-        yield Notice(chat.words(problem))
-        yield Text(summary)
+        await emit(Notice(chat.words(problem)))
+        await emit(Text(summary))
         return
     chat.history[start : start + messages] = replacement
     last_question = next(message for message in reversed(chat.history) if message.role == "user")
     chat.compactions.append(Compaction(tuple(older), replacement[0], last_question))
-    yield Notice(chat.words("compact.done", messages=messages, before=before, after=count_tokens(chat)))
-    yield Text(summary)
+    await emit(Notice(chat.words("compact.done", messages=messages, before=before, after=count_tokens(chat))))
+    await emit(Text(summary))
 
 
 def _find_problem(chat: Conversation, older: Sequence[Message], replacement: Sequence[Message], summary: str) -> str:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from ..calls.arguments import validate_arguments
 from ..core.errors import ValidationError
+from ..core.events import NoticeLevel
 from ..core.i18n import Words
 from ..core.sanitize import escape_line_visibly, escape_visibly, normalize_for_search
 
@@ -60,12 +61,8 @@ class UserPrompts(Protocol):
             choices: Suggested answers.
         """
 
-    def show_message(self, text: str) -> None:
+    def notify(self, text: str, level: NoticeLevel = "info") -> None:
         """Show a message."""
-
-
-class UserPromptsWithBrowser(UserPrompts, Protocol):
-    """A user who may have a browser."""
 
     @property
     def can_open_browser(self) -> bool:
@@ -81,7 +78,7 @@ class UserPromptsWithBrowser(UserPrompts, Protocol):
 class LoginPrompt:
     """Guides the user through an OAuth login in any browser and returns the redirect URL that the user pastes."""
 
-    def __init__(self, user: UserPromptsWithBrowser, words: Words) -> None:
+    def __init__(self, user: UserPrompts, words: Words) -> None:
         self._user, self._words = user, words
 
     async def agree(self, server: str, url: str) -> bool:
@@ -97,23 +94,23 @@ class LoginPrompt:
             reason: Suffix of the sentence key that explains why; with "unusable" the URL is not shown again.
         """
         user, words = self._user, self._words
-        user.show_message(words(f"login.{reason}", server=server))
+        user.notify(words(f"login.{reason}", server=server))
         if reason != "unusable":
             user.show_untruncated(escape_line_visibly(url))
-        user.show_message(words("login.open" if user.can_open_browser else "login.paste"))
+        user.notify(words("login.open" if user.can_open_browser else "login.paste"))
         question = words("login.question", server=server)
         answer = (await user.ask_line(question, "") or "").strip()
         if not user.can_open_browser or answer.lower() not in _OPEN_ANSWERS:
             return answer
         await user.open_page(url)
-        user.show_message(words("login.paste"))
+        user.notify(words("login.paste"))
         return (await user.ask_line(question, "") or "").strip()
 
 
 class Elicitation:
     """Forwards elicitation requests of servers to the user, one after another."""
 
-    def __init__(self, user: UserPromptsWithBrowser, words: Words) -> None:
+    def __init__(self, user: UserPrompts, words: Words) -> None:
         self._user, self._words = user, words
         self._lock = asyncio.Lock()
 
@@ -125,11 +122,11 @@ class Elicitation:
     async def _ask(self, server: str, params: ElicitRequestParams) -> ElicitResult:
         from mcp_types import ElicitRequestURLParams, ElicitResult
 
-        self._user.show_message(self._words("elicit.asks", server=server, message=escape_line_visibly(params.message)))
+        self._user.notify(self._words("elicit.asks", server=server, message=escape_line_visibly(params.message)))
         if isinstance(params, ElicitRequestURLParams):
             return ElicitResult(action="accept" if await self._visit(params.url) else "decline")
         if _requests_secret(params.requested_schema):
-            self._user.show_message(self._words("elicit.secret"))
+            self._user.notify(self._words("elicit.secret"))
             return ElicitResult(action="decline")
         if not await self._user.confirm(self._words("elicit.answer")):
             return ElicitResult(action="decline")
@@ -140,7 +137,7 @@ class Elicitation:
         """Show a URL, open it if the user agrees and there is a browser, and return whether the user was there."""
         user, words, shown, host = self._user, self._words, escape_line_visibly(url), _find_host(url)
         if not host:
-            user.show_message(words("elicit.no_page", url=shown))
+            user.notify(words("elicit.no_page", url=shown))
             return False
         if not user.can_open_browser:
             return await user.confirm(words("elicit.url", url=shown, host=host))
@@ -162,7 +159,7 @@ class Elicitation:
             if content is None or len(fields) < 2:
                 return content
             for name, field in fields.items():
-                self._user.show_message(f"{_title_of(name, field)}: {escape_line_visibly(typed[name]) or '-'}")
+                self._user.notify(f"{_title_of(name, field)}: {escape_line_visibly(typed[name]) or '-'}")
             if await self._user.confirm(self._words("elicit.send")):
                 return content
 
@@ -182,7 +179,7 @@ class Elicitation:
                     typed[name] = answer.strip()
                     break
                 except ValidationError as error:
-                    self._user.show_message(error.message)
+                    self._user.notify(error.message)
             else:
                 return None
         return content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 
 from ..core.events import Event
 
@@ -35,3 +36,10 @@ async def stream_events(work: Callable[[Emit], Awaitable[None]]) -> AsyncGenerat
     finally:
         task.cancel()
         await asyncio.wait([task])
+
+
+async def emit_all(stream: AsyncGenerator[Event, None], emit: Emit) -> None:
+    """Emit the events of a stream, and close it at the end."""
+    async with aclosing(stream) as events:
+        async for event in events:
+            await emit(event)

@@ -1,4 +1,4 @@
-"""Decide whether the prompt has the instructions of servers, and tell the user what they cost."""
+"""Decide whether the prompt has the instructions of servers, and say what they cost."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 
 from ..backends.base import Backend, SizedModel
-from ..core.i18n import Words
-from ..core.protocols import Notify
 from ..prompt.server_instructions import has_room_for_instructions, render_instructions
 from .conversation import Conversation
 from .tool_selection import count_text_in_prompt
@@ -30,27 +28,8 @@ def count_instructions(chat: Conversation) -> int:
     return sum(count_text_in_prompt(chat, text) for text in render_prompt_instructions(chat, chat.find_instructions()))
 
 
-class InstructionsReport:
-    """Tells the user, once for each server, what its instructions cost or that they are left out.
-
-    Args:
-        chat: The conversation.
-        words: Sentences in the user's language.
-        notify: Shows a message to the user.
-    """
-
-    def __init__(self, chat: Conversation, words: Words, notify: Notify) -> None:
-        self._chat, self._words, self._notify = chat, words, notify
-        self._reported: dict[str, str] = {}
-
-    def update(self, instructions: Mapping[str, str]) -> None:
-        """Report what is new among the instructions of the connected servers, those that are left out included."""
-        used = self._chat.find_instructions()
-        for server, text in instructions.items():
-            if self._reported.get(server) == text:
-                continue
-            self._reported[server] = text
-            (section,) = render_prompt_instructions(self._chat, {server: text})
-            tokens = count_text_in_prompt(self._chat, section)
-            key = "servers.instructions_cost" if server in used else "servers.instructions_left_out"
-            self._notify(self._words(key, server=server, tokens=tokens), "info")
+def describe_cost(chat: Conversation, server: str, text: str) -> str:
+    """Return a sentence about what the instructions of a server cost, or that they are left out of the prompt."""
+    (section,) = render_prompt_instructions(chat, {server: text})
+    key = "cost" if server in chat.find_instructions() else "left_out"
+    return chat.words(f"servers.instructions_{key}", server=server, tokens=count_text_in_prompt(chat, section))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..calls.arguments import MAX_STEPS, find_violation
@@ -16,6 +16,7 @@ from ..core.errors import GenerationError
 from ..core.events import CallFound, CallUnreadable, Event, Text, TurnEnded
 from ..core.strict_json import parse_strict_json
 from .conversation import Conversation
+from .event_stream import Emit, emit_all
 from .turn import Turn
 
 MAX_CORRECTIONS = 2
@@ -28,54 +29,56 @@ def request_json(chat: Conversation, text: str, schema: Mapping[str, Any]) -> st
 
 
 async def correct_answer(
-    chat: Conversation, turn: AsyncGenerator[Event, None], schema: Mapping[str, Any]
-) -> AsyncGenerator[Event, None]:
+    chat: Conversation, run_turn: Callable[[Emit], Awaitable[None]], schema: Mapping[str, Any], emit: Emit
+) -> None:
     """Run a turn, and up to `MAX_CORRECTIONS` more, until the answer is valid.
 
     The replies are held to the schema by a grammar if the engine supports it: in a turn that may call tools, only the
-    corrections are. Text is yielded once, when it is valid: the JSON value alone.
+    corrections are. Text is emitted once, when it is valid: the JSON value alone.
 
     Args:
         chat: The conversation.
-        turn: The events of the turn, not begun; its text has been made by `request_json`.
+        run_turn: Runs the turn; its text has been made by `request_json`.
         schema: The schema.
+        emit: Takes the events.
 
     Raises:
         GenerationError: No answer was valid; `details` has the last one as `answer`.
     """
     grammar = build_reply_grammar(schema)
     chat.reply_grammar = None if chat.toolbox.tools else grammar
-    usage: tuple[Any, ...] = ()
+    parts: list[str] = []
+    ends: list[TurnEnded] = []
+
+    async def hold(event: Event) -> None:
+        match event:
+            case Text(part):
+                parts.append(part)
+            case TurnEnded():
+                ends.append(event)
+            case _:
+                if isinstance(event, CallFound | CallUnreadable):
+                    parts.clear()
+                await emit(event)
+
     try:
         for corrections_left in reversed(range(MAX_CORRECTIONS + 1)):
-            parts: list[str] = []
-            end = TurnEnded("stopped")
-            async with aclosing(turn):
-                async for event in turn:
-                    match event:
-                        case Text(part):
-                            parts.append(part)
-                        case TurnEnded():
-                            end = event
-                        case CallFound() | CallUnreadable():
-                            parts.clear()
-                            yield event
-                        case _:
-                            yield event
-            usage += end.usage
-            answer = remove_fence("".join(parts))
+            parts.clear()
+            await run_turn(hold)
+            answer, reason = remove_fence("".join(parts)), ends[-1].reason
             problem = find_problem(answer, schema)
-            if end.reason == "steps" or not problem:
+            if reason == "steps" or not problem:
                 break
             if not corrections_left:
-                hint = "Raise --max-tokens." if end.reason == "length" else "Use a larger model, or a simpler schema."
+                hint = "Raise --max-tokens." if reason == "length" else "Use a larger model, or a simpler schema."
                 raise GenerationError(f"The answer does not match the schema: {problem}.", hint, answer=answer)
             chat.reply_grammar = grammar
-            turn = Turn(chat).run(chat.prompt_words("prompt.json_correction", problem=problem))
+            correction = chat.prompt_words("prompt.json_correction", problem=problem)
+            run_turn = partial(emit_all, Turn(chat).run(correction))
     finally:
         chat.reply_grammar = None
-    yield Text(answer)
-    yield replace(end, usage=usage)
+    await emit(Text(answer))
+    await emit(replace(ends[-1], usage=tuple(usage for end in ends for usage in end.usage)))
 
 
 def find_problem(answer: str, schema: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Load a model in a background thread and remember how long it took.
+"""The models that the user can switch to, and loading one: in a background thread, with a note of how long it took.
 
 A load cannot be interrupted and must not delay the end of the program, so the thread is a daemon.
 """
@@ -10,15 +10,17 @@ import contextlib
 import hashlib
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ..backends import choose_backend, open_backend
 from ..backends.base import Backend, LoadReporter, StateKeeper
-from ..backends.shared.model_files import resolve_model
+from ..backends.shared.model_files import find_models, resolve_model
 from ..config.settings import Settings
+from ..core.errors import ChatError
 from ..core.events import Loading
 from ..core.i18n import Words
 from ..core.protocols import Notify
@@ -31,6 +33,7 @@ _PROFILE = "profile"
 """Kind of the remembered prompt profiles in it."""
 _HASHED_BYTES = 1024 * 1024
 _STATES_BYTES = 64 * 1024 * 1024
+_MAX_SERVICE_LISTS = 4
 
 
 def make_loading_event(settings: Settings, state: Path) -> Loading:
@@ -112,3 +115,73 @@ def name_model(settings: Settings) -> str:
             return ""  # opening it says what is wrong
         return url.fragment or settings.openai.model or url.hostname or ""
     return Path(settings.model).name or "tiny-tools.gguf"
+
+
+@dataclass(frozen=True)
+class ModelOffer:
+    """A model.
+
+    Attributes:
+        name: Short name to call it by.
+        target: What `--model` takes: a path or a URL with the model behind `#`.
+        size_bytes: Size of the file; 0 for a service.
+    """
+
+    name: str
+    target: str
+    size_bytes: int = 0
+
+    @property
+    def names(self) -> set[str]:
+        """All names that it can be called by."""
+        path = PurePath(self.target)
+        return {self.name, self.target, *({path.name, path.stem} if "://" not in self.target else ())}
+
+
+def find_offers(settings: Settings, used: Sequence[str] = ()) -> list[ModelOffer]:
+    """Return the models of the services, then the files, then earlier models; blocks while folders and services answer.
+
+    Args:
+        settings: Current settings.
+        used: Models that were in use before, as `--model` takes them.
+    """
+    models = list(dict.fromkeys(model for model in (settings.model, *used) if model))
+    targets: list[str] = []
+    services = [model for model in models if choose_backend(replace(settings, model=model, backend="auto")) == "openai"]
+    for model in services[:_MAX_SERVICE_LISTS]:
+        targets += _list_service(replace(settings, model=model)) or [model]
+    offers = [ModelOffer(_name_of(target), target) for target in dict.fromkeys(targets)]
+    offers += [
+        ModelOffer(file.name, file.name if file.is_shipped else str(file.path), file.size_bytes)
+        for file in find_models(settings.models_folder, settings.model)
+    ]
+    known = {name for offer in offers for name in offer.names}
+    return offers + [ModelOffer(_name_of(model), model) for model in models if model not in {*known, *services}]
+
+
+def find_service_offers(settings: Settings, url: str) -> list[ModelOffer]:
+    """Return the models of the service at a URL that names none of them; blocks while it answers."""
+    if "://" not in url or "#" in url:
+        return []
+    return [ModelOffer(_name_of(target), target) for target in _list_service(replace(settings, model=url))]
+
+
+def find_offer(name: str, offers: Iterable[ModelOffer]) -> ModelOffer | None:
+    """Return the only offer with this name; None if there is none or several."""
+    matches = [offer for offer in offers if name in offer.names]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _list_service(settings: Settings) -> list[str]:
+    """Return the models of services as targets; none if the settings are invalid."""
+    from ..backends.openai.backend import list_service_models
+
+    try:
+        return list_service_models(settings)
+    except ChatError:
+        return []
+
+
+def _name_of(target: str) -> str:
+    """Return the short name of a target."""
+    return unquote(target.partition("#")[2]) or PurePath(target).name

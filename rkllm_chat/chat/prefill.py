@@ -1,6 +1,7 @@
-"""Prefill the prompt while idle: the engine evaluates the current prompt while the user reads or types.
+"""What it costs to read a prompt: its estimate, the speed that was measured, and the prefill while idle.
 
-It is best effort: any other request to the engine takes precedence (see `Backend.prefill`), and nothing runs once the
+The time is learned: the tokens per second of the last prompts of similar length, per model on this machine. The prefill
+is best effort: any other request to the engine takes precedence (see `Backend.prefill`), and nothing runs once the
 engine has the prompt cached.
 """
 
@@ -10,14 +11,143 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from heapq import nsmallest
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.errors import ChatError
+from ..core.events import Usage
 from ..core.messages import Message
 from ..core.protocols import Notify
-from .context import build_prompt, compute_prompt_budget, native_tools_of
+from ..storage.local_statistics import Measurements
+from .context import add_tool_signatures, build_prompt, compute_prompt_budget, native_tools_of
 from .conversation import Conversation
 
+if TYPE_CHECKING:
+    from .conversation import Conversation
+
+
+MAX_SAMPLES = 50
+_SIMILAR_SAMPLES = 3
+"""An estimate is the median of so many samples, so one prefill on a busy machine does not change it."""
+_SHORT_CONTEXT_TOKENS = 512
+"""Up to so many tokens before it, the speed of a prefill does not depend on them."""
+_MIN_SECONDS, _MAX_FIGURE = 1e-6, 1e9
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """Estimate for a prompt.
+
+    Attributes:
+        total_tokens: Tokens of the prompt.
+        budget_tokens: Token budget of the prompt; if it is exceeded, older turns are dropped first and `cached_tokens`
+            is unknown.
+        cached_tokens: Tokens in the KV cache; None if unknown.
+        prefill_s: Time to the first token; 0.0 if unknown.
+    """
+
+    total_tokens: int
+    budget_tokens: int
+    cached_tokens: int | None = None
+    prefill_s: float = 0.0
+
+    @property
+    def new_tokens(self) -> int | None:
+        """Tokens to prefill; None if unknown."""
+        return None if self.cached_tokens is None else self.total_tokens - self.cached_tokens
+
+    @property
+    def is_within_budget(self) -> bool:
+        """Whether the prompt is within the budget."""
+        return self.total_tokens <= self.budget_tokens
+
+
+def estimate_cost(chat: Conversation, text: str, speed: PrefillSpeed) -> CostEstimate:
+    """Estimate the prompt with a new message, built as the turn builds it; an empty text adds no tool signatures.
+
+    Raises:
+        ChatError: The chat template accepts no user message now.
+    """
+    messages = [Message("user", text)]
+    if text:
+        messages = add_tool_signatures(chat, messages)
+    prompt = build_prompt(chat, [*chat.visible_messages, *messages])
+    total, budget = chat.backend.count_tokens(prompt), compute_prompt_budget(chat)
+    cached = chat.backend.count_cached_tokens(prompt) if total <= budget else None
+    if cached is None:
+        return CostEstimate(total, budget)
+    cached = min(cached, total - 1)  # the last token is always evaluated
+    return CostEstimate(total, budget, cached, speed.estimate_s(total - cached, cached))
+
+
+class _Sample(NamedTuple):
+    """A measured prefill: new tokens, cached tokens before them, and seconds."""
+
+    new_tokens: int
+    cached_tokens: int
+    seconds: float
+
+
+class PrefillSpeed:
+    """Prefill speed of a model, stored among the measurements of this machine."""
+
+    _KIND = "read"
+
+    def __init__(self, model: str = "", measurements: Measurements | None = None) -> None:
+        """Read the samples of earlier sessions; without `measurements` nothing is read or stored."""
+        self._model, self._measurements = model, measurements
+        rows = measurements.read_value(self._KIND, model) if measurements else None
+        samples = [_parse_sample(row) for row in rows] if isinstance(rows, list) else []
+        self._samples = [sample for sample in samples if sample][-MAX_SAMPLES:]
+
+    @property
+    def sample_count(self) -> int:
+        """Number of samples."""
+        return len(self._samples)
+
+    def record(self, usage: Usage) -> None:
+        """Record the prefill of a reply; one without tokens or without a time is ignored."""
+        sample = _parse_sample([usage.prefilled_tokens, usage.reused_tokens, round(usage.prefill_s, 4)])
+        if sample is None:
+            return
+        self._samples = [*self._samples, sample][-MAX_SAMPLES:]
+        if self._measurements:
+            self._measurements.write_value(self._KIND, self._model, self._samples)
+
+    def tokens_per_s(self, cached: int, new: int = 1024) -> float:
+        """Return the prefill speed of `new` tokens after `cached` tokens in the cache; 0.0 without samples."""
+        if not self._samples:
+            return 0.0
+        length, depth = _size_of(new, cached)
+
+        def distance(sample: _Sample) -> int:
+            sample_length, sample_depth = _size_of(sample.new_tokens, sample.cached_tokens)
+            return abs(sample_length - length) + abs(sample_depth - depth)
+
+        similar = nsmallest(_SIMILAR_SAMPLES, reversed(self._samples), distance)  # of equal ones the newest
+        return median(sample.new_tokens / sample.seconds for sample in similar)
+
+    def estimate_s(self, new: int, cached: int = 0) -> float:
+        """Estimate the seconds to prefill `new` tokens after `cached` tokens in the cache; 0.0 without samples."""
+        speed = self.tokens_per_s(cached, new)
+        return max(0, new) / speed if speed else 0.0
+
+
+def _size_of(new: int, cached: int) -> tuple[int, int]:
+    """Return the size of a prefill and its position in the context, in powers of two."""
+    return new.bit_length(), max(_SHORT_CONTEXT_TOKENS, cached + new // 2).bit_length()
+
+
+def _parse_sample(row: object) -> _Sample | None:
+    """Return a sample of a stored row; None for an invalid one."""
+    match row:
+        case [int(new), int(cached), int(seconds) | float(seconds)]:
+            is_valid = 0 < new < _MAX_FIGURE and 0 <= cached < _MAX_FIGURE and _MIN_SECONDS < seconds < _MAX_FIGURE
+            return _Sample(new, cached, seconds) if is_valid else None
+    return None
 
 
 class Prefiller:

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..backends.base import Backend
-from ..calls.grammar import CallGrammar, build_call_grammar, require_call
+from ..calls.grammar import build_call_grammar, require_call
 from ..calls.model_families import make_scanner
-from ..calls.scanner import InventedResult, Scanner
 from ..config.settings import Generation, Settings
 from ..core.errors import GenerationError
-from ..core.events import CallFound, Text, Usage
+from ..core.events import CallFound, Event, Notice, Sentence, Text
 from ..core.i18n import Words
 from ..core.messages import NOT_SHOWN, Media, MediaKind, Message, Tool, ToolCall
 from ..core.sanitize import escape_line_visibly
 from ..prompt.compose import compose_prompt, show_media
 from .conversation import find_profile, select_call_format
-from .reply_stream import stop_and_read_usage
+from .reply_stream import ReplyStream
 
 if TYPE_CHECKING:
     from mcp_types import CreateMessageRequestParams, CreateMessageResult, CreateMessageResultWithTools
@@ -43,6 +41,7 @@ class Sampler:
         find_settings: Returns the current settings.
         words: Sentences in the user's language.
         ask: Asks the user to confirm a request.
+        estimate_s: Estimates the seconds to read a number of tokens; 0.0 if unknown.
         store: Stores pictures and sounds for a model that understands them; without it they are named.
     """
 
@@ -52,11 +51,11 @@ class Sampler:
         find_settings: Callable[[], Settings],
         words: Words,
         ask: _Ask,
+        estimate_s: Callable[[int], float] = lambda _tokens: 0.0,
         store: MediaStore | None = None,
     ) -> None:
         self._find_backend, self._find_settings, self._words, self._ask = find_backend, find_settings, words, ask
-        self._store = store
-        self._speed = 0.0
+        self._estimate_s, self._store = estimate_s, store
         self._lock = asyncio.Lock()
 
     async def __call__(
@@ -89,16 +88,22 @@ class Sampler:
             scanner = make_scanner(call_format, backend.family.accepted_formats, tools, words)
             grammar = build_call_grammar(tools, call_format) if must_call and backend.supports_grammar else None
             generation = self._choose_generation(params.max_tokens, params.temperature)
-            events, usage = await self._generate_reply(
-                backend, scanner, prompt, generation, require_call(grammar) if grammar else None
-            )
+            stream = backend.stream(prompt, generation, (), require_call(grammar) if grammar else None)
+            events: list[Event] = []
+
+            async def keep(event: Event) -> None:
+                events.append(event)
+
+            reply = ReplyStream(scanner, lambda _call: None)
+            await reply.read(stream, keep, lambda piece: Notice(piece.key) if isinstance(piece, Sentence) else piece)
             calls = [event.call for event in events if isinstance(event, CallFound)] if tools else []
             if must_call and not calls:
                 raise GenerationError("The model called no tool, which the request requires.")
-            return _write_reply(backend.name, events, calls, usage.hit_limit)
+            return _write_reply(backend.name, events, calls, reply.usage.hit_limit)
 
     def _describe_request(self, server: str, text: str, tokens: int, max_tokens: int) -> str:
-        time = self._words("ask.sample_time", seconds=f"{tokens / self._speed:.0f}") if self._speed else ""
+        time_s = self._estimate_s(tokens)
+        time = self._words("ask.sample_time", seconds=f"{time_s:.0f}") if time_s else ""
         excerpt = escape_line_visibly(text)[:200]
         return self._words("ask.sample", server=server, text=excerpt, tokens=tokens, most=max_tokens, time=time)
 
@@ -109,31 +114,6 @@ class Sampler:
             max_tokens=max(1, min(max_tokens, generation.max_tokens)),
             temperature=generation.temperature if temperature is None else temperature,
         )
-
-    async def _generate_reply(
-        self,
-        backend: Backend,
-        scanner: Scanner,
-        prompt: Sequence[Message],
-        generation: Generation,
-        grammar: CallGrammar | None,
-    ) -> tuple[list[Any], Usage]:
-        """Return the events of a reply and its usage."""
-        usage = Usage()
-        events: list[Any] = []
-        async with aclosing(backend.stream(prompt, generation, (), grammar)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Usage):
-                    usage = piece
-                elif isinstance(piece, str):
-                    events += scanner.feed(piece)
-                    if isinstance(events[-1] if events else None, InventedResult):
-                        usage = await stop_and_read_usage(pieces)
-                        break
-        events += scanner.close()
-        if usage.prefill_s and usage.prefilled_tokens:
-            self._speed = usage.prefilled_tokens / usage.prefill_s
-        return events, usage
 
 
 async def _read_messages(

@@ -1,21 +1,36 @@
-"""Tell the user what changes at the servers, and what they log."""
+"""Tell the user what changes at running servers and what they log, and offer what their sandboxes denied."""
 
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from ..config.project_trust import needs_acceptance
+from ..config.sandbox_rules import Allowance, find_allowance, find_own_rules, save_allowance
+from ..config.servers import ServerConfig
 from ..config.settings import Settings
+from ..core.errors import ChatError, UsageError
 from ..core.events import Notice, NoticeLevel
 from ..core.i18n import Words
 from ..core.programs import find_installed
 from ..core.protocols import Notify
 from ..core.sanitize import escape_line_visibly
+from ..mcp_client.acceptance import may_start
 from ..mcp_client.handlers import ChangeKind, ServerChange
 from ..mcp_client.process.start import IS_MACOS
 from ..mcp_client.protocol.limits import MAX_TOOLS
+from .elicitation import UserPrompts
+from .no_servers import NoServers
+from .server_approval import ServerApproval
+
+if TYPE_CHECKING:
+    from ..mcp_client.process.denials import Denial
+    from ..mcp_client.toolbox import Toolbox
+
 
 SERVER_START_WAIT_S = 5.0
 """Seconds that an interactive session waits for its servers; later ones are announced when they are ready."""
@@ -57,19 +72,29 @@ def count_servers(servers: Sequence[str]) -> dict[str, object]:
 class ServerEvents:
     """Reports changes and log messages of servers to the user.
 
-    Attributes:
+    Args:
+        settings: The settings, with the servers that are to open.
+        words: Sentences in the user's language.
         notify: Shows a message to the user.
+        is_interactive: Whether there is a user.
         on_tools_changed: Called when the tools may have changed.
         find_starting: Returns the servers that are still starting.
         find_subscriptions: Returns the (server, URI) pairs whose changes the user asked to hear of.
     """
 
-    def __init__(self, settings: Settings, words: Words, notify: Notify, is_interactive: bool) -> None:
-        self.notify = notify
-        self.on_tools_changed: Callable[[], object] = lambda: None
-        self.find_starting: Callable[[], Sequence[str]] = tuple
+    def __init__(
+        self,
+        settings: Settings,
+        words: Words,
+        notify: Notify,
+        is_interactive: bool,
+        on_tools_changed: Callable[[], object],
+        find_starting: Callable[[], Sequence[str]],
+        find_subscriptions: Callable[[], Sequence[tuple[str, str]]],
+    ) -> None:
+        self._notify, self._on_tools_changed = notify, on_tools_changed
+        self._find_starting, self._find_subscriptions = find_starting, find_subscriptions
         self._opened: list[str] = []
-        self.find_subscriptions: Callable[[], Sequence[tuple[str, str]]] = tuple
         self._silenced: dict[tuple[str, str], bool] = {}
         self._words, self._is_interactive = words, is_interactive
         self._started_at = time.monotonic()
@@ -82,7 +107,7 @@ class ServerEvents:
         if change.kind is ChangeKind.UNSANDBOXED and not self._has_warned_unsandboxed:
             self._has_warned_unsandboxed = True
             key = "bare_macos" if IS_MACOS else "bare_blocked" if find_installed("bwrap") else "bare"
-            self.notify(self._words(f"servers.{key}", reason=change.error), "warning")
+            self._notify(self._words(f"servers.{key}", reason=change.error), "warning")
         if change.kind is ChangeKind.RESOURCE_CONTENT and self._is_followed(change):
             self._announce_content(change.server, change.uri)
         if change.kind is ChangeKind.INCOMPLETE:
@@ -90,13 +115,13 @@ class ServerEvents:
         if self._is_interactive and change.kind in (ChangeKind.OPENED, *_CHANGE_KEYS):
             self._announce(change)
         if change.kind in (ChangeKind.OPENED, ChangeKind.GONE, ChangeKind.TOOLS):
-            self.on_tools_changed()
+            self._on_tools_changed()
 
     def _is_followed(self, change: ServerChange) -> bool:
         """Whether the user follows the resource, or one that it is a part of (MCP 2025-11-25, resources)."""
         return any(
             change.server == server and (change.uri == uri or change.uri.startswith(f"{uri.rstrip('/')}/"))
-            for server, uri in self.find_subscriptions()
+            for server, uri in self._find_subscriptions()
         )
 
     def _announce_content(self, server: str, uri: str) -> None:
@@ -108,7 +133,7 @@ class ServerEvents:
         if len(self._silenced) >= _MAX_SILENCED:
             return
         self._silenced[key] = False
-        self.notify(self._words("resources.changed", server=server, uri=escape_line_visibly(uri)))
+        self._notify(self._words("resources.changed", server=server, uri=escape_line_visibly(uri)))
 
         def end_silence() -> None:
             if self._silenced.pop(key):
@@ -120,22 +145,22 @@ class ServerEvents:
         """Announce what of a server's lists cannot be used."""
         words, server = self._words, change.server
         if change.list_fault:
-            self.notify(words("servers.no_list", server=server, fault=change.list_fault), "warning")
+            self._notify(words("servers.no_list", server=server, fault=change.list_fault), "warning")
         if change.listed_tools > MAX_TOOLS:
-            self.notify(words("servers.crowd", server=server, count=change.listed_tools, limit=MAX_TOOLS), "warning")
+            self._notify(words("servers.crowd", server=server, count=change.listed_tools, limit=MAX_TOOLS), "warning")
         if change.cut:
             what, count = change.cut
-            self.notify(words("servers.cut", server=server, what=what, count=count), "warning")
+            self._notify(words("servers.cut", server=server, what=what, count=count), "warning")
         for tool, fault in list(change.output_faults.items())[:_MAX_ANNOUNCED]:
-            self.notify(words("servers.output_fault", server=server, tool=tool, fault=fault))
+            self._notify(words("servers.output_fault", server=server, tool=tool, fault=fault))
         for tool, why in list(change.left_out.items())[:_MAX_ANNOUNCED]:
-            self.notify(words("servers.hidden", server=server, tool=tool, reason=words(f"hidden.{why}")))
+            self._notify(words("servers.hidden", server=server, tool=tool, reason=words(f"hidden.{why}")))
         if (more := len(change.left_out) - _MAX_ANNOUNCED) > 0:
-            self.notify(words("servers.more_hidden", server=server, count=more))
+            self._notify(words("servers.more_hidden", server=server, count=more))
 
     def on_log(self, server: str, level: str, text: str) -> None:
         """Show a log message of a server."""
-        self.notify(self._words("servers.log", server=server, level=level, text=text), _LOG_LEVELS.get(level, "error"))
+        self._notify(self._words("servers.log", server=server, level=level, text=text), _LOG_LEVELS.get(level, "error"))
 
     def _announce(self, change: ServerChange) -> None:
         """Announce quarantined tools, and servers that open or fail late, exit, or return.
@@ -154,7 +179,129 @@ class ServerEvents:
             self._opened.append(change.server)
         elif is_news:
             level: NoticeLevel = "error" if change.kind is ChangeKind.FAILED else "warning"
-            self.notify(self._words(_CHANGE_KEYS[change.kind], server=change.server, error=change.error), level)
-        if self._opened and not self.find_starting():
-            self.notify(self._words("servers.open", **count_servers(self._opened)))
+            self._notify(self._words(_CHANGE_KEYS[change.kind], server=change.server, error=change.error), level)
+        if self._opened and not self._find_starting():
+            self._notify(self._words("servers.open", **count_servers(self._opened)))
             self._opened.clear()
+
+
+class SandboxAccess:
+    """Asks about what sandboxes have denied, each folder once in a session, and stores what the user allows.
+
+    Args:
+        approval: Approval of server starts, which what is allowed becomes a part of.
+        user: The user; None without a front end, which is then told and not asked.
+        notify: Shows a message to the user.
+        words: Sentences in the user's language.
+        find_toolbox: Returns the current connections.
+        find_servers: Returns the configured servers.
+    """
+
+    def __init__(
+        self,
+        approval: ServerApproval,
+        user: UserPrompts | None,
+        notify: Notify,
+        words: Words,
+        find_toolbox: Callable[[], Toolbox | NoServers],
+        find_servers: Callable[[], Sequence[ServerConfig]],
+    ) -> None:
+        self._approval, self._user, self._notify, self._words = approval, user, notify, words
+        self._find_toolbox, self._find_servers = find_toolbox, find_servers
+        self._declined: set[tuple[str, str]] = set()
+
+    async def offer(self) -> frozenset[str]:
+        """Offer what the sandboxes have denied since the last time; return the servers that may do more now.
+
+        What cannot be offered, because nobody can be asked or a question is not enough, is said once.
+        """
+        toolbox = self._find_toolbox()
+        offers: dict[tuple[str, str], None] = {}
+        for denial in toolbox.take_denials():
+            if self._user is None or not denial.may_offer:
+                self._explain(denial)
+            else:
+                offers[denial.server, denial.folder] = None
+        fatal = toolbox.find_fatal_denials() if self._user else []
+        allowed = [server for server, folder in dict.fromkeys([*offers, *fatal]) if await self._ask(server, folder)]
+        return frozenset(allowed)
+
+    def _explain(self, denial: Denial) -> None:
+        """Say which setting would allow what was denied."""
+        if (denial.server, denial.folder) not in self._declined:
+            self._declined.add((denial.server, denial.folder))
+            key = "advise_network" if denial.is_network else "advise_write"
+            values = {"server": denial.server, "file": denial.source, "writes": denial.writes}
+            self._notify(self._words(f"sandbox.{key}", **values), "warning")
+
+    async def _ask(self, server: str, folder: str) -> bool:
+        """Ask once whether a server may write a folder, or without one use the network; return whether it may now."""
+        user, words = self._user, self._words
+        if user is None or (server, folder) in self._declined:
+            return False
+        key = "offer_write" if folder else "offer_network"
+        if not await user.confirm(words(f"sandbox.{key}", server=server, path=escape_line_visibly(folder))):
+            self._declined.add((server, folder))
+            what = f"write {shlex.quote(folder)}" if folder else "network"
+            self._notify(words("sandbox.later", server=server, what=what))
+            return False
+        try:
+            await self.allow(server, folder)
+        except ChatError as error:
+            self._notify(str(error))
+            return False
+        key = "may_write" if folder else "may_connect"
+        self._notify(words(f"sandbox.{key}", server=server, path=folder, file=find_own_rules()))
+        return True
+
+    async def allow(self, name: str, folder: str = "") -> None:
+        """Allow a server to write a folder from now on, or without one to use the network, and restart it.
+
+        Raises:
+            UsageError: The server is not open or has no sandbox, or the folder may not be made writable.
+            ConfigError: The user's rules cannot be read or written.
+        """
+        from ..mcp_client.process.denials import explain_refusal
+
+        self._check_sandbox(name)
+        if folder and (reason := explain_refusal(folder)):
+            raise UsageError(
+                f"{folder} cannot be made writable for a server: {reason}.",
+                "Name a folder for this purpose alone, or set write in the server's entry.",
+            )
+        allowed = find_allowance(self._find_server(name))
+        write = tuple(dict.fromkeys((*allowed.write, *([folder] if folder else []))))
+        await self._change(name, Allowance(allowed.server, allowed.file, write, allowed.network or not folder))
+
+    async def reset(self, name: str) -> None:
+        """Take back all that the user has allowed a server, and restart it. Raises ChatError."""
+        self._check_sandbox(name)
+        allowed = find_allowance(self._find_server(name))
+        await self._change(name, Allowance(allowed.server, allowed.file))
+
+    def list_allowed(self, name: str) -> Allowance:
+        """Return what the user has allowed a server. Raises ChatError."""
+        return find_allowance(self._find_server(name))
+
+    async def _change(self, name: str, allowance: Allowance) -> None:
+        """Store what a server is allowed. A server that the user has accepted is accepted with it."""
+        server, toolbox = self._find_server(name), self._check_sandbox(name)
+        is_accepted = needs_acceptance(server) and may_start(self._approval.trust_store, server)
+        save_allowance(allowance)
+        if is_accepted:
+            self._approval.accept_server(server)
+        await toolbox.restart(name)
+
+    def _check_sandbox(self, name: str) -> Toolbox:
+        """Return the connections; raise UsageError if the server does not run in a sandbox."""
+        toolbox = self._find_toolbox()
+        connection = toolbox.connections.get(name)
+        sandbox = connection.sandbox if connection else None
+        if isinstance(toolbox, NoServers) or sandbox is None or sandbox.unavailable_reason:
+            raise UsageError(
+                f'Server "{name}" does not run in a sandbox.', "/mcp status shows what each server may do."
+            )
+        return toolbox
+
+    def _find_server(self, name: str) -> ServerConfig:
+        return next(server for server in self._find_servers() if server.name == name)

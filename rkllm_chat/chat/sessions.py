@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from ..calls.model_families import make_scanner
-from ..core.events import CallFound, CallUnreadable
+from ..core.events import CallFound, CallUnreadable, Event, Notice, Text, ToolFinished
 from ..core.i18n import Words
 from ..core.messages import EMPTY_REPLY, Media, Message
 from ..core.sanitize import shorten_line
@@ -40,7 +40,7 @@ from ..storage.session_records import (
     rebuild_conversation,
     write_entry,
 )
-from .context import build_prompt
+from .context import build_prompt, make_reply_scanner
 from .conversation import Conversation
 from .tool_calls import initial_messages
 
@@ -59,6 +59,8 @@ _RECORDED_SETTINGS = (
 )
 
 _MAX_NAMED_TOOLS = 6
+_MAX_SHOWN_TURNS = 3
+_MAX_SHOWN_CHARACTERS = 4000
 
 
 class SessionManager:
@@ -71,11 +73,11 @@ class SessionManager:
         chat: The conversation; its `on_record` is set.
         notify: Shows a message to the user.
         redact: Redacts a text before it is written.
+        find_starting: Returns the servers that are still starting, whose tools are not known yet.
 
     Attributes:
         directory: Directory of sessions.
         entries: All records of the current session.
-        find_starting_servers: Returns the servers that are still starting, whose tools are not known yet.
     """
 
     def __init__(
@@ -84,14 +86,14 @@ class SessionManager:
         chat: Conversation,
         notify: Callable[[str], None],
         redact: RedactMember = redact_nothing,
+        find_starting: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.directory, self._chat, self._notify = directory, chat, notify
         self.entries: list[LogEntry] = []
-        self.find_starting_servers: Callable[[], Sequence[str]] = tuple
         self._setup: Setup | None = None
         self._copy_of = ""
         self._unwritten: list[Message] = []
-        self._redact = redact
+        self._redact, self._find_starting = redact, find_starting
         self._session_log = self._make_session_log()
         chat.on_record = self.record
 
@@ -208,8 +210,7 @@ class SessionManager:
         lines = [words("sessions.resumed", name=name, turns=summary.turns, last=shorten_line(last, MAX_TITLE_LENGTH))]
         if not restored.setup:
             return lines
-        starting = self.find_starting_servers()
-        return lines + _describe_differences(restored.setup, describe_setup(self._chat), starting, words)
+        return lines + _describe_differences(restored.setup, describe_setup(self._chat), self._find_starting(), words)
 
     def _set_entries(self, entries: Iterable[LogEntry], setup: Setup | None) -> None:
         self.entries = list(entries)
@@ -296,3 +297,25 @@ def _missing_messages(restored: RestoredConversation, chat: Conversation) -> lis
     events = [*scanner.feed(history[-1].text), *scanner.close()]
     calls = [event for event in events if isinstance(event, CallFound | CallUnreadable)]
     return initial_messages(calls, chat.prompt_words)
+
+
+def iter_last_turns(chat: Conversation) -> Iterator[Event]:
+    """Yield the newest turns: at most three, and only one if they are long.
+
+    Thoughts are left out; of tool results only the status is shown.
+    """
+    history = chat.history
+    starts = [index for index, message in enumerate(history) if message.role == "user"]
+    shown = starts[-1:]
+    for start in starts[-2 : -_MAX_SHOWN_TURNS - 1 : -1]:
+        if sum(len(message.text) for message in history[start:] if message.role != "tool") > _MAX_SHOWN_CHARACTERS:
+            break
+        shown = [start]
+    for message in history[shown[0] :] if shown else ():
+        if message.role == "user":
+            yield Notice(f"> {message.text}")
+        elif message.role == "assistant":
+            scanner = make_reply_scanner(chat)
+            yield from (event for event in [*scanner.feed(message.text), *scanner.close()] if isinstance(event, Text))
+        elif message.result:
+            yield ToolFinished(message.result)

@@ -23,6 +23,7 @@ from ..prompt.untrusted_text import neutralize_line
 
 if TYPE_CHECKING:
     from ..mcp_client.toolbox import Toolbox
+    from .no_servers import NoServers
 
 MAX_CATALOGUE_TOKENS = 200
 SKILL_TOOL_NAME = "read_skill"
@@ -42,7 +43,7 @@ class SkillLibrary:
     """
 
     def __init__(
-        self, folder: Path, find_servers: Callable[[], Toolbox | None], find_words: Callable[[], Words]
+        self, folder: Path, find_servers: Callable[[], Toolbox | NoServers], find_words: Callable[[], Words]
     ) -> None:
         self._folder, self._find_servers, self._find_words = folder, find_servers, find_words
         self._local: list[Skill] = []
@@ -55,8 +56,7 @@ class SkillLibrary:
     @property
     def skills(self) -> dict[str, Skill]:
         """All skills by label: the name, with its origin if it is not unique; also those that cannot be used."""
-        servers = self._find_servers()
-        skills = [*self._local, *(servers.skills if servers else ())]
+        skills = [*self._local, *self._find_servers().skills]
         count = Counter(skill.name for skill in skills)
         return {skill.name if count[skill.name] == 1 else _qualify(skill): skill for skill in skills}
 
@@ -70,11 +70,11 @@ class SkillLibrary:
         """The tool `read_skill`, if there is a skill; it is trusted if the origins of all skills are."""
         if not (skills := self.usable):
             return ()
-        servers = self._find_servers()
+        connections = self._find_servers().connections
         untrusted = [
             skill.server
             for skill in skills.values()
-            if skill.server and servers and servers.connections[skill.server].config.trust != "trusted"
+            if skill.server and connections[skill.server].config.trust != "trusted"
         ]
         about = "Read a skill: the instructions for a task, or a file of them"
         return (Tool(SKILL_TOOL_NAME, about, _SCHEMA, "", True, True, trusted=not untrusted, destructive=False),)
@@ -100,9 +100,8 @@ class SkillLibrary:
             UsageError: There is none, or it cannot be used.
         """
         skill = self.skills.get(label)
-        servers = self._find_servers()
-        if skill is None and servers and label.endswith(f"/{MAIN_FILE}"):
-            found = await servers.find_skills(label)
+        if skill is None and label.endswith(f"/{MAIN_FILE}"):
+            found = await self._find_servers().find_skills(label)
             skill = found[0] if len(found) == 1 else None
         if skill is None:
             raise UsageError(f'There is no skill "{label}". Skills: {", ".join(self.usable) or "none"}.')
@@ -112,9 +111,8 @@ class SkillLibrary:
 
     async def read(self, skill: Skill, file: str = "") -> str:
         """Return the text of a skill's `SKILL.md`, or of another file of it. Raises ChatError."""
-        servers = self._find_servers()
-        if skill.server and servers:
-            return await servers.read_skill(skill, file)
+        if skill.server:
+            return await self._find_servers().read_skill(skill, file)
         return _read_local_file(skill, file or MAIN_FILE)
 
     def render(self, words: Words, limit_tokens: int, count_tokens: Callable[[str], int]) -> tuple[str, ...]:

@@ -16,25 +16,24 @@ class FilteredToolbox:
 
     Attributes:
         toolbox: The complete toolbox.
+        skills: The skills, whose tool is one of the tools.
         disabled: Full names of the tools that are switched off.
-        skills: The skills, whose tool is one of the tools; None without skills.
     """
 
-    def __init__(self, toolbox: Toolbox) -> None:
-        self.toolbox = toolbox
+    def __init__(self, toolbox: Toolbox, skills: SkillLibrary) -> None:
+        self.toolbox, self.skills = toolbox, skills
         self.disabled: set[str] = set()
-        self.skills: SkillLibrary | None = None
 
     @property
     def tools(self) -> Sequence[Tool]:
         """The tools that are switched on."""
         offered = OfferedTools(self.toolbox.tools)
-        tools = [*offered, *(self.skills.tools if self.skills else ())]
+        tools = [*offered, *self.skills.tools]
         off = [tool for tool in tools if tool.full_name in self.disabled]
         return OfferedTools((tool for tool in tools if tool not in off), (*offered.withheld, *off), offered.silent)
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any], on_progress: ProgressCallback) -> ToolResult:
         """Run a tool of the complete toolbox, or read a skill."""
-        if self.skills and not tool.server and tool.name == SKILL_TOOL_NAME:
+        if not tool.server and tool.name == SKILL_TOOL_NAME:
             return await self.skills.call(arguments)
         return await self.toolbox.call(tool, arguments, on_progress)

@@ -9,9 +9,10 @@ import asyncio
 import io
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -25,11 +26,12 @@ from ..chat.attachments import (
     find_missing_files,
     read_attachment,
     read_picture,
+    save_results,
     send_attached,
     unescape_mentions,
 )
+from ..chat.event_stream import Emit, stream_events
 from ..chat.json_answer import correct_answer, request_json
-from ..chat.media_output import save_results
 from ..chat.sent_prompt import render_sent_prompt
 from ..chat.server_approval import list_config_notices
 from ..config.policy import Policy, decide_call, exact_pattern, find_ambiguous
@@ -122,13 +124,15 @@ async def run_prompt(
     async def run() -> int:
         async with (
             open_app(settings, state, secrets=secrets) as app,
-            aclosing(_stream_events(app, prompt, output)) as events,
+            aclosing(stream_events(partial(_run_turn, app, prompt, output, answer))) as events,
         ):
             if output.is_prompt:
                 return await _print_prompt(app, prompt, output)
             app.notices += [app.words("repl.exposed", path=path, entry=key) for path, key in exposed]
-            _raise_login_error(app)
-            return await show(app, _collect(answer, events, output.folder, app.secrets), answer, output)
+            for failure in app.failures.values():
+                if isinstance(failure, AuthError):  # only a user can complete a login
+                    raise failure
+            return await show(app, events, answer, output)
 
     try:
         return await asyncio.wait_for(run(), timeout_s)
@@ -144,52 +148,48 @@ async def run_prompt(
     return print_error(redactor.redact_error(error), output.format)
 
 
-async def _collect(
-    answer: Answer, events: AsyncIterator[Event], folder: str, secrets: Redactor
-) -> AsyncIterator[Event]:
-    """Pass events on, and add them to the answer; media that are not saved have no path, as they are removed soon.
+def _clean(event: Event, folder: str, secrets: Redactor) -> Event:
+    """Redact a result as those of `call-tool`: what is secret by its name, and in a failed one all secrets.
 
-    Results are redacted as those of `call-tool`: what is secret by its name, and in a failed one all secrets.
+    Media that are not saved in a folder have no path, as they are removed soon.
     """
-    async for event in events:
-        if isinstance(event, ToolFinished):
-            result = event.result
-            redact = secrets.redact_named if result.status == "completed" else secrets.redact_all
-            texts = {key: redact(getattr(result, key)) for key in ("text", "user_text", "structured")}
-            event = replace(event, result=replace(result, **texts))
-        if isinstance(event, ToolFinished) and event.result.media and not folder:
-            media = tuple(replace(one, path="") for one in event.result.media)
-            event = replace(event, result=replace(event.result, media=media))
-        answer.add(event)
-        yield event
+    if not isinstance(event, ToolFinished):
+        return event
+    result = event.result
+    redact = secrets.redact_named if result.status == "completed" else secrets.redact_all
+    texts = {key: redact(getattr(result, key)) for key in ("text", "user_text", "structured")}
+    media = result.media if folder else tuple(replace(one, path="") for one in result.media)
+    return replace(event, result=replace(result, media=media, **texts))
 
 
-def _raise_login_error(app: App) -> None:
-    """Raise AuthError if a server requires a login, which only a user can complete."""
-    for error in app.failures.values():
-        if isinstance(error, AuthError):
-            raise error
-
-
-async def _stream_events(app: App, prompt: Prompt, output: Output) -> AsyncGenerator[Event, None]:
-    """Yield the notices about the startup, then the events of the turn and the notices of its session.
+async def _run_turn(app: App, prompt: Prompt, output: Output, answer: Answer, emit: Emit) -> None:
+    """Emit the notices about the startup, then the events of the turn and the notices of its session.
 
     Raises:
         ChatError: An attachment cannot be read, or the turn failed.
     """
+
+    async def show(event: Event) -> None:
+        event = _clean(event, output.folder, app.secrets)
+        answer.add(event)
+        await emit(event)
+
+    async def take(event: Event) -> None:
+        while app.notices:
+            await show(Notice(app.notices.pop(0)))
+        await show(event)
+        if isinstance(event, ToolFinished) and (explanation := _explain_decline(app, event.result)):
+            await show(Notice(explanation))
+
     for notice in _list_notices(app, prompt):
-        yield Notice(notice)
+        await show(Notice(notice))
     text, attached = await _read_message(app, prompt)
-    schema = output.schema
-    turn = send_attached(app, text if schema is None else request_json(app.chat, text, schema), attached)
-    turn = turn if schema is None else correct_answer(app.chat, turn, schema)
-    async with aclosing(save_results(turn, output.folder, app.words)) as events:
-        async for event in events:
-            while app.notices:
-                yield Notice(app.notices.pop(0))
-            yield event
-            if isinstance(event, ToolFinished) and (explanation := _explain_decline(app, event.result)):
-                yield Notice(explanation)
+    take_saved = save_results(take, output.folder, app.words)
+    if output.schema is None:
+        await send_attached(app, text, attached, take_saved)
+    else:
+        turn = partial(send_attached, app, request_json(app.chat, text, output.schema), attached)
+        await correct_answer(app.chat, turn, output.schema, take_saved)
 
 
 def _explain_decline(app: App, result: ToolResult) -> str:
@@ -212,7 +212,7 @@ def _explain_decline(app: App, result: ToolResult) -> str:
 def _list_notices(app: App, prompt: Prompt) -> Iterator[str]:
     """Yield the notices about the startup and the prompt."""
     yield from list_config_notices(app.settings, app.words)
-    for server in app.servers.withholding_servers if app.servers else ():
+    for server in app.servers.withholding_servers:
         yield app.words("servers.held", server=server)
     if prompt.is_replaced:
         yield app.words("ask.mended")

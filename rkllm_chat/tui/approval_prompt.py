@@ -1,24 +1,26 @@
-"""Describe a tool call for approval and map the keys of the approval prompts.
-
-No I/O: the front ends ask.
-"""
+"""The dialogs about tool calls, the same for all front ends: a call is described, run, edited or declined."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from ..calls.arguments import validate_arguments
 from ..config.policy import DELETION_WORDS
+from ..core.errors import ChatError
+from ..core.events import NoticeLevel
 from ..core.i18n import Words
 from ..core.messages import Tool
-from ..core.protocols import Continuation
+from ..core.protocols import CallPosition, Consent, Continuation, Decline, RunEdited
 from ..core.sanitize import MAX_LINE_LENGTH, escape_line_visibly, escape_visibly, find_lookalikes, truncate
 from ..core.working_folder import find_working_folder
+from .external_programs import has_desktop, open_page
 from .file_changes import FileChange, find_change
 
 EDITED_KEYS: Mapping[str, str] = {"y": "once", "e": "edit", "n": "because", "q": "stop"}
@@ -30,6 +32,7 @@ _MAX_BLANK_LINES, _MAX_SHORT_LINES, _MAX_SUMMARY_LENGTH = 2, 10, 60
 _SCREEN_LINE = re.compile(r".{1,80}")
 _BLANKS = re.compile(r"[^\S\n]{24,}")
 PATH_PATTERN = re.compile(r"~?/|~$|\.\.(?:/|$)|[^\s:]*/\.\.(?:/|$)")
+_MAX_NAME_LENGTH = 40
 
 
 class CallLine(NamedTuple):
@@ -163,12 +166,92 @@ def format_value(value: Any) -> str:
     return escape_visibly(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def describe_limit(rounds: int, words: Words) -> str:
-    """Return the question how to continue after `rounds` tool rounds."""
-    return words("question.onward", rounds=rounds, more=rounds * MORE_ROUNDS_FACTOR)
+class TerminalFrontend(ABC):
+    """A front end on a terminal, in as far as it does not depend on how lines are read."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+
+    @abstractmethod
+    async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str], default: str) -> str:
+        """Show a call and ask a question that one key answers; `default` for Enter, "stop" for Ctrl+C."""
+
+    @abstractmethod
+    async def ask_text(self, question: str, default: str) -> str | None:
+        """Ask for a line, and wait until the user has seen what follows; None for Ctrl+C."""
+
+    @abstractmethod
+    def notify(self, text: str, level: NoticeLevel = "info") -> None:
+        """Show a line of the program."""
+
+    async def approve(
+        self, tool: Tool, arguments: Mapping[str, Any], position: CallPosition
+    ) -> Consent | Decline | RunEdited:
+        """Show a call and ask whether it may run; what runs is what was shown last."""
+        shown, words = arguments, self._words
+        while True:
+            is_edited = shown is not arguments
+            kind = "run_edited" if is_edited else "described" if position.is_described else "run"
+            question = words(f"question.{kind}", tool=truncate(escape_line_visibly(tool.name), _MAX_NAME_LENGTH))
+            if position.count > 1:
+                place = words("question.position", number=position.number, count=position.count)
+                question = f"{place} {question}"
+            keys = EDITED_KEYS if is_edited else CONSENT_KEYS
+            answer = await self.choose(describe_call(tool, shown, words), question, keys, "no")
+            match answer:
+                case "edit":
+                    shown = await self._edit_arguments(tool, shown)
+                case "because":
+                    reason = await self.ask_text(words("question.reason"), "")
+                    return Decline(reason.strip()) if reason and reason.strip() else "no"
+                case "once" if is_edited:
+                    return RunEdited(shown)
+                case "once" | "session" | "always" | "stop":
+                    return answer
+                case _:
+                    return "no"
+
+    async def _edit_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments as the user has edited them; unchanged if the user gives up."""
+        text = json.dumps(arguments, ensure_ascii=False)
+        while True:
+            answer = await self.ask_text(self._words("question.edit"), text)
+            if answer is None or not answer.strip():
+                return arguments
+            text = answer
+            try:
+                edited = validate_arguments(_parse_object(text), tool.schema).arguments
+            except ChatError as error:
+                self.notify(str(error), "error")
+            except ValueError as error:
+                self.notify(self._words("question.not_json", error=error), "error")
+            else:
+                return dict(edited)
+
+    async def ask_to_continue(self, rounds: int) -> Continuation:
+        """Ask how to continue after the limit of tool rounds."""
+        more = rounds * MORE_ROUNDS_FACTOR
+        question = self._words("question.onward", rounds=rounds, more=more)
+        answer = await self.choose((), question, CONTINUE_KEYS, "answer")
+        choices: Mapping[str, Continuation] = {"continue": rounds, "more": more, "answer": "answer"}
+        return choices.get(answer, "stop")
+
+    @property
+    def can_open_browser(self) -> bool:
+        """Whether a browser can be opened on this machine."""
+        return has_desktop()
+
+    async def open_page(self, url: str) -> None:
+        """Open a page in the user's browser."""
+        await open_page(url)
 
 
-def parse_continue_answer(answer: str, rounds: int) -> Continuation:
-    """Return the decision for a value of CONTINUE_KEYS after `rounds` tool rounds."""
-    choices: Mapping[str, Continuation] = {"continue": rounds, "more": rounds * MORE_ROUNDS_FACTOR, "answer": "answer"}
-    return choices.get(answer, "stop")
+def _parse_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object. Raises ValueError."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("too deeply nested") from None
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, FuzzyCompleter, WordCompleter
 from prompt_toolkit.document import Document
@@ -18,6 +19,7 @@ from ..core.errors import ChatError
 from ..core.sanitize import sanitize_line
 from ..core.user_paths import expand_home
 from .slash_commands import COMMANDS
+from .slash_commands.basics import explain_action
 from .slash_commands.registry import find_other, list_other
 from .status_source import StatusSource
 
@@ -50,7 +52,7 @@ class LineCompleter(Completer):
             mentions = await self._mentions(app, word[1:]) if word.startswith("@") else ()
             candidates, word = list(mentions), word[1:]
         elif not blank:
-            others = await self._query("/", lambda: list_other(app)) if app else ()
+            others = await self._query("/", partial(list_other, app)) if app else ()
             names = [*_FREQUENT, *(entry.names[0] for entry in COMMANDS.values())]
             candidates, word = list(dict.fromkeys([*names, *others])), before
         else:
@@ -67,8 +69,9 @@ class LineCompleter(Completer):
         entry, app = COMMANDS.get((name or candidate).lower()), self._status_source.app
         if entry is None or app is None:
             return ""
-        key = f"actions.{entry.names[0][1:]}_{candidate}" if name else f"commands.{entry.names[0][1:]}"
-        return app.words.sentences.get(key, "")
+        if name:
+            return explain_action(entry.names[0], candidate, app.words)
+        return app.words.sentences.get(f"commands.{entry.names[0][1:]}", "")
 
     async def _arguments(self, app: App | None, name: str, typed: str) -> Sequence[str]:
         if app is None:
@@ -83,11 +86,10 @@ class LineCompleter(Completer):
     async def _mentions(self, app: App | None, word: str) -> Sequence[str]:
         """Return completions after @: files, resource URIs and template values."""
         files = list_files(word)
-        if app is None or app.servers is None:
+        if app is None:
             return files
-        servers = app.servers
-        uris = await self._query("@", lambda: _list_uris(app))
-        values = await self._query(f"@{word}", lambda: servers.complete_uri(word)) if ":" in word else ()
+        uris = await self._query("@", partial(_list_uris, app))
+        values = await self._query(f"@{word}", lambda: app.servers.complete_uri(word)) if ":" in word else ()
         return [*files, *uris, *values]
 
     async def _query(self, key: str, query: Callable[[], Awaitable[Iterable[str]]]) -> Sequence[str]:
@@ -96,7 +98,7 @@ class LineCompleter(Completer):
         if time.monotonic() - cached_at < _CACHE_S:
             return cached
         try:
-            answer = await asyncio.wait_for(query(), _QUERY_TIMEOUT_S)
+            answer: Iterable[str] = await asyncio.wait_for(query(), _QUERY_TIMEOUT_S)
         except (ChatError, asyncio.TimeoutError):
             answer = ()
         now = time.monotonic()
@@ -109,7 +111,6 @@ class LineCompleter(Completer):
 
 async def _list_uris(app: App) -> list[str]:
     """Return the resource URIs of all servers and the literal prefixes of their templates."""
-    assert app.servers
     uris = [str(resource.uri) for _, resource in await app.servers.list_resources()]
     return uris + [resource.uri_template.partition("{")[0] for _, resource in await app.servers.list_templates()]
 

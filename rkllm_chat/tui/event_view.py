@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from ..chat.server_events import ServerWait
 from ..core.events import (
@@ -46,44 +45,49 @@ _MAX_PICTURES = 3
 """Maximum number of pictures of a result that are shown; `/image` has the others."""
 
 
-@dataclass
-class ThinkingPhase:
-    """The thinking phase of a reply: its start on the monotonic clock and its length in characters."""
-
-    started: float = field(default_factory=time.monotonic)
-    characters: int = 0
-
-
 class EventView:
     """Renders the events of successive turns on a screen.
 
     Attributes:
         shows_thoughts: Show thoughts in full instead of one line with their length.
-        expect_s: Estimates the prefill time in seconds of a number of tokens, used if the backend does not report its
-            speed; 0.0 if unknown.
         calls: Running calls and shortened results.
         theme: Colours of the next lines.
-        draw_picture: Returns the lines that show a picture; none if the terminal cannot.
     """
 
-    def __init__(self, screen: Screen, words: Words, theme: Theme) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        words: Words,
+        theme: Theme,
+        expect_s: Callable[[int], float],
+        draw_picture: Callable[[Media], list[str]],
+    ) -> None:
+        """Create the view.
+
+        Args:
+            screen: The screen.
+            words: Sentences in the user's language.
+            theme: Colours.
+            expect_s: Estimates the prefill time in seconds of a number of tokens, used if the backend does not report
+                its speed; 0.0 if unknown.
+            draw_picture: Returns the lines that show a picture; none if the terminal cannot.
+        """
         self.shows_thoughts = False
-        self.expect_s: Callable[[int], float] = lambda _new: 0.0
         self._screen, self._words, self.theme = screen, words, theme
-        self.draw_picture: Callable[[Media], list[str]] = lambda _media: []
+        self._expect_s, self._draw_picture = expect_s, draw_picture
         self.calls = ToolCallView(words)
         self._answer: Growing | None = None
         self._has_printed_answer = self._is_busy = False
-        self._thinking: ThinkingPhase | None = None
+        self._thinking_since: float | None = None  # on the monotonic clock
+        self._thought_length = 0
         self._thoughts: Growing | None = None
         self._state: tuple[Event, float] | None = None
         self._waiting: float | None = None
-        screen.layout.open_lines = self.open_lines
 
     @property
     def is_answering(self) -> bool:
         """Whether an answer or thoughts are growing, so that nothing else can be printed above the input line."""
-        return bool(self._answer or self._thinking)
+        return self._answer is not None or self._thinking_since is not None
 
     def begin_work(self) -> None:
         """Mark work as started and show a wait line until its first event."""
@@ -121,8 +125,8 @@ class EventView:
     def open_lines(self) -> list[str]:
         """Return the unfinished lines: thoughts, answer, running calls, wait state and queued input."""
         lines: list[str] = []
-        if self._thinking and not self.shows_thoughts:
-            lines.append(self.dim(self._words("live.thinking", **thinking_values(self._thinking))))
+        if self._thinking_since is not None and not self.shows_thoughts:
+            lines.append(self.dim(self._describe_thinking("live.thinking", self._thinking_since)))
         if self._thoughts:
             lines += map(self.dim, self._thoughts.tail(self._width))
         if self._answer:
@@ -156,7 +160,7 @@ class EventView:
         if isinstance(event, Page):
             return sanitize_for_terminal(event.text).splitlines()
         if isinstance(event, Picture):
-            return self.draw_picture(event.media)
+            return self._draw_picture(event.media)
         # the line of the result says it all, and so does the question about a described call
         if isinstance(event, ToolStarted | CallDescribed) or event == CallsDetected(1):
             return []
@@ -164,7 +168,7 @@ class EventView:
         if isinstance(event, ToolFinished):
             lines = [paint(part, style) for part in wrap_text(self.calls.finish(event), width)]
             pictures = [media for media in event.result.media if media.kind == "image"][:_MAX_PICTURES]
-            drawn = [line for media in pictures for line in self.draw_picture(media)]
+            drawn = [line for media in pictures for line in self._draw_picture(media)]
             result = event.result
             if drawn:
                 result = replace(result, text=result.text.replace(NOT_SHOWN, "]"))
@@ -174,8 +178,7 @@ class EventView:
         return [paint(part, style) for part in wrap_text(line, width)] if line else []
 
     def _add_answer(self, text: str) -> None:
-        if self._thinking:
-            self._close_thoughts()
+        self._close_thoughts()
         if self._answer is None:
             text = text.lstrip()
             if not text:
@@ -188,14 +191,14 @@ class EventView:
         self._emit(self._answer.feed(text))
 
     def _add_thought(self, text: str) -> None:
-        if self._thinking is None:
+        if self._thinking_since is None:
             if not text.strip():
                 return
             self._close()
-            self._thinking = ThinkingPhase()
+            self._thinking_since, self._thought_length = time.monotonic(), 0
             self._thoughts = Growing(self._width, color=False) if self.shows_thoughts else None
         self._waiting = None
-        self._thinking.characters += len(text)
+        self._thought_length += len(text)
         if self._thoughts:
             self._thoughts.resize(self._width)
             self._screen.print_lines([self.dim(line) for line in self._thoughts.feed(text)])
@@ -216,13 +219,16 @@ class EventView:
             self._answer = None
 
     def _close_thoughts(self) -> None:
-        if self._thinking is None:
+        if self._thinking_since is None:
             return
         if self._thoughts:
             self._screen.print_lines([self.dim(line) for line in self._thoughts.close()])
         else:
-            self.print_notice(self._words("live.thought", **thinking_values(self._thinking)))
-        self._thinking = self._thoughts = None
+            self.print_notice(self._describe_thinking("live.thought", self._thinking_since))
+        self._thinking_since = self._thoughts = None
+
+    def _describe_thinking(self, key: str, since: float) -> str:
+        return self._words(key, time=_seconds_since(since), characters=self._thought_length)
 
     def _wait_lines(self) -> list[str]:
         """Return a line about what the user is waiting for, if anything."""
@@ -252,7 +258,7 @@ class EventView:
 
     def _with_learned_speed(self, reading: Reading) -> Reading:
         """Return the event with the learned prefill speed if the backend reports none."""
-        if reading.tokens_per_s or reading.done or not (expected_s := self.expect_s(reading.total)):
+        if reading.tokens_per_s or reading.done or not (expected_s := self._expect_s(reading.total)):
             return reading
         return replace(reading, tokens_per_s=reading.total / expected_s)
 
@@ -268,8 +274,3 @@ class EventView:
 def _seconds_since(started: float) -> str:
     """Return the elapsed time as text, such as `3 s`."""
     return f"{time.monotonic() - started:.0f} s"
-
-
-def thinking_values(thinking: ThinkingPhase) -> dict[str, Any]:
-    """Return the placeholders of a message about thoughts."""
-    return {"time": _seconds_since(thinking.started), "characters": thinking.characters}

@@ -19,11 +19,6 @@ async def start_program(command: Sequence[str] | str) -> asyncio.subprocess.Proc
     return await asyncio.create_subprocess_exec(*command)
 
 
-def _find_editor() -> list[str]:
-    """Return the command of the user's editor: VISUAL, EDITOR or vi."""
-    return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-
-
 async def page_text(text: str, run: Callable[[Sequence[str]], Awaitable[int]]) -> bool:
     """Show a sanitized text in the user's pager (PAGER or less); return False if the pager cannot be started.
 
@@ -31,10 +26,8 @@ async def page_text(text: str, run: Callable[[Sequence[str]], Awaitable[int]]) -
         text: The text.
         run: Runs the pager in the foreground and returns its exit code.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "result.txt"
-        path.write_text(text, encoding="utf-8", errors="replace")
-        return await run([*shlex.split(os.environ.get("PAGER") or "less"), str(path)]) not in (126, 127)
+    code, _ = await _open_text("PAGER", "less", "result.txt", text, run)
+    return code not in (126, 127)
 
 
 def has_desktop() -> bool:
@@ -63,8 +56,17 @@ async def edit_text(text: str, run: Callable[[Sequence[str]], Awaitable[int]]) -
         OSError: The file cannot be written or read.
         ValueError: The command of the editor has an open quote.
     """
+    variable = "VISUAL" if os.environ.get("VISUAL") else "EDITOR"
+    code, edited = await _open_text(variable, "vi", "message.md", text, run)
+    return edited.strip("\n") if code == 0 else text
+
+
+async def _open_text(
+    variable: str, default: str, name: str, text: str, run: Callable[[Sequence[str]], Awaitable[int]]
+) -> tuple[int, str]:
+    """Open a text as a file in the program of an environment variable; return its exit code and the file's text."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "message.md"
+        path = Path(folder) / name
         path.write_text(text, encoding="utf-8", errors="replace")
-        code = await run([*_find_editor(), str(path)])
-        return path.read_text(encoding="utf-8", errors="replace").strip("\n") if code == 0 else text
+        code = await run([*shlex.split(os.environ.get(variable) or default), str(path)])
+        return code, path.read_text(encoding="utf-8", errors="replace")

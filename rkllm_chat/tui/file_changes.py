@@ -6,7 +6,7 @@ Which arguments are a path and a text is known by their names, as the usual file
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -109,8 +109,4 @@ def _diff(old: str, new: str) -> tuple[str, ...] | None:
     before, after = old.split("\n"), new.split("\n")
     if max(len(before), len(after)) > _MAX_LINES:
         return None
-    return tuple(_without_header(unified_diff(before, after, n=_CONTEXT_LINES, lineterm="")))
-
-
-def _without_header(lines: Iterator[str]) -> Sequence[str]:
-    return list(lines)[2:]
+    return tuple(unified_diff(before, after, n=_CONTEXT_LINES, lineterm=""))[2:]

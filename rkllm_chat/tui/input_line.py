@@ -30,19 +30,21 @@ class Question:
     """A question that temporarily replaces the input line.
 
     Attributes:
-        keys: Answer per key, for questions answered by one key; empty if a line is read.
         prompt: Shown in place of the input prompt: the last line of the question.
-        answer: Resolved with the answer, or with None if the user declines.
-        choices: Completions for a line.
         lines: Shown above the prompt: the lines before the last one.
+        keys: Answer per key, for questions answered by one key; empty if a line is read.
+        choices: Completions for a line.
+        answer: Resolved with the answer, or with None if the user declines.
+        shown_answer: What is printed behind the question once it is answered.
         draft: The unfinished input line, restored after the answer.
     """
 
-    keys: Mapping[str, str]
     prompt: str
-    answer: asyncio.Future[str | None]
-    choices: Sequence[str] = ()
     lines: Sequence[str] = ()
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    choices: Sequence[str] = ()
+    answer: asyncio.Future[str | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    shown_answer: str = ""
     draft: Document = field(default_factory=Document)
 
 
@@ -105,31 +107,16 @@ class InputLine:
         self._is_reading = False
         return None if self.is_closed else self._lines.popleft()
 
-    async def ask_key(
-        self, keys: Mapping[str, str], default: str, leaving: str, prompt: str, lines: Sequence[str] = ()
-    ) -> str:
-        """Ask a question that is answered by a single key.
+    async def ask(self, question: Question, default: str = "") -> str | None:
+        """Ask a question; restore the unfinished input line afterwards.
 
         Args:
-            keys: Answer for each key.
-            default: The answer for Enter.
-            leaving: The answer for Ctrl+C, Ctrl+D and Esc.
-            prompt: Shown in place of the input prompt.
-            lines: Shown above it.
+            question: The question.
+            default: The line to edit.
+
+        Returns:
+            The answer; None for Ctrl+C, Ctrl+D and Esc.
         """
-        question = Question({**keys, "\r": default}, prompt, asyncio.get_running_loop().create_future(), (), lines)
-        answer = await self._ask(question, "")
-        return leaving if answer is None else answer
-
-    async def ask_line(
-        self, prompt: str, default: str = "", choices: Sequence[str] = (), lines: Sequence[str] = ()
-    ) -> str | None:
-        """Ask a question that is answered by a line; None for Ctrl+C, Ctrl+D and Esc."""
-        question = Question({}, prompt, asyncio.get_running_loop().create_future(), choices, lines)
-        return await self._ask(question, default)
-
-    async def _ask(self, question: Question, default: str) -> str | None:
-        """Ask a question; restore the unfinished input line afterwards."""
         assert self.question is None
         if self.is_closed:
             return None

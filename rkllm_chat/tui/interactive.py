@@ -7,8 +7,6 @@ import base64
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.history import History
@@ -19,35 +17,22 @@ from ..core.events import Copied, Draft, Event, NoticeLevel, Shown
 from ..core.i18n import Words
 from ..core.messages import Media
 from ..core.sanitize import escape_line_visibly, escape_visibly, sanitize_for_terminal, sanitize_line
-from .approval_dialog import TerminalFrontend
-from .approval_prompt import CallLine
-from .cost_preview import CostPreview
+from .approval_prompt import CallLine, TerminalFrontend
 from .event_lines import format_table, summarize_arguments
 from .event_view import EventView
-from .input_line import PROMPT
+from .input_line import PROMPT, Question
 from .key_table import make_key_table
 from .markdown.cells import break_words, wrap_text
 from .picker import Picker
 from .screen import Screen
-from .slash_commands import leaves
 from .slash_commands.permissions import switch_mode
-from .status_line import format_status
-from .status_source import StatusSource
+from .status_source import CostPreview, StatusSource
 from .terminal_pictures import choose_protocol, draw_picture
 from .theme import Theme, paint
 
 _MAX_ECHOED, _MAX_ECHOED_LINES = 4000, 40
 _MAX_COPY_BYTES = 74_000
 """Terminals drop longer clipboard texts (xterm, tmux)."""
-
-
-@dataclass
-class _ShownQuestion:
-    """A question on the screen: the lines above its prompt, and its answer once it is known."""
-
-    lines: Sequence[str]
-    prompt: str
-    answer: str = ""
 
 
 class InteractiveFrontend(TerminalFrontend):
@@ -68,32 +53,23 @@ class InteractiveFrontend(TerminalFrontend):
     ) -> None:
         super().__init__(words)
         theme = themes(status_source.settings.theme)
-        self.screen = Screen(history, completer, theme.has_color)
-        self.live = EventView(self.screen, words, theme)
-        self._theme, self._themes = theme, themes
+        self._theme, self._themes, self._status_source = theme, themes, status_source
         self._questioning = asyncio.Lock()
-        self.live.expect_s = status_source.expect_s
-        self.live.draw_picture = self._draw_picture
-        self._status_source, self._cost_preview = status_source, CostPreview(self.screen.refresh)
-        self.screen.layout.status = self._status
-        self.screen.keys.switch_mode = self._switch_mode
-        self.screen.keys.unfold = self._unfold
-        self.screen.keys.is_quit = leaves
-        self.screen.keys.on_empty = self.live.send_now
-        self.screen.keys.show_keys = lambda: self.screen.print_lines(
-            format_table(make_key_table(words, ["at_prompt"]), self.screen.width)
+        self.screen = Screen(
+            history, completer, theme.has_color, self, lambda: self.live.open_lines(), self._format_status
         )
-        self.screen.keys.on_hint = lambda: self.live.print_notice(words("repl.leave_hint"))
+        self.live = EventView(self.screen, words, theme, status_source.expect_s, self._draw_picture)
+        self._cost_preview = CostPreview(self.screen.refresh)
 
     async def __aenter__(self) -> Self:
         await self.screen.__aenter__()
         return self
 
-    def _status(self, width: int) -> str:
+    def _format_status(self, width: int) -> str:
         """Return the status line, with a cost estimate while a message is being typed."""
         is_idle = self.screen.keys.stop is None and self.screen.line.question is None
         cost = self._cost_preview.update(self._status_source.app, self.screen.line.buffer.text if is_idle else "")
-        return self.live.dim(format_status(self._status_source.status(cost), self._words, width))
+        return self.live.dim(self._status_source.format(self._words, width, cost))
 
     async def __aexit__(self, *_: object) -> None:
         self._cost_preview.close()
@@ -176,7 +152,7 @@ class InteractiveFrontend(TerminalFrontend):
         protocol = choose_protocol(name, os.environ, has_color=self.live.theme.has_color)
         return draw_picture(media, protocol, self.screen.width, os.environ)
 
-    def _switch_mode(self) -> None:
+    def switch_mode(self) -> None:
         """Switch to the next approval mode, once the app is open."""
         if self._status_source.app:
             notice = switch_mode(self._status_source.app)
@@ -184,7 +160,19 @@ class InteractiveFrontend(TerminalFrontend):
                 self.live.print_notice(notice.text, notice.level)
             self.screen.refresh()
 
-    async def _unfold(self) -> None:
+    def send_now(self) -> None:
+        """Let a message that waits for servers be sent without them."""
+        self.live.send_now()
+
+    def show_keys(self) -> None:
+        """Print the keys of the prompt."""
+        self.screen.print_lines(format_table(make_key_table(self._words, ["at_prompt"]), self.screen.width))
+
+    def hint_leaving(self) -> None:
+        """Say how to leave."""
+        self.live.print_notice(self._words("repl.leave_hint"))
+
+    async def unfold(self) -> None:
         """Show the newest shortened result that was not unfolded yet: above the input line, or in a pager."""
         if result := self.live.calls.take_folded():
             head = f"{result.tool} {summarize_arguments(result.arguments)}" if result.arguments else result.tool
@@ -203,8 +191,7 @@ class InteractiveFrontend(TerminalFrontend):
 
     async def choose(self, lines: Sequence[CallLine], question: str, keys: Mapping[str, str], default: str) -> str:
         """Show a call and ask a question that one key answers."""
-        answer: str = await self._choose(keys, default, "stop", question, self._format_call(lines))
-        return answer
+        return await self._choose(keys, default, "stop", question, self._format_call(lines))
 
     def _format_call(self, lines: Sequence[CallLine]) -> list[str]:
         """Return the lines that describe a call, wrapped and coloured."""
@@ -222,32 +209,35 @@ class InteractiveFrontend(TerminalFrontend):
         return answer
 
     async def _choose(
-        self, keys: Mapping[str, Any], default: str, leaving: str, question: str, about: Sequence[str] = ()
-    ) -> Any:
-        async with self._question(about, question) as shown:
-            answer = await self.screen.line.ask_key(keys, default, leaving, shown.prompt, shown.lines)
-            shown.answer = next((key for key, value in keys.items() if value == answer), "")
+        self, keys: Mapping[str, str], default: str, leaving: str, question: str, about: Sequence[str] = ()
+    ) -> str:
+        """Ask a question that one key answers: `default` is the answer of Enter, `leaving` that of Ctrl+C and Esc."""
+        async with self._question(about, question) as asked:
+            asked.keys = {**keys, "\r": default}
+            answer = await self.screen.line.ask(asked)
+            answer = leaving if answer is None else answer
+            asked.shown_answer = next((key for key, value in keys.items() if value == answer), "")
         return answer
 
     async def confirm(self, question: str) -> bool:
         """Ask a yes/no question."""
         first, _, prompt = question.rpartition("\n")
         about = self._format("", escape_visibly(first).splitlines())
-        return bool(await self._choose({"y": "yes", "n": "no"}, "no", "no", prompt, about) == "yes")
+        return await self._choose({"y": "yes", "n": "no"}, "no", "no", prompt, about) == "yes"
 
     async def ask_line(self, question: str, default: str, choices: Sequence[str] = ()) -> str | None:
         """Ask for a line; None if the user declines.
 
         Choices with hidden characters are not offered.
         """
-        safe_choices = [choice for choice in choices if choice == escape_visibly(choice)]
-        async with self._question((), question) as shown:
-            answer = await self.screen.line.ask_line(shown.prompt, default, safe_choices, shown.lines)
-            shown.answer = escape_line_visibly(answer or "")
+        async with self._question((), question) as asked:
+            asked.choices = [choice for choice in choices if choice == escape_visibly(choice)]
+            answer = await self.screen.line.ask(asked, default)
+            asked.shown_answer = escape_line_visibly(answer or "")
         return answer
 
     @asynccontextmanager
-    async def _question(self, about: Sequence[str], question: str) -> AsyncGenerator[_ShownQuestion, None]:
+    async def _question(self, about: Sequence[str], question: str) -> AsyncGenerator[Question, None]:
         """Wait for the question before, ring the bell, and print the question with its answer at the end.
 
         Until the end its lines are to be drawn in one piece, below whatever is printed meanwhile; those that do not fit
@@ -263,19 +253,17 @@ class InteractiveFrontend(TerminalFrontend):
             *lines, last = [*about, *wrap_text(escape_line_visibly(question), self.screen.width - 1)]
             hidden = max(0, len(lines) - self.screen.layout.open_rows)
             self.screen.print_lines(lines[:hidden])
-            shown = _ShownQuestion(lines[hidden:], f"{last} ")
+            asked = Question(f"{last} ", lines[hidden:])
             try:
-                yield shown
+                yield asked
             finally:
-                end = wrap_text(f"{shown.prompt}{shown.answer}", self.screen.width)
-                self.screen.print_lines([*shown.lines, *end])
+                end = wrap_text(f"{asked.prompt}{asked.shown_answer}", self.screen.width)
+                self.screen.print_lines([*asked.lines, *end])
 
     def show_untruncated(self, text: str) -> None:
         """Print text as one line without shortening it."""
         self.screen.print_lines([sanitize_line(text)])
 
-    def show_message(self, text: str, level: NoticeLevel = "info") -> None:
+    def notify(self, text: str, level: NoticeLevel = "info") -> None:
         """Print a line of the program."""
         self.live.print_notice(text, level)
-
-    notify = show_message

@@ -4,20 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
-from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode
-from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.filters import Condition, FilterOrBool, is_searching, vi_insert_mode
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from .input_line import InputLine, has_visible_text, replace_surrogates
+from .slash_commands import leaves
 
 _MIN_ANSWER_DELAY_S = 0.5
 """A key that follows another one sooner answers no question: it was typed before the user saw the question."""
 _SAME_INTERRUPT_S = 0.2
 """A Ctrl+C within this time after a program that Ctrl+C ended is the same one."""
+
+
+_Act = Callable[[KeyPressEvent], Any]
+
+
+class KeyActions(Protocol):
+    """What keys do outside the input line."""
+
+    async def unfold(self) -> None:
+        """Show the newest shortened result in full (Ctrl+O)."""
+
+    def switch_mode(self) -> None:
+        """Switch the approval mode (Shift+Tab)."""
+
+    def send_now(self) -> None:
+        """Send a message that waits for servers (Enter on an empty line)."""
+
+    def show_keys(self) -> None:
+        """Show the table of the keys (? on an empty line)."""
+
+    def hint_leaving(self) -> None:
+        """Say how to leave (Ctrl+C on an empty line)."""
 
 
 class KeyHandler:
@@ -27,34 +50,57 @@ class KeyHandler:
         line: The input line.
         close: Ends the session.
         edit_text: Returns a text as edited in the user's editor.
+        actions: What keys do outside the input line.
 
     Attributes:
         stop: Called by Ctrl+C and Esc; None while nothing runs.
-        on_hint: Called for Ctrl+C on an empty line.
-        switch_mode: Switches the approval mode; called by Shift+Tab.
-        unfold: Shows the newest shortened result in full; called by Ctrl+O.
-        on_empty: Called for Enter on an empty line.
-        show_keys: Shows the table of the keys; called for ? on an empty line.
-        is_quit: Whether a line ends the session, also while something runs.
     """
 
-    def __init__(self, line: InputLine, close: Callable[[], None], edit_text: Callable[[str], Awaitable[str]]) -> None:
+    def __init__(
+        self,
+        line: InputLine,
+        close: Callable[[], None],
+        edit_text: Callable[[str], Awaitable[str]],
+        actions: KeyActions,
+    ) -> None:
         self.stop: Callable[[], None] | None = None
-        self.on_hint: Callable[[], None] = lambda: None
-        self.on_empty: Callable[[], None] = lambda: None
-        self.show_keys: Callable[[], None] = lambda: None
-        self.switch_mode: Callable[[], None] = lambda: None
-        self.unfold: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
-        self.is_quit: Callable[[str], bool] = lambda _line: False
+        self._actions = actions
         self._line, self._close, self._edit_text = line, close, edit_text
         self._is_hinted = False
         self._has_foreground_program = False
         self._last_key_at = self._answered_at = self._program_interrupted_at = 0.0
         self._consent_key = ""
 
-    def make_bindings(self) -> KeyBindingsBase:
+    def make_bindings(self) -> KeyBindings:
         """Return all key bindings."""
-        return merge_key_bindings([self._bind_editing(), self._bind_control()])
+        line, actions = self._line, self._actions
+        wants_key = Condition(lambda: bool(line.question and line.question.keys))
+        asks = Condition(lambda: line.question is not None)
+        is_empty = Condition(lambda: not line.buffer.text)
+        has_menu = Condition(lambda: bool(line.buffer.complete_state))
+        is_busy = Condition(lambda: self.stop is not None) & ~asks & ~has_menu
+        bindings = KeyBindings()
+
+        def bind(keys: Sequence[str], condition: FilterOrBool, act: _Act, eager: bool = False) -> None:
+            bindings.add(*keys, filter=condition, eager=eager)(act)
+
+        bind(["enter"], ~is_searching & ~wants_key, lambda _: self._enter())
+        bind(["tab"], is_busy & ~is_empty & ~wants_key, lambda _: self._enter())
+        bind(["?"], is_empty & ~is_busy & ~asks, lambda _: actions.show_keys())
+        for keys in (["c-j"], ["escape", "enter"]):
+            bind(keys, ~wants_key, lambda event: event.current_buffer.insert_text("\n"))
+        bind(["c-x", "c-e"], ~wants_key, lambda _: self._edit())
+        bind([Keys.BracketedPaste], True, lambda event: line.paste(_unify_newlines(event.data)), eager=True)
+        bind([Keys.Any], wants_key, lambda event: self._answer_key(event.data), eager=True)
+        bind(["c-c"], ~is_searching, lambda _: self._interrupt(), eager=True)
+        bind(["<sigint>"], True, lambda _: self._interrupt(), eager=True)
+        bind(["escape"], ~is_searching & ~(vi_insert_mode & ~has_menu), lambda _: self._escape())
+        bind(["c-d"], is_empty, lambda _: self._end_of_input())
+        bind(["c-l"], True, lambda event: event.app.renderer.clear(), eager=True)
+        bind(["s-tab"], ~is_searching & ~has_menu, lambda _: actions.switch_mode())
+        bind(["c-o"], True, lambda _: None if self._has_foreground_program else actions.unfold(), eager=True)
+        bind(["c-z"], True, lambda event: event.app.suspend_to_background(), eager=True)
+        return bindings
 
     def record_key_time(self) -> None:
         """Record the time of a key press; called before every key."""
@@ -100,13 +146,13 @@ class KeyHandler:
         elif text.endswith("\\") and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor(1)
             buffer.insert_text("\n")
-        elif self.stop and self.is_quit(text):
+        elif self.stop and leaves(text):
             self.stop()
             self._close()
         elif has_visible_text(text):
             line.submit()
         else:
-            self.on_empty()
+            self._actions.send_now()
 
     def _interrupt(self) -> None:
         """Handle Ctrl+C: cancel a question, stop the work, clear the line, hint, or leave; the first that applies."""
@@ -124,7 +170,7 @@ class KeyHandler:
             self._close()
         else:
             self._is_hinted = True
-            self.on_hint()
+            self._actions.hint_leaving()
 
     def _end_of_input(self) -> None:
         """Handle Ctrl+D on an empty line: cancel a question, or stop the work and leave."""
@@ -180,79 +226,6 @@ class KeyHandler:
         else:
             self._line.insert_draft(edited)
 
-    def _bind_editing(self) -> KeyBindings:
-        """Return the bindings for Enter, new lines, the editor and answers to questions."""
-        keys, line = KeyBindings(), self._line
-        wants_key = Condition(lambda: bool(line.question and line.question.keys))
-        is_empty = Condition(lambda: not line.buffer.text)
-        is_busy = Condition(lambda: self.stop is not None and not line.question and not line.buffer.complete_state)
 
-        @keys.add("enter", filter=~is_searching & ~wants_key)
-        @keys.add("tab", filter=is_busy & ~is_empty & ~wants_key)
-        def _(_event: KeyPressEvent) -> None:
-            self._enter()
-
-        @keys.add("?", filter=is_empty & ~is_busy & Condition(lambda: not line.question))
-        def _(_event: KeyPressEvent) -> None:
-            self.show_keys()
-
-        @keys.add("c-j", filter=~wants_key)
-        @keys.add("escape", "enter", filter=~wants_key)
-        def _(event: KeyPressEvent) -> None:
-            event.current_buffer.insert_text("\n")
-
-        @keys.add("c-x", "c-e", filter=~wants_key)
-        def _(event: KeyPressEvent) -> None:
-            event.app.create_background_task(self._edit())
-
-        @keys.add(Keys.BracketedPaste, eager=True)
-        def _(event: KeyPressEvent) -> None:
-            line.paste(event.data.replace("\r\n", "\n").replace("\r", "\n"))
-
-        @keys.add(Keys.Any, filter=wants_key, eager=True)
-        def _(event: KeyPressEvent) -> None:
-            self._answer_key(event.data)
-
-        return keys
-
-    def _bind_control(self) -> KeyBindings:
-        """Return the bindings for stopping, leaving and the terminal itself."""
-        keys = KeyBindings()
-        is_empty = Condition(lambda: not self._line.buffer.text)
-        has_no_menu = Condition(lambda: not self._line.buffer.complete_state)
-
-        @keys.add("c-c", filter=~is_searching, eager=True)
-        @keys.add("<sigint>", eager=True)
-        def _(_event: KeyPressEvent) -> None:
-            self._interrupt()
-
-        @keys.add("escape", filter=~is_searching & ~(vi_insert_mode & has_no_menu))
-        def _(_event: KeyPressEvent) -> None:
-            self._escape()
-
-        @keys.add("c-d", filter=is_empty)
-        def _(_event: KeyPressEvent) -> None:
-            self._end_of_input()
-
-        @keys.add("c-l", eager=True)
-        def _(event: KeyPressEvent) -> None:
-            event.app.renderer.clear()
-
-        @keys.add("s-tab", filter=~is_searching & has_no_menu)
-        def _(_event: KeyPressEvent) -> None:
-            self.switch_mode()
-
-        @keys.add("c-o", eager=True)
-        def _(event: KeyPressEvent) -> None:
-            if not self._has_foreground_program:
-                event.app.create_background_task(self.unfold())
-
-        @keys.add("c-z", eager=True)
-        def _(event: KeyPressEvent) -> None:
-            event.app.suspend_to_background()
-
-        return keys
-
-
-async def _do_nothing() -> None:
-    """Show nothing."""
+def _unify_newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -19,8 +19,7 @@ from ..chat.server_events import ServerWait
 from ..core.events import Draft, Event, Notice, NoticeLevel, Page, Table
 from ..core.i18n import Words
 from ..core.sanitize import escape_line_visibly
-from .approval_dialog import TerminalFrontend
-from .approval_prompt import CallLine
+from .approval_prompt import CallLine, TerminalFrontend
 from .event_lines import EventPrinter, open_terminal
 from .external_programs import start_program
 from .picker import Picker
@@ -75,12 +74,12 @@ class LineModeFrontend(TerminalFrontend):
                     return None
                 hint_shown = not draft
                 if hint_shown:
-                    self.show_message(self._words("repl.leave_hint"))
+                    self.notify(self._words("repl.leave_hint"))
 
     def submit(self, line: str) -> None:
         """Enter a line as if it had been typed; do nothing if it is empty."""
         if line:
-            self.show_message(f"{PROMPT}{line}")
+            self.notify(f"{PROMPT}{line}")
             self._input = f"{line}\n".encode() + self._input
 
     def close_input(self) -> None:
@@ -117,7 +116,7 @@ class LineModeFrontend(TerminalFrontend):
     async def pick(self, picker: Picker) -> str | None:
         """Show the rows with their numbers and ask for one."""
         rows = [(str(number), *choice.columns) for number, choice in enumerate(picker.choices, 1)]
-        self.show_message(picker.title)
+        self.notify(picker.title)
         self._printer.show(Table((), tuple(rows)))
         answer = await self.ask_line(self._words("picker.number") + " ", "") or ""
         is_valid = answer.isdecimal() and 1 <= int(answer) <= len(rows)
@@ -158,11 +157,9 @@ class LineModeFrontend(TerminalFrontend):
         """Print text without shortening it."""
         self._printer.show(Table((), ((text,),)))
 
-    def show_message(self, text: str, level: NoticeLevel = "info") -> None:
+    def notify(self, text: str, level: NoticeLevel = "info") -> None:
         """Show a notice."""
         self.show(Notice(text, level))
-
-    notify = show_message
 
     async def _read(self, prompt: str) -> str | None:
         """Return a stripped line; None at the end of input. Of several readers the newest gets the line.

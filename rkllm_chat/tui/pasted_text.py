@@ -7,6 +7,7 @@ which the user sees before the line is sent.
 from __future__ import annotations
 
 import shlex
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -98,11 +99,4 @@ def _is_same(inserted: str, paste: str) -> bool:
 
 def _bisect(limit: int, holds: Callable[[int], bool]) -> int:
     """Return the largest number up to `limit` for which a condition holds that holds for all smaller ones."""
-    low = 0
-    while low < limit:
-        middle = (low + limit + 1) // 2
-        if holds(middle):
-            low = middle
-        else:
-            limit = middle - 1
-    return low
+    return bisect_left(range(1, limit + 1), True, key=lambda number: not holds(number))

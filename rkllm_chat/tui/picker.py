@@ -11,7 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 
 from ..core.errors import ChatError
@@ -119,38 +119,17 @@ class Picker:
         for key, step in {**moves, "home": -len(self.choices), "end": len(self.choices)}.items():
             keys.add(key, filter=is_search)(lambda _event, step=step: self._move(step))
 
-        @keys.add("enter")
-        def _(_event: KeyPressEvent) -> None:
-            self._enter()
-
-        @keys.add("escape")
-        @keys.add("c-c")
-        @keys.add("c-g")
-        def _(_event: KeyPressEvent) -> None:
-            self._leave()
-
-        @keys.add("c-d", filter=is_search & Condition(lambda: self._delete is not None))
-        @keys.add("delete", filter=is_search & Condition(lambda: self._delete is not None))
-        def _(_event: KeyPressEvent) -> None:
-            self._start("delete")
-
-        @keys.add("c-r", filter=is_search & Condition(lambda: self._rename is not None))
-        def _(_event: KeyPressEvent) -> None:
-            self._start("rename")
-
-        @keys.add("backspace")
-        def _(_event: KeyPressEvent) -> None:
-            self._edit(lambda text: text[:-1])
-
-        @keys.add("c-u")
-        def _(_event: KeyPressEvent) -> None:
-            self._edit(lambda _text: "")
-
-        @keys.add(Keys.BracketedPaste)
-        @keys.add(Keys.Any)
-        def _(event: KeyPressEvent) -> None:
-            self._type(_read_text(event.data))
-
+        for key in ("c-d", "delete") if self._delete else ():
+            keys.add(key, filter=is_search)(lambda _: self._start("delete"))
+        if self._rename:
+            keys.add("c-r", filter=is_search)(lambda _: self._start("rename"))
+        for key in ("escape", "c-c", "c-g"):
+            keys.add(key)(lambda _: self._leave())
+        for typed in (Keys.BracketedPaste, Keys.Any):
+            keys.add(typed)(lambda event: self._type(_read_text(event.data)))
+        keys.add("enter")(lambda _: self._enter())
+        keys.add("backspace")(lambda _: self._edit(lambda text: text[:-1]))
+        keys.add("c-u")(lambda _: self._edit(lambda _text: ""))
         return keys
 
     def _move(self, step: int) -> None:
@@ -173,14 +152,14 @@ class Picker:
         """Handle printable keys: the answer to a question, or text of the search or of the name."""
         if self._mode == "delete":
             if text.casefold() == "y":
-                self._delete_current()
+                self._change_current(self._delete_row)
             self._mode = "search"
         elif text:
             self._edit(lambda before: before + text)
 
     def _enter(self) -> None:
         if self._mode == "rename":
-            self._rename_current()
+            self._change_current(self._rename_row)
         elif self._mode == "search" and self._current:
             self.picked = self._current.key
             self.close()
@@ -191,24 +170,22 @@ class Picker:
             self.close()
         self._mode = "search"
 
-    def _delete_current(self) -> None:
-        current = self._current
-        if not (current and self._delete):
-            return
-        try:
-            self._delete(current.key)
-            self.choices.remove(current)
-        except ChatError as error:
-            self._error = str(error)
+    def _change_current(self, change: Callable[[Choice], None]) -> None:
+        """Change the current row; show why it cannot be."""
+        if current := self._current:
+            try:
+                change(current)
+            except ChatError as error:
+                self._error = str(error)
 
-    def _rename_current(self) -> None:
-        current = self._current
-        if not (current and self._rename):
-            return
-        try:
-            self.choices[self.choices.index(current)] = self._rename(current.key, self._name.strip())
-        except ChatError as error:
-            self._error = str(error)
+    def _delete_row(self, row: Choice) -> None:
+        if self._delete:
+            self._delete(row.key)
+            self.choices.remove(row)
+
+    def _rename_row(self, row: Choice) -> None:
+        if self._rename:
+            self.choices[self.choices.index(row)] = self._rename(row.key, self._name.strip())
 
 
 @runtime_checkable

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,12 +20,12 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from ..backends import choose_backend
 from ..backends.shared.model_files import find_shipped_model, resolve_model
 from ..chat.app import App, SettingsSource, open_app
-from ..chat.attachments import send_message
-from ..chat.media_output import save_results
+from ..chat.attachments import save_results, send_message
+from ..chat.event_stream import Emit
 from ..chat.model_loading import make_loading_event
 from ..chat.server_approval import ServerApproval, list_config_notices
 from ..chat.server_events import ServerWait, count_servers
-from ..chat.transcript import iter_last_turns
+from ..chat.sessions import iter_last_turns
 from ..config.servers import BOARD_SERVER
 from ..config.settings import Settings
 from ..core import i18n as language
@@ -36,10 +36,9 @@ from ..core.private_files import explain_open_error, make_folder, open_private
 from ..core.redact import Redactor
 from ..core.version import __version__
 from ..storage.session_files import SessionDirectory
-from ..storage.session_index import list_sessions
 from . import slash_commands as commands
 from .completion import LineCompleter
-from .session_picker import make_session_picker
+from .session_picker import pick_session
 from .status_source import StatusSource
 from .theme import Theme
 
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     Face = InteractiveFrontend | LineModeFrontend
 
 _PICK_SESSION = "pick"
-_MAX_PICKED_SESSIONS = 200
 
 
 class _GuardedFileHistory(FileHistory):
@@ -109,17 +107,15 @@ async def run_chat(
                 face.show(Notice(words("repl.exposed", path=path, entry=key), "warning"))
             _report_history(history, trouble, face, words)
             if settings.session == _PICK_SESSION:
-                picked = await _pick_session(SessionDirectory(state / "sessions"), face, words)
+                directory, redact = SessionDirectory(state / "sessions"), Redactor().redact_member
+                picked = await pick_session(directory, face, words, partial(directory.rename, redact=redact))
                 if picked is None:
                     return 0
+                if not picked:
+                    face.show(Notice(words("commands.no_sessions")))
                 settings = replace(settings, session=picked)
             face.show(make_loading_event(settings, state))
-            for notice in list_config_notices(settings, words):
-                face.show(Notice(notice, "warning"))
-            server_approval = ServerApproval(state)
-            await server_approval.ask_about_files(settings, face, words)
-            await server_approval.ask_user(settings.servers, face, words)
-            app = open_app(settings, state, face, words, server_approval, secrets)
+            app = open_app(settings, state, face, words, await _approve(settings, state, face, words), secrets)
             opening = asyncio.ensure_future(stack.enter_async_context(app))
             stack.push_async_callback(cancel_opening, opening)
             ready = asyncio.ensure_future(_announce(opening, face, status_source, source))
@@ -128,7 +124,7 @@ async def run_chat(
             while (line := await face.read_line()) is not None:
                 if line.startswith("!"):
                     await face.run_command(line[1:])
-                elif await show_stream(
+                elif await show_events(
                     partial(_run_line, ready, line, face, words, output_folder), words, face, status_source
                 ):
                     break
@@ -140,29 +136,22 @@ async def run_chat(
     return 0
 
 
+async def _approve(settings: Settings, state: Path, face: Face, words: Words) -> ServerApproval:
+    """Tell what of the configuration is not used, and ask about the files and servers that need approval."""
+    for notice in list_config_notices(settings, words):
+        face.show(Notice(notice, "warning"))
+    approval = ServerApproval(state)
+    await approval.ask_about_files(settings, face, words)
+    await approval.ask_user(settings.servers, face, words)
+    return approval
+
+
 def _report_history(history: History, trouble: str, face: Face, words: Words) -> None:
     """Report why the input history is not kept, now or as soon as it cannot be written."""
     if trouble:
         face.show(Notice(words("repl.no_history", trouble=trouble), "warning"))
     elif isinstance(history, _GuardedFileHistory):
         history.on_error = lambda reason: face.show(Notice(words("repl.no_history", trouble=reason), "warning"))
-
-
-async def _pick_session(directory: SessionDirectory, face: Face, words: Words) -> str | None:
-    """Let the user pick a session; return its id, "" if there is none, None if the user leaves.
-
-    Raises:
-        ConfigError: The directory of sessions cannot be trusted.
-    """
-    summaries = await asyncio.to_thread(list_sessions, directory, "", _MAX_PICKED_SESSIONS)
-    if not summaries:
-        face.show(Notice(words("commands.no_sessions")))
-        return ""
-
-    def rename(name: str, title: str) -> None:
-        directory.rename(name, title, Redactor().redact_member)
-
-    return await face.pick(make_session_picker(directory, summaries, words, rename))
 
 
 def _make_face(words: Words, history: History, status_source: StatusSource, themes: Callable[[str], Theme]) -> Face:
@@ -248,56 +237,56 @@ def _describe_demonstration(app: App) -> Notice:
 
 
 async def _run_line(
-    ready: asyncio.Future[App], line: str, face: Face, words: Words, output_folder: str
-) -> AsyncGenerator[Event, None]:
+    ready: asyncio.Future[App], line: str, face: Face, words: Words, output_folder: str, emit: Emit
+) -> None:
     """Run a line as a command or a message, after the app has been opened.
 
     If it is stopped while it waits for the app or for servers, the line becomes a draft again.
     """
     if commands.leaves(line):
-        yield Leave()
+        await emit(Leave())
         return
-    is_waiting = True
+    is_waiting, is_command = True, commands.is_command(line)
+
+    async def pass_on(event: Event) -> None:
+        nonlocal is_waiting
+        is_waiting = isinstance(event, ServerWait)
+        await emit(Draft(line) if isinstance(event, Draft) and not is_command else event)
+
     try:
         if not ready.done():
-            yield Notice(words("repl.waiting"))
+            await emit(Notice(words("repl.waiting")))
         app = await asyncio.shield(ready)
         if app.model_switch:
             await asyncio.wait([app.model_switch])
         is_waiting = False
         if app.source and app.source.has_changed():
-            yield Notice(words("servers.changed"), "warning")
-        is_command = commands.is_command(line)
-        stream = commands.run(app, line) if is_command else send_message(app, line.removeprefix("/"))
+            await emit(Notice(words("servers.changed"), "warning"))
+        run = commands.run if is_command else send_message
         with app.prefiller.paused():
-            async with aclosing(save_results(stream, output_folder, words)) as events:
-                async for event in events:
-                    is_waiting = isinstance(event, ServerWait)
-                    yield Draft(line) if isinstance(event, Draft) and not is_command else event
+            await run(app, line if is_command else line.removeprefix("/"), save_results(pass_on, output_folder, words))
     except asyncio.CancelledError:
         if is_waiting:
             face.show(Draft(line))
         raise
 
 
-async def show_stream(
-    make_stream: Callable[[], AsyncGenerator[Event, None]], words: Words, face: Face, status_source: StatusSource
+async def show_events(
+    work: Callable[[Emit], Awaitable[None]], words: Words, face: Face, status_source: StatusSource
 ) -> bool:
-    """Show a stream until it ends or the user stops it; return whether to leave.
+    """Show what `work` emits until it ends or the user stops it; return whether to leave.
 
     Errors other than ChatError are re-raised.
     """
     leave = False
 
-    async def show_all() -> None:
+    async def show(event: Event) -> None:
         nonlocal leave
-        async with aclosing(make_stream()) as events:
-            async for event in events:
-                leave = leave or isinstance(event, Leave)
-                status_source.note_event(event)
-                face.show(event)
+        leave = leave or isinstance(event, Leave)
+        status_source.note_event(event)
+        face.show(event)
 
-    showing = asyncio.ensure_future(show_all())
+    showing = asyncio.ensure_future(work(show))
     try:
         with face.interruptible(showing.cancel):
             await asyncio.wait([showing])

@@ -24,7 +24,7 @@ from typing_extensions import Self
 from ..core.sanitize import sanitize_line
 from .external_programs import edit_text, page_text, start_program
 from .input_line import InputLine
-from .key_bindings import KeyHandler
+from .key_bindings import KeyActions, KeyHandler
 from .picker import Picker
 from .screen_layout import ScreenLayout
 
@@ -43,10 +43,18 @@ class Screen:
         layout: The arrangement of the screen.
     """
 
-    def __init__(self, history: History, completer: Completer, color: bool) -> None:
+    def __init__(
+        self,
+        history: History,
+        completer: Completer,
+        color: bool,
+        actions: KeyActions,
+        open_lines: Callable[[], Sequence[str]],
+        status: Callable[[int], str],
+    ) -> None:
         self.line = InputLine(history, completer, self.refresh)
-        self.keys = KeyHandler(self.line, self.close_input, self.edit_text)
-        self.layout = ScreenLayout(self.line)
+        self.keys = KeyHandler(self.line, self.close_input, self.edit_text, actions)
+        self.layout = ScreenLayout(self.line, open_lines, status)
         self._drawn = asyncio.Event()
         self._deferred_lines: list[str] | None = None
         self._foreground = asyncio.Lock()

@@ -1,17 +1,25 @@
-"""Layout of the screen: open lines, input line with completion menu, status line, in a prompt_toolkit application."""
+"""Layout of the screen: open lines, input line with completion menu, status line, in a prompt_toolkit application.
+
+The application draws right where prompt_toolkit 3.0.52 does not: after the terminal has wrapped its lines anew, after
+the clock was set back, and for characters of the input line that the user could not see.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import time
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples
+from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples, fragment_list_to_text
 from prompt_toolkit.input import create_input
 from prompt_toolkit.key_binding import KeyBindingsBase
 from prompt_toolkit.layout import (
@@ -26,18 +34,26 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.menus import CompletionsMenu
-from prompt_toolkit.layout.processors import ConditionalProcessor, TabsProcessor
+from prompt_toolkit.layout.processors import (
+    ConditionalProcessor,
+    Processor,
+    TabsProcessor,
+    Transformation,
+    TransformationInput,
+)
+from prompt_toolkit.layout.screen import Char
+from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.styles import Style
+from prompt_toolkit.renderer import Renderer
+from prompt_toolkit.styles import BaseStyle, Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from ..core.ascii_fallback import make_encodable
+from ..core.sanitize import compile_invisible, escape_visibly
 from .event_lines import open_terminal
 from .input_line import InputLine
 from .picker import Picker
-from .reflow_renderer import ReflowRenderer, rewraps_lines
-from .reveal_processor import RevealProcessor
 
 MIN_REDRAW_S = 0.03
 _MENU_ROWS = 8
@@ -45,20 +61,21 @@ _MAX_INPUT_ROWS = 10
 _ESCAPE_S = 0.1
 _CHORD_S = 1.0
 _STYLE = Style.from_dict({"status": "", "suggestion": "fg:ansibrightblack"})
+_TRUNCATING_TERMS = re.compile(r"xterm|(linux|dumb|putty|screen|rxvt(?!-unicode))\b.*")
+"""What TERM is in terminals that truncate lines. xterm and PuTTY say "xterm", those that wrap "xterm-256color"."""
 
 
 class ScreenLayout:
     """Arranges the parts of the screen.
 
-    Attributes:
-        open_lines: Returns the unfinished lines above the input line.
+    Args:
+        line: The input line.
+        open_lines: Returns the unfinished lines above it.
         status: Returns the status line for a width in cells.
     """
 
-    def __init__(self, line: InputLine) -> None:
-        self.open_lines: Callable[[], Sequence[str]] = list
-        self.status: Callable[[int], str] = lambda _width: ""
-        self._line = line
+    def __init__(self, line: InputLine, open_lines: Callable[[], Sequence[str]], status: Callable[[int], str]) -> None:
+        self._line, self.open_lines, self._status = line, open_lines, status
         self._output: Output = _TerminalOutput.from_pty(open_terminal(), term=os.environ.get("TERM"))
         self._output.enable_cpr = False  # a serial console answers late or never, and the answer is not needed
 
@@ -148,7 +165,7 @@ class ScreenLayout:
         return ANSI("\n".join(self._visible_open_lines()))
 
     def _status_text(self) -> AnyFormattedText:
-        return ANSI(self.status(self.width))
+        return ANSI(self._status(self.width))
 
     def _line_prefix(self, number: int, wraps: int) -> AnyFormattedText:
         prompt = self._line.prompt
@@ -204,3 +221,81 @@ def _set_key_timeout(app: Application[None]) -> None:
     """Use a short timeout for Esc and a longer one for the second key of a Ctrl+X chord."""
     pending_keys = app.key_processor.key_buffer
     app.timeoutlen = _CHORD_S if pending_keys and pending_keys[0].key == "c-x" else _ESCAPE_S
+
+
+class ReflowRenderer(Renderer):
+    """Renderer for a narrowed terminal.
+
+    A terminal that becomes narrower wraps the lines on its screen, so that the first of them stands higher above the
+    cursor than where prompt_toolkit 3.0.52 has drawn it: a copy of the lines above the cursor would remain.
+    """
+
+    def __init__(self, style: BaseStyle, output: Output, rewraps: bool) -> None:
+        super().__init__(style, output)
+        self._rewraps = rewraps
+
+    def erase(self, leave_alternate_screen: bool = True) -> None:
+        """Erase all that was drawn and put the cursor at its start."""
+        self._follow_cursor()
+        super().erase(leave_alternate_screen)
+
+    def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
+        """Draw what has changed since the last time."""
+        self._follow_cursor()
+        super().render(app, layout, is_done)
+
+    def _follow_cursor(self) -> None:
+        """Correct the known position of the cursor if the terminal has become narrower since the last drawing."""
+        drawn, size = self._last_screen, self._last_size
+        columns = self.output.get_size().columns
+        if not (self._rewraps and drawn and size and 0 < columns < size.columns):
+            return
+        x, y = self._cursor_pos
+        rows = sum(_count_rows(drawn.data_buffer[row], columns) for row in range(y))
+        self._cursor_pos = Point(x=x % columns, y=rows + x // columns)
+        self._last_size = size._replace(columns=columns)
+        self._last_screen = None
+
+
+def _count_rows(line: Mapping[int, Char], columns: int) -> int:
+    """Return how many rows a drawn line takes in a terminal of that width."""
+    end = max((x for x, char in line.items() if char.char != " "), default=-1) + 1
+    rows = 1
+    used = 0
+    for width in (line[x].width if x in line else 1 for x in range(end)):
+        if used + width > columns:
+            rows += 1
+            used = 0
+        used += width
+    return rows
+
+
+def rewraps_lines(environment: Mapping[str, str]) -> bool:
+    """Whether the terminal is expected to wrap its lines anew when it becomes narrower, and not to truncate them.
+
+    Moving up too far would erase output, so a terminal that may truncate is taken for one that does.
+    """
+    if "TMUX" in environment:
+        return True
+    truncates = _TRUNCATING_TERMS.fullmatch(environment.get("TERM", "dumb"))
+    return not (truncates or "XTERM_VERSION" in environment or "STY" in environment)
+
+
+class RevealProcessor(Processor):
+    """prompt_toolkit processor that displays an escape for each hidden character."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        """Return the visible fragments with the cursor mapping between text and display."""
+        text = fragment_list_to_text(transformation_input.fragments)
+        hidden = {match.start() for match in compile_invisible().finditer(text)}
+        if not hidden:
+            return Transformation(transformation_input.fragments)
+        letters = explode_text_fragments(transformation_input.fragments)
+        shown = [(item[0], escape_visibly(item[1]) if i in hidden else item[1]) for i, item in enumerate(letters)]
+        positions = list(accumulate((len(text) for _, text in shown), initial=0))
+        added = positions[-1] - len(shown)
+        return Transformation(
+            list(shown),
+            source_to_display=lambda i: positions[i] if i < len(positions) else i + added,
+            display_to_source=lambda i: bisect_right(positions, i) - 1 if i < positions[-1] else i - added,
+        )

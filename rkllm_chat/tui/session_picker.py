@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -10,28 +11,38 @@ from ..core.errors import UsageError
 from ..core.i18n import Words
 from ..core.sanitize import sanitize_line
 from ..storage.session_files import SessionDirectory
-from ..storage.session_index import SessionSummary, summarize
-from .picker import Choice, Picker
+from ..storage.session_index import SessionSummary, list_sessions, summarize
+from .picker import Choice, Picker, PickerFrontend
 
+_MAX_PICKED = 200
 _MAX_FOLDER_LENGTH = 36
 
 
-def make_session_picker(
+async def pick_session(
     directory: SessionDirectory,
-    summaries: Sequence[SessionSummary],
+    frontend: PickerFrontend,
     words: Words,
     rename: Callable[[str, str], None],
     current: str = "",
-) -> Picker:
-    """Make a picker of sessions.
+) -> str | None:
+    """Let the user pick one of the newest sessions.
 
     Args:
         directory: Directory of sessions.
-        summaries: The sessions, in the order to show.
+        frontend: Shows the list.
         words: Sentences of the user's language.
         rename: Sets the title of a session.
         current: Id of the current session, which cannot be deleted.
+
+    Returns:
+        The id of the session; "" if there is none, None if the user picks none.
+
+    Raises:
+        ConfigError: The directory of sessions cannot be trusted.
     """
+    summaries = await asyncio.to_thread(list_sessions, directory, "", _MAX_PICKED)
+    if not summaries:
+        return ""
 
     def delete(name: str) -> None:
         if name == current:
@@ -43,7 +54,7 @@ def make_session_picker(
         return _make_choice(summarize(name, directory.read(name).entries), current)
 
     rows = [_make_choice(summary, current) for summary in summaries]
-    return Picker(words("picker.sessions"), rows, words, delete, rename_row)
+    return await frontend.pick(Picker(words("picker.sessions"), rows, words, delete, rename_row))
 
 
 def _make_choice(session: SessionSummary, current: str) -> Choice:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
-from ..chat.cost_estimate import CostEstimate
-from ..config.policy import SessionMode
+from ..chat.prefill import CostEstimate
 from ..core.i18n import Words
-from ..core.sanitize import sanitize_line, shorten_line
+from ..core.sanitize import shorten_line
 
 _FULL, EMPTY = "█", "░"
 SEPARATOR = " · "
@@ -17,70 +14,31 @@ _MIN_MEASURED_S = 0.01
 _MIN_NAME = 16
 
 
-@dataclass(frozen=True)
-class StatusValues:
-    """The values of the status line; 0 and 0.0 mean unknown.
-
-    Attributes:
-        mode: The approval mode.
-        npu: Load in percent.
-        celsius: Temperature of the warmest sensor.
-        cost: Cost estimate of the input line; it replaces the model and the context.
-        is_context_assumed: Whether `context_tokens` is an assumption.
-    """
-
-    model: str = ""
-    servers_up: int = 0
-    servers: int = 0
-    tools: int = 0
-    used_tokens: int = 0
-    context_tokens: int = 0
-    tokens_per_s: float = 0.0
-    npu: int | None = None
-    celsius: float | None = None
-    cost: CostEstimate | None = None
-    mode: SessionMode | Literal["none", ""] = ""
-    is_context_assumed: bool = False
-
-
-def format_status(status: StatusValues, words: Words, width: int) -> str:
-    """Return the status in at most `width` cells: the name of the model is shortened, then later parts are dropped.
+def format_context(used_tokens: int, context_tokens: int, is_assumed: bool, words: Words) -> str:
+    """Format how much of the context is used; the size may be an assumption.
 
     >>> from rkllm_chat.core.i18n import load
-    >>> format_status(StatusValues("tiny.gguf", 1, 1, 9, 3100, 8192, 23.4), load(), 100)
-    'tiny.gguf · ctx 3.1k / 8.2k (38%) · 23.4 tok/s · 1/1 server · 9 tools'
-    >>> format_status(StatusValues("x", used_tokens=3100, context_tokens=4096, is_context_assumed=True), load(), 99)
-    'x · ctx 3.1k / 4.1k?'
-    >>> format_status(StatusValues("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", 1, 1, 9, 0, 8192), load(), 60)
+    >>> format_context(3100, 8192, False, load()), format_context(3100, 4096, True, load())
+    ('ctx 3.1k / 8.2k (38%)', 'ctx 3.1k / 4.1k?')
+    """
+    used, whole = format_tokens(used_tokens), format_tokens(context_tokens)
+    share = min(100, round(100 * used_tokens / context_tokens))  # a refused message may be larger
+    key = "status.context_assumed" if is_assumed else "status.context"
+    return words(key, used=used, whole=whole, share=share)
+
+
+def join_shortened(parts: Sequence[str], name_at: int, width: int) -> str:
+    """Join the parts in at most `width` cells: the name among them is shortened, then later parts are dropped.
+
+    >>> join_shortened(["qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "ctx 0 / 8.2k (0%)", "1/1 server", "9 tools"], 0, 60)
     'qwen2.5-coder-0.… · ctx 0 / 8.2k (0%) · 1/1 server · 9 tools'
     """
     from rich.cells import cell_len
 
-    parts = [words(f"modes.{status.mode}")] if status.mode else []
-    if status.cost:
-        room = width - sum(cell_len(part) + len(SEPARATOR) for part in parts)
-        cost = format_cost(status.cost, words, room)
-        parts = [*parts, cost] if cell_len(cost) <= room else [format_cost(status.cost, words, width)]
-    else:
-        parts.append(sanitize_line(status.model))
-    if status.context_tokens and not status.cost:
-        used, whole = format_tokens(status.used_tokens), format_tokens(status.context_tokens)
-        share = min(100, round(100 * status.used_tokens / status.context_tokens))  # a refused message may be larger
-        key = "status.context_assumed" if status.is_context_assumed else "status.context"
-        parts.append(words(key, used=used, whole=whole, share=share))
-    if status.tokens_per_s:
-        parts.append(words("status.speed", tokens=format_rate(status.tokens_per_s)))
-    if status.npu is not None:
-        parts.append(f"NPU {status.npu}%")
-    if status.celsius is not None:
-        parts.append(f"{status.celsius:.0f} °C")
-    if status.servers:
-        parts.append(words("status.servers", up=status.servers_up, all=status.servers))
-        parts.append(words("status.tools", count=status.tools))
-    excess = cell_len(SEPARATOR.join(filter(None, parts))) - width
-    if excess > 0 and not status.cost:
-        parts[1 if status.mode else 0] = shorten_line(status.model, max(_MIN_NAME, len(status.model) - excess))
-    return join_fitting(parts, width)
+    name, excess = parts[name_at], cell_len(SEPARATOR.join(parts)) - width
+    if excess > 0:
+        name = shorten_line(name, max(_MIN_NAME, len(name) - excess))
+    return join_fitting([*parts[:name_at], name, *parts[name_at + 1 :]], width)
 
 
 def format_cost(cost: CostEstimate, words: Words, width: int | None = None) -> str:

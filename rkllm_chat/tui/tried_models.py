@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..chat.model_offers import ModelOffer
+from ..chat.model_loading import ModelOffer
 
 
 def list_tried() -> list[dict[str, str]]:

@@ -20,9 +20,9 @@ from typing import Any
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.llama.engine import BATCH_TOKENS
 from rkllm_chat.backends.shared.model_files import find_shipped_model
-from rkllm_chat.chat.app import EmptyToolbox
 from rkllm_chat.chat.context import count_tokens
 from rkllm_chat.chat.conversation import Conversation
+from rkllm_chat.chat.no_servers import NoServers
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.config.settings import Generation, Settings
 from rkllm_chat.core import i18n as language
@@ -142,7 +142,7 @@ class Bench:
 
     def _new_chat(self) -> Conversation:
         wanted = Generation(temperature=TEMPERATURE, max_tokens=self._tokens, seed=1, **HOT)
-        return Conversation(self._backend, EmptyToolbox(), Settings(generation=wanted), language.load())
+        return Conversation(self._backend, NoServers(), Settings(generation=wanted), language.load())
 
     def turn(self) -> Written:
         return self._loop.run_until_complete(self._listen())

@@ -17,7 +17,7 @@ from rkllm_chat.core.errors import GenerationError
 from rkllm_chat.core.events import Event, Notice
 from rkllm_chat.core.messages import Attachment, Message
 from rkllm_chat.tui import slash_commands as commands
-from stage import collect
+from stage import collect, collect_emitted
 
 WINDOW = 4000
 
@@ -33,7 +33,7 @@ def send_attachments(folder: Path, length: int, **sizes: int) -> tuple[dict[str,
         async with open_scripted_app(folder, ["Yes."] * 3, **settings) as app:
             await collect(Turn(app.chat).run("x" * length))
             free = WINDOW - 100 - count_tokens(app.chat)
-            await collect(send_message(app, " ".join(f"@{folder / name}" for name in sizes)))
+            await collect_emitted(send_message, app, " ".join(f"@{folder / name}" for name in sizes))
             assert app.backend.count_tokens(backend_of(app.chat).prompts[-1]) <= WINDOW - 100
             text = app.chat.history[-2].text
             return {name: text.count(letter) for name, letter in letters.items()}, free
@@ -67,8 +67,8 @@ def test_what_is_attached_waits_for_a_message_that_can_be_sent(folder: Path) -> 
         async with open_scripted_app(folder, ["Yes."], context_tokens=WINDOW) as app:
             app.attachments = [Attachment("log", "text/plain", 6, "It is.")]
             with pytest.raises(GenerationError, match="characters"):
-                await collect(send_message(app, "x" * 400_000))
-            await collect(send_message(app, "Is it?"))
+                await collect_emitted(send_message, app, "x" * 400_000)
+            await collect_emitted(send_message, app, "Is it?")
             assert app.attachments == []
             return backend_of(app.chat).prompts[-1][-1].text
 
@@ -80,7 +80,7 @@ def test_a_turn_that_cannot_be_sent_again_stays_in_the_conversation(folder: Path
         async with open_scripted_app(folder, [], context_tokens=WINDOW) as app:
             app.chat.history += [Message("user", "x" * 400_000), Message("assistant", "Yes.")]  # of a larger model
             with pytest.raises(GenerationError, match="characters"):
-                await collect(commands.run(app, "/retry"))
+                await collect_emitted(commands.run, app, "/retry")
             return [message.role for message in app.chat.history]
 
     assert asyncio.run(play()) == ["user", "assistant"]
@@ -91,7 +91,7 @@ def send(folder: Path, line: str) -> tuple[list[Event], str]:
 
     async def play() -> tuple[list[Event], str]:
         async with open_scripted_app(folder, ["Yes."], context_tokens=WINDOW) as app:
-            events = await collect(send_message(app, line))
+            events = await collect_emitted(send_message, app, line)
             return events, backend_of(app.chat).prompts[-1][-1].text if backend_of(app.chat).prompts else ""
 
     return asyncio.run(play())

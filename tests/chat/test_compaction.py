@@ -12,7 +12,7 @@ from rkllm_chat.chat.context import build_prompt
 from rkllm_chat.chat.conversation import Conversation
 from rkllm_chat.core.events import Event, Notice, Text
 from rkllm_chat.core.messages import Message
-from stage import Box, call_text, collect, make_chat, take_turn
+from stage import Box, call_text, collect_emitted, make_chat, take_turn
 
 
 async def tide(**_: object) -> str:
@@ -20,7 +20,7 @@ async def tide(**_: object) -> str:
 
 
 def sum_up(chat: Conversation) -> list[Event]:
-    return asyncio.run(collect(compact(chat, len(find_older_messages(chat)))))
+    return asyncio.run(collect_emitted(compact, chat, len(find_older_messages(chat))))
 
 
 def test_a_summary_is_requested_behind_the_conversation_so_that_little_is_prefilled() -> None:

@@ -21,7 +21,7 @@ from rkllm_chat.core.events import Event, Notice, ToolFinished, TurnEnded
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.storage.session_records import ContextTrimmed
 from rkllm_chat.tui import slash_commands as commands
-from stage import Box, call_text, collect, make_chat, take_turn
+from stage import Box, call_text, collect, collect_emitted, make_chat, take_turn
 
 WINDOW = 400
 FIRST = "My boat is called Fulmar."
@@ -111,7 +111,7 @@ def test_dropped_turns_do_not_appear_twice_when_turns_are_undone(tmp_path: Path)
             shown = []
             while app.chat.history:
                 shown.append([message.text[:10] for message in app.chat.visible_messages if message.role == "user"])
-                await collect(commands.run(app, "/undo"))
+                await collect_emitted(commands.run, app, "/undo")
             await collect(Turn(app.chat).run("anew"))
             return shown, asked(app.chat)
 

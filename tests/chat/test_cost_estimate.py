@@ -13,7 +13,7 @@ from backends.openai.talks import chat_with, talk
 from rkllm_chat.backends.llama.backend import LlamaBackend
 from rkllm_chat.backends.rkllm.backend import RkllmBackend
 from rkllm_chat.chat.conversation import Conversation
-from rkllm_chat.chat.cost_estimate import CostEstimate, PrefillSpeed, estimate_cost
+from rkllm_chat.chat.prefill import CostEstimate, PrefillSpeed, estimate_cost
 from rkllm_chat.chat.turn import Turn
 from rkllm_chat.core.events import Usage
 from rkllm_chat.storage.local_statistics import Measurements

@@ -31,7 +31,7 @@ class Person:
         self.shown.append(f"{question}{default}")
         return self.lines.pop(0)
 
-    def show_message(self, text: str) -> None:
+    def notify(self, text: str, _level: str = "info") -> None:
         self.shown.append(text)
 
     def show_untruncated(self, text: str) -> None:

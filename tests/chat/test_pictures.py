@@ -28,7 +28,7 @@ from rkllm_chat.core.events import Draft, Event, Notice, ToolFinished
 from rkllm_chat.core.i18n import load
 from rkllm_chat.core.messages import Media, Message
 from rkllm_chat.storage.session_files import SessionDirectory
-from stage import call_text, collect
+from stage import call_text, collect, collect_emitted
 
 SERVER = Path(__file__).parents[1] / "picture_server.py"
 
@@ -91,9 +91,9 @@ def read_parts(message: Message) -> list[str]:
 
 def test_a_mentioned_picture_precedes_the_text_and_stays_in_later_prompts(folder: Path) -> None:
     async def play(app: App) -> None:
-        events = await collect(send_message(app, "What is on @photo.jpg?"))
+        events = await collect_emitted(send_message, app, "What is on @photo.jpg?")
         assert any(isinstance(one, Notice) and "photo.jpg] image/jpeg, 48 × 64, " in one.text for one in events)
-        await collect(send_message(app, "Sure?"))
+        await collect_emitted(send_message, app, "Sure?")
         first, second = backend_of(app.chat).prompts
         assert read_parts(first[-1])[-2:] == ["<photo.jpg 48x64>", "What is on @photo.jpg?"]
         assert second[: len(first)] == first
@@ -158,10 +158,10 @@ def test_a_blind_model_gets_nothing_before_the_user_has_agreed_to_send_the_text_
         frontend = app.frontend
         assert isinstance(frontend, Frontend)
         frontend.answer = False
-        assert (await collect(send_message(app, "See @photo.jpg")))[-1] == Draft("See @photo.jpg")
+        assert (await collect_emitted(send_message, app, "See @photo.jpg"))[-1] == Draft("See @photo.jpg")
         assert backend_of(app.chat).prompts == []
         frontend.answer = True
-        await collect(send_message(app, "See @photo.jpg"))
+        await collect_emitted(send_message, app, "See @photo.jpg")
         assert read_parts(backend_of(app.chat).prompts[0][-1])[-1].endswith("See @photo.jpg")
         assert frontend.questions == ["scripted does not understand this: photo.jpg. Send the text alone? [y/N] "] * 2
 
@@ -171,7 +171,7 @@ def test_a_blind_model_gets_nothing_before_the_user_has_agreed_to_send_the_text_
 def test_a_blind_model_and_nobody_to_ask_are_an_error_before_anything_is_sent(folder: Path) -> None:
     async def play(app: App) -> None:
         with pytest.raises(UsageError, match=r"does not understand pictures or sounds: photo\.jpg"):
-            await collect(send_message(app, "See @photo.jpg"))
+            await collect_emitted(send_message, app, "See @photo.jpg")
         assert backend_of(app.chat).prompts == []
 
     run(folder, play, "No.", media=())
@@ -179,7 +179,7 @@ def test_a_blind_model_and_nobody_to_ask_are_an_error_before_anything_is_sent(fo
 
 def test_a_resource_that_is_a_picture_is_attached_as_one(folder: Path) -> None:
     async def play(app: App) -> None:
-        await collect(send_message(app, "What is this? @cam://view"))
+        await collect_emitted(send_message, app, "What is this? @cam://view")
         assert read_parts(backend_of(app.chat).prompts[0][-1])[-2:] == [
             "<cam://view 60x40>",
             "What is this? @cam://view",
@@ -205,7 +205,7 @@ def test_pictures_count_in_the_budget_of_the_context(folder: Path) -> None:
 
     async def play(app: App) -> None:
         for _ in range(6):
-            await collect(send_message(app, "And @large.png?"))
+            await collect_emitted(send_message, app, "And @large.png?")
         assert app.chat.first_shown > 0
         assert all(app.backend.count_tokens(prompt) < 4096 for prompt in backend_of(app.chat).prompts)
         assert sum(len(message.media) for message in backend_of(app.chat).prompts[-1]) < 5
@@ -215,10 +215,10 @@ def test_pictures_count_in_the_budget_of_the_context(folder: Path) -> None:
 
 def test_a_summary_names_the_pictures_that_it_replaces(folder: Path) -> None:
     async def play(app: App) -> None:
-        await collect(send_message(app, "What flag is on @photo.jpg? " + "x" * 2000))
+        await collect_emitted(send_message, app, "What flag is on @photo.jpg? " + "x" * 2000)
         for _ in range(2):
-            await collect(send_message(app, "And then? " + "y" * 2000))
-        await collect(compact(app.chat, len(find_older_messages(app.chat))))
+            await collect_emitted(send_message, app, "And then? " + "y" * 2000)
+        await collect_emitted(compact, app.chat, len(find_older_messages(app.chat)))
         summary = app.chat.history[0]
         assert (summary.media, "flag" in summary.text) == ((), True)
         assert "[photo.jpg, image/jpeg, " in summary.text and summary.text.endswith(" bytes, not shown]")
@@ -230,7 +230,7 @@ def test_a_session_keeps_its_pictures_until_it_is_deleted(folder: Path) -> None:
     shelf = SessionDirectory(folder / "state" / "sessions")
 
     async def talk(app: App) -> list[Message]:
-        await collect(send_message(app, "What is on @photo.jpg?"))
+        await collect_emitted(send_message, app, "What is on @photo.jpg?")
         await collect(Turn(app.chat).run("Look outside"))
         return list(app.chat.history)
 
@@ -264,7 +264,7 @@ def test_the_copy_of_a_session_has_its_pictures(folder: Path) -> None:
     shelf = SessionDirectory(folder / "state" / "sessions")
 
     async def talk(app: App) -> None:
-        await collect(send_message(app, "What is on @photo.jpg?"))
+        await collect_emitted(send_message, app, "What is on @photo.jpg?")
         (name,) = shelf.list_ids()
         async with open_eyes(folder, ["Yes."], frontend=Frontend(), session=name) as other:
             await collect(Turn(other.chat).run("Sure?"))
@@ -315,7 +315,7 @@ def test_hidden_media_leave_the_place_of_the_others(folder: Path) -> None:
 
     async def play(app: App) -> None:
         app.attachments.append(read_picture(app.media, str(folder / "photo.jpg")))
-        await collect(send_message(app, "Compare with @bell.wav"))
+        await collect_emitted(send_message, app, "Compare with @bell.wav")
         assert [part if isinstance(part, str) else part.kind for part in backend_of(app.chat).prompts[0][-1].parts][
             -2:
         ] == ["audio", "Compare with @bell.wav"]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rkllm_chat.chat.cost_estimate import MAX_SAMPLES, PrefillSpeed
+from rkllm_chat.chat.prefill import MAX_SAMPLES, PrefillSpeed
 from rkllm_chat.core.events import Usage
 from rkllm_chat.storage.local_statistics import Measurements
 

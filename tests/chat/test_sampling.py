@@ -54,8 +54,9 @@ def sample(
     params: CreateMessageRequestParams,
     agrees: bool = True,
     store: MediaStore | None = None,
+    speed: int = 0,
 ) -> tuple[object, list[str]]:
-    """Answer a sampling request; return the reply and the questions to the user."""
+    """Answer a sampling request at a prefill speed in tokens per second; return the reply and the questions."""
     questions: list[str] = []
 
     async def ask(question: str) -> bool:
@@ -65,16 +66,18 @@ def sample(
     async def find_backend() -> Backend:
         return backend
 
-    return asyncio.run(Sampler(find_backend, Settings, load(), ask, store)("harbour", params)), questions
+    sampler = Sampler(find_backend, Settings, load(), ask, lambda tokens: tokens / speed if speed else 0.0, store)
+    return asyncio.run(sampler("harbour", params)), questions
 
 
-def test_the_price_is_shown_before_anything_is_computed() -> None:
+@pytest.mark.parametrize(("speed", "time"), [(0, ""), (2, ", about 4 s")])
+def test_the_price_is_shown_before_anything_is_computed(speed: int, time: str) -> None:
     backend = ScriptedBackend(["Husum."])
-    reply, questions = sample(backend, ASKED, agrees=False)
+    reply, questions = sample(backend, ASKED, agrees=False, speed=speed)
     assert reply is None and backend.prompts == []
     assert questions == [
         "Server 'harbour' requests a completion from your model: Name a harbour. "
-        "(prompt: 8 tokens; output: at most 5 tokens)\nAllow? [y/N] "
+        f"(prompt: 8 tokens{time}; output: at most 5 tokens)\nAllow? [y/N] "
     ]
 
 

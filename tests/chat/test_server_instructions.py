@@ -20,7 +20,7 @@ from rkllm_chat.core.events import Notice, Page, Table
 from rkllm_chat.prompt.budget import MAX_INSTRUCTIONS_TOKENS
 from rkllm_chat.tui import slash_commands as commands
 from shell import Shell
-from stage import GREEDY, Screen, collect
+from stage import GREEDY, Screen, collect, collect_emitted
 
 ADVICE = "Call open_gate before enter. Ask for the berth by number."
 NOTES = {
@@ -71,7 +71,7 @@ def test_the_model_reads_them_behind_the_tools_and_the_user_sees_them(tmp_path: 
             )
             assert text.count("in its own words") == 1
             for name, shown in (("gate", ADVICE), ("muted", "Never mind."), ("silent", None)):
-                events = [event async for event in commands.run(app, f"/mcp {name}")]
+                events = await collect_emitted(commands.run, app, f"/mcp {name}")
                 assert [event.text for event in events if isinstance(event, Page)] == ([shown] if shown else [])
                 notes = [event.text for event in events if isinstance(event, Notice)]
                 assert [note for note in notes if "nstructions" in note] == ([NOTES[name]] if shown else [])
@@ -120,7 +120,7 @@ def test_a_small_context_has_none_unless_the_entry_asks_for_them(
         async with open_with(tmp_path, gate(tmp_path, ADVICE, instructions=asked), context_tokens=window) as app:
             assert (ADVICE in await read_system_text(app)) == is_used
             rows = [
-                event.rows for event in [one async for one in commands.run(app, "/context")] if isinstance(event, Table)
+                event.rows for event in await collect_emitted(commands.run, app, "/context") if isinstance(event, Table)
             ]
             assert ("server instructions" in [row[0] for row in rows[0]]) == is_used
 

@@ -14,6 +14,7 @@ from chat.scripted_app import backend_of, open_scripted_app
 from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.events import Notice, Page
 from rkllm_chat.tui import slash_commands as commands
+from stage import collect_emitted
 
 USING = "[MCP: Using prompt template '{}' from server 'harbour']"
 FOR_USER = "This part of the prompt is for you and is not sent:"
@@ -94,7 +95,7 @@ def send_prompt(folder: Path, line: str) -> tuple[list[str], list[tuple[str, str
         async with open_scripted_app(folder, ["All quiet."], servers=(server,), context_tokens=4096) as app:
             person = Person()
             app.frontend = cast(Any, person)
-            events = [event async for event in commands.run(app, line)]
+            events = await collect_emitted(commands.run, app, line)
             shown = [event.text for event in events if isinstance(event, Notice | Page)]
             prompts = backend_of(app.chat).prompts
             sent: list[tuple[str, str]] = (

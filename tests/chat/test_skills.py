@@ -20,7 +20,7 @@ from rkllm_chat.config.settings import ServerConfig
 from rkllm_chat.core.events import Page, Table, ToolFinished
 from rkllm_chat.core.skills import read_frontmatter
 from rkllm_chat.tui import slash_commands as commands
-from stage import GREEDY, call_text, collect
+from stage import GREEDY, call_text, collect, collect_emitted
 
 SERVER = Path(__file__).parents[1] / "mcp_client/skill_server.py"
 BODY = "Moor at berth 7, and see references/tides.md."
@@ -225,13 +225,14 @@ def test_the_user_sees_where_skills_come_from_and_why_one_is_not_used(tmp_path: 
     write_skill(tmp_path / "served", "fueling", "How boats get fuel")
 
     async def check(app: App) -> None:
-        (table,) = [event async for event in commands.run(app, "/skills") if isinstance(event, Table)]
+        events = await collect_emitted(commands.run, app, "/skills")
+        (table,) = [event for event in events if isinstance(event, Table)]
         assert table.rows == (
             ("broken", str(own / "broken"), "cannot be used: it breaks the specification"),
             ("mooring", str(own / "mooring"), "How boats are moored"),
             ("fueling", "docs", "How boats get fuel"),
         )
-        page, *_ = [event async for event in commands.run(app, "/skills fueling")]
+        page, *_ = await collect_emitted(commands.run, app, "/skills fueling")
         assert isinstance(page, Page)
         assert BODY in page.text
 

@@ -37,7 +37,7 @@ from rkllm_chat.prompt.tool_listing import render_tool
 from rkllm_chat.storage.session_files import SessionDirectory
 from rkllm_chat.tui import slash_commands as commands
 from rkllm_chat.tui.status_line import format_seconds
-from stage import GREEDY, add_profile, call_text, collect, take_turn
+from stage import GREEDY, add_profile, call_text, collect, collect_emitted, take_turn
 
 WORDS = load("en")
 WINDOW = 4096
@@ -316,7 +316,7 @@ def test_an_engine_with_native_tools_keeps_the_system_text_where_they_do_not() -
 
 def test_tools_and_context_show_the_catalogue_level_and_its_cost(tmp_path: Path) -> None:
     async def show(app: App) -> tuple[Table, Notice]:
-        table, notice = await collect(commands.run(app, "/tools"))
+        table, notice = await collect_emitted(commands.run, app, "/tools")
         assert isinstance(table, Table) and isinstance(notice, Notice)
         return table, notice
 
@@ -332,7 +332,7 @@ def test_tools_and_context_show_the_catalogue_level_and_its_cost(tmp_path: Path)
             assert row[5:7] == (format_seconds(int(row[4]) / 100), str(len("git_status, ") // 4))
             tokens = select_catalogue(app.chat).tokens
             assert f"cost of {tokens} tokens ({format_seconds(tokens / 100)} of" in notice.text
-            context, *_ = await collect(commands.run(app, "/context"))
+            context, *_ = await collect_emitted(commands.run, app, "/context")
             assert isinstance(context, Table)
             parts = {row[0]: row[1] for row in context.rows}
             assert list(parts)[1:3] == ["tool catalogue", "tool signatures per question"]

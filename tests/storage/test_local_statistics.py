@@ -21,7 +21,7 @@ from rkllm_chat.core.messages import Tool
 from rkllm_chat.core.protocols import CallPosition, Consent, Continuation
 from rkllm_chat.storage.local_statistics import MAX_FIGURES, MAX_TOOLS, Measurements, ToolUsage
 from rkllm_chat.tui import slash_commands as commands
-from stage import GREEDY, Box, call_text, collect
+from stage import GREEDY, Box, call_text, collect, collect_emitted
 
 
 def test_a_figure_is_read_again(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_an_interactive_chat_counts_until_the_counts_are_deleted(tmp_path: Path)
     async def look(app: App) -> None:
         assert app.chat.tool_usage.counts == {"box__tide": 1}
         assert json.loads((tmp_path / "served.json").read_text(encoding="utf-8")) == {"box__tide": 1}
-        (notice,) = await collect(commands.run(app, "/tools forget"))
+        (notice,) = await collect_emitted(commands.run, app, "/tools forget")
         assert notice == Notice("Usage counts cleared for 1 tool.")
         assert app.chat.tool_usage.counts == {}
         assert not (tmp_path / "served.json").exists()

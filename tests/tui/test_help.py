@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import InMemoryHistory
@@ -13,7 +14,7 @@ from rkllm_chat.tui.input_line import InputLine
 from rkllm_chat.tui.key_bindings import KeyHandler
 from rkllm_chat.tui.key_table import KEYS, STATES, make_key_table
 from rkllm_chat.tui.slash_commands import COMMANDS
-from rkllm_chat.tui.slash_commands.help_topics import ACTIONS, GROUPS
+from rkllm_chat.tui.slash_commands.basics import GROUPS, list_actions
 from rkllm_chat.tui.slash_commands.servers import _ACTIONS as MCP_ACTIONS
 
 KEYS_PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
@@ -33,7 +34,8 @@ def test_every_key_is_in_the_table_and_every_row_is_bound() -> None:
         return text
 
     line = InputLine(InMemoryHistory(), DummyCompleter(), lambda: None)
-    bound = {binding.keys for binding in KeyHandler(line, lambda: None, edit).make_bindings().bindings}
+    handler = KeyHandler(line, lambda: None, edit, cast(Any, None))
+    bound = {binding.keys for binding in handler.make_bindings().bindings}
     documented = {
         tuple(name if len(name) == 1 else Keys(KEY_ALIASES.get(name, name)) for name in keys)
         for key in KEYS
@@ -51,6 +53,6 @@ def test_the_page_about_keys_is_that_of_the_table() -> None:
 def test_every_command_is_in_one_group_and_every_action_is_explained() -> None:
     grouped = [name for names in GROUPS.values() for name in names]
     assert sorted(grouped) == sorted({entry.names[0] for entry in COMMANDS.values()})
-    assert {action.split()[0] for action in ACTIONS["/mcp"]} - {"NAME"} == MCP_ACTIONS.keys()
-    keys = {f"actions.{name[1:]}_{key}" for name, actions in ACTIONS.items() for key in actions.values()}
+    assert {action.split()[0] for action in list_actions("/mcp", load())} - {"NAME"} == MCP_ACTIONS.keys()
+    keys = {f"actions.{name} {action}" for name in grouped for action in list_actions(name, load())}
     assert keys == {key for key in load().sentences if key.startswith("actions.")}

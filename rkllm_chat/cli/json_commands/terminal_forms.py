@@ -71,11 +71,11 @@ class TerminalUser:
         line = os.read(0, _MAX_LINE_BYTES).decode("utf-8", errors="replace")
         return (line.strip() or default) if line else None
 
-    def show_message(self, text: str) -> None:
+    def notify(self, text: str, _level: str = "info") -> None:
         """Show a message."""
         self._write(f"{text}\n")
 
-    show_untruncated = show_message
+    show_untruncated = notify
 
     async def open_page(self, url: str) -> None:
         """Do nothing; no browser is offered."""

@@ -6,7 +6,7 @@ A style is the parameters of an SGR sequence: "1;4" for bold and underlined, "" 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import groupby
 
@@ -34,24 +34,6 @@ def _cells_of(text: str) -> int:
     return cell_len(text)
 
 
-def _clusters(text: str) -> Iterable[str]:
-    """Return the grapheme clusters of the text, approximated by cell widths."""
-    return text if text.isascii() else _join_clusters(text)
-
-
-def _join_clusters(text: str) -> Iterator[str]:
-    cluster = ""
-    for character in text:
-        if cluster and is_one_cluster(cluster, character):
-            cluster += character
-            continue
-        if cluster:
-            yield cluster
-        cluster = character
-    if cluster:
-        yield cluster
-
-
 def is_one_cluster(before: str, after: str) -> bool:
     """Whether a terminal draws both in the same cells: combining marks, variation selectors, ZWJ sequences."""
     if before in (" ", "\n") or after in (" ", "\n") or len(before) >= _MAX_CLUSTER_LENGTH:
@@ -63,7 +45,7 @@ def split_clusters(runs: Iterable[StyledText]) -> list[Cluster]:
     """Split styled text into clusters with their widths."""
     pieces: list[Cluster] = []
     for text, style in runs:
-        for cluster in _clusters(text):
+        for cluster in text:
             if pieces and is_one_cluster(pieces[-1][0], cluster):
                 before, style, _ = pieces.pop()
                 cluster = before + cluster
@@ -155,7 +137,7 @@ class LineWrapper:
 
     def put(self, text: str, style: str = "") -> None:
         """Add text; a newline ends the line."""
-        for cluster in _clusters(text):
+        for cluster in text:
             if cluster == "\n":
                 self.newline()
             elif cluster == " ":

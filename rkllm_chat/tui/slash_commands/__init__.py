@@ -1,6 +1,6 @@
 """Slash commands. Importing the package registers all of them in COMMANDS.
 
-To add one, decorate an async generator with `@command` in a module that is imported below; its help text is
+To add one, decorate a coroutine function with `@command` in a module that is imported below; its help text is
 `commands.NAME` in the language files.
 """
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 from ...chat.app import App
+from ...chat.event_stream import Emit
 from ...core.events import Leave, Notice, Page, Table
 from ...core.i18n import Words
 from ..key_table import make_key_table
 from ..question_search import find_answer
-from .help_topics import ACTIONS, iter_groups
-from .registry import COMMANDS, MIN_SIMILARITY, EventStream, command, find, find_other, list_other
+from .registry import COMMANDS, MIN_SIMILARITY, Command, command, find, find_other, list_other
 
 _KEYS_TOPIC = "keys"
+GROUPS: dict[str, tuple[str, ...]] = {
+    "conversation": ("/attach", "/retry", "/edit", "/undo", "/copy", "/compact", "/context", "/calls"),
+    "sessions": ("/clear", "/sessions", "/export"),
+    "servers": ("/tools", "/call", "/permissions", "/mcp", "/resources", "/prompt", "/skills"),
+    "model": ("/model", "/system", "/set"),
+    "program": ("/help", "/doctor", "/quit"),
+}
+"""Names of the commands by group, in the order in which help lists them."""
+_ACTION = re.compile(r"(?:[A-Z]+ )?([a-z]+(?: [a-z]+(?= |$))*)")
+"""The words of an action that are written as they stand, behind its argument if that comes first."""
 
 
 async def _suggest_commands(_app: App, _typed: str) -> Sequence[str]:
@@ -23,17 +34,17 @@ async def _suggest_commands(_app: App, _typed: str) -> Sequence[str]:
 
 
 @command("/help", "/?", usage="[COMMAND | keys | WORDS]", suggest=_suggest_commands)
-async def show_help(app: App, argument: str) -> EventStream:
+async def show_help(app: App, argument: str, emit: Emit) -> None:
     """List all commands by group, explain one with an example, list the keys, or answer a question."""
     words = app.words
     if not argument:
         others = await list_other(app)
         other_rows = [(f"{words('groups.prompts')}:", ""), *others.items()] if others else []
-        yield Table((), (*_list_commands(words), *other_rows))
-        yield Notice(words("help.more"))
+        await emit(Table((), (*_list_commands(words), *other_rows)))
+        await emit(Notice(words("help.more")))
         return
     if argument.lower() == _KEYS_TOPIC:
-        yield make_key_table(words)
+        await emit(make_key_table(words))
         return
     written = f"/{argument.lstrip('/')}"
     entry = find(written) or await find_other(app, written)
@@ -41,21 +52,22 @@ async def show_help(app: App, argument: str) -> EventStream:
         near = get_close_matches(written.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
         answer = find_answer(argument, words)
         if near or not answer:
-            yield Notice(words("commands.near" if near else "commands.unknown", name=argument, near="".join(near)))
+            key = "commands.near" if near else "commands.unknown"
+            await emit(Notice(words(key, name=argument, near="".join(near))))
         if answer:
-            yield Page(answer)
+            await emit(Page(answer))
         return
     if entry.about:
-        yield Notice(f"{f'{entry.names[0]} {entry.usage}'.rstrip()}: {entry.about}")
+        await emit(Notice(f"{f'{entry.names[0]} {entry.usage}'.rstrip()}: {entry.about}"))
         return
     name = entry.names[0]
-    yield Notice(f"{f'{name} {entry.usage}'.rstrip()}: {words(f'commands.{name[1:]}')}")
+    await emit(Notice(f"{f'{name} {entry.usage}'.rstrip()}: {words(f'commands.{name[1:]}')}"))
     if aliases := entry.names[1:]:
-        yield Notice(words("help.aliases", names=" ".join(aliases)))
-    if actions := ACTIONS.get(name):
-        rows = [(f"{name} {action}", words(f"actions.{name[1:]}_{key}")) for action, key in actions.items()]
-        yield Table((), tuple(rows))
-    yield Notice(words("help.example", text=words(f"examples.{name[1:]}")))
+        await emit(Notice(words("help.aliases", names=" ".join(aliases))))
+    if actions := list_actions(name, words):
+        rows = [(f"{name} {action}", text) for action, text in actions.items()]
+        await emit(Table((), tuple(rows)))
+    await emit(Notice(words("help.example", text=words(f"examples.{name[1:]}"))))
 
 
 def _list_commands(words: Words) -> Iterator[tuple[str, str]]:
@@ -67,16 +79,40 @@ def _list_commands(words: Words) -> Iterator[tuple[str, str]]:
 
 
 @command("/doctor")
-async def run_doctor(app: App, _argument: str) -> EventStream:
+async def run_doctor(app: App, _argument: str, emit: Emit) -> None:
     """Show the diagnosis of the machine, the model and the configuration."""
     if app.source is None or app.source.diagnose is None:
-        yield Notice(app.words("commands.unknown", name="/doctor"))
+        await emit(Notice(app.words("commands.unknown", name="/doctor")))
         return
     arguments = ["--model", app.settings.model] if app.settings.model else []
-    yield Page(await asyncio.to_thread(app.source.diagnose, arguments))
+    await emit(Page(await asyncio.to_thread(app.source.diagnose, arguments)))
 
 
 @command("/quit", "/exit", "/q")
-async def quit_chat(_app: App, _argument: str) -> EventStream:
+async def quit_chat(_app: App, _argument: str, emit: Emit) -> None:
     """Quit the chat."""
-    yield Leave()
+    await emit(Leave())
+
+
+def iter_groups() -> Iterator[tuple[str, list[Command]]]:
+    """Yield each group with its commands; those of no group come last."""
+    grouped = {name for names in GROUPS.values() for name in names}
+    rest = [entry for entry in dict.fromkeys(COMMANDS.values()) if entry.names[0] not in grouped]
+    yield from ((group, [COMMANDS[name] for name in names]) for group, names in GROUPS.items())
+    if rest:
+        yield "other", rest
+
+
+def list_actions(name: str, words: Words) -> dict[str, str]:
+    """Return what can be written behind a command, and its explanation."""
+    return {
+        key.removeprefix(f"actions.{name} "): text
+        for key, text in words.sentences.items()
+        if key.startswith(f"actions.{name} ")
+    }
+
+
+def explain_action(name: str, action: str, words: Words) -> str:
+    """Return the explanation of an action of a command; "" if there is none."""
+    explained = ((_ACTION.match(written), text) for written, text in list_actions(name, words).items())
+    return next((text for match, text in explained if match and match[1] == action), "")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 from ...chat.app import App
 from ...chat.compaction import compact, find_older_messages, restore_compacted, write_transcript
 from ...chat.context import count_tokens
-from ...chat.cost_estimate import estimate_cost
+from ...chat.event_stream import Emit, emit_all
 from ...chat.instructions_budget import count_instructions, render_prompt_instructions
+from ...chat.prefill import estimate_cost
 from ...chat.sent_prompt import render_sent_prompt
 from ...chat.tool_selection import count_text_in_prompt, select_catalogue
 from ...chat.turn import Turn
@@ -25,7 +25,7 @@ from ...prompt.tool_catalogue import Catalogue, make_catalogue
 from ..event_lines import summarize_arguments
 from ..markdown.blocks import find_code_blocks
 from ..status_line import find_rate, format_cost, format_rate, format_seconds, format_tokens, progress_bar
-from .registry import EventStream, command, escape_message, suggest_words
+from .registry import command, escape_message, suggest_words
 
 _TEMPLATE_TOKENS, _MAX_TEMPLATE_FRACTION = 40, 1 / 4
 _MAX_LINE_LENGTH = 60
@@ -33,15 +33,15 @@ _MAX_PROMPTS = 20
 
 
 @command("/calls", usage="[NUMBER]")
-async def show_calls(app: App, argument: str) -> EventStream:
+async def show_calls(app: App, argument: str, emit: Emit) -> None:
     """List the tool calls of the conversation, or show one of them in full."""
     results = [message.result for message in app.chat.history if message.result]
     if not results:
-        yield Notice(app.words("history.none"))
+        await emit(Notice(app.words("history.none")))
     elif argument:
-        yield Page(_describe_result(results[_parse_call_number(argument, len(results)) - 1], app.words))
+        await emit(Page(_describe_result(results[_parse_call_number(argument, len(results)) - 1], app.words)))
     else:
-        yield Table((), tuple(_row_of(number, result, app.words) for number, result in enumerate(results, 1)))
+        await emit(Table((), tuple(_row_of(number, result, app.words) for number, result in enumerate(results, 1))))
 
 
 def _row_of(number: int, result: ToolResult, words: Words) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def _describe_result(result: ToolResult, words: Words) -> str:
 
 
 @command("/undo", usage="[NUMBER]")
-async def undo_turns(app: App, argument: str) -> EventStream:
+async def undo_turns(app: App, argument: str, emit: Emit) -> None:
     """Remove the last turn, or several; the prefix before them stays in the engine's cache.
 
     A summary of older turns counts as one turn: the messages that it replaced return.
@@ -82,28 +82,27 @@ async def undo_turns(app: App, argument: str) -> EventStream:
         raise UsageError(f'"{argument}" is not a number of turns.', f"Write a number from 1 to {max(turns, 1)}.")
     for _ in range(int(argument or 1)):
         if (messages := restore_compacted(app.chat)) is not None:
-            yield Notice(app.words("compact.undone", messages=messages))
+            await emit(Notice(app.words("compact.undone", messages=messages)))
         else:
-            yield Notice(app.words("history.undone", text=shorten_line(remove_last_turn(app).text, _MAX_LINE_LENGTH)))
+            text = shorten_line(remove_last_turn(app).text, _MAX_LINE_LENGTH)
+            await emit(Notice(app.words("history.undone", text=text)))
 
 
 @command("/retry")
-async def retry_turn(app: App, _argument: str) -> EventStream:
+async def retry_turn(app: App, _argument: str, emit: Emit) -> None:
     """Run the last user message again."""
     turn = Turn(app.chat)
     turn.check_length([app.chat.history[_find_last_turn(app)]])
     message = remove_last_turn(app)
-    async with aclosing(turn.run([Message("user", message.text, media=message.media)])) as events:
-        async for event in events:
-            yield event
+    await emit_all(turn.run([Message("user", message.text, media=message.media)]), emit)
 
 
 @command("/edit")
-async def edit_turn(app: App, _argument: str) -> EventStream:
+async def edit_turn(app: App, _argument: str, emit: Emit) -> None:
     """Remove the last turn and put its user message into the input line; its pictures are attached again."""
     message = remove_last_turn(app)
     app.attachments += [Attachment(one.name, one.media_type, one.size_bytes, "", (one,)) for one in message.media]
-    yield Draft(escape_message(message.text))
+    await emit(Draft(escape_message(message.text)))
 
 
 def remove_last_turn(app: App) -> Message:
@@ -128,14 +127,14 @@ def _find_last_turn(app: App) -> int:
 
 
 @command("/copy", usage="[code [NUMBER]]", suggest=suggest_words("code"))
-async def copy_answer(app: App, argument: str) -> EventStream:
+async def copy_answer(app: App, argument: str, emit: Emit) -> None:
     """Copy the last answer, or one of its code blocks, to the terminal's clipboard."""
     answer = next((message.text for message in reversed(app.chat.history) if message.role == "assistant"), None)
     if answer is None:
         raise UsageError("The conversation has no answer yet.")
     text = _choose_code(answer, argument) if argument else answer
-    yield Copied(text)
-    yield Notice(app.words("history.copied", size=len(text)))
+    await emit(Copied(text))
+    await emit(Notice(app.words("history.copied", size=len(text))))
 
 
 def _choose_code(answer: str, argument: str) -> str:
@@ -155,20 +154,20 @@ def _choose_code(answer: str, argument: str) -> str:
 
 
 @command("/context", usage="[cache | prompt [TEXT] | usage]", suggest=suggest_words("cache", "prompt", "usage"))
-async def show_context(app: App, argument: str) -> EventStream:
+async def show_context(app: App, argument: str, emit: Emit) -> None:
     """Show the context usage by part, the prompt as it is sent, the reuse of recent prompts, or tokens and times."""
     word, _, text = argument.partition(" ")
     if word == "prompt":
         messages = [Message("user", text.strip())] if text.strip() else []
-        yield Page(escape_visibly(render_sent_prompt(app.chat, messages)))
+        await emit(Page(escape_visibly(render_sent_prompt(app.chat, messages))))
         return
     if argument == "usage":
-        yield _describe_usage(app.chat.usages, app.words)
+        await emit(_describe_usage(app.chat.usages, app.words))
         return
     if argument == "cache":
-        yield describe_cache(app.chat.usages, app.words)
+        await emit(describe_cache(app.chat.usages, app.words))
         if prefilled := app.chat.prefilled_tokens:
-            yield Notice(app.words("cache.ahead", tokens=format_tokens(prefilled)))
+            await emit(Notice(app.words("cache.ahead", tokens=format_tokens(prefilled))))
         return
     if argument:
         raise UsageError(
@@ -180,15 +179,15 @@ async def show_context(app: App, argument: str) -> EventStream:
         (name, format_tokens(tokens), progress_bar(tokens, capacity, 20), f"{100 * tokens / capacity:.0f}%")
         for name, tokens in [*parts, (app.words("context.all"), used)]
     ]
-    yield Table((), tuple(rows))
+    await emit(Table((), tuple(rows)))
     added = sum(tokens for _, tokens in parts)
     if abs(added - used) > max(_TEMPLATE_TOKENS, used * _MAX_TEMPLATE_FRACTION):
-        yield Notice(app.words("context.estimated", added=f"{added:,}"))
+        await emit(Notice(app.words("context.estimated", added=f"{added:,}")))
     dropped = app.chat.first_shown - app.chat.retained_count
     if dropped:
-        yield Notice(app.words("context.left_out", messages=dropped))
+        await emit(Notice(app.words("context.left_out", messages=dropped)))
     for line in _describe_next(app):
-        yield Notice(line)
+        await emit(Notice(line))
 
 
 def _describe_next(app: App) -> list[str]:
@@ -295,18 +294,16 @@ def _describe_speed(tokens: int, time_s: float, words: Words) -> str:
 
 
 @command("/compact", usage="[preview]", suggest=suggest_words("preview"))
-async def compact_history(app: App, argument: str) -> EventStream:
+async def compact_history(app: App, argument: str, emit: Emit) -> None:
     """Replace the older messages by a summary; the history is unchanged if that fails."""
     if argument not in ("", "preview"):
         raise UsageError(f'Unknown argument "{argument}".', "Write /compact or /compact preview.")
     older = find_older_messages(app.chat)
     if not older:
-        yield Notice(app.words("compact.nothing"))
+        await emit(Notice(app.words("compact.nothing")))
     elif argument == "preview":
         tokens = app.backend.count_tokens(keep_visible_media(older, app.backend.media_kinds))
-        yield Notice(app.words("compact.preview", messages=len(older), tokens=tokens))
-        yield Page(write_transcript(app.chat, older))
+        await emit(Notice(app.words("compact.preview", messages=len(older), tokens=tokens)))
+        await emit(Page(write_transcript(app.chat, older)))
     else:
-        async with aclosing(compact(app.chat, len(older))) as events:
-            async for event in events:
-                yield event
+        await compact(app.chat, len(older), emit)

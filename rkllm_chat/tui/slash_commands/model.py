@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...chat.app import App
-from ...chat.model_loading import make_loading_event
-from ...chat.model_offers import ModelOffer, find_offer, find_offers, find_service_offers
+from ...chat.event_stream import Emit
+from ...chat.model_loading import ModelOffer, find_offer, find_offers, find_service_offers, make_loading_event
 from ...config.named_settings import replace_setting
 from ...core.errors import UsageError
 from ...core.events import Notice, Page
@@ -18,7 +18,7 @@ from ...core.run_module import run_module
 from ...core.user_paths import path_exists
 from ..picker import Choice, Picker, PickerFrontend
 from ..tried_models import find_downloaded, list_tried
-from .registry import EventStream, command, suggest_nearest
+from .registry import command, suggest_nearest
 
 
 async def _suggest_models(app: App, _typed: str) -> Sequence[str]:
@@ -28,7 +28,7 @@ async def _suggest_models(app: App, _typed: str) -> Sequence[str]:
 
 
 @command("/model", usage="[NAME | PATH | URL]", suggest=_suggest_models)
-async def choose_model(app: App, argument: str) -> EventStream:
+async def choose_model(app: App, argument: str, emit: Emit) -> None:
     """Pick one of the models, or load another one; the conversation is kept."""
     target: str | None = argument
     if argument:
@@ -37,8 +37,8 @@ async def choose_model(app: App, argument: str) -> EventStream:
         if len(served) > 1:
             target = await _pick_model(app, served)
     else:
-        yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
-        yield Notice(_describe_call_formats(app))
+        await emit(Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens)))
+        await emit(Notice(_describe_call_formats(app)))
         target = await _pick_model(app, await _find_offers(app))
     tried = {row["name"]: row for row in list_tried()}
     if target in tried and isinstance(app.frontend, PickerFrontend):
@@ -49,9 +49,9 @@ async def choose_model(app: App, argument: str) -> EventStream:
     if target is None:
         return
     settings = replace_setting(replace(app.settings, backend="auto"), "model", target)
-    yield make_loading_event(settings, app.state)
+    await emit(make_loading_event(settings, app.state))
     await app.switch_model(settings)
-    yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
+    await emit(Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens)))
 
 
 async def _find_offers(app: App) -> list[ModelOffer]:
@@ -116,7 +116,7 @@ def _describe_call_formats(app: App) -> str:
 
 
 @command("/system", usage="[TEXT | reset]")
-async def choose_system(app: App, argument: str) -> EventStream:
+async def choose_system(app: App, argument: str, emit: Emit) -> None:
     """Show or replace the system prompt, or use that of the configuration again.
 
     Replacing it requires a new prefill of the whole prompt.
@@ -124,6 +124,6 @@ async def choose_system(app: App, argument: str) -> EventStream:
     if argument:
         system = app.configured.system if argument == "reset" else argument
         app.settings = replace(app.settings, system=system)
-        yield Notice(app.words("model.system_changed"))
+        await emit(Notice(app.words("model.system_changed")))
     else:
-        yield Page(app.settings.system or app.chat.prompt_words("prompt.system"))
+        await emit(Page(app.settings.system or app.chat.prompt_words("prompt.system")))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import aclosing
 
 from ...chat.app import App
 from ...chat.attachments import send_message
+from ...chat.event_stream import Emit
 from ...config.prompt_files import PromptFile, approve_prompt, find_prompt_file, is_approved, list_prompt_files
 from ...core.events import Notice, Page
 from ...core.sanitize import escape_visibly, sanitize_line
-from .registry import SOURCES, Command, CommandSource, EventStream, suggest_nothing
+from .registry import SOURCES, Command, CommandSource, suggest_nothing
 
 
 async def find_own_prompt(_app: App, name: str) -> Command | None:
@@ -21,8 +21,8 @@ async def find_own_prompt(_app: App, name: str) -> Command | None:
         return None
     found = prompt
 
-    def run(app: App, argument: str) -> EventStream:
-        return _send(app, found, argument)
+    async def run(app: App, argument: str, emit: Emit) -> None:
+        await _send(app, found, argument, emit)
 
     return Command((f"/{found.name}",), found.usage, run, suggest_nothing, _describe(found))
 
@@ -37,19 +37,17 @@ def _describe(prompt: PromptFile) -> str:
     return sanitize_line(prompt.description or prompt.path)
 
 
-async def _send(app: App, prompt: PromptFile, argument: str) -> EventStream:
+async def _send(app: App, prompt: PromptFile, argument: str, emit: Emit) -> None:
     """Send a prompt; one of this folder is shown first, and approved once."""
     text = prompt.fill(argument)
     store = app.server_approval.trust_store
     if not is_approved(prompt, store):
-        yield Notice(app.words("prompts.of_folder", path=sanitize_line(prompt.path)))
-        yield Page(escape_visibly(prompt.text))
+        await emit(Notice(app.words("prompts.of_folder", path=sanitize_line(prompt.path))))
+        await emit(Page(escape_visibly(prompt.text)))
         if app.frontend is None or not await app.frontend.confirm(app.words("prompts.approve")):
             return
         approve_prompt(prompt, store)
-    async with aclosing(send_message(app, text)) as events:
-        async for event in events:
-            yield event
+    await send_message(app, text, emit)
 
 
 SOURCES.append(CommandSource(find_own_prompt, list_own_prompts))

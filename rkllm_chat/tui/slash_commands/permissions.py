@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from ...calls.tool_names import shown_names, similar_names
 from ...chat.app import App
+from ...chat.event_stream import Emit
 from ...config.policy import SESSION_MODES, SessionMode, describe_mode, find_ambiguous, find_matching
 from ...core.errors import UsageError
 from ...core.events import Notice, Table
 from ...core.messages import SEPARATOR
-from .registry import EventStream, command, suggest_nearest
+from .registry import command, suggest_nearest
 
 _WILDCARDS = frozenset("*?[")
 _CONFIRMATION = "yes"
@@ -29,7 +30,7 @@ async def _suggest_rules(app: App, typed: str) -> Sequence[str]:
 
 
 @command("/permissions", usage="[allow|deny|forget PATTERN | mode MODE]", suggest=_suggest_rules)
-async def show_permissions(app: App, argument: str) -> EventStream:
+async def show_permissions(app: App, argument: str, emit: Emit) -> None:
     """List the mode and the permission rules with their scope, or change one.
 
     A pattern matches tool names, such as `server__*`. Rules are stored for this folder; the mode, which Shift+Tab
@@ -38,12 +39,16 @@ async def show_permissions(app: App, argument: str) -> EventStream:
     if argument:
         action, _, pattern = argument.partition(" ")
         if action == "mode":
-            yield switch_mode(app, _parse_mode(pattern.strip()))
+            await emit(switch_mode(app, _parse_mode(pattern.strip())))
             return
-        if action == "allow" and _WILDCARDS & set(pattern) and not await _confirm(app, pattern.strip()):
+        pattern = pattern.strip()
+        if action not in ("allow", "deny", "forget") or not pattern:
+            what = "An action (allow, deny or forget) and a pattern are required, or mode and a mode."
+            raise UsageError(what, "For example: /permissions allow board__*")
+        if action != "forget" and not await accept_pattern(app, action, pattern):
             return
         change_rule(app, action, pattern)
-    yield Table((), tuple(_list_rules(app)))
+    await emit(Table((), tuple(_list_rules(app))))
 
 
 def _list_rules(app: App) -> Iterator[tuple[str, ...]]:
@@ -85,39 +90,26 @@ def switch_mode(app: App, mode: SessionMode | None = None) -> Notice:
     return Notice(app.words(f"modes.about_{shown}"), "warning" if shown == "auto" else "info")
 
 
-async def accept_patterns(app: App, action: str, patterns: Sequence[str]) -> bool:
-    """Check the patterns that are to replace those of `action`; ask about each new one that allows several tools.
+async def accept_pattern(app: App, action: str, pattern: str) -> bool:
+    """Check a new pattern to allow or deny; ask about one that allows several tools, including future ones.
 
     Raises:
-        UsageError: A pattern names a tool that no server has, or allows a name that several servers offer.
+        UsageError: The pattern names a tool that no server has, or allows a name that several servers offer.
     """
-    for pattern in set(patterns) - set(getattr(app.settings.policy, action)):
-        _check_pattern(app, pattern)
-        if action == "allow":
-            _check_server(app, pattern)
-        if action == "allow" and _WILDCARDS & set(pattern) and not await _confirm(app, pattern):
-            return False
-    return True
-
-
-async def _confirm(app: App, pattern: str) -> bool:
-    """Ask the user to confirm a pattern that allows several tools, including future ones."""
+    _check_pattern(app, pattern)
+    if action == "deny":
+        return True
     _check_server(app, pattern)
+    if not _WILDCARDS & set(pattern):
+        return True
     tools = find_matching(pattern, app.toolbox.toolbox.tools)
     question = app.words("permissions.confirm", pattern=pattern, count=len(tools), word=_CONFIRMATION)
     return app.frontend is not None and await app.frontend.ask_line(question, "") == _CONFIRMATION
 
 
 def change_rule(app: App, action: str, pattern: str) -> None:
-    """Add or delete a rule, here and in the stored rules. Raises UsageError."""
-    policy, pattern = app.settings.policy, pattern.strip()
-    if action not in ("allow", "deny", "forget") or not pattern:
-        what = "An action (allow, deny or forget) and a pattern are required, or mode and a mode."
-        raise UsageError(what, "For example: /permissions allow board__*")
-    if action != "forget":
-        _check_pattern(app, pattern)
-    if action == "allow":
-        _check_server(app, pattern)
+    """Add or delete a rule, here and in the stored rules. Raises UsageError if there is none to delete."""
+    policy = app.settings.policy
     allow, deny, session = (
         tuple(one for one in rules if one != pattern) for rules in (policy.allow, policy.deny, app.chat.session_allowed)
     )

@@ -1,20 +1,22 @@
 """Registry of slash commands: registration, lookup and dispatch.
 
-Commands yield events, as turns do, and print nothing.
+Commands emit events, as turns do, and print nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from ...chat.app import App
+from ...chat.event_stream import Emit
 from ...core.errors import ChatError, UsageError
-from ...core.events import Event, Notice
+from ...core.events import Notice
+from ...core.sanitize import sanitize_line
 
-EventStream = AsyncGenerator[Event, None]
+RunCommand = Callable[[App, str, Emit], Awaitable[None]]
 SuggestArguments = Callable[[App, str], Awaitable[Sequence[str]]]
 
 
@@ -25,14 +27,14 @@ class Command:
     Attributes:
         names: Name and aliases, each with its slash; the first one is documented.
         usage: The arguments, as help shows them.
-        run: Called with the app and the text after the name.
+        run: Called with the app, the text after the name, and what takes the events.
         suggest: Returns completions for the last word of that text.
         about: Description of a command that the language files do not have.
     """
 
     names: tuple[str, ...]
     usage: str
-    run: Callable[[App, str], EventStream]
+    run: RunCommand
     suggest: SuggestArguments
     about: str = ""
 
@@ -82,10 +84,10 @@ suggest_nothing = suggest_words()
 
 def command(
     *names: str, usage: str = "", suggest: SuggestArguments = suggest_nothing
-) -> Callable[[Callable[[App, str], EventStream]], Callable[[App, str], EventStream]]:
-    """Register the decorated generator function in COMMANDS under all `names`."""
+) -> Callable[[RunCommand], RunCommand]:
+    """Register the decorated coroutine function in COMMANDS under all `names`."""
 
-    def register(run: Callable[[App, str], EventStream]) -> Callable[[App, str], EventStream]:
+    def register(run: RunCommand) -> RunCommand:
         entry = Command(names, usage, run, suggest)
         COMMANDS.update(dict.fromkeys(names, entry))
         return run
@@ -106,8 +108,8 @@ def escape_message(text: str) -> str:
     return f"/{text}" if text.startswith("!") or is_command(text) else text
 
 
-def run(app: App, line: str) -> EventStream:
-    """Return the events of a command line; an unknown name yields a notice.
+async def run(app: App, line: str, emit: Emit) -> None:
+    """Run a command line; for an unknown name, emit a notice.
 
     Raises:
         UsageError: The command takes no argument, and there is one.
@@ -118,15 +120,17 @@ def run(app: App, line: str) -> EventStream:
     entry = find(name)
     if entry and argument and not entry.usage:
         raise UsageError(f"{entry.names[0]} takes no argument.", f"Write {entry.names[0]} alone.")
-    return entry.run(app, argument.strip()) if entry else _run_other(app, name, argument.strip())
+    entry = entry or await find_other(app, name)
+    if entry:
+        await entry.run(app, argument.strip(), emit)
+        return
+    await emit(await describe_unknown(app, name, name))
 
 
-async def _run_other(app: App, name: str, argument: str) -> EventStream:
-    """Run a command of a source; an unknown name yields a notice."""
-    entry = await find_other(app, name)
-    async with aclosing(entry.run(app, argument) if entry else report_unknown(app, name)) as events:
-        async for event in events:
-            yield event
+async def describe_unknown(app: App, name: str, shown: str) -> Notice:
+    """Return a notice with the closest command, or with how to send a message that begins with a slash."""
+    closest = get_close_matches(name.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
+    return Notice(app.words("commands.near" if closest else "commands.unknown", name=shown, near="".join(closest)))
 
 
 async def find_other(app: App, name: str) -> Command | None:
@@ -152,6 +156,19 @@ def suggest_nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     return f"Did you mean {closest[0]}?" if closest else otherwise
 
 
+def parse_words(words: Iterable[str], hint: str) -> dict[str, str]:
+    """Parse `name=value` words. Raises UsageError for a repeated name, and with `hint` for another form."""
+    arguments: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise UsageError(f'"{sanitize_line(word)}" is not of the form name=value.', hint)
+        if name in arguments:
+            raise UsageError(f'The argument "{sanitize_line(name)}" occurs twice.', "Write it once.")
+        arguments[name] = value
+    return arguments
+
+
 def leaves(line: str) -> bool:
     """Whether the line is the quit command, which runs before the app is open."""
     entry = find(line.strip())
@@ -167,9 +184,3 @@ def find(name: str) -> Command | None:
 def _normalize(name: str) -> str:
     """Return the name of a command in lower case, with an ASCII slash."""
     return f"/{name[1:]}".lower() if name.startswith(_SLASHES) else name
-
-
-async def report_unknown(app: App, name: str) -> EventStream:
-    """Yield a notice with the closest command, or with how to send a message that begins with a slash."""
-    closest = get_close_matches(name.lower(), [*COMMANDS, *await list_other(app)], 1, MIN_SIMILARITY)
-    yield Notice(app.words("commands.near" if closest else "commands.unknown", name=name, near="".join(closest)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...chat import attachments as attach
 from ...chat.app import App
+from ...chat.event_stream import Emit, emit_all
+from ...chat.no_servers import NoServers
 from ...chat.turn import Turn
 from ...core.errors import ChatError, UsageError
 from ...core.events import Event, Notice, Page, Table
@@ -17,7 +18,7 @@ from ...core.messages import NOT_SHOWN, MediaKind, Message
 from ...core.sanitize import escape_visibly, sanitize_line
 from ...prompt.compose import show_media
 from ...prompt.untrusted_text import neutralize
-from .registry import SOURCES, Command, CommandSource, EventStream, command
+from .registry import SOURCES, Command, CommandSource, RunCommand, command, parse_words
 
 if TYPE_CHECKING:
     from mcp_types import Prompt, PromptMessage
@@ -35,16 +36,14 @@ async def _suggest_resource_actions(app: App, typed: str) -> Sequence[str]:
 
 
 @command("/resources", usage="[SERVER | watch [URI] | unwatch URI]", suggest=_suggest_resource_actions)
-async def show_resources(app: App, argument: str) -> EventStream:
+async def show_resources(app: App, argument: str, emit: Emit) -> None:
     """List resources and resource templates, or announce changes of a resource."""
     from ...mcp_client.content import is_for_user
 
     servers = _servers_of(app)
     action, _, uri = argument.partition(" ")
     if action in _RESOURCE_ACTIONS:
-        async with aclosing(_RESOURCE_ACTIONS[action](app, uri.strip())) as events:
-            async for event in events:
-                yield event
+        await _RESOURCE_ACTIONS[action](app, uri.strip(), emit)
         return
     found: list[tuple[str, str, str, Any]] = [
         (server, str(one.uri), str(one.size or ""), one)
@@ -56,26 +55,26 @@ async def show_resources(app: App, argument: str) -> EventStream:
         for server, uri, size, one in found
         if is_for_user(one)
     ]
-    yield Table((), tuple(rows)) if rows else Notice(app.words("resources.none"))
+    await emit(Table((), tuple(rows)) if rows else Notice(app.words("resources.none")))
 
 
 async def suggest_resources(app: App, _typed: str) -> Sequence[str]:
     """Return the URIs of all resources."""
-    return [str(one.uri) for _, one in await _servers_of(app).list_resources()]
+    return [str(one.uri) for _, one in await app.servers.list_resources()]
 
 
-async def _watch_resource(app: App, argument: str) -> EventStream:
+async def _watch_resource(app: App, argument: str, emit: Emit) -> None:
     """Announce changes of a resource from now on; without a URI, list the resources that are watched."""
     if not argument:
         watched = _servers_of(app).subscriptions
-        yield Table((), tuple(watched)) if watched else Notice(app.words("resources.none_watched"))
+        await emit(Table((), tuple(watched)) if watched else Notice(app.words("resources.none_watched")))
         return
     servers, server = await attach.find_owner(app, argument)
     await servers.subscribe(server, argument)
-    yield Notice(app.words("resources.watched", server=server, uri=argument))
+    await emit(Notice(app.words("resources.watched", server=server, uri=argument)))
 
 
-async def _unwatch_resource(app: App, argument: str) -> EventStream:
+async def _unwatch_resource(app: App, argument: str, emit: Emit) -> None:
     """Announce changes of a resource no more."""
     servers = _servers_of(app)
     owners = [server for server, uri in servers.subscriptions if uri == argument]
@@ -83,10 +82,10 @@ async def _unwatch_resource(app: App, argument: str) -> EventStream:
         raise UsageError(f"{argument or 'Nothing'} is not watched.", "/resources watch lists the resources that are.")
     for server in owners:
         await servers.unsubscribe(server, argument)
-    yield Notice(app.words("resources.unwatched", uri=argument))
+    await emit(Notice(app.words("resources.unwatched", uri=argument)))
 
 
-_RESOURCE_ACTIONS: dict[str, Callable[[App, str], EventStream]] = {
+_RESOURCE_ACTIONS: dict[str, RunCommand] = {
     "watch": _watch_resource,
     "unwatch": _unwatch_resource,
 }
@@ -124,7 +123,7 @@ async def _suggest_prompt(app: App, typed: str) -> Sequence[str]:
 
 
 @command("/prompt", usage="[NAME [argument=value ...]]", suggest=_suggest_prompt)
-async def send_prompt(app: App, argument: str) -> EventStream:
+async def send_prompt(app: App, argument: str, emit: Emit) -> None:
     """Ask for missing arguments, show the rendered prompt and send it after confirmation; without a name, list all.
 
     All of it is shown, also what is addressed to the model alone: the user confirms it. What is for the user alone is
@@ -136,7 +135,7 @@ async def send_prompt(app: App, argument: str) -> EventStream:
     prompts = await _servers_of(app).list_prompts()
     is_server = argument in _servers_of(app).connections and argument not in (prompt.name for _, prompt in prompts)
     if not argument or is_server:
-        yield _list_prompts([one for one in prompts if argument in ("", one[0])], app.words)
+        await emit(_list_prompts([one for one in prompts if argument in ("", one[0])], app.words))
         return
     try:
         name, *words = shlex.split(argument)
@@ -147,25 +146,23 @@ async def send_prompt(app: App, argument: str) -> EventStream:
     if values is None:
         return
     answer = await _servers_of(app).get_prompt(server, prompt.name, values)
-    yield Notice(app.words("prompts.using", name=prompt.name, server=server))
+    await emit(Notice(app.words("prompts.using", name=prompt.name, server=server)))
     for_model = [message for message in answer.messages if is_for_model(message.content)]
     for_user = [read_content(message.content) for message in answer.messages if not is_for_model(message.content)]
     if for_user:
-        yield Notice(app.words("prompts.for_user"))
-        yield Page(escape_visibly("\n".join(for_user)))
+        await emit(Notice(app.words("prompts.for_user")))
+        await emit(Page(escape_visibly("\n".join(for_user))))
     if not for_model:
-        yield Notice(app.words("prompts.nothing"))
+        await emit(Notice(app.words("prompts.nothing")))
         return
     messages, notices = await _render_messages(app, for_model)
     shown = (f"{message.role}: {_describe(message, app.backend.media_kinds)}" for message in messages)
-    yield Page(escape_visibly("\n".join(shown)))
+    await emit(Page(escape_visibly("\n".join(shown))))
     for notice in notices:
-        yield notice
+        await emit(notice)
     if app.frontend is None or not await app.frontend.confirm(app.words("prompts.send")):
         return
-    async with aclosing(Turn(app.chat).run(messages)) as turn:
-        async for event in turn:
-            yield event
+    await emit_all(Turn(app.chat).run(messages), emit)
 
 
 def _describe(message: Message, kinds: frozenset[MediaKind]) -> str:
@@ -193,15 +190,15 @@ async def _render_messages(app: App, found: Sequence[PromptMessage]) -> tuple[li
 async def _find_server_prompt(app: App, name: str) -> Command | None:
     """Return the command of a prompt that is written as `server:prompt`."""
     server, colon, prompt_name = name.partition(":")
-    if not colon or app.servers is None or server not in app.servers.connections:
+    if not colon or server not in app.servers.connections:
         return None
     prompt = next((one for _, one in await app.servers.list_prompts(server) if one.name == prompt_name), None)
     if prompt is None:
         return None
     qualified = shlex.quote(f"{server}__{prompt_name}")
 
-    def run(app: App, argument: str) -> EventStream:
-        return send_prompt(app, f"{qualified} {argument}")
+    async def run(app: App, argument: str, emit: Emit) -> None:
+        await send_prompt(app, f"{qualified} {argument}", emit)
 
     async def suggest(app: App, typed: str) -> Sequence[str]:
         return await _suggest_prompt(app, f"{prompt_name} {typed}")
@@ -212,7 +209,7 @@ async def _find_server_prompt(app: App, name: str) -> Command | None:
 
 async def _list_server_prompts(app: App) -> Mapping[str, str]:
     """Return the prompts of all servers as commands."""
-    prompts = await app.servers.list_prompts() if app.servers else ()
+    prompts = await app.servers.list_prompts()
     named = {f"/{server}:{one.name}": one.title or one.description or "" for server, one in prompts}
     return {name: sanitize_line(about) for name, about in named.items() if name.isprintable() and " " not in name}
 
@@ -238,17 +235,10 @@ async def _find_prompt(app: App, name: str) -> tuple[str, Prompt]:
 def _parse_arguments(prompt: Prompt, words: Sequence[str]) -> dict[str, str]:
     """Parse `name=value` words. Raises UsageError for unknown or repeated arguments."""
     known = [one.name for one in prompt.arguments or []]
-    arguments: dict[str, str] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        hint = f"Its arguments: {', '.join(known)}." if known else "It has no arguments."
-        if not equals:
-            raise UsageError(f'"{word}" is not of the form name=value.', hint)
-        if key not in known:
-            raise UsageError(f'The prompt {prompt.name} has no argument "{key}".', hint)
-        if key in arguments:
-            raise UsageError(f'The argument "{key}" occurs twice.', "Write it once.")
-        arguments[key] = value
+    hint = f"Its arguments: {', '.join(known)}." if known else "It has no arguments."
+    arguments = parse_words(words, hint)
+    if unknown := next((name for name in arguments if name not in known), None):
+        raise UsageError(f'The prompt {prompt.name} has no argument "{unknown}".', hint)
     return arguments
 
 
@@ -293,6 +283,6 @@ def read_content(content: Any) -> str:
 
 def _servers_of(app: App) -> Toolbox:
     """Return the toolbox of the MCP servers. Raises UsageError if there are no servers."""
-    if app.servers is None:
+    if isinstance(app.servers, NoServers):
         raise UsageError("There are no servers.", "/mcp add NAME -- COMMAND adds one.")
     return app.servers

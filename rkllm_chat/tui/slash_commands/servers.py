@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...calls.tool_names import find_tools, shown_names
 from ...chat.app import App
+from ...chat.event_stream import Emit
+from ...chat.no_servers import NoServers
 from ...chat.server_approval import list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
+from ...config.policy import exact_pattern
 from ...config.sandbox_rules import find_own_rules
 from ...config.servers import BOARD_SERVER, ServerConfig, decode_server, find_server
+from ...config.tool_pins import diff_accepted_text
 from ...config.trust_rules import Origin
 from ...core.errors import UsageError
 from ...core.events import Notice, Page, Table
@@ -25,12 +30,13 @@ from ...core.redact import redact_keys
 from ...core.sanitize import escape_visibly
 from ...mcp_client.acceptance import resolve_path
 from ...mcp_client.roots import find_roots
-from .registry import EventStream, command
-from .review import review_tools
+from .permissions import change_rule
+from .registry import RunCommand, command
 
 if TYPE_CHECKING:
     from ...mcp_client.connection import Connection
     from ...mcp_client.process.start import Sandbox
+
 
 _LOG_BYTES = 4000
 _SAVE = " --save"
@@ -38,6 +44,7 @@ _FORGET = "forget"
 _ACCESS_WORDS = ("write", "network", "reset")
 """What can be allowed, or taken back."""
 _ALLOW_USAGE = "Write /mcp allow NAME, and behind it write FOLDER, network or reset."
+_USAGE = "[NAME | list | reload | add NAME -- COMMAND ... | add NAME URL | ACTION NAME]"
 
 
 async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
@@ -52,30 +59,25 @@ async def _suggest_arguments(app: App, typed: str) -> Sequence[str]:
     return [server.name for server in app.settings.servers]
 
 
-_USAGE = "[NAME | list | reload | add NAME -- COMMAND ... | add NAME URL | ACTION NAME]"
-
-
 @command("/mcp", "/servers", usage=_USAGE, suggest=_suggest_arguments)
-async def show_servers(app: App, argument: str) -> EventStream:
+async def show_servers(app: App, argument: str, emit: Emit) -> None:
     """Run an action of /mcp; with a name, show that server; without either, list the servers."""
     action, _, rest = argument.partition(" ")
     if action not in _ACTIONS and not rest and any(server.name == action for server in app.settings.servers):
-        async for event in _show_server(app, action):
-            yield event
+        await _show_server(app, action, emit)
         return
     if action and action not in _ACTIONS:
         raise UsageError(f'Unknown action "{action}" of /mcp.', f"Available actions: {', '.join(_ACTIONS)}.")
-    async for event in _ACTIONS[action or "list"](app, rest.strip()):
-        yield event
+    await _ACTIONS[action or "list"](app, rest.strip(), emit)
 
 
-async def _list_servers(app: App, _rest: str) -> EventStream:
+async def _list_servers(app: App, _rest: str, emit: Emit) -> None:
     """List the servers with their state, and the tools that are hidden."""
     words = app.words
     if not app.settings.servers and not app.settings.skipped:
-        yield Notice(words("commands.no_servers"))
+        await emit(Notice(words("commands.no_servers")))
         return
-    connections: Mapping[str, Connection] = app.servers.connections if app.servers else {}
+    connections = app.servers.connections
     rows: list[tuple[str, ...]] = []
     for server in app.settings.servers:
         connection = connections.get(server.name)
@@ -86,14 +88,14 @@ async def _list_servers(app: App, _rest: str) -> EventStream:
         rows.append((name, state, description, server.source))
     for entry in app.settings.skipped:
         rows.append((entry.original_name or "-", words("state.skipped"), entry.reason, entry.location))
-    yield Table((), tuple(rows))
+    await emit(Table((), tuple(rows)))
     for server in app.settings.servers:
         for freedom in server.not_obeyed:
-            yield Notice(words("servers.not_obeyed", server=server.name, entry=freedom))
+            await emit(Notice(words("servers.not_obeyed", server=server.name, entry=freedom)))
     for connection in connections.values():
         for tool, why in connection.advertised.hidden.items():
             reason = words(f"hidden.{why}")
-            yield Notice(words("servers.hidden", server=connection.config.name, tool=tool, reason=reason))
+            await emit(Notice(words("servers.hidden", server=connection.config.name, tool=tool, reason=reason)))
 
 
 def describe_connection(connection: Connection, words: Words) -> str:
@@ -115,13 +117,12 @@ def _describe_sandbox(connection: Connection, words: Words) -> str:
     return f", {words(f'sandbox.{kind}')}"
 
 
-async def _show_status(app: App, _rest: str) -> EventStream:
+async def _show_status(app: App, _rest: str, emit: Emit) -> None:
     """List the servers and what each sandbox permits."""
-    async for event in _list_servers(app, ""):
-        yield event
-    for name, connection in (app.servers.connections if app.servers else {}).items():
+    await _list_servers(app, "", emit)
+    for name, connection in app.servers.connections.items():
         if connection.sandbox:
-            yield Notice(_describe_access(name, connection.sandbox, app.words))
+            await emit(Notice(_describe_access(name, connection.sandbox, app.words)))
 
 
 def _describe_access(name: str, sandbox: Sandbox, words: Words) -> str:
@@ -134,10 +135,10 @@ def _describe_access(name: str, sandbox: Sandbox, words: Words) -> str:
     return words("sandbox.lets", server=name, network=network, reads=reads or "-", writes=writes)
 
 
-async def _show_server(app: App, name: str) -> EventStream:
+async def _show_server(app: App, name: str, emit: Emit) -> None:
     """Show a server's configuration, the roots that it learns of, what its sandbox permits, and its instructions."""
     server, words = _find_server(app, name), app.words
-    connection = app.servers.connections.get(name) if app.servers else None
+    connection = app.servers.connections.get(name)
     rows = {
         "command": shlex.join([server.command, *server.args]) if server.command else "",
         "url": server.url,
@@ -148,62 +149,45 @@ async def _show_server(app: App, name: str) -> EventStream:
     if connection:
         state = f"{words(f'state.{connection.lifecycle.state}')}, {describe_connection(connection, words)}"
     rows = {name: state.removesuffix(", "), **{key: redact_keys(value) for key, value in rows.items()}}
-    yield Table((), tuple((key, value) for key, value in rows.items() if value))
+    await emit(Table((), tuple((key, value) for key, value in rows.items() if value)))
     if not connection:
         refusal = app.failures.get(name)
-        yield Notice(refusal.message if refusal else words("servers.disabled", server=name))
+        await emit(Notice(refusal.message if refusal else words("servers.disabled", server=name)))
         return
     if connection.sandbox:
-        yield Notice(_describe_access(name, connection.sandbox, words))
+        await emit(Notice(_describe_access(name, connection.sandbox, words)))
     if connection.lifecycle.instructions:
         state = "" if name in app.chat.find_instructions() else "_off" if server.instructions is False else "_small"
-        yield Notice(words(f"servers.instructions{state}", server=name))
-        yield Page(escape_visibly(connection.lifecycle.instructions))
+        await emit(Notice(words(f"servers.instructions{state}", server=name)))
+        await emit(Page(escape_visibly(connection.lifecycle.instructions)))
 
 
-async def restart_server(app: App, name: str) -> EventStream:
+async def restart_server(app: App, name: str, emit: Emit) -> None:
     """Restart a server."""
     _find_server(app, name)
-    if not app.servers or name not in app.servers.connections:
+    if isinstance(app.servers, NoServers) or name not in app.servers.connections:
         raise UsageError(f'Server "{name}" is disabled.', f"/mcp enable {name} enables it.")
     await app.servers.restart(name)
     await app.sandbox_access.offer()
-    async for event in _list_servers(app, ""):
-        yield event
+    await _list_servers(app, "", emit)
 
 
-async def enable_server(app: App, rest: str) -> EventStream:
-    """Enable a server for this session; with `--save` also in its file."""
-    app.server_approval.forget_declined()
-    async for event in _switch(app, rest, is_on=True):
-        yield event
-
-
-async def disable_server(app: App, rest: str) -> EventStream:
-    """Disable a server for this session; with `--save` also in its file."""
-    async for event in _switch(app, rest, is_on=False):
-        yield event
-
-
-async def _switch(app: App, rest: str, is_on: bool) -> EventStream:
+async def _switch_server(is_on: bool, app: App, rest: str, emit: Emit) -> None:
+    """Enable or disable a server for this session; with `--save` also in its file."""
+    if is_on:
+        app.server_approval.forget_declined()
     name = rest.removesuffix(_SAVE).rstrip()
     server = _find_server(app, name)
     if name != rest:
         configfile.set_enabled(name, is_on, Path(server.source))
         _acknowledge_edit(app)
-        yield Notice(app.words("set.saved", name=name, path=server.source))
-    await app.apply_servers(_set_enabled(app, name, is_on=is_on))
-    async for event in _list_servers(app, ""):
-        yield event
+        await emit(Notice(app.words("set.saved", name=name, path=server.source)))
+    servers = app.settings.servers
+    await app.apply_servers(tuple(replace(one, enabled=is_on) if one.name == name else one for one in servers))
+    await _list_servers(app, "", emit)
 
 
-def _set_enabled(app: App, name: str, is_on: bool) -> tuple[ServerConfig, ...]:
-    """Return the configured servers with one of them enabled or disabled."""
-    _find_server(app, name)
-    return tuple(replace(server, enabled=is_on) if server.name == name else server for server in app.settings.servers)
-
-
-async def add_server(app: App, rest: str) -> EventStream:
+async def add_server(app: App, rest: str, emit: Emit) -> None:
     """Add a server to the configuration file in use and start it.
 
     `rest` is `NAME -- COMMAND ARGUMENTS` or `NAME URL`.
@@ -216,14 +200,13 @@ async def add_server(app: App, rest: str) -> EventStream:
     configfile.add_server(_make_entry(server), path)
     if BOARD_SERVER in app.settings.servers:
         configfile.add_server({**_make_entry(BOARD_SERVER), "trust": BOARD_SERVER.trust}, path)
-    yield Notice(app.words("servers.added", server=server.name, path=path))
+    await emit(Notice(app.words("servers.added", server=server.name, path=path)))
     origin = Origin.COMMAND_LINE if only_file else find_origin(str(path), os.environ)
     server = replace(server, source=str(path), origin=origin)
     app.server_approval.accept_server(server)
     _acknowledge_edit(app)
     await app.apply_servers((*app.settings.servers, server))
-    async for event in _list_servers(app, ""):
-        yield event
+    await _list_servers(app, "", emit)
 
 
 def _make_entry(server: ServerConfig) -> dict[str, Any]:
@@ -255,74 +238,65 @@ def _parse_server(text: str) -> ServerConfig:
     )
 
 
-async def remove_server(app: App, name: str) -> EventStream:
+async def remove_server(app: App, name: str, emit: Emit) -> None:
     """Stop a server and delete it from the configuration that defines it."""
     server = _find_server(app, name)
     configfile.remove_server(name, Path(server.source))
     _acknowledge_edit(app)
     await app.apply_servers(tuple(other for other in app.settings.servers if other.name != name))
-    yield Notice(app.words("servers.removed", server=name, path=server.source))
+    await emit(Notice(app.words("servers.removed", server=name, path=server.source)))
 
 
-async def _reload(app: App, _rest: str) -> EventStream:
+async def _reload(app: App, _rest: str, emit: Emit) -> None:
     """Read the configuration again; only servers that changed are started or stopped."""
     changed = await app.reload()
     for notice in list_config_notices(app.settings, app.words):
-        yield Notice(notice, "warning")
-    yield Notice(app.words("servers.reloaded", names=", ".join(changed) or "-"))
-    async for event in _list_servers(app, ""):
-        yield event
+        await emit(Notice(notice, "warning"))
+    await emit(Notice(app.words("servers.reloaded", names=", ".join(changed) or "-")))
+    await _list_servers(app, "", emit)
 
 
-async def _show_schema(app: App, name: str) -> EventStream:
+async def _show_schema(app: App, name: str, emit: Emit) -> None:
     """Show the description and the input schema of a tool."""
     tools = find_tools(name, app.toolbox.toolbox.tools)
     if not tools:
         raise UsageError(f'There is no tool "{name}".', "/tools lists the tools.")
     for tool in tools:
         schema = json.dumps(tool.schema, ensure_ascii=False, indent=2)
-        yield Page(f"{tool.full_name}\n{tool.description}\n{schema}")
+        await emit(Page(f"{tool.full_name}\n{tool.description}\n{schema}"))
 
 
-async def _show_log(app: App, name: str) -> EventStream:
+async def _show_log(app: App, name: str, emit: Emit) -> None:
     """Show the end of a server's log."""
     _find_server(app, name)
-    connection = app.servers.connections.get(name) if app.servers else None
+    connection = app.servers.connections.get(name)
     if connection is None or not connection.lifecycle.log_file.is_file():
-        yield Notice(app.words("servers.no_log", server=name))
+        await emit(Notice(app.words("servers.no_log", server=name)))
         return
     text = connection.lifecycle.log_file.read_text(encoding="utf-8", errors="replace")[-_LOG_BYTES:]
-    yield Page(f"{connection.lifecycle.log_file}\n{text}")
+    await emit(Page(f"{connection.lifecycle.log_file}\n{text}"))
 
 
-async def _review_tools(app: App, name: str) -> EventStream:
-    """Show the changed tools of all servers, or of one, and ask whether to accept them."""
-    if name:
-        _find_server(app, name)
-    async for event in review_tools(app, name):
-        yield event
-
-
-async def _manage_login(app: App, argument: str) -> EventStream:
+async def _manage_login(app: App, argument: str, emit: Emit) -> None:
     """Log in to a server again, or with `forget` behind its name delete its stored login."""
     words, servers = app.words, app.servers
     name, _, rest = argument.strip().partition(" ")
-    names = list(servers.connections) if servers else []
-    if servers is None or name not in names or rest.strip() not in ("", _FORGET):
-        yield Notice(words("login.usage", names=", ".join(names)))
+    names = list(servers.connections)
+    if isinstance(servers, NoServers) or name not in names or rest.strip() not in ("", _FORGET):
+        await emit(Notice(words("login.usage", names=", ".join(names))))
         return
     if rest:
         had_one = await servers.forget_login(name)
-        yield Notice(words("login.forgotten" if had_one else "login.nothing", server=name))
+        await emit(Notice(words("login.forgotten" if had_one else "login.nothing", server=name)))
         return
     await servers.log_in(name)
     if error := servers.failures.get(name):
         raise error
     login = servers.connections[name].lifecycle.login
-    yield Notice(words("login.done" if login.has_token else "login.unasked", server=name))
+    await emit(Notice(words("login.done" if login.has_token else "login.unasked", server=name)))
 
 
-async def _allow_access(app: App, rest: str) -> EventStream:
+async def _allow_access(app: App, rest: str, emit: Emit) -> None:
     """Allow a server to write a folder or to use the network, or take back or show what was allowed."""
     try:
         name, *words = shlex.split(rest)
@@ -343,11 +317,11 @@ async def _allow_access(app: App, rest: str) -> EventStream:
             raise UsageError(f'"{" ".join(words)}" cannot be allowed.', _ALLOW_USAGE)
     allowed, file = access.list_allowed(name), find_own_rules()
     for path in allowed.write:
-        yield Notice(app.words("sandbox.may_write", server=name, path=path, file=file))
+        await emit(Notice(app.words("sandbox.may_write", server=name, path=path, file=file)))
     if allowed.network:
-        yield Notice(app.words("sandbox.may_connect", server=name, file=file))
+        await emit(Notice(app.words("sandbox.may_connect", server=name, file=file)))
     if not (allowed.write or allowed.network):
-        yield Notice(app.words("sandbox.nothing", server=name))
+        await emit(Notice(app.words("sandbox.nothing", server=name)))
 
 
 def _find_server(app: App, name: str) -> ServerConfig:
@@ -355,15 +329,67 @@ def _find_server(app: App, name: str) -> ServerConfig:
     return find_server(name, app.settings.servers, app.settings.skipped)
 
 
-_ACTIONS: dict[str, Callable[[App, str], EventStream]] = {
+async def _review_tools(app: App, name: str, emit: Emit) -> None:
+    """Show the changed tools and texts of all servers, or of the named one, and ask whether to accept them.
+
+    If the server changes them again while the user decides, nothing is accepted.
+    """
+    words = app.words
+    if name:
+        _find_server(app, name)
+    pending = [
+        connection
+        for connection in app.servers.connections.values()
+        if connection.advertised.quarantined_tools or connection.advertised.texts.withheld
+        if name in ("", connection.config.name)
+    ]
+    if not pending:
+        await emit(Notice(words("review.nothing")))
+    for connection in pending:
+        server = connection.config.name
+        advertised = connection.advertised
+        listing, texts = advertised.last_listing, dict(advertised.texts.current)
+        for tool in advertised.quarantined_tools:
+            reason = words(f"hidden.{advertised.hidden[tool.name]}")
+            await emit(Notice(words("servers.hidden", server=server, tool=tool.name, reason=reason)))
+            await emit(Page("\n".join(_describe_change(connection, tool.name))))
+        for key, why in advertised.texts.withheld.items():
+            section, text = key
+            await emit(Notice(words(f"review.{section}", server=server, name=text, reason=words(f"hidden.{why}"))))
+            await emit(Page("\n".join(map(escape_visibly, advertised.texts.diff_accepted(key)))))
+        if app.frontend is None or not await app.frontend.confirm(words("review.accept", server=server)):
+            continue
+        if (advertised.last_listing.descriptions, advertised.texts.current) != (listing.descriptions, texts):
+            await emit(Notice(words("review.again", server=server)))
+            continue
+        _forget_rules(app, [exact_pattern(tool) for tool in advertised.quarantined_tools])
+        advertised.accept_tools()
+        await emit(Notice(words("review.accepted", server=server)))
+
+
+def _describe_change(connection: Connection, tool: str) -> list[str]:
+    """Return the diff of a tool description, with hidden characters escaped."""
+    advertised = connection.advertised
+    lines = diff_accepted_text(advertised.pins.accepted_text(tool), advertised.last_listing.descriptions[tool])
+    return [escape_visibly(line) for line in lines]
+
+
+def _forget_rules(app: App, patterns: list[str]) -> None:
+    """Delete the rules that allow the tools, so that the user is asked again."""
+    for pattern in patterns:
+        if pattern in app.chat.effective_policy.allow:
+            change_rule(app, "forget", pattern)
+
+
+_ACTIONS: dict[str, RunCommand] = {
     "list": _list_servers,
     "get": _show_server,
     "status": _show_status,
     "restart": restart_server,
     "add": add_server,
     "remove": remove_server,
-    "enable": enable_server,
-    "disable": disable_server,
+    "enable": partial(_switch_server, True),
+    "disable": partial(_switch_server, False),
     "reload": _reload,
     "schema": _show_schema,
     "log": _show_log,

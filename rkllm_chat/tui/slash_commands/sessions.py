@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...chat.app import App
-from ...chat.transcript import iter_last_turns
+from ...chat.event_stream import Emit
+from ...chat.sessions import iter_last_turns
 from ...core.errors import ChatError
-from ...core.events import Event, Notice, Table
+from ...core.events import Notice, Table
 from ...core.user_paths import expand_home
 from ...storage.export import EXPORTS, export_conversation, write_export
-from ...storage.session_files import SessionDirectory
 from ...storage.session_index import SessionSummary, list_sessions
 from ..picker import PickerFrontend
-from ..session_picker import format_folder, format_time, make_session_picker
+from ..session_picker import format_folder, format_time, pick_session
 from .registry import command, suggest_words
 
-_MAX_LISTED, _MAX_PICKED = 20, 200
+_MAX_LISTED = 20
 _RESUME = "resume"
 
 
@@ -31,26 +30,24 @@ async def _suggest_ids(app: App, typed: str) -> Sequence[str]:
 
 
 @command("/sessions", usage="[WORDS | resume ID]", suggest=_suggest_ids)
-async def show_sessions(app: App, argument: str) -> AsyncGenerator[Event, None]:
+async def show_sessions(app: App, argument: str, emit: Emit) -> None:
     """Pick one of the newest sessions, list those that contain words, or resume one."""
     action, _, name = argument.partition(" ")
     is_resumed = action == _RESUME and len(name.split()) < 2
     if is_resumed or (not argument and isinstance(app.frontend, PickerFrontend)):
-        async with aclosing(_resume_session(app, name.strip())) as events:
-            async for event in events:
-                yield event
+        await _resume_session(app, name.strip(), emit)
         return
     words, directory = app.words, app.sessions.directory
     try:
         summaries = await asyncio.to_thread(list_sessions, directory, argument, _MAX_LISTED) if directory else []
     except ChatError as error:
-        yield Notice(str(error))
+        await emit(Notice(str(error)))
         return
     if not summaries:
-        yield Notice(words("commands.no_such_sessions" if argument else "commands.no_sessions"))
+        await emit(Notice(words("commands.no_such_sessions" if argument else "commands.no_sessions")))
         return
     head = tuple(words(f"sessions.{name}") for name in ("name", "when", "title", "turns", "model", "folder"))
-    yield Table(head, tuple(_row_of(one, app.sessions.name) for one in summaries))
+    await emit(Table(head, tuple(_row_of(one, app.sessions.name) for one in summaries)))
 
 
 def _row_of(session: SessionSummary, current: str) -> tuple[str, ...]:
@@ -60,40 +57,32 @@ def _row_of(session: SessionSummary, current: str) -> tuple[str, ...]:
     return (session.name + mark, when, session.title, str(session.turns), session.model, folder)
 
 
-async def _pick_session(app: App, directory: SessionDirectory, frontend: PickerFrontend) -> str | None:
-    """Let the user pick a session; return its id, "" if there is none, None if the user picked none."""
-    summaries = await asyncio.to_thread(list_sessions, directory, "", _MAX_PICKED)
-    if not summaries:
-        return ""
-    sessions = app.sessions
-    return await frontend.pick(make_session_picker(directory, summaries, app.words, sessions.rename, sessions.name))
-
-
-async def _resume_session(app: App, argument: str | None) -> AsyncGenerator[Event, None]:
+async def _resume_session(app: App, argument: str | None, emit: Emit) -> None:
     """Continue a saved session; pick one if no id is given."""
     directory = app.sessions.directory
     try:
         if not argument and directory and isinstance(app.frontend, PickerFrontend):
-            argument = await _pick_session(app, directory, app.frontend)
+            sessions = app.sessions
+            argument = await pick_session(directory, app.frontend, app.words, sessions.rename, sessions.name)
             if argument is None:
                 return
         if not argument:
-            yield Notice(app.words("commands.no_sessions"))
+            await emit(Notice(app.words("commands.no_sessions")))
             return
         name = directory.find_id(argument) if directory else app.sessions.name
         if name == app.sessions.name:
-            yield Notice(app.words("commands.session_here", name=name))
+            await emit(Notice(app.words("commands.session_here", name=name)))
         else:
             for line in app.sessions.resume(name):
-                yield Notice(line)
+                await emit(Notice(line))
             for event in iter_last_turns(app.chat):
-                yield event
+                await emit(event)
     except ChatError as error:
-        yield Notice(str(error))
+        await emit(Notice(str(error)))
 
 
 @command("/export", usage="[md|html|json] [PATH]", suggest=suggest_words(*EXPORTS))
-async def export_session(app: App, argument: str) -> AsyncGenerator[Event, None]:
+async def export_session(app: App, argument: str, emit: Emit) -> None:
     """Export the conversation to a file; existing files are not overwritten.
 
     Without a format, the suffix of the path selects it.
@@ -101,18 +90,18 @@ async def export_session(app: App, argument: str) -> AsyncGenerator[Event, None]
     words, messages = app.words, app.sessions.redacted_entries
     format_name, path = _choose_export(argument, app.sessions.name or "talk")
     if format_name not in EXPORTS:
-        yield Notice(words("commands.no_form", form=format_name, forms=", ".join(EXPORTS)))
+        await emit(Notice(words("commands.no_form", form=format_name, forms=", ".join(EXPORTS))))
         return
     if not messages:
-        yield Notice(words("commands.nothing_said"))
+        await emit(Notice(words("commands.nothing_said")))
         return
     text = export_conversation(format_name, app.sessions.name or "talk", messages, words)
     try:
         write_export(path, text)
     except OSError as error:
-        yield Notice(words("commands.not_exported", path=path, reason=error.strerror or error))
+        await emit(Notice(words("commands.not_exported", path=path, reason=error.strerror or error)))
         return
-    yield Notice(words("commands.exported", path=path))
+    await emit(Notice(words("commands.exported", path=path)))
 
 
 def _choose_export(argument: str, name: str) -> tuple[str, Path]:
@@ -125,8 +114,8 @@ def _choose_export(argument: str, name: str) -> tuple[str, Path]:
 
 
 @command("/clear", "/new")
-async def start_session(app: App, _argument: str) -> AsyncGenerator[Event, None]:
+async def start_session(app: App, _argument: str, emit: Emit) -> None:
     """Start a new session."""
     name = app.sessions.name
     app.sessions.start_new()
-    yield Notice(app.words("commands.cleared_kept", name=name) if name else app.words("commands.cleared"))
+    await emit(Notice(app.words("commands.cleared_kept", name=name) if name else app.words("commands.cleared")))

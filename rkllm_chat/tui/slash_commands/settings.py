@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ...chat.app import App
+from ...chat.event_stream import Emit
 from ...chat.model_loading import make_loading_event
 from ...chat.setting_choices import check_choices, list_choices
 from ...config.editor import save_setting
@@ -17,8 +18,8 @@ from ...core.errors import UsageError
 from ...core.events import Notice, Shown, Table
 from ...core.sanitize import shorten_line
 from .model import choose_model
-from .permissions import accept_patterns
-from .registry import EventStream, command
+from .permissions import accept_pattern
+from .registry import command
 
 _IN_PROMPT = ("system", "tool_format", "prompt_profile")
 _RELOADED = ("backend", "context_tokens")
@@ -42,32 +43,31 @@ async def _suggest_settings(_app: App, typed: str) -> Sequence[str]:
 
 
 @command("/set", usage="[KEY [VALUE | default] [--save]]", suggest=_suggest_settings)
-async def change_settings(app: App, argument: str) -> EventStream:
+async def change_settings(app: App, argument: str, emit: Emit) -> None:
     """List the settings, show one, or change one for this chat; `--save` also writes it to the configuration."""
     name, _, text = argument.partition(" ")
     text = text.strip()
     if is_saved := text == _SAVE or text.endswith(f" {_SAVE}"):
         text = text.removesuffix(_SAVE).rstrip()
     if not name:
-        yield Table((), tuple(_row_of(app, key) for key in TABLE_OF))
+        await emit(Table((), tuple(_row_of(app, key) for key in TABLE_OF)))
         return
     key = find_key(name, "/set")
     if key == "thinking" and text in _THOUGHTS:
-        yield Shown(thoughts=text == "show")
-        yield Notice(app.words("model.thinking", state=text))
+        await emit(Shown(thoughts=text == "show"))
+        await emit(Notice(app.words("model.thinking", state=text)))
         return
     if text:
         value = _parse(key, text)
-        if key in ("allow", "deny") and not await accept_patterns(app, key, value):
-            return
+        for pattern in set(value) - set(getattr(app.settings.policy, key)) if key in ("allow", "deny") else ():
+            if not await accept_pattern(app, key, pattern):
+                return
         if key in _AT_START and not is_saved:
             raise UsageError(f"{key} is read when the program starts.", f"Write /set {key} {text} {_SAVE}.")
-        async for event in _apply(app, key, value):
-            yield event
-    yield Table((), (_row_of(app, key),))
+        await _apply(app, key, value, emit)
+    await emit(Table((), (_row_of(app, key),)))
     if is_saved:
-        async for event in _save(app, key, text):
-            yield event
+        await _save(app, key, text, emit)
 
 
 def _parse(key: str, text: str) -> Any:
@@ -78,29 +78,28 @@ def _parse(key: str, text: str) -> Any:
     return value
 
 
-async def _apply(app: App, key: str, value: Any) -> EventStream:
+async def _apply(app: App, key: str, value: Any, emit: Emit) -> None:
     """Change a setting of this chat, with what follows from it."""
     if key == "model" and value:
-        async for event in choose_model(app, value):
-            yield event
+        await choose_model(app, value, emit)
         value = app.settings.model
     settings = replace_setting(app.settings, key, value)
     if key == "thinking":
         await app.switch_thinking(cast("Thinking", value))
     elif key in _RELOADED or (key == "model" and not value):
-        yield make_loading_event(settings, app.state)
+        await emit(make_loading_event(settings, app.state))
         await app.switch_model(settings)
-        yield Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens))
+        await emit(Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens)))
     app.settings = settings
     if key == "language":
         app.words.set_language(value)
     if key in _IN_PROMPT:
-        yield Notice(app.words("model.system_changed"))
+        await emit(Notice(app.words("model.system_changed")))
     elif key in _AT_START:
-        yield Notice(app.words("set.at_start"))
+        await emit(Notice(app.words("set.at_start")))
 
 
-async def _save(app: App, key: str, text: str) -> EventStream:
+async def _save(app: App, key: str, text: str, emit: Emit) -> None:
     """Write the current value to the user's configuration, and say if another place sets it too."""
     if app.source is None:
         raise UsageError("This chat was started without a configuration that could be changed.")
@@ -108,11 +107,11 @@ async def _save(app: App, key: str, text: str) -> EventStream:
     value = _read_current(app.settings, key)
     path = app.source.own_file
     save_setting(table, key, None if text == DEFAULT else value, path)
-    yield Notice(app.words("set.saved", name=key, path=path))
+    await emit(Notice(app.words("set.saved", name=key, path=path)))
     app.configured = app.source.read()
     read = _read_current(app.configured, key)
     if read != value and not (isinstance(value, tuple) and set(value) <= set(read)):
-        yield Notice(app.words("set.overridden", name=key, value=_show(read)))
+        await emit(Notice(app.words("set.overridden", name=key, value=_show(read))))
 
 
 def _read_current(settings: Settings, key: str) -> Any:

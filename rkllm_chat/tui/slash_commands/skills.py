@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...chat.app import App
+from ...chat.event_stream import Emit
 from ...core.errors import UsageError
 from ...core.events import Notice, Page, Table
 from ...core.sanitize import escape_visibly, shorten_line
-from .registry import EventStream, command
+from .registry import command
 
 
 async def _suggest_skills(app: App, _typed: str) -> Sequence[str]:
@@ -17,7 +18,7 @@ async def _suggest_skills(app: App, _typed: str) -> Sequence[str]:
 
 
 @command("/skills", usage="[NAME [FILE]]", suggest=_suggest_skills)
-async def show_skills(app: App, argument: str) -> EventStream:
+async def show_skills(app: App, argument: str, emit: Emit) -> None:
     """List the skills with their origin, or show a skill or a file of it; the folder is read again."""
     library, words = app.chat.skills, app.words
     if library is None:
@@ -26,13 +27,13 @@ async def show_skills(app: App, argument: str) -> EventStream:
     if argument:
         name, _, file = argument.partition(" ")
         skill = await library.find(name)
-        yield Page(escape_visibly(await library.read(skill, file.strip())))
+        await emit(Page(escape_visibly(await library.read(skill, file.strip()))))
         for path in () if file else skill.paths:
-            yield Notice(escape_visibly(path))
+            await emit(Notice(escape_visibly(path)))
         return
     rows = [
         (label, skill.server or skill.uri, words(f"skills.{skill.fault}") if skill.fault else shorten_line(about))
         for label, skill in library.skills.items()
         for about in [skill.description]
     ]
-    yield Table((), tuple(rows)) if rows else Notice(words("skills.none"))
+    await emit(Table((), tuple(rows)) if rows else Notice(words("skills.none")))

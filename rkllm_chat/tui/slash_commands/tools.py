@@ -13,26 +13,24 @@ from typing import Any
 from ...calls.arguments import validate_arguments
 from ...calls.tool_names import find_tools, shown_names, similar_names
 from ...chat.app import App
-from ...chat.cost_estimate import PrefillSpeed
+from ...chat.event_stream import Emit
 from ...chat.tool_calls import PreparedCall, RunningCalls
 from ...chat.tool_selection import compute_tool_budget, count_text_in_prompt, select_catalogue
 from ...core.errors import ConfigError, UsageError
 from ...core.events import Notice, Page, Table, ToolFinished, ToolStarted
 from ...core.messages import Tool, ToolCall
 from ...core.private_files import explain_open_error
-from ...core.sanitize import sanitize_line
 from ...prompt.tool_catalogue import render_summary
 from ...prompt.tool_listing import first_line, render_tool
 from ..status_line import format_seconds
-from .registry import EventStream, command
+from .registry import command, parse_words
 
 _MODES = ("on", "off", "only")
 
 
 async def _suggest_tools(app: App, _typed: str) -> Sequence[str]:
     """Return completions for /tools."""
-    connections = app.servers.connections if app.servers else ()
-    return [*_MODES, "all", "none", "forget", *connections, *shown_names(app.toolbox.toolbox.tools)]
+    return [*_MODES, "all", "none", "forget", *app.servers.connections, *shown_names(app.toolbox.toolbox.tools)]
 
 
 @command(
@@ -40,22 +38,21 @@ async def _suggest_tools(app: App, _typed: str) -> Sequence[str]:
     usage="[SERVER|TOOL ... | on|off|only SERVER|TOOL|1,5-8 ... | all | none | forget]",
     suggest=_suggest_tools,
 )
-async def show_tools(app: App, argument: str) -> EventStream:
+async def show_tools(app: App, argument: str, emit: Emit) -> None:
     """List the tools with their cost, all of them or those that are named, or select which ones are on."""
     if argument == "forget":
-        yield Notice(_reset_usage_counts(app))
+        await emit(Notice(_reset_usage_counts(app)))
         return
     tools = shown_names(app.toolbox.toolbox.tools)
     if not tools:
-        yield Notice(app.words("commands.no_tools"))
+        await emit(Notice(app.words("commands.no_tools")))
         return
     listed = set(tools) if not argument else _select_tools(app, tools, argument.replace(",", " ").split())
     signature_tokens = {
         name: count_text_in_prompt(app.chat, render_tool(name, tool, app.chat.list_format))
         for name, tool in tools.items()
     }
-    speed = app.prefill_speed
-    costs = {name: _measure_cost(app, name, tool, signature_tokens[name], speed) for name, tool in tools.items()}
+    costs = {name: _measure_cost(app, name, tool, signature_tokens[name]) for name, tool in tools.items()}
     rows = [
         (
             str(number),
@@ -70,19 +67,19 @@ async def show_tools(app: App, argument: str) -> EventStream:
     ]
     columns = next(iter(costs.values()))
     head = tuple(app.words(f"tools.{key}") for key in ("number", "on", "server", "name", *columns, "about"))
-    yield Table(head, tuple(rows))
+    await emit(Table(head, tuple(rows)))
     on = [name for name, tool in tools.items() if tool.full_name not in app.toolbox.disabled]
-    yield Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on), speed))
+    await emit(Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on))))
 
 
-def _measure_cost(app: App, name: str, tool: Tool, signature_tokens: int, speed: PrefillSpeed) -> dict[str, str]:
+def _measure_cost(app: App, name: str, tool: Tool, signature_tokens: int) -> dict[str, str]:
     """Return the cost columns of a tool.
 
     Returns:
         `tokens` of its full description, `time` to prefill them if the speed is known, and `listed`, the tokens in the
         catalogue if tools have a line of their own there.
     """
-    time_s = speed.estimate_s(signature_tokens)
+    time_s = app.prefill_speed.estimate_s(signature_tokens)
     listed = _count_catalogue_tokens(app, name, tool)
     return {
         "tokens": str(signature_tokens),
@@ -92,23 +89,16 @@ def _measure_cost(app: App, name: str, tool: Tool, signature_tokens: int, speed:
 
 
 def _count_catalogue_tokens(app: App, name: str, tool: Tool) -> int | None:
-    """Return the tokens of a tool in the catalogue; None if tools are described in full."""
-    match select_catalogue(app.chat).level:
-        case "full":
-            return None
-        case "about":
-            return count_text_in_prompt(app.chat, render_summary(name, tool))
-        case "names":
-            return count_text_in_prompt(app.chat, f"{name}, ")
-        case "servers":
-            return None
+    """Return the tokens of a tool in the catalogue; None if it has no line of its own there."""
+    line = {"about": render_summary(name, tool), "names": f"{name}, "}.get(select_catalogue(app.chat).level)
+    return count_text_in_prompt(app.chat, line) if line else None
 
 
-def summarize_cost(app: App, on: int, every: int, signature_tokens: int, speed: PrefillSpeed) -> str:
+def summarize_cost(app: App, on: int, every: int, signature_tokens: int) -> str:
     """Return a sentence about the tokens that the tools add to every prompt."""
     words, catalogue = app.words, select_catalogue(app.chat)
     tokens = signature_tokens if catalogue.is_full else catalogue.tokens
-    time_s = speed.estimate_s(tokens)
+    time_s = app.prefill_speed.estimate_s(tokens)
     time = words("tools.paid", time=format_seconds(time_s)) if time_s else ""
     if catalogue.is_full:
         return words("tools.sum", on=on, all=every, tokens=tokens, time=time)
@@ -180,7 +170,7 @@ async def _suggest_call(app: App, typed: str) -> Sequence[str]:
 
 
 @command("/call", usage="TOOL [JSON | name=value ...]", suggest=_suggest_call)
-async def call_tool(app: App, argument: str) -> EventStream:
+async def call_tool(app: App, argument: str, emit: Emit) -> None:
     """Run a tool for the user; the result is not added to the conversation."""
     name, _, rest = argument.partition(" ")
     listed = app.toolbox.toolbox.tools
@@ -194,16 +184,16 @@ async def call_tool(app: App, argument: str) -> EventStream:
         raise UsageError(what, advice)
     tool = tools[0]
     call = ToolCall(tool.full_name, validate_arguments(parse_arguments(rest.strip()), tool.schema).arguments)
-    yield ToolStarted(tool.server, tool.name, call)
+    await emit(ToolStarted(tool.server, tool.name, call))
     async with aclosing(RunningCalls()) as runs:
         runs.start(PreparedCall(0, tool, call), app.toolbox)
         async with aclosing(runs.stream_events()) as events:
             async for event in events:
                 if isinstance(event, ToolFinished) and event.result.status == "completed":
                     event = ToolFinished(replace(event.result, text=""))  # the text follows in full
-                yield event
+                await emit(event)
     if runs.results[0].text:
-        yield Page(runs.results[0].text)
+        await emit(Page(runs.results[0].text))
     await app.sandbox_access.offer()
 
 
@@ -211,16 +201,10 @@ def parse_arguments(text: str) -> dict[str, Any]:
     """Parse arguments from a JSON object or from `name=value` words. Raises UsageError."""
     if not text.startswith("{"):
         try:
-            words = [word.partition("=") for word in shlex.split(text)]
+            words = shlex.split(text)
         except ValueError as error:
             raise UsageError(f"The arguments cannot be parsed: {error}.") from None
-        if bad := [name for name, equals, _ in words if not equals]:
-            hint = 'Write name=value, or one JSON object such as {"name": "value"}.'
-            raise UsageError(f'"{sanitize_line(bad[0])}" is not of the form name=value.', hint)
-        names = [name for name, _, _ in words]
-        if duplicate := next((name for name in names if names.count(name) > 1), None):
-            raise UsageError(f'The argument "{sanitize_line(duplicate)}" occurs twice.', "Write it once.")
-        return {name: value for name, _, value in words}
+        return parse_words(words, 'Write name=value, or one JSON object such as {"name": "value"}.')
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
