@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,16 +31,17 @@ async def _suggest_models(app: App, _typed: str) -> Sequence[str]:
 async def choose_model(app: App, argument: str, emit: Emit) -> None:
     """Pick one of the models, or load another one; the conversation is kept."""
     target: str | None = argument
+    tried = {row["name"]: row for row in list_tried()}
     if argument:
-        target = _choose_target(argument, await _find_offers(app))
+        target = argument if argument in tried else _choose_target(argument, await _find_offers(app))
         served = await asyncio.to_thread(find_service_offers, app.settings, target)
         if len(served) > 1:
             target = await _pick_model(app, served)
     else:
         await emit(Notice(app.words("model.now", model=app.backend.name, context=app.backend.context_tokens)))
         await emit(Notice(_describe_call_formats(app)))
-        target = await _pick_model(app, await _find_offers(app))
-    tried = {row["name"]: row for row in list_tried()}
+        offers = await _find_offers(app)
+        target = await _pick_model(app, offers, [row for row in tried.values() if not find_downloaded(row, offers)])
     if target in tried and isinstance(app.frontend, PickerFrontend):
         only_file = app.source.only_file if app.source else ""
         options = ("--config", only_file) if only_file else ()
@@ -59,7 +60,9 @@ async def _find_offers(app: App) -> list[ModelOffer]:
     return await asyncio.to_thread(find_offers, app.settings, tuple(app.used_models))
 
 
-async def _pick_model(app: App, offers: Sequence[ModelOffer]) -> str | None:
+async def _pick_model(
+    app: App, offers: Sequence[ModelOffer], downloads: Sequence[Mapping[str, str]] = ()
+) -> str | None:
     """Let the user pick a model; return it as `--model` takes it, None to keep the current one."""
     if not isinstance(app.frontend, PickerFrontend):
         return None
@@ -77,9 +80,7 @@ async def _pick_model(app: App, offers: Sequence[ModelOffer]) -> str | None:
         for offer in offers
     ]
     choices += [
-        Choice(row["name"], ("", row["name"], row["size"], app.words("model.download", **row)))
-        for row in list_tried()
-        if not find_downloaded(row, offers)
+        Choice(row["name"], ("", row["name"], row["size"], app.words("model.download", **row))) for row in downloads
     ]
     picker = Picker(app.words("picker.models"), choices, app.words)
     picker.index = next((index for index, choice in enumerate(choices) if choice.columns[0]), 0)

@@ -46,7 +46,7 @@ def test_the_models_of_a_service_the_files_and_the_shipped_one_are_offered(
     (folder / "models/mine.gguf").write_bytes(b"no model")
     screen = open_screen("--model", f"{service.url}#qwen3-small", "--no-servers", size=(120, 40))
     screen.wait_for_prompt()
-    screen.say("/model\r", "Models  1/5", "Esc closes")
+    screen.say("/model\r", "Models  1/11", "Esc closes")
     listed = [line for line in screen.lines() if line.endswith((service.url, "mine.gguf", "tiny-tools"))]
     rows = [line.split() for line in listed]
     assert rows[0] == ["❯", "*", "qwen3-small", service.url]
@@ -57,7 +57,7 @@ def test_the_models_of_a_service_the_files_and_the_shipped_one_are_offered(
     assert service.asked[-1].body["model"] == "qwen3-big"
     screen.enter("/model qwen3-smal", 'There is no model "qwen3-smal". Did you mean qwen3-small?')
     screen.say("/model odd\r", 'There is no model "odd".')
-    screen.say("/model\r", "Models  2/5")
+    screen.say("/model\r", "Models  2/11")
     screen.say("odd", "Models  1/1")
     screen.say("\r", "Model: v1 (4096 tokens of context).")
     screen.wait_for_prompt()
@@ -82,7 +82,7 @@ def test_the_shipped_model_has_a_name_and_says_what_it_is(
 ) -> None:
     assert program("-p", "Hello!", "--model", "tiny-tools", "--no-servers").stdout == "Hello! How can I help you?\n"
     screen = open_screen("--model", "tiny-tools", "--no-servers", size=(200, 30))
-    screen.wait_for("it calls tools and knows nothing else. For a real model, run rkllm-chat models pull or put a ")
+    screen.wait_for("it calls tools and knows nothing else. /model gets a real one.")
     screen.wait_for_prompt()
     screen.enter(f"/model {start().url}", "Model: qwen3-small (4096")
     screen.say("/model ti", "tiny-tools")  # the menu
