@@ -37,9 +37,9 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "backends": 5806,
     "chat": 3591,
     "mcp_servers": 1794,
-    "tui": 5228,
+    "tui": 5229,
     "api_server": 2349,
-    "cli": 5815,
+    "cli": 5816,
     "__init__": 55,
     "__main__": 20,
 }

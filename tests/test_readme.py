@@ -218,7 +218,7 @@ def test_contributing_lists_every_package() -> None:
 @pytest.mark.slow
 def test_every_option_in_the_examples_exists() -> None:
     names = [["serve", name] for name in (*BUNDLED, "openai")]
-    names += [["mcp", action] for action in ("list", "add", "test", "import", "client-metadata")]
+    names += [["mcp", action] for action in ("list", "add", "test", "import", "install", "auth", "client-metadata")]
     helps = [[], *names, *([name] for name in (*SUBCOMMANDS, *SUMMARIES) if name != "serve")]
     others = [[sys.executable, "-m", module] for module in ("tests.bench", "rkllm_chat.cli.mcp_tool")]
     commands = [[*one, "--help"] for one in (*([*PROGRAM, *one] for one in helps), *others)]

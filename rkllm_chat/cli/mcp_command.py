@@ -151,7 +151,8 @@ def _describe_add(parser: Parser) -> None:
     add("-t", "--transport", choices=("stdio", "http", "sse", "websocket"), help="default: by the URL or command")
     network = "of a command's sandbox; default: if its package depends on a web client"
     add("--network", choices=("yes", "no"), help=network)
-    add("-s", "--scope", choices=(*_SCOPES, "local"), default="project", help=f"{_SCOPE_HELP}; local is project")
+    add("-s", "--scope", choices=(*_SCOPES, "local"), default="user", help=f"{_SCOPE_HELP}; local is project")
+    add("--project", dest="scope", action="store_const", const="project", help="the same as --scope project")
 
 
 def split_server_command(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:

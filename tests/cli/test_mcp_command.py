@@ -89,15 +89,15 @@ def test_without_a_named_file_the_scope_decides(
 ) -> None:
     del environment[TRUST_VARIABLE]
     own = Path(environment["HOME"], ".config/rkllm-chat/config.toml")
-    program("mcp", "add", "here", *server)  # with the board, which is used without an entry
+    program("mcp", "add", "--project", "here", *server)  # with the board, which is used without an entry
     names = [entry["name"] for entry in probe(program("mcp", "list", "--json", "--no-start"))]
     assert (names, (folder / "mcp_config.toml").is_file(), own.exists()) == (["here", "board"], True, False)
     (folder / "mcp_config.toml").rename(folder / ".mcp.json")
     (folder / ".mcp.json").write_text('{"mcpServers": {}}', encoding="utf-8")
-    program("mcp", "add", "shared", *server)
+    program("mcp", "add", "--project", "shared", *server)
     assert json.loads((folder / ".mcp.json").read_text(encoding="utf-8"))["mcpServers"].keys() >= {"shared"}
     assert probe(program("mcp", "test", "shared", "--json"))[0]["state"] == "connected"  # adding it was accepting it
-    program("mcp", "add", "--scope", "user", "mine", "https://127.0.0.1:9/mcp", "--header", "Authorization: Bearer abc")
+    program("mcp", "add", "mine", "https://127.0.0.1:9/mcp", "--header", "Authorization: Bearer abc")
     assert 'url = "https://127.0.0.1:9/mcp"' in own.read_text(encoding="utf-8")
     assert own.stat().st_mode & 0o777 == 0o600
     shown = program("mcp", "get", "mine").stdout
@@ -235,8 +235,8 @@ def test_words_in_the_order_of_other_manuals_add_the_same_servers(program: Run, 
         "e": ["e", "-t", "stdio", "--", "uvx", "one"],
     }
     for words in orders.values():
-        program("mcp", "add", *words)
-    program("mcp", "add-json", "f", '{"command": "uvx", "args": ["two"]}')
+        program("mcp", "add", "--project", *words)
+    program("mcp", "add-json", "-s", "project", "f", '{"command": "uvx", "args": ["two"]}')
     servers = read_toml((folder / "mcp_config.toml").read_text(encoding="utf-8"), "", {}).servers
     found = {server.name: (server.url, server.command, server.args, dict(server.env)) for server in servers}
     assert {name: found[name] for name in "abcdef"} == {
@@ -284,7 +284,7 @@ def test_servers_of_all_programs_are_listed_and_none_is_copied(
         },
     }
     assert program("mcp", "discover").stdout.startswith("No other program")
-    program("mcp", "add", "mine", "--", "uvx")
+    program("mcp", "add", "--project", "mine", "--", "uvx")
     for path, content in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content), encoding="utf-8")
@@ -347,7 +347,7 @@ def test_a_program_whose_package_uses_the_web_is_added_with_the_network(
         "node": [sys.executable, "node/dist/index.js"],
     }
     for name, words in added.items():
-        program("mcp", "add", name, *words)
+        program("mcp", "add", "--project", name, *words)
     servers = read_toml((folder / "mcp_config.toml").read_text(encoding="utf-8"), "", {}).servers
     networks = {server.name: server.network for server in servers}
     assert {name: networks[name] for name in added} == {

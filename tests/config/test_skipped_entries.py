@@ -218,6 +218,6 @@ def test_a_folders_file_that_is_meant_for_something_else_stops_nothing(
 
 def test_a_server_is_added_to_an_empty_object(program: Run, folder: Path) -> None:
     (folder / ".mcp.json").write_text("{}\n", encoding="utf-8")
-    program("mcp", "add", "one", "--", "true")
+    program("mcp", "add", "--project", "one", "--", "true")
     entries = json.loads((folder / ".mcp.json").read_text(encoding="utf-8"))["mcpServers"]
     assert entries["one"] == {"command": "true", "args": []}
