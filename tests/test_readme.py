@@ -21,7 +21,7 @@ from conftest import Run
 from fork_server import run
 from rkllm_chat.cli.commands import COMMANDS as SUBCOMMANDS
 from rkllm_chat.cli.json_commands import SUMMARIES
-from rkllm_chat.config.sandbox_rules import find_allowance
+from rkllm_chat.config.sandbox_rules import find_allowance, find_known
 from rkllm_chat.config.settings import ServerConfig, Settings, read_json, read_toml
 from rkllm_chat.core.i18n import list_languages
 from rkllm_chat.mcp_servers import BUNDLED
@@ -96,10 +96,14 @@ def test_configuration_examples_of_other_programs_are_valid(text: str) -> None:
 
 
 def test_examples_of_sandbox_rules_are_valid(environment: dict[str, str], folder: Path) -> None:
-    (allowed,) = (text for text in all_blocks("json") if "mcpServers" not in text)
+    known, allowed = (text for text in all_blocks("json") if "mcpServers" not in text)
     rules = folder / "config/rkllm-chat/sandbox-rules.json"
     rules.parent.mkdir(parents=True)
     environment = {**environment, "XDG_CONFIG_HOME": str(folder / "config")}
+    rules.write_text(known, encoding="utf-8")
+    found = find_known(["mcp-server-tide"], environment)
+    assert found is not None
+    assert (found.reason, found.network) == ("reads tide tables", True)
     rules.write_text(allowed, encoding="utf-8")
     server = ServerConfig("notes", command="notes-server", source="/home/me/project/mcp_config.toml")
     assert find_allowance(server, environment).write == ("/home/me/notes",)

@@ -218,6 +218,9 @@ def describe_server(review: ReviewedStart, words: Words) -> list[str]:
         if values[key]:
             lines.append(f"  {key} = {_format_value(values[key])}")
     lines += [f"  {key} = {_format_value(value)}" for key, value in _list_reach(review).items()]
+    if review.reach and review.reach.known:
+        name, reason = review.reach.known
+        lines.append(f"  {describe_known(name, reason, words)}")
     lines = [_hide_variables(line, review.variables) for line in lines]
     warnings = [
         _hide_variables(f"  {words(f'trust.{warning}', **fields)}", review.variables)
@@ -231,6 +234,11 @@ def describe_files(review: Review, words: Words) -> list[str]:
     """Describe files that native code would read, each with its size and SHA-256."""
     rows = [words("trust.file", path=_format_value(path), size=row[1], digest=row[-1]) for path, row in review.items()]
     return [words("trust.files"), *(f"  {row}" for row in rows), f"  {words('trust.native')}"]
+
+
+def describe_known(name: str, reason: str, words: Words) -> str:
+    """Return why a known server may do more than others; the reason of a user's own row is shown as it is."""
+    return words("sandbox.known", name=name, reason=words.sentences.get(f"known.{reason}", sanitize_line(reason)))
 
 
 def _summarize(lines: Sequence[str], warnings: Sequence[str], words: Words) -> list[str]:

@@ -1,26 +1,53 @@
-"""What the user has allowed servers beyond their configuration: rows in a file of the user's own.
+"""What a sandbox permits beyond a server's configuration: needs of known servers, and what the user has allowed.
 
-A row belongs to a server by its name and the file that defines it. One-shot commands import this module before they
-start a server, so it imports little.
+Known servers are the rows of `known_servers.json` and those of the user's own `sandbox-rules.json` (key "known"), which
+come first. A server is known by its package name in the command line, so a row never decides over an explicit setting
+`write` or `network`, and its effect is shown before a project's server starts. What the user has allowed single servers
+is in the same file (key "allowed"), by the server's name and the file that defines it.
+
+One-shot commands import this module before they start a server, so it imports little.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.errors import ConfigError
 from ..core.private_files import explain_open_error, make_folder, read_private, replace_private
+from ..core.programs import PACKAGE_RUNNERS
 from ..core.strict_json import build_object
 from .files import find_own_folder
 from .servers import ServerConfig
 from .value_checks import MAX_FILE_BYTES, check_size, decode_table, parse_document
 
+_SHIPPED = os.path.join(os.path.dirname(__file__), "known_servers.json")
 _OWN_FILE = "sandbox-rules.json"
-_HINT = 'Correct the file; the documentation shows its form: {"allowed": [...]}.'
+_HINT = 'Correct the file; the documentation shows its form: {"known": [...], "allowed": [...]}.'
+
+
+@dataclass(frozen=True)
+class KnownServer:
+    """What a known server needs.
+
+    Attributes:
+        names: Names of its package and its command.
+        reason: Why, as a key of the language table "known", or as text.
+        network: It needs the network.
+        files: Option -> default, for options that name a file whose folder it must write.
+        variables: Variable -> default, for variables that name a file to be kept in a folder of the server's own.
+        hides: Programs that it must not find, because it would have them install packages beside its own program.
+    """
+
+    names: tuple[str, ...] = ()
+    reason: str = ""
+    network: bool = False
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    hides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,24 +68,34 @@ class Allowance:
 
 
 def find_own_rules(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the path of the file."""
+    """Return the path of the user's own rules."""
     return os.path.join(find_own_folder(environment), _OWN_FILE)
+
+
+def find_known(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> KnownServer | None:
+    """Return the row of a server by its command line; None if it is unknown.
+
+    Raises:
+        ConfigError: The user's own rules are invalid.
+    """
+    names = _list_names(command)
+    rows = [*_decode(KnownServer, _read_own(environment), "known", find_own_rules(environment)), *_read_shipped()]
+    return next((row for row in rows if not names.isdisjoint(row.names)), None)
 
 
 def find_allowance(server: ServerConfig, environment: Mapping[str, str] = os.environ) -> Allowance:
     """Return what the user has allowed a server.
 
     Raises:
-        ConfigError: The file is invalid.
+        ConfigError: The user's own rules are invalid.
     """
     key = Allowance(server.name, os.path.abspath(server.source))
-    allowed, path = _read_rows(environment), find_own_rules(environment)
-    rows = [Allowance(**decode_table(Allowance, row, path, f"allowed[{i}]")) for i, row in enumerate(allowed)]
-    return next((one for one in rows if replace(one, write=(), network=False) == key), key)
+    allowed = _decode(Allowance, _read_own(environment), "allowed", find_own_rules(environment))
+    return next((one for one in allowed if replace(one, write=(), network=False) == key), key)
 
 
 def save_allowance(allowance: Allowance, environment: Mapping[str, str] = os.environ) -> None:
-    """Replace what the user has allowed one server; one that may do nothing more is left out.
+    """Replace what the user has allowed one server in the user's own rules; one that allows nothing is left out.
 
     Raises:
         ConfigError: The file cannot be read or written.
@@ -66,29 +103,64 @@ def save_allowance(allowance: Allowance, environment: Mapping[str, str] = os.env
     from pathlib import Path
 
     path, key = Path(find_own_rules(environment)), (allowance.server, allowance.file)
-    rows = [row for row in _read_rows(environment) if (row.get("server"), row.get("file")) != key]
+    tables = _read_own(environment)
+    rows = [row for row in tables.get("allowed", ()) if (row.get("server"), row.get("file")) != key]
     if allowance.write or allowance.network:
         rows.append({name: value for name, value in vars(allowance).items() if value})
     try:
         make_folder(path.parent)
-        replace_private(path, json.dumps({"allowed": rows}, ensure_ascii=False, indent=1) + "\n")
+        replace_private(path, json.dumps({**tables, "allowed": rows}, ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.", path=str(path)) from None
 
 
-def _read_rows(environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the rows of the file; none without a file."""
+def _read_shipped() -> list[KnownServer]:
+    with open(_SHIPPED, encoding="utf-8") as file:
+        return _decode(KnownServer, json.load(file), "known", _SHIPPED)
+
+
+def _read_own(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the tables of the user's own rules; empty without a file."""
     path = find_own_rules(environment)
     try:
         text = read_private(path, MAX_FILE_BYTES + 1).decode()
     except FileNotFoundError:
-        return []
+        return {}
     except (OSError, UnicodeDecodeError) as error:
         reason = explain_open_error(error) if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"{path}: {reason}.", _HINT, path=path) from None
     check_size(text, path)
     tables = parse_document(lambda text: json.loads(text, object_pairs_hook=build_object), "JSON", text, path)
-    rows = tables.get("allowed", []) if isinstance(tables, dict) and tables.keys() <= {"allowed"} else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ConfigError(f'{path}: it must be an object whose key "allowed" has a list of objects.', _HINT, path=path)
-    return rows
+    if not isinstance(tables, dict) or not tables.keys() <= {"known", "allowed"}:
+        raise ConfigError(f'{path}: it must be an object with the keys "known" and "allowed".', _HINT, path=path)
+    return tables
+
+
+def _decode(kind: Any, tables: Mapping[str, Any], key: str, path: str) -> list[Any]:
+    rows = tables.get(key, [])
+    if not isinstance(rows, list):
+        raise ConfigError(f"{path}: {key} must be a list.", _HINT, path=path)
+    return [kind(**decode_table(kind, row, path, f"{key}[{i}]")) for i, row in enumerate(rows)]
+
+
+def _list_names(command: Sequence[str]) -> set[str]:
+    """Return the names by which a command line may be known: its program, its package or its Python module."""
+    program, *words = command
+    names = {os.path.basename(program)}
+    if names & PACKAGE_RUNNERS.keys():
+        names |= {_strip_version(word) for word in words}
+    if "-m" in words[:-1]:
+        names.add(words[words.index("-m") + 1].replace("_", "-"))
+    for word in (program, *words):
+        _, middle, inside = os.path.realpath(word).rpartition("/node_modules/") if "/" in word else ("", "", "")
+        if middle:
+            parts = inside.split("/")
+            names.add("/".join(parts[: 2 if parts[0].startswith("@") else 1]))
+    return names
+
+
+def _strip_version(word: str) -> str:
+    """Return the package of a runner's argument, such as `@scope/name@1.2` or `name==1.2`."""
+    name, _, _ = word.partition("==")
+    place = name.rfind("@")
+    return name[:place] if place > 0 else name

@@ -48,6 +48,7 @@ class Reach:
         has_network: Whether the network is available.
         no_sandbox: Why there is no sandbox; "" if there is one. Without one, everything of the user is accessible.
         in_project: Whether the program is a file of the current directory.
+        known: The name under which it is known to need more than others, and why; empty if it is not.
         passed: Names of the variables of this machine's network that it gets.
     """
 
@@ -58,11 +59,12 @@ class Reach:
         has_network: bool = True,
         no_sandbox: str = "",
         in_project: bool = False,
+        known: tuple[str, ...] = (),
         passed: Iterable[str] = (),
     ) -> None:
         self.reads, self.writes = (sorted({os.path.realpath(path) for path in paths}) for paths in (reads, writes))
         self.has_network, self.no_sandbox, self.in_project = has_network, no_sandbox, in_project
-        self.passed = sorted(passed)
+        self.known, self.passed = known, sorted(passed)
 
     def is_covered_by(self, accepted: Mapping[str, Any]) -> bool:
         """Tell whether an accepted reach, as stored, permits all of this one."""
@@ -130,7 +132,8 @@ class ReviewedStart:
         if sandbox is None or sandbox.unavailable_reason:
             reason = sandbox.unavailable_reason if sandbox else _explain_no_sandbox(self.expanded)
             return Reach(no_sandbox=reason, in_project=in_project, passed=passed)
-        return Reach(sandbox.reads, sandbox.writes, sandbox.has_network, "", in_project, passed)
+        known = (sandbox.known_name, sandbox.known_reason) if sandbox.known_name else ()
+        return Reach(sandbox.reads, sandbox.writes, sandbox.has_network, "", in_project, known, passed)
 
 
 def _explain_no_sandbox(server: ServerConfig) -> str:

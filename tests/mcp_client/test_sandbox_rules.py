@@ -1,11 +1,13 @@
-"""What a sandbox permits: the folders of named files, the network of this machine, and what the user has allowed."""
+"""What a sandbox permits beyond a server's configuration: the needs of known servers, and what the user has allowed."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +19,16 @@ from rkllm_chat.core.i18n import load
 from rkllm_chat.mcp_client.acceptance import review_start
 from stage import call_text
 
-from .enclosed import LIMIT_S, OWN, PROBE, SECRET, Stage, find_python
+from .enclosed import LIMIT_S, OWN, PROBE, SECRET, Stage, find_python, listening
 
 pytestmark = pytest.mark.sandbox
 OWN_RULES = ".config/rkllm-chat/sandbox-rules.json"
+
+
+def add_module(stage: Stage, name: str, *arguments: str, **entry: Any) -> None:
+    """Configure the probing server as a Python module of a name."""
+    shutil.copy(PROBE, stage.project / f"{name}.py")
+    stage.add(args=["-m", name, *arguments], **entry)
 
 
 def write_rules(stage: Stage, rules: str) -> None:
@@ -29,6 +37,53 @@ def write_rules(stage: Stage, rules: str) -> None:
     path.write_text(rules, encoding="utf-8")
     for one in (path, *path.parents[:2]):
         os.chown(one, stage.uid, -1)
+
+
+@pytest.mark.slow
+def test_a_database_gets_its_folder_unless_the_configuration_says_what_is_writable(stage: Stage) -> None:
+    for arguments, written in (
+        (["--db-path", "data/t.db"], "data/t.db-journal"),
+        (["--db-path=t.db"], "t.db-journal"),
+        ([], "sqlite_mcp_server.db"),
+    ):
+        entries: list[tuple[dict[str, Any], str]] = [({}, "ok"), ({"write": []}, "OSError")]
+        for entry, expected in entries:
+            add_module(stage, "mcp_server_sqlite", *arguments, **entry)
+            assert stage.try_out(["write", written])[0].startswith(expected), (arguments, entry)
+
+
+def test_a_fetching_server_gets_the_network_unless_the_configuration_denies_it(stage: Stage) -> None:
+    with listening() as (tcp, _):
+        for entry, expected in (({}, "ok heard"), ({"network": False}, "ConnectionRefusedError")):
+            add_module(stage, "mcp_server_fetch", **entry)
+            assert stage.try_out(["connect", tcp])[0].startswith(expected)
+
+
+def test_a_memory_is_kept_in_a_folder_of_its_own_and_an_earlier_one_is_copied(stage: Stage) -> None:
+    program = stage.project / "node_modules/mcp-server-memory/dist/index.py"
+    program.parent.mkdir(parents=True)
+    shutil.copy(PROBE, program)
+    for text, place in (("Husum", program.parent), ("not of the server", stage.project)):
+        (place / "memory.jsonl").write_text(text, encoding="utf-8")
+    for one in (stage.project / "node_modules").rglob("*"):
+        os.chown(one, stage.uid, -1)
+    stage.add(args=[str(program)])
+    (about,) = stage.try_out(["about"])
+    path: str = about["environment"]["MEMORY_FILE_PATH"]
+    assert path == str(stage.home / ".local/share/rkllm-chat/servers/probe-own/memory.jsonl")
+    written = stage.try_out(["write", path], ["write", f"{path}.tmp"], ["write", str(program)])
+    assert [one.split()[0] for one in written] == ["ok", "ok", "OSError:"]
+    assert Path(path).read_text(encoding="utf-8").startswith("Husum")
+
+
+def test_a_link_beside_the_program_is_no_earlier_memory(stage: Stage) -> None:
+    program = stage.project / "node_modules/mcp-server-memory/dist/index.py"
+    program.parent.mkdir(parents=True)
+    shutil.copy(PROBE, program)
+    (program.parent / "memory.jsonl").symlink_to(stage.home / ".ssh/id_ed25519")
+    stage.add(args=[str(program)])
+    (about,) = stage.try_out(["about"])
+    assert not Path(about["environment"]["MEMORY_FILE_PATH"]).exists()
 
 
 @pytest.mark.slow
@@ -50,12 +105,28 @@ def test_what_is_allowed_is_written_unless_a_link_has_taken_its_place(stage: Sta
         assert stage.try_out(["write", str(stage.home / place / "b.txt")])[0].startswith("FileNotFoundError")
 
 
-def test_a_broken_file_of_what_is_allowed_is_named(stage: Stage) -> None:
-    stage.add()
-    for broken in ("{", '{"allowed": [{"server": 1}]}', '{"alowed": []}', '{"allowed": {}}'):
+def test_the_user_adds_known_servers_and_a_broken_file_is_named(stage: Stage) -> None:
+    add_module(stage, "tide")
+    with listening() as (tcp, _):
+        rules = {"known": [{"names": ["tide"], "reason": "reads tide tables", "network": True}]}
+        write_rules(stage, json.dumps(rules))
+        assert stage.try_out(["connect", tcp]) == ["ok heard"]
+    for broken in ("{", '{"known": [{"names": "tide"}]}', '{"knwon": []}', '{"allowed": {}}'):
         write_rules(stage, broken)
         error = stage.call(["about"])["error"]
         assert (error["type"], error["details"]["path"]) == ("ConfigError", str(stage.home / OWN_RULES)), broken
+
+
+def test_the_approval_of_a_known_server_shows_what_it_may_do_and_why(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(folder)
+    arguments = ("-m", "mcp_server_fetch")
+    server = ServerConfig("f", command=sys.executable, args=arguments, sandbox="on", origin=Origin.PROJECT)
+    shown = describe_server(review_start(server), load())
+    assert "  network = true" in shown and "  ! it can use the network" in shown
+    assert "  known to need this: mcp-server-fetch (it opens web pages)" in shown
 
 
 def test_a_named_file_opens_its_folder_before_and_after_it_exists(stage: Stage) -> None:

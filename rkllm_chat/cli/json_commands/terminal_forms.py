@@ -46,7 +46,7 @@ def _ask_form(server: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 class TerminalUser:
-    """The user at the terminal, as `UserPromptsWithBrowser`; standard error shows the questions."""
+    """The user at the terminal, as `UserPrompts`; standard error shows the questions."""
 
     @property
     def can_open_browser(self) -> bool:

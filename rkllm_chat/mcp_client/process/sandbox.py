@@ -5,7 +5,8 @@ environment, terminal and files, and the network unless `network = true`. `sandb
 available; /tmp, the home folder and /dev/shm are empty and in memory. The sandbox ends with this program, however that
 ends.
 
-If `network` is not set, there is none, except for package runners (npx, uvx), which cannot fetch packages without one.
+If `network` is not set, there is none, except for package runners (npx, uvx), which cannot fetch packages without one,
+and for servers that are known to need it (`config/sandbox_rules.py`).
 
 bubblewrap is started with the server's own few variables, because variables removed by `--clearenv` remain in
 /proc/1/environ (measured, 0.8.0). Its options differ between releases and a kernel may forbid it altogether, so both
@@ -30,8 +31,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from ...config.files import find_own_folder, find_state_folder, list_config_paths
-from ...config.sandbox_rules import find_allowance
+from ...config.files import find_data_folder, find_own_folder, find_state_folder, list_config_paths
+from ...config.project_trust import hash_value, is_project
+from ...config.sandbox_rules import KnownServer, find_allowance, find_known
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.private_files import make_folder, read_private, replace_private
@@ -110,14 +112,22 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
     folder = os.path.abspath(start.folder or ".")
     sandbox.source, sandbox.folder, sandbox.words = server.source, folder, server.args
     sandbox.may_offer_network = server.network is not False
-    paths = SandboxPaths(server, start.command, folder, home)
+    known = find_known(start.command)
+    paths = SandboxPaths(server, start.command, folder, home, known)
     paths.add_roots(roots)
+    if known:
+        if (server.write is None and (known.files or known.variables)) or (server.network is None and known.network):
+            sandbox.known_name, sandbox.known_reason = known.names[0], known.reason
+        if server.write is None and not paths.runner:  # a runner's cache can be written
+            paths.writes.update(_keep_files(server, start, known))
+            _hide_programs(start, known)
     if server.command == PROGRAM_NAME:
         paths.reads.add(find_source_folder())
     allowed = find_allowance(server)
     # a folder that has become a link is not followed: a server may have put it there
     paths.writes.update(path for path in allowed.write if os.path.exists(path) and os.path.realpath(path) == path)
-    sandbox.has_network = allowed.network or (bool(paths.runner) if server.network is None else server.network)
+    has_network = bool(paths.runner) or bool(known and known.network)
+    sandbox.has_network = allowed.network or (has_network if server.network is None else server.network)
     if sandbox.has_network:
         paths.add_readable(os.environ.get(name, "") for name in CERTIFICATE_FILES)
     sandbox.reads, sandbox.writes = sorted(paths.reads), sorted(paths.writes)
@@ -133,6 +143,31 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
         *("--remount-ro", "/", "--chdir", folder, "--"),
         *start.command,
     ]
+
+
+def _keep_files(server: ServerConfig, start: StartPlan, known: KnownServer) -> Iterator[str]:
+    """Let a known server keep its files in a folder of its own, as it would keep them beside its program; yield that.
+
+    A folder with a program is never writable. A file that is there already is copied once, before the start.
+    """
+    missing = {name: file for name, file in known.variables.items() if name not in server.env}
+    if not missing:
+        return
+    owner = hash_value(os.path.abspath(server.source))[:8] if is_project(server) else "own"
+    folder = os.path.join(find_data_folder(), "servers", f"{server.name}-{owner}")
+    programs = [os.path.realpath(word) for word in start.command if os.path.isfile(word)]
+    for name, file in missing.items():
+        start.environment[name] = path = os.path.join(folder, file)
+        start.kept_files[path] = [os.path.join(os.path.dirname(program), file) for program in programs]
+    yield folder
+
+
+def _hide_programs(start: StartPlan, known: KnownServer) -> None:
+    """Leave the folders with programs that a known server must not find out of its PATH."""
+    folders = start.environment.get("PATH", os.defpath).split(os.pathsep)
+    kept = [one for one in folders if not any(os.path.exists(os.path.join(one, name)) for name in known.hides)]
+    if len(kept) < len(folders):
+        start.environment["PATH"] = os.pathsep.join(kept or [os.path.dirname(start.command[0])])
 
 
 def _is_required(server: ServerConfig) -> bool:

@@ -5,6 +5,7 @@
     a folder in `args` or `env`, or that of a file      write, unless `write` says what is writable
     a file for a key or a certificate there             write, the file alone
     paths in `write`                                    write
+    what a known server needs (config/sandbox_rules.py) write, unless `write` says what is writable
     the cache of an installed package runner            write
 
 Servers replace the files that they save and write others beside them, so that a named file opens its folder, whether it
@@ -25,6 +26,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from urllib.parse import unquote
 
+from ...config.sandbox_rules import KnownServer
 from ...config.servers import ServerConfig
 from ...core.errors import ConnectError
 from ...core.programs import PACKAGE_RUNNERS, find_program, is_installed
@@ -52,7 +54,9 @@ class SandboxPaths:
         runner: The installed package runner that is the command, or "".
     """
 
-    def __init__(self, server: ServerConfig, command: list[str], folder: str, home: str) -> None:
+    def __init__(
+        self, server: ServerConfig, command: list[str], folder: str, home: str, known: KnownServer | None = None
+    ) -> None:
         self.reads: set[str] = set()
         self.writes: set[str] = set()
         self._server, self._folder, self._home = server, folder, home
@@ -70,6 +74,10 @@ class SandboxPaths:
             self._add_variable(name, value)
         for root in configured_roots(server):
             self._add_named(root)
+        if known and server.write is None:
+            for option, default in known.files.items():
+                word = _find_option(command, option) or default
+                self._add_named(os.path.normpath(os.path.join(folder, os.path.expanduser(word))))
         self._add_writable()
         for cache in PACKAGE_RUNNERS.get(self.runner, ()):
             self._add_cache(os.path.join(home, cache))
@@ -183,6 +191,15 @@ def _is_excluded(path: str) -> bool:
     """Tell whether a path, or what it links to, is one of the system's, which is available only if `write` says so."""
     names = {path, os.path.realpath(path)}
     return not names.isdisjoint(("/", "/tmp")) or any(is_within(name, EXCLUDED_PATHS) for name in names)
+
+
+def _find_option(command: list[str], option: str) -> str:
+    """Return the value of an option in a command line, written `--option VALUE` or `--option=VALUE`; "" without one."""
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == option:
+            return value if equals else following
+    return ""
 
 
 def _find_runner(program: str) -> str:

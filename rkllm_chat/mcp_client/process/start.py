@@ -52,6 +52,8 @@ class Sandbox:
         folder: Its working folder.
         words: Its arguments.
         may_offer_network: The configuration does not deny the network.
+        known_name: Name under which the server is known to need more than others; "" if it is not.
+        known_reason: Why, as a key of the language table "known", or as text.
     """
 
     def __init__(self, name: str, missing: str = "") -> None:
@@ -60,7 +62,7 @@ class Sandbox:
         self.filters_calls = False
         self.reads: list[str] = []
         self.writes: list[str] = []
-        self.source = self.folder = ""
+        self.known_name = self.known_reason = self.source = self.folder = ""
         self.words: tuple[str, ...] = ()
         self.may_offer_network = True
         self._denied_packets = 0
@@ -120,6 +122,7 @@ class StartPlan:
         wrapper: The command that takes `command` as its arguments; empty without a sandbox.
         system_calls: The filter of system calls that bubblewrap installs; empty for none.
         missing: Paths to create first, as mount points of the sandbox.
+        kept_files: Files of the server in a folder to create first -> files of which the first that exists is copied.
     """
 
     def __init__(self, command: list[str], folder: str | None, environment: dict[str, str]) -> None:
@@ -130,6 +133,7 @@ class StartPlan:
         self.wrapper: list[str] = []
         self.system_calls = b""
         self.missing: list[str] = []
+        self.kept_files: dict[str, list[str]] = {}
 
     @property
     def is_sandboxed(self) -> bool:
@@ -148,6 +152,10 @@ class StartPlan:
             from .protected_paths import create_missing
 
             create_missing(self.missing)
+        if self.kept_files:
+            from .kept_files import create_kept_files
+
+            create_kept_files(self.kept_files)
         with opened_filter(self.system_calls) as (options, files):
             yield [*self.wrapper, *options, *self.command], files
 

@@ -15,7 +15,7 @@ from ...calls.tool_names import find_tools, shown_names
 from ...chat.app import App
 from ...chat.event_stream import Emit
 from ...chat.no_servers import NoServers
-from ...chat.server_approval import list_config_notices
+from ...chat.server_approval import describe_known, list_config_notices
 from ...config import editor as configfile
 from ...config.files import find_origin
 from ...config.policy import exact_pattern
@@ -132,7 +132,8 @@ def _describe_access(name: str, sandbox: Sandbox, words: Words) -> str:
     reads, writes = (", ".join(paths) for paths in (sandbox.reads, ("/tmp", *sandbox.writes)))
     network = words("sandbox.let_out" if sandbox.has_network else "sandbox.kept_in")
     network += "" if sandbox.filters_calls else words("sandbox.unfiltered")
-    return words("sandbox.lets", server=name, network=network, reads=reads or "-", writes=writes)
+    known = f" ({describe_known(sandbox.known_name, sandbox.known_reason, words)})" if sandbox.known_name else ""
+    return words("sandbox.lets", server=name, network=network + known, reads=reads or "-", writes=writes)
 
 
 async def _show_server(app: App, name: str, emit: Emit) -> None:

@@ -61,7 +61,10 @@ class Matcher:
             return f"{text}$"
 
     def walk(self, gbnf: str, random: Random, rule: str = "root") -> str:
-        """A text that the grammar takes, each byte drawn from those that may come next; "" for one without an end."""
+        """A text that the grammar takes, each byte drawn from those that may come next.
+
+        "" for one without an end, and for one in broken UTF-8, which llama.cpp takes for any character.
+        """
         written = bytearray()
         known = {token: byte for byte, token in self.tokens.items()}
         plain = [self.tokens[byte] for byte in ALPHABET]
@@ -69,7 +72,8 @@ class Matcher:
             while len(written) < LONGEST:
                 found = self.permitted(sampler, [*plain, self.end]) or self.permitted(sampler, [*known])
                 if self.end in found:
-                    return written.decode()
+                    text = written.decode(errors="ignore")
+                    return text if text.encode() == written else ""
                 token = random.choice(found)
                 written.append(known[token])
                 llama_cpp.llama_sampler_accept(sampler, token)

@@ -1,0 +1,39 @@
+"""Create the folders of files that sandboxed servers keep, with a copy of what they kept beside their programs."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+
+_MAX_BYTES = 64 << 20
+
+
+def create_kept_files(files: Mapping[str, Sequence[str]]) -> None:
+    """Create the folder of each file, and the file as a copy of the first of its sources that exists.
+
+    A source that is a link is not copied: it could lead to a file that the server must not read.
+
+    Raises:
+        OSError: A folder or file cannot be created.
+    """
+    for path, sources in files.items():
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        if os.path.lexists(path):
+            continue
+        if data := next(filter(None, map(_read_regular, sources)), b""):
+            temporary = f"{path}.{os.getpid()}"
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+
+
+def _read_regular(path: str) -> bytes:
+    """Return the content of a regular file; nothing of a link, a pipe, or a file that is missing or too large."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with open(file, "rb") as opened:
+        status = os.fstat(file)
+        return opened.read() if stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_BYTES else b""
