@@ -38,7 +38,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "chat": 3596,
     "mcp_servers": 1794,
     "tui": 5230,
-    "api_server": 2349,
+    "api_server": 2344,
     "cli": 5816,
     "__init__": 55,
     "__main__": 20,

@@ -15,14 +15,13 @@ from ..backends.base import StateKeeper
 from ..backends.shared.model_files import find_models, resolve_model
 from ..chat.model_loading import load_model, name_model
 from ..config.settings import Settings
-from ..core.errors import ChatError
 from ..core.messages import MediaKind
 from ..mcp_servers.job_queue import Activity, BusyError, JobQueue
 from .errors import ApiError
 
 _FIRST_ESTIMATE_S, _MAX_RETRY_S = 5.0, 120
 _STAYS = -1.0
-"""Seconds after which a model is unloaded that is never unloaded."""
+"""Value of `idle_s` with which a model stays loaded."""
 _LISTING_S = 10.0
 """How long the folders of models are not read again."""
 _SUFFIXES = (".gguf", ".rkllm")
@@ -73,7 +72,7 @@ class ModelHost:
     def list_models(self) -> Mapping[str, Settings]:
         """Return the settings of the models that can be loaded, by name; blocks while folders are read.
 
-        The configured model comes first. Those in the current folder are left out: it may be anybody's.
+        The configured model comes first. Models in the current folder are left out: it may belong to somebody else.
         """
         if time.monotonic() >= self._listed_until:
             own = self._configured
@@ -160,16 +159,13 @@ class ModelHost:
         if self._loading is None or (self._loading.done() and self._loading.exception()):
             self._loading = load_model(self.settings, self._state)
             self._loading.add_done_callback(self._set_up)
-        try:
-            return await asyncio.shield(self._loading)
-        except ChatError:
-            if self.settings is not self._configured:  # requests that name no model need one that can be loaded
-                self.settings, self._loading = self._configured, None
-            raise
+        return await asyncio.shield(self._loading)
 
     def _set_up(self, loading: asyncio.Future[Backend]) -> None:
-        """Set up a loaded backend, which may be wanted no longer; an exception is marked as retrieved."""
+        """Set up a loaded backend; after a model that cannot be loaded, the configured one is the next."""
         backend = None if loading.cancelled() or loading.exception() else loading.result()
+        if not backend and loading is self._loading and self.settings is not self._configured:
+            self.settings, self._loading = self._configured, None
         if isinstance(backend, StateKeeper):
             backend.keep_states(self._states_bytes)
         if not self._queue.size:

@@ -148,7 +148,7 @@ class ApiServer:
     async def _find_model(self, name: str | None) -> Settings:
         """Return the settings of the model of a name; without one, of the model that was used last. Raises ApiError."""
         found = await self._choose_model(name)
-        if _is_other(name, found):
+        if _is_other(name, name_model(found)):
             message = f'There is no model "{(name or "")[:100]}"; GET /v1/models lists those of this server.'
             raise ApiError(404, message, param="model", code="model_not_found")
         return found
@@ -178,9 +178,8 @@ class ApiServer:
     async def embed(self, request: Request, kind: type[TextsBody], render: RenderError) -> Response:
         """Answer POST /v1/embeddings, /api/embed and /api/embeddings."""
         body = await self._read(request, kind)
-        settings = await self._find_model(
-            body.model
-        )  # vectors of another model would be compared with those of this one
+        # vectors of another model could not be compared with those of this one
+        settings = await self._find_model(body.model)
         body.check_texts()
 
         async def write(sink: ReplySink, backend: Backend) -> None:
@@ -215,11 +214,12 @@ class ApiServer:
         """Return the response to a request; one without a message only loads the model, or unloads it."""
 
         def write_as(name: str) -> OllamaChat:
-            return kind(name if _is_other(body.model, settings) else body.model or name)
+            return kind(name if _is_other(body.model, name) else body.model or name)
 
-        settings, idle_s, host = await self._choose_model(body.model), body.idle_s, self._host
+        idle_s, host = body.idle_s, self._host
         if not is_empty:
             return await self._reply(body, write_as, _render_ollama_error, idle_s)
+        settings = await self._choose_model(body.model)
 
         async def load(sink: ReplySink) -> None:
             answer = _respond(write_as(name_model(settings)).describe_loaded(is_unloaded=idle_s == 0))
@@ -345,8 +345,8 @@ class ApiServer:
                     sink.respond(_respond(await writer.collect(read(events))))
 
         headers = {QUEUE_HEADER: str(self._host.queue_size)}
-        if _is_other(body.model, settings):
-            headers[MODEL_HEADER] = name_model(settings)
+        if _is_other(body.model, name := name_model(settings)):
+            headers[MODEL_HEADER] = name
         stream = writer if body.is_streamed else None
         return ReplyResponse(self._limit_time(write, settings, idle_s), render, headers, stream, self._limits)
 
@@ -369,9 +369,9 @@ class ApiServer:
         return produce
 
 
-def _is_other(name: str | None, settings: Settings) -> bool:
-    """Return whether a client named another model."""
-    return bool(name) and simplify_name(name or "") != simplify_name(name_model(settings))
+def _is_other(name: str | None, used: str) -> bool:
+    """Return whether a client named another model than the one that is used."""
+    return bool(name) and simplify_name(name or "") != simplify_name(used)
 
 
 def _describe_name(name: str) -> dict[str, Any]:
