@@ -442,7 +442,7 @@ class App:
                 self.notify(describe_cost(self.chat, server, text))
 
     def _store_allowed(self, pattern: str) -> None:
-        """Store a rule for this folder; one that cannot be stored holds until the chat ends, and the user is told."""
+        """Store a rule for this folder; one that cannot be stored is reported and holds until the chat ends."""
         try:
             self.server_approval.trust_store.change_rule("allow", pattern)
         except ChatError as error:

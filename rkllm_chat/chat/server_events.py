@@ -213,7 +213,7 @@ class SandboxAccess:
     async def offer(self) -> frozenset[str]:
         """Offer what the sandboxes have denied since the last time; return the servers that may do more now.
 
-        What cannot be offered, because nobody can be asked or a question is not enough, is said once.
+        A denial that cannot be offered, because there is no user or approval alone does not lift it, is reported once.
         """
         toolbox = self._find_toolbox()
         offers: dict[tuple[str, str], None] = {}

@@ -303,7 +303,7 @@ def _test(server: ServerConfig, options: argparse.Namespace) -> int:
 
 
 def _make_row(server: ServerConfig, state: str) -> dict[str, Any]:
-    """Return what is told of a server that was not asked."""
+    """Return the entry of a server that was not contacted."""
     empty = {"tools": [], "protocol": "", "start_s": 0.0, "latency_s": 0.0, "error": ""}
     return {"name": _name_of(server), "state": state, "source": server.source, **empty}
 

@@ -87,7 +87,7 @@ class Invocation:
         return value
 
     def take_options(self, options: Any) -> None:
-        """Use the options that decide how a server is opened and what is told of it."""
+        """Apply the options that decide how a server is opened and reported."""
         self.keep_s, self.is_verbose = options.keep_alive, options.verbose
         if options.max_result is not None:
             self.limits["max_bytes"] = options.max_result << 20
