@@ -6,7 +6,6 @@ results with its next request.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -55,8 +54,6 @@ from .request_backend import LimitReachedError, RequestBackend
 Finish = Literal["stop", "length", "tool_calls"]
 _Grammars = tuple[CallGrammar | None, CallGrammar | None]
 _NONE: _Grammars = (None, None)
-_RULE_NAMES = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|[A-Za-z][\w-]*')
-"""In GBNF: the names of rules, behind literals and sets of characters."""
 _MAX_HELD_CHARACTERS = 120
 """Longest text before a repeated call that is discarded with it; of a longer one the client has the beginning."""
 
@@ -349,12 +346,8 @@ class ReplyGenerator:
 
 def _allow_calls(value: CallGrammar, calls: CallGrammar) -> CallGrammar:
     """Return the grammar of a reply that is a value, or calls instead."""
-
-    def rename(rules: str) -> str:
-        return _RULE_NAMES.sub(lambda found: found[0] if found[0][0] in '"[' else f"value-{found[0]}", rules)
-
-    opening = f"(({require_call(calls).opening})+ | {rename(value.opening)})"
-    return replace(calls, gbnf=f"{calls.gbnf}\n{rename(value.gbnf)}", opening=opening, is_whole_reply=True)
+    opening = f"(({require_call(calls).opening})+ | {value.opening})"
+    return replace(calls, rules=f"{calls.rules}\n{value.rules}", opening=opening, is_whole_reply=True)
 
 
 def check_length(length: int, backend: Backend) -> None:

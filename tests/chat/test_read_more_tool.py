@@ -267,7 +267,7 @@ def test_a_grammar_permits_the_call_once_something_was_cut() -> None:
     chat = make_chat([], make_box(LOG))
     chat.backend = GrammarBackend([call_text("log"), "Read."])
     take_turn(chat, "Read.")
-    assert [isinstance(grammar, CallGrammar) and "more" in grammar.gbnf for grammar in grammars] == [False, True]
+    assert [isinstance(grammar, CallGrammar) and "more" in grammar.rules for grammar in grammars] == [False, True]
 
 
 def test_an_engine_with_native_tools_is_shown_the_call_too() -> None:

@@ -420,7 +420,7 @@ class LlamaBackend:
             emit(reply_prefix)
         self._report_progress = self._progress_reporter(reply, emit)
         temperature = self._choose_temperature(generation)
-        constraint = self._make_constraint(grammar, generation, temperature, pieces) if grammar else None
+        constraint = self._make_constraint(grammar, pieces) if grammar else None
         try:
             self._save_prefix(unsaved_prefix)
             self._emit_tokens(self._sample_tokens(tokens, generation, temperature, constraint), reply, emit, constraint)
@@ -433,16 +433,12 @@ class LlamaBackend:
         self._tokenizer.remember_reply(reply_prefix, "".join(reply.text), reply.token_ids)
         emit(reply.make_usage(stopped=self._stop.is_set()))
 
-    def _make_constraint(
-        self, grammar: CallGrammar | NoCalls, generation: Generation, temperature: float, pieces: Sequence[Piece]
-    ) -> Constraint:
+    def _make_constraint(self, grammar: CallGrammar | NoCalls, pieces: Sequence[Piece]) -> Constraint:
         if isinstance(grammar, NoCalls):
             return CallProhibition(self._engine, grammar, find_reply_prefix(pieces))
         end = pieces[-1].text if pieces[-1].special else ""
         opened = next((marker for marker in grammar.triggers if end.endswith(marker)), "")
-        return CallConstraint(
-            self._engine, self._vocabulary, grammar, generation, temperature, find_reply_prefix(pieces), opened
-        )
+        return CallConstraint(self._engine, self._vocabulary, grammar, find_reply_prefix(pieces), opened)
 
     def _emit_tokens(
         self,

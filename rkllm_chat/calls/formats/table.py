@@ -131,7 +131,7 @@ _ROWS = (
         result_openers=("<|start|>functions.",)),
     Format("xlam", json_call("[", "]"), unmarked_readers=(read_bare_json,)),
     # prose may contain >>>, but then no name follows
-    Format("functionary", named_call(">>>NAME\nARGUMENTS", instead='"all\\n" | [^A-Za-z0-9_]'),
+    Format("functionary", named_call(">>>NAME\nARGUMENTS", instead='"all\\n" | /[^A-Za-z0-9_]/'),
         {">>>": read_functionary},
         is_prose=True, unmarked_readers=(read_name_line, skip_all_line)),
     Format("dsml", tagged_call(_DSML, "<｜DSML｜function_calls>\n", "\n</｜DSML｜function_calls>"),

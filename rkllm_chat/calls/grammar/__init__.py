@@ -3,7 +3,7 @@
 What triggers the grammar of a call format (a name in FORMATS) and how the call continues follows from its layout; calls
 without a marker, which any model may write, have a rule of their own. The text before and between calls is not
 constrained. `NoCalls` is the opposite: a reply that must not contain a call. Neither depends on an engine, except for
-the notation of the grammars (GBNF).
+the notation of the grammars (Lark, as llguidance reads it).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ..formats.tag_syntax import TagSyntax
 from ..model_families import resolve_formats
 from ..schema.resolve import BudgetExceededError
 from ..tool_names import shown_names
-from .gbnf import GAP, SPACE, GrammarRules, literal, one_literal_of, spaced
 from .json_values import JSON, PYTHON, JsonRules, JsonStyle, gemma_style
+from .lark import GAP, SPACE, GrammarRules, literal, one_of, spaced
 from .tagged_values import ArgumentTags
 
 __all__ = [
@@ -70,8 +70,8 @@ class CallGrammar:
     """The grammar of calls, or of a whole reply.
 
     Attributes:
-        gbnf: The rules of what may follow each trigger, up to the end of the call, in GBNF (llama.cpp).
-        triggers: Maps each marker that begins a call to the rule that follows it, the usual one first.
+        rules: The rules of what may follow each trigger, up to the end of the call (see `lark`).
+        triggers: Maps each marker that begins a call to the expression that follows it, the usual one first.
         unmarked: The same for what begins a call without a marker (see `formats.openers`). It counts only where a call
             can be meant, and may still be data.
         is_behind_prose: Whether a call without a marker may follow prose.
@@ -81,7 +81,7 @@ class CallGrammar:
         is_whole_reply: Whether the reply ends with `opening`.
     """
 
-    gbnf: str
+    rules: str
     triggers: Mapping[str, str] = field(default_factory=dict[str, str])
     unmarked: Mapping[str, str] = field(default_factory=dict[str, str])
     is_behind_prose: bool = False
@@ -126,12 +126,12 @@ class CallLayout:
         before, _, after = self.layout.call[len(self.call_trigger) :].partition("NAME")
         between, _, end = after.partition("ARGUMENTS")
         line_end = "\n" * (self.layout.is_named and between.startswith("\n"))
-        calls = {
-            self.layout.write_name(name) + line_end: f"{self.spaced(between[len(line_end) :])} "
+        calls = one_of(
+            f"{literal(self.layout.write_name(name) + line_end)} {self.spaced(between[len(line_end) :])} "
             f"{_arguments_of(self.arguments, rules, schema)}"
             for name, schema in schemas.items()
-        }
-        return f"{self.spaced(before)} {one_literal_of(calls)} {self.spaced(end)}"
+        )
+        return f"{self.spaced(before)} {calls} {self.spaced(end)}"
 
     def write_calls(self, inner: str) -> str:
         """Return the expression of what follows `trigger`, given that of a call."""
@@ -230,8 +230,8 @@ def _attempt(schema: Mapping[str, Any], write: Callable[[str], CallGrammar | Non
         if _is_deeper(schema, _MAX_DEPTH):
             raise ValueError(f"a schema is nested deeper than {_MAX_DEPTH} levels")
         grammar = write(json.dumps(schema))
-        if grammar and len(grammar.gbnf) > _MAX_LENGTH:
-            raise ValueError(f"it would have {len(grammar.gbnf)} characters")
+        if grammar and len(grammar.rules) > _MAX_LENGTH:
+            raise ValueError(f"it would have {len(grammar.rules)} characters")
     except (BudgetExceededError, ValueError, TypeError, RecursionError) as error:
         _log.debug(_UNCONSTRAINED, repr(error))
         return None
@@ -241,10 +241,10 @@ def _attempt(schema: Mapping[str, Any], write: Callable[[str], CallGrammar | Non
 @lru_cache(maxsize=8)
 def _write_reply_grammar(schema: str) -> CallGrammar | None:
     """Return the grammar of a reply by its schema, given as JSON."""
-    rules = GrammarRules()
+    rules = GrammarRules("v")
     values = JsonRules(rules, json.loads(schema), JSON)
     value = values.write_value(values.root)
-    return CallGrammar(rules.write(value), opening=f"{GAP} root", is_whole_reply=True) if value else None
+    return CallGrammar(rules.write(), opening=f"{GAP} {value}", is_whole_reply=True) if value else None
 
 
 def _is_deeper(value: Any, most: int) -> bool:
@@ -268,7 +268,6 @@ def _write_grammar(shown: str, format_name: str, writes_unmarked: bool) -> CallG
     rules = GrammarRules()
     triggers: dict[str, str] = {}
     marks: list[str] = []
-    root = ""
     for name in dict.fromkeys((format_name, *_SHARED)):
         layout = constrain(FORMATS[name]) if name in FORMATS else None
         if not layout or layout.trigger in triggers:
@@ -278,22 +277,21 @@ def _write_grammar(shown: str, format_name: str, writes_unmarked: bool) -> CallG
         triggers[layout.trigger] = rules.define(f"call{suffix}", layout.write_calls(inner))
         if layout.call_trigger:
             triggers.setdefault(layout.call_trigger, inner)
-        root = root or triggers[layout.trigger]
         marks += layout.marks
     unmarked = rules.define("unmarked", _write_unmarked(rules, schemas))
-    gbnf = rules.write(root)
     openers = dict.fromkeys(UNMARKED_OPENERS, unmarked)
-    return CallGrammar(gbnf, triggers, openers, writes_unmarked, tuple(dict.fromkeys(marks)))
+    return CallGrammar(rules.write(), triggers, openers, writes_unmarked, tuple(dict.fromkeys(marks)))
 
 
 def _write_unmarked(rules: GrammarRules, schemas: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the expression of what follows the opener of a call without a marker: from the name of the tool on."""
     keys = rules.add(" | ".join(literal(f'"{key}"') for key in ARGUMENT_KEYS))
     between = f'"," {SPACE} {keys} {SPACE} ":" {SPACE}'
-    calls = {
-        dump(name)[1:]: f"{SPACE} {between} {_arguments_of(JSON, rules, schema)}" for name, schema in schemas.items()
-    }
-    return f'{one_literal_of(calls)} {SPACE} "}}"'
+    calls = one_of(
+        f"{literal(dump(name)[1:])} {SPACE} {between} {_arguments_of(JSON, rules, schema)}"
+        for name, schema in schemas.items()
+    )
+    return f'{calls} {SPACE} "}}"'
 
 
 def _arguments_of(style: JsonStyle | ArgumentTags, rules: GrammarRules, schema: Mapping[str, Any]) -> str:

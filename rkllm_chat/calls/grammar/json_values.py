@@ -1,19 +1,20 @@
-"""Convert JSON Schemas to GBNF for JSON, compact or indented, with keys in the schema's order.
+r"""Convert JSON Schemas to rules for JSON, compact or indented, with keys in the schema's order.
 
-Every value that the grammar allows is valid, except for what a grammar of this size cannot express: `pattern`,
-`format`, `multipleOf`, `uniqueItems`, `contains`, `not`, conditions, the "exactly one" of `oneOf`, counts and patterns
-of names, `unevaluated*`, `allOf` beyond what `resolve.combine_schemas` merges, and an undeclared name that occurs
-twice. Undeclared names are written where the schema asks for them: by `additionalProperties`, or by declaring none.
+Every value that the grammar allows is valid, except for what is not expressed: `pattern`, `format`, `multipleOf`,
+`uniqueItems`, `contains`, `not`, conditions, the "exactly one" of `oneOf`, counts and patterns of names,
+`unevaluated*`, `allOf` beyond what `resolve.combine_schemas` merges, and an undeclared name that occurs twice.
+Undeclared names are written where the schema asks for them: by `additionalProperties`, or by declaring none.
+
+Numbers are limited to what a double has: 20 digits before the point, 21 behind it, exponents below 308. Within bounds
+they have no exponent, and integers are at most 10^18.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from math import isfinite
-from string import ascii_letters
 from typing import Any
 
 from ..formats.layout import GemmaArguments, dump
@@ -21,17 +22,20 @@ from ..json_repair import RESERVED_WORDS
 from ..python_parser import write_python
 from ..schema.resolve import READING_STEPS, BudgetedSchema, Node, Variant, items_of, remove_patterns
 from ..schema.validate import is_valid
-from .gbnf import NO_MATCH, SPACE, GrammarRules, any_of, can_match, literal, none_of, one_literal_of, one_of, repeat
-from .number_ranges import Bound, integers, numbers
-from .text_values import TextStyle, write_text
+from .lark import ANY, SPACE, GrammarRules, any_name, can_match, literal, one_of, repeat
 
 _MAX_FREE_DEPTH = 8
 _ANY = Variant({}, {})
 _SEPARATOR = f'"," {SPACE}'
-_HEX = "[0-9a-fA-F]"
-# surrogates are excluded: half of a pair is no character
-_CODE = rf'"u" ([0-9a-cA-CeEfF] {_HEX}{{3}} | [dD] [0-7] {_HEX}{{2}})'
-ESCAPE = rf'"\\" (["\\/bfnrt] | {_CODE})'
+_CODE = "u([0-9a-cA-CeEfF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"  # without surrogates: half of a pair is no character
+ESCAPE = rf'/\\(["\\\/bfnrt]|{_CODE})/'
+_INTEGER = r"/-?(0|[1-9][0-9]{0,19})/"
+_FRACTION = r"(\.[0-9]{1,21})?"
+_EXPONENT = "[eE][+-]?(0?[1-9]|[1-9][0-9]|[12][0-9]{2}|30[0-7])"
+_NUMBER = f"/-?(0|[1-9][0-9]{{0,19}}){_FRACTION}|-?[1-9]{_FRACTION}{_EXPONENT}/"
+_LARGEST_BOUND = 10**18
+"""From here on, llguidance 1.9.1 cannot compare integers."""
+_NUMERIC_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,9 @@ class JsonStyle:
     Attributes:
         write: Writes a value.
         write_key: Writes the name of a declared member.
-        opening: What begins a text.
-        text: How a text continues.
+        quote: What begins and ends a text.
+        char: Expression of one character of a text, as it is written.
+        excluded: What a text cannot contain; "" if it can contain anything.
         is_bare: Whether the names of members that are not declared are words without quotes.
         constants: How true, false and null are written.
         is_keyword: Whether the members of the arguments are `name=value`, without braces.
@@ -50,8 +55,9 @@ class JsonStyle:
 
     write: Callable[[Any], str]
     write_key: Callable[[str], str]
-    opening: str
-    text: TextStyle
+    quote: str = '"'
+    char: str = rf'(/[^"\\\x00-\x1F]/ | {ESCAPE})'
+    excluded: str = ""
     is_bare: bool = False
     constants: tuple[str, str, str] = ("true", "false", "null")
     is_keyword: bool = False
@@ -59,7 +65,14 @@ class JsonStyle:
     @property
     def marks(self) -> tuple[str, ...]:
         """The fixed texts of a value."""
-        return (self.opening, self.text.closing)
+        return (self.quote,)
+
+    def write_text(self, rules: GrammarRules, least: int = 0, most: int | None = None) -> str:
+        """Return the expression of a text of `least` to `most` characters; None for no maximum."""
+        text = f"{literal(self.quote)} {repeat(self.char, least, most)} {literal(self.quote)}"
+        if self.excluded:
+            text = f"{rules.add_terminal(text)} & ~({ANY}* {literal(self.excluded)} {ANY}*)"
+        return rules.add_terminal(text, is_lazy=self.char == ANY)
 
     def write_arguments(self, rules: GrammarRules, schema: Mapping[str, Any]) -> str | None:
         """Return the expression of a tool's arguments as an object; None if no arguments are valid."""
@@ -68,18 +81,13 @@ class JsonStyle:
         return one_of(map(write, values.argument_variants()))
 
 
-JSON = JsonStyle(dump, dump, '"', TextStyle('"', escaped='"\\', escapes=ESCAPE))
-PYTHON = JsonStyle(
-    *(write_python, dump, '"', TextStyle('"', escaped='"\\', escapes=rf'"\\" (["\\bfnrt] | {_CODE})')),
-    constants=("True", "False", "None"),
-    is_keyword=True,
-)
+JSON = JsonStyle(dump, dump)
+PYTHON = JsonStyle(write_python, dump, constants=("True", "False", "None"), is_keyword=True)
 
 
 def gemma_style(arguments: GemmaArguments) -> JsonStyle:
     """Return the style of FunctionGemma and Gemma 4: texts between marks, names without quotes."""
-    text = TextStyle(arguments.quote, controls=True, leads=(arguments.quote[:4],))
-    return JsonStyle(arguments.write_value, arguments.write_key, arguments.quote, text, is_bare=True)
+    return JsonStyle(arguments.write_value, arguments.write_key, arguments.quote, ANY, is_bare=True)
 
 
 class JsonRules:
@@ -100,7 +108,7 @@ class JsonRules:
         if key not in self._named:
             name = self._named[key] = self.rules.reserve()
             body = one_of(map(self.variant, node.variants()))
-            self.rules.define(name, body or NO_MATCH)
+            self.rules.define(name, body or literal("\0"))
             self._named[key] = name if body else None
         return self._named[key]
 
@@ -113,8 +121,7 @@ class JsonRules:
         """Return the expression of a variant: a schema without unions and with at most one type."""
         choices = self.allowed_values(variant)
         if choices is not None:
-            texts = dict.fromkeys(filter(can_match, map(self.style.write, choices)), "")
-            return one_literal_of(texts) if texts else None
+            return one_of(literal(text) for text in map(self.style.write, choices) if can_match(text))
         return _WRITERS[variant.type](self, variant)
 
     def allowed_values(self, variant: Variant) -> list[Any] | None:
@@ -127,22 +134,27 @@ class JsonRules:
 
     def text(self, variant: Variant) -> str:
         """Return the expression of a string."""
-        text = write_text(self.rules, self.style.text, *size_limits(variant, "Length"))
-        return self.rules.add(f"{literal(self.style.opening)} {text}")
-
-    def integer(self, variant: Variant) -> str | None:
-        """Return the expression of an integer within its bounds."""
-        expression = integers(_lower(variant), _upper(variant))
-        return expression and self.rules.add(expression)
+        return self.style.write_text(self.rules, *size_limits(variant, "Length"))
 
     def number(self, variant: Variant) -> str | None:
-        """Return the expression of a number within its bounds."""
-        expression = numbers(_lower(variant), _upper(variant))
-        return expression and self.rules.add(expression)
+        """Return the expression of a number or an integer within its bounds."""
+        given = ((word, variant.get(word)) for word in _NUMERIC_BOUNDS)
+        bounds = {word: value for word, value in given if _is_number(value) and abs(value) <= _LARGEST_BOUND}
+        for word in ("Minimum", "Maximum"):
+            if variant.get(f"exclusive{word}") is True and word.lower() in bounds:  # until draft 4
+                bounds[f"exclusive{word}"] = bounds.pop(word.lower())
+        if not bounds:
+            return self.rules.add_terminal(_INTEGER if variant.type == "integer" else _NUMBER)
+        least = max(bounds.get("minimum", -_LARGEST_BOUND), bounds.get("exclusiveMinimum", -_LARGEST_BOUND))
+        most = min(bounds.get("maximum", _LARGEST_BOUND), bounds.get("exclusiveMaximum", _LARGEST_BOUND))
+        if least > most:
+            return None
+        ends = {"minimum": least, "maximum": most} if variant.type == "integer" else {}
+        return self.rules.add(f"%json {dump({'type': variant.type or 'number', **ends, **bounds})}")
 
-    def boolean(self, _leaf: Variant) -> str:
+    def boolean(self, _leaf: Variant) -> str | None:
         """Return the expression of true and false."""
-        return self.rules.add(" | ".join(map(literal, self.style.constants[:2])))
+        return one_of(map(literal, self.style.constants[:2]))
 
     def null(self, _leaf: Variant) -> str:
         """Return the expression of null."""
@@ -165,7 +177,7 @@ class JsonRules:
         comma = f"{_SEPARATOR} " if index else ""
         if index >= len(items_of(variant.schema)[0]) and index:
             more = None if most is None else most - index
-            return repeat(self.rules, f"{comma}{item}", max(least - index, 0), more)
+            return repeat(f"{comma}{item}", max(least - index, 0), more)
         following = self._items(variant, index + 1, least, most)
         if following is None:
             return nothing
@@ -190,7 +202,7 @@ class JsonRules:
         first: str | None = f"({additional} {started})?" if additional else ""
         required = variant.required
         for name, schema in reversed(schemas.items()):
-            value = self.write_value(variant.part(schema)) if can_match(self.style.write_key(name)) else None
+            value = self.write_value(variant.part(schema)) if can_match(name) else None
             if value is None and name in required:
                 return None
             if value is None:
@@ -211,25 +223,20 @@ class JsonRules:
     def _free_members(self, additional: str | None, least: int, most: int | None) -> str | None:
         if additional is None or most == 0:
             return "" if not least else None
-        more = repeat(self.rules, f"{_SEPARATOR} {additional}", max(least - 1, 0), None if most is None else most - 1)
+        more = repeat(f"{_SEPARATOR} {additional}", max(least - 1, 0), None if most is None else most - 1)
         return f"{additional} {more}" if least else f"({additional} {more})?"
 
     def undeclared_member(self, variant: Variant, is_keyword: bool = False) -> str | None:
         """Return the expression of a member with an undeclared name; None if the schema does not ask for any."""
         value = self.write_value(variant.part(undeclared_schema(variant)))
-        name = self._undeclared_name(declared_members(variant), is_keyword)
+        declared = declared_members(variant)
+        if is_keyword or self.style.is_bare:
+            name = any_name(self.rules, "[A-Za-z_][A-Za-z0-9_]*", [*declared, *RESERVED_WORDS])
+        else:
+            name = self.text(_ANY)
+            if known := [literal(dump(one)) for one in declared if can_match(one)]:
+                name = self.rules.add_terminal(f"{name} & ~({' | '.join(known)})")
         return value and self.rules.add(f"{name} {literal('=' if is_keyword else ':')} {SPACE} {value}")
-
-    def _undeclared_name(self, declared: Iterable[str] = (), is_bare: bool = False) -> str:
-        style = self.style
-        if is_bare or style.is_bare:
-            word = self.rules.add("[A-Za-z0-9_]")
-            return name_except(["", *declared, *RESERVED_WORDS], word, allowed=f"{ascii_letters}_")
-        if not declared:
-            return self.text(_ANY)
-        plain = self.rules.add(none_of(style.text.special))
-        name = name_except(declared, plain, style.text.special)
-        return f"{literal(style.opening)} {name} {literal(style.text.closing)}"
 
     def anything(self, _leaf: Variant) -> str:
         """Return the expression of any value, nested at most `_MAX_FREE_DEPTH` levels."""
@@ -244,7 +251,8 @@ class JsonRules:
         if not depth:
             return self.rules.add(plain)
         inner = self.free_value(depth - 1)
-        member = f'{self._undeclared_name()} ":" {SPACE} {inner}'
+        name = any_name(self.rules, "[A-Za-z_][A-Za-z0-9_]*", RESERVED_WORDS) if self.style.is_bare else self.text(_ANY)
+        member = f'{name} ":" {SPACE} {inner}'
         listed = f'"[" {SPACE} ({inner} ({_SEPARATOR} {inner})*)? {SPACE} "]"'
         named = f'"{{" {SPACE} ({member} ({_SEPARATOR} {member})*)? {SPACE} "}}"'
         return self.rules.add(f"{plain} | {listed} | {named}")
@@ -252,7 +260,7 @@ class JsonRules:
 
 _WRITERS: dict[str, Callable[[JsonRules, Variant], str | None]] = {
     "string": JsonRules.text,
-    "integer": JsonRules.integer,
+    "integer": JsonRules.number,
     "number": JsonRules.number,
     "boolean": JsonRules.boolean,
     "null": JsonRules.null,
@@ -276,58 +284,12 @@ def undeclared_schema(variant: Variant) -> Any:
 
 def size_limits(variant: Variant, what: str) -> tuple[int, int | None]:
     """Return the minimum and the maximum of `what` ("Length", "Items", "Properties"); None for no maximum."""
-    least, most = (_whole_of(variant.get(word + what)) for word in ("min", "max"))
-    return least or 0, most
+    least, most = (variant.get(word + what) for word in ("min", "max"))
+    return (
+        int(least) if _is_number(least) and least > 0 else 0,
+        int(most) if _is_number(most) and most >= 0 else None,
+    )
 
 
-def _whole_of(value: Any) -> int | None:
-    number = _number_of(value)
-    return int(number) if number is not None and number >= 0 else None
-
-
-def _number_of(value: Any) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return Decimal(repr(value)) if isinstance(value, int) or isfinite(value) else None
-
-
-def _lower(variant: Variant) -> Bound | None:
-    """Return the larger of the lower bounds."""
-    bounds = _bounds(variant, "minimum", "exclusiveMinimum")
-    return max(bounds, key=lambda bound: (bound.value, bound.is_open), default=None)
-
-
-def _upper(variant: Variant) -> Bound | None:
-    """Return the smaller of the upper bounds."""
-    bounds = _bounds(variant, "maximum", "exclusiveMaximum")
-    return min(bounds, key=lambda bound: (bound.value, not bound.is_open), default=None)
-
-
-def _bounds(variant: Variant, closed: str, opened: str) -> list[Bound]:
-    inclusive, exclusive = _number_of(variant.get(closed)), _number_of(variant.get(opened))
-    is_open = variant.get(opened) is True  # until draft 4
-    return [
-        *([Bound(inclusive, is_open)] if inclusive is not None else []),
-        *([Bound(exclusive, True)] if exclusive is not None else []),
-    ]
-
-
-def name_except(names: Iterable[str], plain: str, special: str = "", allowed: str = "") -> str:
-    """Return an expression for a name that is none of `names`.
-
-    Args:
-        names: The excluded names.
-        plain: Expression of one character of the name.
-        special: Characters that the name cannot contain.
-        allowed: The only characters with which it may differ from an excluded name; "" if it may with any other.
-    """
-    children: dict[str, list[str]] = {}
-    for name in filter(None, names):
-        if name[0] in allowed if allowed else name[0] not in special:
-            children.setdefault(name[0], []).append(name[1:])
-    others = "".join(char for char in allowed if char not in children)
-    different = any_of(others) if allowed else none_of(special + "".join(children))
-    alternatives = [
-        f"{literal(char)} {name_except(rests, plain, special, allowed)}" for char, rests in children.items()
-    ]
-    return one_of([*alternatives, f"{different} {plain}*", *([] if "" in names else ['""'])]) or NO_MATCH
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

@@ -118,7 +118,7 @@ def whole_numbers(schema: Mapping[str, Any]) -> st.SearchStrategy[int]:
     low, high = schema.get("minimum"), schema.get("maximum")
     low = schema["exclusiveMinimum"] + 1 if "exclusiveMinimum" in schema else low
     high = schema["exclusiveMaximum"] - 1 if "exclusiveMaximum" in schema else high
-    return st.integers(-(10**19) if low is None else low, 10**19 if high is None else high)
+    return st.integers(-(10**18) if low is None else low, 10**18 if high is None else high)
 
 
 def numbers(schema: Mapping[str, Any]) -> st.SearchStrategy[float]:
