@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache
+from os.path import commonprefix
 
 _NOTHING = "(?!)"
 """A pattern that never matches."""
@@ -68,17 +69,20 @@ class Markers:
 
 
 def _any_of(literals: Iterable[str]) -> str:
-    """Return the pattern of the longest literal at a place; by characters, so that few alternatives are tried."""
-    further: dict[str, list[str]] = {}
+    """Return the pattern of the longest literal at a place, with common beginnings once."""
+    groups: dict[str, list[str]] = {}
     for literal in literals:
-        further.setdefault(literal[:1], []).append(literal[1:])
-    is_end = further.pop("", None) is not None
-    if not further:
+        groups.setdefault(literal[:1], []).append(literal)
+    is_end = groups.pop("", None) is not None
+    parts = [_begin_alike(group) for group in groups.values()]
+    if not parts:
         return "" if is_end else _NOTHING
-    if not is_end and len(further) == 1:
-        ((first, rest),) = further.items()
-        return re.escape(first) + _any_of(rest)
-    return f"(?:{'|'.join(re.escape(first) + _any_of(rest) for first, rest in further.items())}){'?' * is_end}"
+    return parts[0] if len(parts) == 1 and not is_end else f"(?:{'|'.join(parts)}){'?' * is_end}"
+
+
+def _begin_alike(literals: list[str]) -> str:
+    shared = commonprefix(literals)  # noqa: RUF071 - texts, character by character
+    return re.escape(shared) + (_any_of(one[len(shared) :] for one in literals) if len(literals) > 1 else "")
 
 
 def _one_of(characters: Iterable[str]) -> re.Pattern[str]:
