@@ -416,3 +416,14 @@ def test_a_rejected_token_is_replaced_by_its_longest_valid_beginning(engine: lla
     logits[writing.token("a")] = 1
     logits[writing.token('"}}')] = 9
     assert int(writing.guard.mask_logits(None, logits).argmax()) == writing.token('"')
+
+
+def test_a_grammar_that_becomes_too_large_leaves_the_call_unconstrained(engine: llama_cpp.Llama) -> None:
+    remembers_each_a = "root: TEXT\nTEXT: /[ab]*/ & ~/[ab]*a[ab]{40}b[ab]*/"
+    writing = Writing(engine, CallGrammar(remembers_each_a, {"[{": "root"}))
+    writing.write("[", "{")
+    assert not writing.permits("x")
+    for _ in range(60):
+        writing.permits("x")
+        writing.write("a")
+    assert writing.permits("x")

@@ -189,6 +189,10 @@ class CallConstraint:
         import numpy
 
         permitted = self._find_permitted(len(logits))
+        if self._matcher.is_error() or not permitted.any():  # llguidance permits only the end after an error of its own
+            log.debug("No token fits the grammar; the call continues unconstrained: %s", self._matcher.get_error())
+            self.close()
+            return logits
         if self._may_be_data:
             self._may_be_data = False
             weights = numpy.exp(logits - logits.max())
@@ -196,10 +200,6 @@ class CallConstraint:
                 log.debug("The reply continues as data; it is unconstrained.")
                 self.close()
                 return logits
-        if not permitted.any():
-            log.debug("No token fits the grammar; the call continues unconstrained: %s", self._matcher.get_error())
-            self.close()
-            return logits
         masked = numpy.where(permitted, logits, numpy.float32(-numpy.inf))
         return self._transfer_logit(masked, logits, permitted)
 
