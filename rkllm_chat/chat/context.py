@@ -163,21 +163,22 @@ def choose_dropped_turns(chat: Conversation, next_tokens: int = 0) -> ContextTri
     if len(turns) < 2 or count_tokens(chat) + next_tokens <= limit_tokens:
         return None
 
-    def count(start: int, retained: int) -> int:
-        return chat.backend.count_tokens(build_prompt(chat, [*chat.history[:retained], *chat.history[start:]]))
+    def fits(start: int, retained: int, most: int) -> bool:
+        shown = build_prompt(chat, [*chat.history[:retained], *chat.history[start:]])
+        return chat.backend.count_tokens(shown) <= most
 
-    retained = chat.retained_count if chat.first_shown else turns[1]
-    if (
-        not chat.first_shown
-        and chat.backend.count_tokens(build_prompt(chat, chat.history[:retained])[1:])
-        > limit_tokens * FIRST_TURN_FRACTION
-    ):
-        retained = 0
+    retained = chat.retained_count if chat.first_shown else _count_first_turn(chat, turns[1], limit_tokens)
     starts = [start for start in turns if start > chat.first_shown] or [chat.first_shown]
-    start = starts[bisect_left(starts[:-1], True, key=lambda start: count(start, retained) <= limit_tokens // 2)]
-    if retained and count(start, retained) + next_tokens > limit_tokens:
+    # from the first start that fits on, all fit: the answers are False ..., True ..., which can be bisected
+    start = starts[bisect_left(starts[:-1], True, key=lambda one: fits(one, retained, limit_tokens // 2))]
+    if retained and not fits(start, retained, limit_tokens - next_tokens):
         retained = 0
-    dropped_turns = sum(retained <= turn < start for turn in turns) - sum(
-        chat.retained_count <= turn < chat.first_shown for turn in turns
-    )
+    dropped_before = sum(chat.retained_count <= turn < chat.first_shown for turn in turns)
+    dropped_turns = sum(retained <= turn < start for turn in turns) - dropped_before
     return ContextTrimmed(start, dropped_turns, retained) if dropped_turns else None
+
+
+def _count_first_turn(chat: Conversation, end: int, limit_tokens: int) -> int:
+    """Return the number of messages of the first turn; 0 if it is too large to stay."""
+    tokens = chat.backend.count_tokens(build_prompt(chat, chat.history[:end])[1:])
+    return end if tokens <= limit_tokens * FIRST_TURN_FRACTION else 0

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..backends.base import Backend
+from ..backends.base import Backend, ModelStream
 from ..calls.grammar import build_call_grammar, require_call
 from ..calls.model_families import make_scanner
 from ..config.settings import Generation, Settings
@@ -66,40 +66,32 @@ class Sampler:
         Raises:
             GenerationError: The request requires a call of a tool, and the reply has none.
         """
+        choice = params.tool_choice.mode if params.tool_choice else "auto"
+        offered = () if choice == "none" else params.tools or ()
+        tools = [Tool(tool.name, tool.description or "", tool.input_schema) for tool in offered]
+        must_call = choice == "required"
+        if must_call and not tools:
+            raise GenerationError("The request requires a tool call and offers no tools.")
         async with self._lock:
-            choice = params.tool_choice.mode if params.tool_choice else "auto"
-            offered = () if choice == "none" else params.tools or ()
-            tools = [Tool(tool.name, tool.description or "", tool.input_schema) for tool in offered]
-            must_call = choice == "required"
-            if must_call and not tools:
-                raise GenerationError("The request requires a tool call and offers no tools.")
-            backend = await self._find_backend()
-            settings = self._find_settings()
+            backend, settings = await self._find_backend(), self._find_settings()
             words = find_profile(backend, settings).load_words(self._words.code)
             call_format = select_call_format(backend, settings)
             kinds = backend.media_kinds if self._store else frozenset[MediaKind]()
             messages = await _read_messages(params.messages, self._store, kinds)
-            system = params.system_prompt or ""
-            prompt = compose_prompt(messages, tools, words, system, call_format, media_kinds=kinds)
+            prompt = compose_prompt(messages, tools, words, params.system_prompt or "", call_format, media_kinds=kinds)
             tokens = backend.count_tokens(prompt)
             shown = show_media(prompt[-1]).text.replace(NOT_SHOWN, "]")
             if not await self._ask(self._describe_request(server, shown, tokens, params.max_tokens)):
                 return None
-            scanner = make_scanner(call_format, backend.family.accepted_formats, tools, words)
             grammar = build_call_grammar(tools, call_format) if must_call and backend.supports_grammar else None
             generation = self._choose_generation(params.max_tokens, params.temperature)
             stream = backend.stream(prompt, generation, (), require_call(grammar) if grammar else None)
-            events: list[Event] = []
-
-            async def keep(event: Event) -> None:
-                events.append(event)
-
-            reply = ReplyStream(scanner, lambda _call: None)
-            await reply.read(stream, keep, lambda piece: Notice(piece.key) if isinstance(piece, Sentence) else piece)
+            scanner = make_scanner(call_format, backend.family.accepted_formats, tools, words)
+            events, hit_limit = await _read_events(ReplyStream(scanner, lambda _call: None), stream)
             calls = [event.call for event in events if isinstance(event, CallFound)] if tools else []
             if must_call and not calls:
                 raise GenerationError("The model called no tool, which the request requires.")
-            return _write_reply(backend.name, events, calls, reply.usage.hit_limit)
+            return _write_reply(backend.name, events, calls, hit_limit)
 
     def _describe_request(self, server: str, text: str, tokens: int, max_tokens: int) -> str:
         time_s = self._estimate_s(tokens)
@@ -114,6 +106,17 @@ class Sampler:
             max_tokens=max(1, min(max_tokens, generation.max_tokens)),
             temperature=generation.temperature if temperature is None else temperature,
         )
+
+
+async def _read_events(reply: ReplyStream, stream: ModelStream) -> tuple[list[Event], bool]:
+    """Return the events of a reply, and whether the limit of tokens truncated it."""
+    events: list[Event] = []
+
+    async def keep(event: Event) -> None:
+        events.append(event)
+
+    await reply.read(stream, keep, lambda piece: Notice(piece.key) if isinstance(piece, Sentence) else piece)
+    return events, reply.usage.hit_limit
 
 
 async def _read_messages(

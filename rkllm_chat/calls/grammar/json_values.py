@@ -285,10 +285,8 @@ def undeclared_schema(variant: Variant) -> Any:
 def size_limits(variant: Variant, what: str) -> tuple[int, int | None]:
     """Return the minimum and the maximum of `what` ("Length", "Items", "Properties"); None for no maximum."""
     least, most = (variant.get(word + what) for word in ("min", "max"))
-    return (
-        int(least) if _is_number(least) and least > 0 else 0,
-        int(most) if _is_number(most) and most >= 0 else None,
-    )
+    at_least = int(least) if _is_number(least) and least > 0 else 0
+    return at_least, int(most) if _is_number(most) and most >= 0 else None
 
 
 def _is_number(value: Any) -> bool:

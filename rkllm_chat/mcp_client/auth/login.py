@@ -324,9 +324,34 @@ class Login:
         Raises:
             AuthError: The address is not allowed, or no complete response arrives.
         """
+        await self._check_address(request)
+        try:
+            with anyio.fail_after(_FETCH_S):
+                async with httpx2.AsyncClient(
+                    timeout=_FETCH_S, trust_env=not is_loopback(str(request.url)), verify=get_tls_context()
+                ) as client:
+                    response = await client.send(request, stream=True, follow_redirects=False)
+                    try:
+                        return copy_response(response, content=await DecodedBody(response).read_all())
+                    finally:
+                        await response.aclose()
+        except (httpx2.HTTPError, UnreadableBodyError, TimeoutError) as error:
+            reason = sanitize_line(str(error) or type(error).__name__)[:_MAX_REASON_CHARS]
+            raise AuthError(
+                f"{self._describe_need()}, and the request to {show_request_url(request)} failed: {reason}."
+            ) from None
+
+    async def _check_address(self, request: httpx2.Request) -> None:
+        """Raise AuthError if a request leads where it may not; have its connection checked for the same.
+
+        The name may resolve to another address once more before the request is sent.
+        """
         url = str(request.url)
-        target = replace(self._server, url=url)
-        is_allowed = self._make_address_rule(url)
+        if request.url.scheme != "https" and self._server.url.startswith("https:") and not is_loopback(url):
+            raise AuthError(
+                f"{self._describe_need()} over plain HTTP ({show_request_url(request)}), which is not allowed."
+            )
+        target, is_allowed = replace(self._server, url=url), self._make_address_rule(url)
         for address in await resolve_url(target):
             if (not has_proxy(url) or parse_address(request.url.host)) and not is_allowed(address):
                 raise AuthError(
@@ -342,25 +367,6 @@ class Login:
                 check_peer(target, peer, address is not None and not is_allowed(address))
 
         request.extensions["trace"] = partial(check_new_connection, check=check)
-        if request.url.scheme != "https" and self._server.url.startswith("https:") and not is_loopback(url):
-            raise AuthError(
-                f"{self._describe_need()} over plain HTTP ({show_request_url(request)}), which is not allowed."
-            )
-        try:
-            with anyio.fail_after(_FETCH_S):
-                async with httpx2.AsyncClient(
-                    timeout=_FETCH_S, trust_env=not is_loopback(url), verify=get_tls_context()
-                ) as client:
-                    response = await client.send(request, stream=True, follow_redirects=False)
-                    try:
-                        return copy_response(response, content=await DecodedBody(response).read_all())
-                    finally:
-                        await response.aclose()
-        except (httpx2.HTTPError, UnreadableBodyError, TimeoutError) as error:
-            reason = sanitize_line(str(error) or type(error).__name__)[:_MAX_REASON_CHARS]
-            raise AuthError(
-                f"{self._describe_need()}, and the request to {show_request_url(request)} failed: {reason}."
-            ) from None
 
     def _make_address_rule(self, url: str) -> Callable[[Address], bool]:
         """Return which addresses a URL that the server names may lead to (RFC 9728, 7.7).

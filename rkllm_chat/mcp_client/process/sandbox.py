@@ -110,30 +110,24 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
         return
     home = os.path.normpath(os.environ.get("HOME") or "/nonexistent")
     folder = os.path.abspath(start.folder or ".")
-    sandbox.source, sandbox.folder, sandbox.words = server.source, folder, server.args
-    sandbox.may_offer_network = server.network is not False
-    known = find_known(start.command)
+    known, allowed = find_known(start.command), find_allowance(server)
     paths = SandboxPaths(server, start.command, folder, home, known)
     paths.add_roots(roots)
-    if known:
-        if (server.write is None and (known.files or known.variables)) or (server.network is None and known.network):
-            sandbox.known_name, sandbox.known_reason = known.names[0], known.reason
-        if server.write is None and not paths.runner:  # a runner's cache can be written
-            paths.writes.update(_keep_files(server, start, known))
-            _hide_programs(start, known)
     if server.command == PROGRAM_NAME:
         paths.reads.add(find_source_folder())
-    allowed = find_allowance(server)
+    if known:
+        _grant_needs(server, start, known, paths)
     # a folder that has become a link is not followed: a server may have put it there
     paths.writes.update(path for path in allowed.write if os.path.exists(path) and os.path.realpath(path) == path)
-    has_network = bool(paths.runner) or bool(known and known.network)
-    sandbox.has_network = allowed.network or (has_network if server.network is None else server.network)
+    sandbox.has_network = allowed.network or _needs_network(server, known, paths)
     if sandbox.has_network:
         paths.add_readable(os.environ.get(name, "") for name in CERTIFICATE_FILES)
+    sandbox.source, sandbox.folder, sandbox.words = server.source, folder, server.args
+    sandbox.may_offer_network = server.network is not False
     sandbox.reads, sandbox.writes = sorted(paths.reads), sorted(paths.writes)
+    sandbox.filters_calls, start.system_calls = bool(bubblewrap.filter), bubblewrap.filter
     if "TMPDIR" not in server.env:
         start.environment["TMPDIR"] = "/tmp"
-    sandbox.filters_calls, start.system_calls = bool(bubblewrap.filter), bubblewrap.filter
     start.wrapper = ["/bin/sh", "-c", _ENTER, "sh", bubblewrap.program]
     start.command = [
         *bubblewrap.isolate(sandbox.has_network),
@@ -143,6 +137,22 @@ def wrap_in_sandbox(server: ServerConfig, start: StartPlan, roots: Iterable[str]
         *("--remount-ro", "/", "--chdir", folder, "--"),
         *start.command,
     ]
+
+
+def _grant_needs(server: ServerConfig, start: StartPlan, known: KnownServer, paths: SandboxPaths) -> None:
+    """Give a known server the files that it needs, unless its entry says what it may write; name it in the plan."""
+    needs_files = server.write is None and bool(known.files or known.variables)
+    if start.sandbox and (needs_files or (server.network is None and known.network)):
+        start.sandbox.known_name, start.sandbox.known_reason = known.names[0], known.reason
+    if server.write is None and not paths.runner:  # a runner's cache can be written
+        paths.writes.update(_keep_files(server, start, known))
+        _hide_programs(start, known)
+
+
+def _needs_network(server: ServerConfig, known: KnownServer | None, paths: SandboxPaths) -> bool:
+    if server.network is not None:
+        return server.network
+    return bool(paths.runner) or bool(known and known.network)
 
 
 def _keep_files(server: ServerConfig, start: StartPlan, known: KnownServer) -> Iterator[str]:
