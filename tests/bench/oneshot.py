@@ -161,7 +161,6 @@ def measure(folder: Path) -> list[Figure]:
         "by hand": [sys.executable, "by_hand.py"],
         "call-tool": [*OURS, "call-tool", "small.echo", *call],
         "call-tool, configured in TOML": [*OURS, "call-tool", "--config", "mcp.toml", "small.echo", *call],
-        "call-tool, the server kept": [*OURS, "call-tool", "small.echo", *call, "--keep-alive", "3"],
         "in a sandbox: call-tool": [*OURS, "call-tool", "enclosed.echo", *call],
         "list-tools": [*OURS, "list-tools", "--server", "small"],
         "by hand over HTTP": [sys.executable, "by_hand_http.py"],

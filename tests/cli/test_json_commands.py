@@ -23,11 +23,11 @@ USAGE: list[tuple[list[str], str, dict[str, Any]]] = [
     (["read-resource", "--server", "chaos"], "one resource", {}),
     (["list-tools", "--sever", "chaos"], '"--sever"', {"closest": ["--server"]}),
     (["list-servers", "--timeout", "1"], '"--timeout"', {"available": ["--config", "--start", "--help"]}),
-    (["list-tools", "--server"], "--server needs a value", {"expected": "NAME"}),
+    (["list-tools", "--server"], "--server needs a value", {"expected": "NAME|URL"}),
     (["list-tools", "--server", "a", "--server", "b"], "--server", {"got": "b"}),
-    (["list-tools", "--meta=yes", "--server", "a"], "takes no value", {"got": "--meta=yes"}),
+    (["list-tools", "--verbose=yes", "--server", "a"], "takes no value", {"got": "--verbose=yes"}),
     (["list-tools", "--server", "chaos", "--url", "http://x/"], "--server and --url", {}),
-    (["list-tools", "--server", "chaos", "--header", "A: b"], "--url", {}),
+    (["list-tools", "--server", "chaos", "--header", "A: b"], "--server URL", {}),
     (["list-tools", "--server", "chaos", "--env", "A=b"], "--stdio", {}),
     (["list-tools", "--url", "http://127.0.0.1:9/", "--header", "secret"], "", {"expected": "NAME:VALUE"}),
     (["list-tools", "--stdio", "'open"], "--stdio", {"got": "'open"}),
@@ -214,7 +214,7 @@ def test_a_stored_login_is_used_and_none_is_started(shell: Shell) -> None:
     logins.mkdir(parents=True, mode=0o700)
     (logins / "other.json").touch(0o600)
     with open_site("start-401") as site:
-        error = shell.error("list-tools", "--url", site.url)
+        error = shell.error("list-tools", "--server", site.url)
     assert_error(error, "AuthError", "login", {"phase": "start"})
 
 

@@ -74,7 +74,7 @@ def test_a_server_on_the_command_line_needs_no_configuration(shell: Shell) -> No
     error = shell.error("list-tools", "--stdio", program, "--env", "GIVEN=${TOKEN_VALUE}")
     assert error["details"]["stderr"] == "[redacted]"
     with open_site("ok") as site:
-        line = ["call-tool", "echo", "--url", site.url, "--header", "Authorization: Bearer ${TOKEN_VALUE}"]
+        line = ["call-tool", "echo", "--server", site.url, "--header", "Authorization: Bearer ${TOKEN_VALUE}"]
         assert text_of(shell.result(*line)) == "echo is done"
         assert "Bearer abc-123-secret" in site.requests[0].headers.values()
 
@@ -116,9 +116,9 @@ def test_select_prints_one_part_of_the_result(shell: Shell) -> None:
     assert parts == {"raw": whole, "content": whole["content"], "text": "seven", "structured": {"value": 7}}
 
 
-def test_meta_names_the_protocol_and_the_times(shell: Shell) -> None:
+def test_verbose_names_the_protocol_and_the_times(shell: Shell) -> None:
     shell.add_chaos()
-    document = shell.run("call-tool", "chaos.echo", "--meta", "--select", "structured")
+    document = shell.run("call-tool", "chaos.echo", "--verbose", "--select", "structured")
     assert document["result"] is None
     meta = document["meta"]
     assert (meta["server"], meta["protocolVersion"]) == ("chaos", "2025-11-25")

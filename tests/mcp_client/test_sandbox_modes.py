@@ -155,15 +155,6 @@ def test_the_variable_says_what_auto_means(stage: Stage) -> None:
         assert stage.try_out(["read", "~/.ssh/id_ed25519"])[0].startswith(expected)
 
 
-def test_a_server_that_is_kept_is_kept_in_its_sandbox(stage: Stage) -> None:
-    stage.add()
-    given = json.dumps({"probes": [["names", "~"]]})
-    for seconds in ("30", "30", "0"):
-        with stage.start("call-tool", "probe.do", "--args", given, "--keep-alive", seconds) as process:
-            document = json.loads(process.communicate(timeout=40)[0])
-        assert document["result"]["content"][0]["text"] == '["ok []"]'
-
-
 @pytest.mark.slow
 def test_the_chat_shows_which_servers_are_in_a_sandbox(
     open_screen: Callable[..., Screen], script: Callable[..., str], folder: Path

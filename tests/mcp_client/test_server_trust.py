@@ -258,20 +258,6 @@ def test_a_tool_that_changed_between_two_programs_is_held_back(
     assert ("add" in [tool["name"] for tool in listed]) != is_held
 
 
-def test_a_second_list_is_compared_with_the_first(clone: Clone, program: Run) -> None:
-    """The server is one process, kept between two commands."""
-    clone.write("silent-rug-pull")
-    accept_at_terminal(clone)
-    kept = ("call-tool", "chaos.add", "--args", json.dumps(ADD), "--keep-alive", "20")
-    assert json.loads(program(*kept).stdout)["ok"]
-    try:
-        refused = json.loads(program(*kept, code=1).stdout)["error"]
-        assert "has changed since you accepted its tools" in refused["message"]
-        assert clone.ran("add") == 1
-    finally:
-        program(*kept[:-1], "0", code=1)
-
-
 def accept_at_terminal(clone: Clone) -> None:
     """`rkllm-chat mcp trust`, and yes to what it asks."""
     screen = clone.open_screen("trust", "chaos")

@@ -237,7 +237,8 @@ def read_resource(options: Options, invocation: Invocation) -> Any:
     uri = options.uri or options.target
     if not uri or (options.uri and options.target):
         raise UsageError(
-            "read-resource: exactly one resource URI is required.", "Pass it with --uri; list-resources lists the URIs."
+            "read-resource: exactly one resource URI is required.",
+            "Write read-resource URI; list-resources lists them.",
         )
     opened = invocation.open(_find_server(options, invocation))
     invocation.phase = "read"

@@ -40,7 +40,6 @@ class Invocation:
         selected_servers: Each selected server, and as its file defines it, by name.
         listed_servers: Each server that was listed, as its file defines it, and its tools, for the completion cache.
         other_sessions: Open servers besides `opened`, when all servers are listed.
-        keep_s: Seconds that the server keeps running for the next command; None to end it.
         limits: The limit of a message, if an option sets it.
         notices: What the user should know, with secrets hidden.
         wants_meta: Whether the document includes `meta()`.
@@ -54,7 +53,6 @@ class Invocation:
         self.selected_servers: dict[str, tuple[ServerConfig, ServerConfig]] = {}
         self.listed_servers: list[tuple[ServerConfig, list[dict[str, Any]]]] = []
         self.other_sessions: list[ServerSession] = []
-        self.keep_s: float | None = None
         self.limits: dict[str, int] = {}
         self.notices: list[str] = []
         self.wants_meta = self.is_verbose = False
@@ -88,7 +86,7 @@ class Invocation:
 
     def take_options(self, options: Any) -> None:
         """Apply the options that decide how a server is opened and reported."""
-        self.keep_s, self.is_verbose = options.keep_alive, options.verbose
+        self.is_verbose = options.verbose
         if options.max_result is not None:
             self.limits["max_bytes"] = options.max_result << 20
 
@@ -101,7 +99,7 @@ class Invocation:
 
         self.phase = "start"
         with block_signals() if server.command else _signals_unblocked():
-            self.opened = open_server(server, self.keep_s, ask_form=ask_form, **self.limits)
+            self.opened = open_server(server, ask_form=ask_form, **self.limits)
         return self.opened
 
     def meta(self) -> dict[str, Any]:

@@ -26,21 +26,23 @@ written as KEY=VALUE or KEY:=JSON.
 _SELECTIONS = ("structured", "text", "content", "raw")
 OUTPUT_FORMATS = ("text", "json", "yaml", "table")
 _TARGETS = ("--server", "--url", "--stdio")
+_RENAMED = ("--url", "--uri", "--meta", "--keep-alive", "--max-result")
+"""What `--server URL`, `read-resource URI` and `--verbose` do, and what is not needed. They go in version 0.3."""
 _CONNECTION_OPTIONS = (*_TARGETS, "--header", "--env", "--config", "--timeout", "--keep-alive", "--meta", "--verbose")
 
 # name: (placeholder of the value, "" for a switch; help text)
 OPTIONS: dict[str, tuple[str, str]] = {
-    "--server": ("NAME", "the server, by its name in the configuration"),
-    "--url": ("URL", "connect to this URL instead of a configured server"),
+    "--server": ("NAME|URL", "the server, by its name in the configuration; or the URL of another one"),
+    "--url": ("URL", ""),
     "--stdio": ("COMMAND", 'start this command instead of a configured server: --stdio "npx some-server"'),
-    "--header": ("NAME: VALUE", "HTTP header for --url; repeatable; ${VAR} keeps a secret out of the process list"),
+    "--header": ("NAME: VALUE", "HTTP header for a URL; repeatable; ${VAR} keeps a secret out of the process list"),
     "--env": ("NAME=VALUE", "environment variable for --stdio; repeatable; ${VAR} as above"),
     "--config": ("FILE", "read only this configuration file"),
     "--timeout": ("SECONDS", "limit for the start, and for each reply; progress extends it, to 20 times at most"),
-    "--keep-alive": ("SECONDS", "keep the server running this long for later calls with this option; 0 stops it"),
+    "--keep-alive": ("SECONDS", ""),
     "--tool": ("NAME", "name of the tool"),
     "--args": ("JSON", "arguments as a JSON object, @FILE, or - for standard input"),
-    "--uri": ("URI", "URI of the resource"),
+    "--uri": ("URI", ""),
     "--prompt": ("NAME", "name of the prompt"),
     "--select": ("PART", f"part of the result to print: {', '.join(_SELECTIONS)} (default: raw)"),
     "--output": ("FORM", f"{', '.join(OUTPUT_FORMATS)} (default: text)"),
@@ -48,11 +50,14 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "--json": ("OBJECT", "arguments of the tool as a JSON object; flags override it"),
     "--json-file": ("FILE", "read that object from a file"),
     "--json-stdin": ("", "read that object from standard input"),
-    "--max-result": ("MB", "largest reply that is read, in MB (default: 64)"),
+    "--max-result": ("MB", ""),
     "--no-check": ("", "send the arguments without validating them"),
-    "--meta": ("", "add the server, the protocol version and the time of each phase"),
+    "--meta": ("", ""),
     "--start": ("", "start each enabled server, one by one, and add its protocol version and instructions"),
-    "--verbose": ("", "print the server's standard error at the end"),
+    "--verbose": (
+        "",
+        "print the server's standard error at the end; JSON commands also add the protocol version and times",
+    ),
     "--version": ("", "show the version"),
     "--help": ("", "show this help"),
 }
@@ -60,7 +65,6 @@ _REPEATED = ("--header", "--env")
 _EXCLUSIVE = (_TARGETS, ("--json", "--json-file", "--json-stdin"))
 _REQUIRED = {"--header": "--url", "--env": "--stdio"}
 _CHOICES = {"--select": _SELECTIONS, "--output": OUTPUT_FORMATS}
-_MIN_SECONDS = {"--timeout": 0.001, "--keep-alive": 0}
 
 # name: (positional argument, description, options)
 _COMMANDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -99,6 +103,8 @@ def parse(arguments: Sequence[str]) -> Options:
         else:
             positionals.append(word)
     _take_positionals(positionals, options)
+    if options.server and "://" in options.server and options.url is None:
+        options.url, options.server = options.server, None
     if options.help:
         options.help = make_parser(command).format_help().rstrip()
     check_combination(options, f"{command}: ")
@@ -142,10 +148,11 @@ def take_option(word: str, words: list[str], known: Sequence[str], options: Opti
     if name not in known:
         from difflib import get_close_matches
 
-        matches = get_close_matches(name, known, n=1)
-        hint = f"Did you mean {matches[0]}?" if matches else f"Known options: {', '.join(known)}."
+        shown = [one for one in known if one not in _RENAMED]
+        matches = get_close_matches(name, shown, n=1)
+        hint = f"Did you mean {matches[0]}?" if matches else f"Known options: {', '.join(shown)}."
         text = f'{prefix}"{name}" is an unknown option.'
-        raise UsageError(text, hint, got=name, closest=matches, available=list(known))
+        raise UsageError(text, hint, got=name, closest=matches, available=shown)
     if has_value and not OPTIONS[name][0]:
         raise UsageError(f"{prefix}{name} takes no value.", got=word)
     if OPTIONS[name][0] and not has_value:
@@ -169,8 +176,8 @@ def _store(name: str, text: str, options: Options, prefix: str) -> None:
         text_error = f'{prefix}{name} "{text}" is not known.'
         raise UsageError(text_error, f"Known: {', '.join(known)}.", got=text, available=list(known))
     number = None
-    if name in _MIN_SECONDS:
-        number = read_seconds(f"{prefix}{name}", text, _MIN_SECONDS[name])
+    if name == "--timeout":
+        number = read_seconds(f"{prefix}{name}", text)
     elif name == "--max-result":
         number = read_megabytes(f"{prefix}{name}", text)
     setattr(options, attribute, (text if number is None else number) if OPTIONS[name][0] else True)
@@ -187,20 +194,18 @@ def check_combination(options: Options, prefix: str = "") -> None:
         if name in given and other not in given:
             what = "Headers" if name == "--header" else "Variables"
             hint = f"{what} of configured servers belong in the configuration file."
-            raise UsageError(f"{prefix}{name} requires {other}.", hint)
+            raise UsageError(f"{prefix}{name} requires {other.replace('--url', '--server URL')}.", hint)
 
 
-def read_seconds(option: str, text: str, minimum: float) -> float:
-    """Parse a number of seconds from `minimum` to 86,400. Raises UsageError."""
+def read_seconds(option: str, text: str) -> float:
+    """Parse a number of seconds from 0.001 to 86,400. Raises UsageError."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not minimum <= seconds <= 86_400:
+    if not 0.001 <= seconds <= 86_400:
         raise UsageError(
-            f'{option} "{text}" is not a valid number of seconds.',
-            f"Pass a number from {minimum:g} to 86400.",
-            got=text,
+            f'{option} "{text}" is not a valid number of seconds.', "Pass a number from 0.001 to 86400.", got=text
         )
     return seconds
 
@@ -215,7 +220,7 @@ def read_megabytes(option: str, text: str) -> int:
 
 
 def _attribute_name(name: str) -> str:
-    """Return the attribute name of an option: `--keep-alive` is `keep_alive`."""
+    """Return the attribute name of an option: `--output-dir` is `output_dir`."""
     return name[2:].replace("-", "_")
 
 
@@ -247,6 +252,8 @@ def make_parser(command: str) -> ArgumentParser:
 def describe_options(parser: ArgumentParser, names: Iterable[str]) -> None:
     """Add options of the table to an argparse parser."""
     for name in names:
+        if name in _RENAMED:
+            continue
         placeholder, help_text = OPTIONS[name]
         argument: dict[str, Any] = {"metavar": placeholder, "choices": _CHOICES.get(name)}
         parser.add_argument(name, help=help_text, **(argument if placeholder else {"action": "store_true"}))

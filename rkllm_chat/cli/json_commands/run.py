@@ -52,7 +52,7 @@ def execute_command(arguments: Sequence[str], invocation: Invocation) -> dict[st
         if options.help:
             return {"help": options.help}
         invocation.take_options(options)
-        invocation.wants_meta = options.meta
+        invocation.wants_meta = options.meta or options.verbose
         result = COMMANDS[options.command](options, invocation)
         document = {"ok": True, "result": invocation.secrets.redact_named(result)}
         return {**document, "meta": invocation.meta()} if invocation.wants_meta else document

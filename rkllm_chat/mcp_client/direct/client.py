@@ -21,16 +21,9 @@ class Channel:
 
     Attributes:
         session: The requests in flight.
-        negotiated: What an earlier call has negotiated; None for a new session.
-        first_id: Number after which requests are numbered; 0 for the default.
     """
 
     session: Session
-    negotiated: dict[str, Any] | None = None
-    first_id = 0
-
-    def save_negotiated(self, negotiated: dict[str, Any]) -> None:
-        """Do nothing; what was negotiated ends with this command."""
 
     def send(self, message: dict[str, Any]) -> None:
         """Send or queue a message; `exchange` sends the rest. Raises ValueError if it cannot be sent."""
@@ -62,7 +55,6 @@ class UnsupportedByDirectClient(Exception):  # noqa: N818 - not an error
 
 __all__ = ["DirectClient", "UnsupportedByDirectClient"]
 _AWAITED = {"start": "start", "list": "list what it has", "call": "answer the call"}
-_NEGOTIATED = ("version", "info", "capabilities", "instructions")
 _NO_HANDSHAKE = (-32022, -32601)
 """Errors that mean the server has no `initialize` and supports only 2026-07-28.
 
@@ -95,18 +87,7 @@ class DirectClient:
         self._capabilities: dict[str, Any] | None = None
         self._is_open = False
         self._refusal: ProtocolError | None = None
-        self._dialog.start_ids_after(channel.first_id)
-        if channel.negotiated is None:
-            self._send(self._dialog.make_initialize())
-        else:
-            self._resume(channel.negotiated)
-
-    def _resume(self, negotiated: dict[str, Any]) -> None:
-        """Continue what an earlier call has negotiated."""
-        self._dialog.version, self.info, self._capabilities, self.instructions = (
-            negotiated[key] for key in _NEGOTIATED
-        )
-        self._is_open = True
+        self._send(self._dialog.make_initialize())
 
     def _send(self, message: dict[str, Any]) -> None:
         try:
@@ -155,8 +136,6 @@ class DirectClient:
             text = result.get("instructions")
             self.instructions = text if isinstance(text, str) else ""
             self._send(self._dialog.accept_initialize(result))
-        values = (self._dialog.version, self.info, self._capabilities, self.instructions)
-        self._channel.save_negotiated(dict(zip(_NEGOTIATED, values, strict=True)))
 
     def _read_object(self, result: dict[str, Any], key: str = "capabilities") -> dict[str, Any]:
         """Return an object in the result of `initialize`. Raises ProtocolError if it is something else."""

@@ -20,7 +20,7 @@ from ...config.oauth import OAuth
 from ...config.project_trust import TrustStore
 from ...config.servers import ServerConfig
 from ...config.tool_pins import ToolPins, extract_pinned_fields, extract_prompt_fields, quarantine_error
-from ...core.errors import ProtocolError, TimeLimitError, UsageError
+from ...core.errors import ProtocolError, TimeLimitError
 from ..protocol.faults import (
     METHOD_NOT_FOUND,
     NEEDS,
@@ -51,34 +51,16 @@ _ENVELOPE_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
 
 def open_server(
-    server: ServerConfig,
-    keep_s: float | None = None,
-    max_bytes: int = MAX_RESULT_BYTES,
-    ask_form: AskForm | None = None,
+    server: ServerConfig, max_bytes: int = MAX_RESULT_BYTES, ask_form: AskForm | None = None
 ) -> ServerSession:
     """Start or connect a server; the first request is sent at once, its response read when needed.
 
     Args:
         server: The server's configuration.
-        keep_s: Keep a server process for this many seconds after it was used; the next call of this user with the same
-            configuration uses it. 0 stops it; None does not keep it.
         max_bytes: Limit of a message.
-        ask_form: Answers the server's forms; None if there is nobody to ask. A server that is kept asks nobody: it has
-            one session for all its calls.
+        ask_form: Answers the server's forms; None if there is nobody to ask.
     """
-    if keep_s is not None:
-        return ServerSession(server, _connect_kept(server, keep_s, max_bytes), max_bytes)
     return ServerSession(server, _select_session(server, max_bytes, ask_form), max_bytes, ask_form)
-
-
-def _connect_kept(server: ServerConfig, keep_s: float, max_bytes: int) -> DirectSession:
-    if not server.command:
-        raise UsageError(f'Server "{server.name}" is not a process and cannot be kept running.', "Omit --keep-alive.")
-    from .client import DirectClient
-    from .keep_alive_client import connect_kept_server
-
-    channel = connect_kept_server(server, keep_s, max_bytes)
-    return DirectClient(server, channel, channel.no_sandbox)
 
 
 def _select_session(server: ServerConfig, max_bytes: int, ask_form: AskForm | None) -> DirectSession:

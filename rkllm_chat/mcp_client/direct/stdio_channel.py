@@ -25,23 +25,18 @@ from .client import Channel, make_timeout_error
 if TYPE_CHECKING:
     from ..protocol.dialog import Dialog
     from ..protocol.session import Event
-    from .keep_alive_daemon import KeptProgram
     from .posix_process import PosixProcess
 
 _READ_SIZE = 1 << 16
 _MAX_UNWRITTEN_BYTES = 1 << 20
+_EXIT_S = 0.1
+"""How long to wait for the exit of a server that has closed its output."""
 
 
 class StdioChannel(Channel):
-    """A channel to a server process.
+    """A channel to a server process."""
 
-    Attributes:
-        exit_s: How long to wait for the exit of a server that has closed its output.
-    """
-
-    exit_s = 0.1
-
-    def __init__(self, name: str, program: PosixProcess | KeptProgram, max_bytes: int = MAX_RESULT_BYTES) -> None:
+    def __init__(self, name: str, program: PosixProcess, max_bytes: int = MAX_RESULT_BYTES) -> None:
         self._name, self._program, self._max_bytes = name, program, max_bytes
         self.session = Session(max_bytes)
         self._unwritten = bytearray()
@@ -153,7 +148,7 @@ class StdioChannel(Channel):
 
     def _report_end(self, phase: str) -> None:
         """Raise ConnectError with the exit code and the last stderr lines."""
-        wait_readable(self._program.exited, self.exit_s)
+        wait_readable(self._program.exited, _EXIT_S)
         code = self._program.exit_code
         while self._read_errors():
             pass

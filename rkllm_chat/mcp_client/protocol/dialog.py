@@ -59,11 +59,6 @@ class Dialog:
         self._last_id = _FIRST_ID
         self._is_waiting = False
 
-    def start_ids_after(self, number: int) -> None:
-        """Number requests after `number`; earlier clients have used those numbers and may still get late responses."""
-        if number:
-            self._last_id, self._session.earlier_ids = number, range(number + 1)
-
     def make_cancellation(self) -> dict[str, Any] | None:
         """Return the cancellation of the pending request; None if there is none."""
         if not self._is_waiting:

@@ -76,7 +76,6 @@ class Session:
 
     Attributes:
         refusals: Responses that the driver is to send: to requests that are too many.
-        earlier_ids: Numbers of requests of earlier clients of a kept server; late responses to them are ignored.
     """
 
     def __init__(
@@ -84,7 +83,6 @@ class Session:
     ) -> None:
         self._max_bytes, self._note, self._now = max_bytes, note, clock
         self.refusals: list[Message] = []
-        self.earlier_ids = range(0)
         self._events: list[Event] = []
         self._lines = LineSplitter(self._receive_line, self._reject_line, max_bytes)
         self._pending: dict[RequestId, str] = {}
@@ -277,10 +275,9 @@ class Session:
         expected = self._only_pending()
         if response_id in self._answered or expected is None:
             return
-        if type(response_id) is int and type(expected) is int:
-            is_early = self._pending[expected] == "initialize" and response_id < expected
-            if is_early or response_id in self.earlier_ids:
-                return
+        is_handshake = self._pending[expected] == "initialize"
+        if is_handshake and type(response_id) is int and type(expected) is int and response_id < expected:
+            return
         self._suspect(expected, make_unusable(explain_wrong_id(response_id, expected)))
 
     def _deliver_response(self, response: Message) -> None:

@@ -197,17 +197,6 @@ def test_verbose_shows_the_standard_error_of_each_server(box: Stage) -> None:
     assert box.run("box__echo").stderr == ""
 
 
-def test_keep_alive_leaves_the_server_for_the_next_call(box: Stage) -> None:
-    runtime = box.folder.parent / "runtime"
-    runtime.mkdir()
-    box.environment["XDG_RUNTIME_DIR"] = str(runtime)
-    for number in ("1", "2"):
-        assert box.run("--keep-alive", "30", "box__echo", "--n", number).stdout == "recorded\n"
-    assert box.calls() == ['{"n": 1}', '{"n": 2}'] and len(box.processes()) == 1
-    assert box.run("--keep-alive", "0", "box__echo").stdout == "recorded\n"
-    box.wait_for_end()
-
-
 def test_a_server_at_a_url_is_called_too(stage: Stage) -> None:
     with open_site("ok") as site:
         stage.configure("web", {"url": site.url, "headers": {"Authorization": "${LOGIN}"}})
