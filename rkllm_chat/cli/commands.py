@@ -31,21 +31,23 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "chat": Command("the default; chat --help lists all options", "cli.chat_options", "chat"),
-    "doctor": Command("check this machine, its model and its configuration", "cli.doctor", "models"),
+    "doctor": Command("check this machine and its configuration, measure its model", "cli.doctor", "models"),
     "models": Command("list the model files of this machine, and download models", "cli.models_command", "models"),
-    "bench": Command("measure the speed of the model", "cli.bench", "models"),
     "mcp": Command("list, add, test, trust, import and remove MCP servers", "cli.mcp_command", "servers"),
     "serve": Command(f"run a server: openai, {', '.join(BUNDLED)}", "cli.serve_command", "servers"),
     "new-server": Command("create an MCP server project with a test", "cli.new_project", "servers"),
-    "sessions": Command("list, search, export, rename and delete saved sessions", "cli.sessions_command", "more"),
+    "sessions": Command("list, search, export and delete saved sessions", "cli.sessions_command", "more"),
     "json": Command("call-tool, list-tools, init ... for scripts: see json --help", "cli.json_command", "more"),
-    "plugins": Command("list the installed plugins", "cli.plugins_command", "more"),
     "help": Command("describe a COMMAND, or answer a question in WORDS", "cli.help_command", "more"),
     "completion": Command("print the completion script of bash, zsh or fish", "cli.completion_command", "more"),
     **{name: Command(summary, _JSON_OPTIONS) for name, summary in json_commands.SUMMARIES.items()},
-    "trust": Command("review and approve servers of this folder", "cli.trust_command"),
 }
-RENAMED = {"trust": "mcp trust", "list-servers": "mcp list --json"}
+RENAMED = {
+    "trust": ("mcp", "trust"),
+    "list-servers": ("mcp", "list", "--json"),
+    "bench": ("doctor", "--speed"),
+    "plugins": ("doctor", "--only", "plugin"),
+}
 """Commands that became parts of others -> what to write now. They are not shown, and go in version 0.3."""
 _SHOWN_OPTIONS = (
     ("-p TEXT", "run one turn and exit; - stands for standard input"),
@@ -58,7 +60,7 @@ _SHOWN_OPTIONS = (
 
 EXIT_CODES = {
     0: "success",
-    1: "the model or a tool failed, the turn has no answer, doctor or plugins found a fault, or trust was declined",
+    1: "the model or a tool failed, the turn has no answer, doctor found a fault, or trust was declined",
     2: "the command line is invalid, or arguments do not match the schema of a tool",
     3: "a configuration file is missing or invalid",
     4: "a server or a service requires a login or a key",
@@ -119,11 +121,14 @@ def split_command(arguments: Sequence[str], parser: argparse.ArgumentParser) -> 
             has_unknown = has_unknown or word.partition("=")[0] not in options
         elif word == "help":
             asked = next(iter(arguments[i + 1 :]), "-")
-            is_question = not asked.startswith("-") and asked not in {*COMMANDS, *find_plugins("commands")}
+            is_question = not asked.startswith("-") and asked not in {*COMMANDS, *RENAMED, *find_plugins("commands")}
             rest = [*arguments[:i], *arguments[i + 1 :]]
             return ("help", rest) if is_question else split_command([*rest, "--help"], parser)
         elif word in COMMANDS:
             return word, [*arguments[:i], *arguments[i + 1 :]]
+        elif word in RENAMED:
+            command, *more = RENAMED[word]
+            return command, [*more, *arguments[:i], *arguments[i + 1 :]]
         elif has_unknown or " " in word or not word.isascii():  # maybe its value: the parser reports it; or a message
             break
         else:

@@ -24,7 +24,7 @@ from ..config.servers import BOARD_SERVER, ServerConfig, SkippedServer, find_ser
 from ..config.settings import Settings
 from ..core.command_line import Parser, get_options, get_subparsers
 from ..core.errors import ChatError, UsageError
-from ..core.sanitize import sanitize_json, sanitize_line
+from ..core.sanitize import sanitize_line
 from ..mcp_client.acceptance import check_start
 from ..mcp_client.direct.open_server import ServerSession, open_server
 from ..mcp_client.process.launch import wants_sandbox
@@ -39,51 +39,53 @@ from .trust_command import add_arguments as add_trust_arguments
 from .trust_command import confirm, review_servers
 
 _ACTIONS = {
-    "list": "start the servers and list their state, tools, protocol and latency; this is the default",
-    "get": "show the settings of a server, without secrets",
-    "add": "add a server",
-    "add-json": "add a server by its entry as JSON",
+    "list": "start the servers, or those named, and list state, tools, protocol and latency; this is the default",
+    "add": "add a server; with --into, a bundled one to the file of another program",
     "remove": "remove a server from its file",
     "enable": "enable a server in its file",
     "disable": "disable a server in its file",
-    "test": "start a server, list its tools, measure it and end it",
     "trust": "review how servers are started and how their tools have changed, and approve them",
-    "import": f"add the servers of another program: {', '.join(SOURCES)}, or of a file",
-    "discover": "list the servers of all programs whose files are known, on this machine; copies none",
-    "install": "write a bundled server into the file of another program, after showing the entry",
+    "import": "add the servers of another program or of a file; without PROGRAM, list those of all programs",
     "auth": "log in to a server at a URL again, or delete the saved login",
-    "client-metadata": "print a document that identifies this client at authorization servers",
 }
+_RENAMED = {
+    "get": ("list", "--no-start"),
+    "test": ("list",),
+    "discover": ("import",),
+    "add-json": ("add",),
+    "install": ("add",),
+}
+"""Actions that became parts of others -> what to write now. They are not shown, and go in version 0.3."""
 _DESCRIPTION = "Manage the configured MCP servers."
 _SCOPES = ("project", "user")
 _SCOPE_HELP = "the file of this folder, or your own (default: %(default)s)"
-_ADD_ACTIONS = ("add", "add-json")
-_COMMAND_ACTIONS = (*_ADD_ACTIONS, "install")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 1 if the user declined or a server failed. Raises ChatError."""
-    words, command = split_server_command(arguments)
-    positional = [word for i, word in enumerate(words) if word[:1] != "-" and words[i - 1 : i] != ["--config"]]
-    if not positional and not {"-h", "--help"}.intersection(words):
+    words = list(arguments)
+    at = next((i for i, word in enumerate(words) if word[:1] != "-" and words[i - 1 : i] != ["--config"]), len(words))
+    if at == len(words) and not {"-h", "--help"}.intersection(words):
         words.append("list")
+    former = words[at] if at < len(words) else ""
+    words[at : at + 1] = _RENAMED.get(former, words[at : at + 1])
+    words, command = split_server_command(words)
     options = make_parser().parse(words)
-    if command is not None and options.action not in _COMMAND_ACTIONS:
-        raise UsageError(f"mcp {options.action}: -- is only valid for mcp add and mcp install.")
+    if command is not None and options.action != "add":
+        raise UsageError(f"mcp {options.action}: -- is only valid for mcp add.")
     options.config = options.config or ""
-    if options.action in _ADD_ACTIONS:
-        return _add(options, command)
-    if options.action == "install":
-        return _install(options, command or ())
-    without_settings = {"import": _import, "client-metadata": _print_client_metadata, "trust": review_servers}
-    if options.action in without_settings:
-        return without_settings[options.action](options)
+    if options.action == "add":
+        return _install(options, command or ()) if options.into else _add(options, command)
+    if options.action == "import" and options.program:
+        return _import(options)
+    if options.action == "trust":
+        return review_servers(options)
     settings = load_settings(options.config)
-    with_settings = {"list": _list, "discover": _discover, "remove": _edit, "enable": _edit, "disable": _edit}
-    if options.action in with_settings:
-        return with_settings[options.action](settings, options)
-    server = find_server(options.name, settings.servers, settings.skipped)
-    return {"get": _get, "test": _test, "auth": _log_in}[options.action](server, options)
+    if options.action == "list":
+        return _list(settings, options, is_one=former == "get")
+    if options.action == "import":
+        return _discover(settings)
+    return _log_in(settings, options) if options.action == "auth" else _edit(settings, options)
 
 
 def make_parser() -> Parser:
@@ -98,28 +100,20 @@ def make_parser() -> Parser:
         name: actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", parents=[common])
         for name, text in _ACTIONS.items()
     }
-    for name in ("get", "remove", "enable", "disable", "test", "auth"):
+    for name in ("remove", "enable", "disable", "auth"):
         parsers[name].add_argument("name", metavar="NAME", help="a configured server")
-    for name in ("list", "get", "test"):
-        parsers[name].add_argument("--json", action="store_true", help="print one JSON document")
-    parsers["list"].add_argument("--no-start", action="store_true", help="start no server")
-    for name in _ADD_ACTIONS:
-        _describe_add(parsers[name])
+    add = parsers["list"].add_argument
+    add("names", metavar="NAME", nargs="*", help="only this server, with its tools or its settings")
+    add("--json", action="store_true", help="print one JSON document")
+    add("--no-start", action="store_true", help="start no server; of those named, show the settings without secrets")
+    _describe_add(parsers["add"])
     add_trust_arguments(parsers["trust"])
     add = parsers["import"].add_argument
-    add("program", metavar="PROGRAM|FILE", help=f"{', '.join(SOURCES)}, or a file")
+    add("program", metavar="PROGRAM|FILE", nargs="?", help=f"{', '.join(SOURCES)}, or a file")
     add("--scope", choices=_SCOPES, default="user", help=_SCOPE_HELP)
-    add("--dry-run", action="store_true", help="only show what would be added")
+    add("--dry-run", action="store_true", help=argparse.SUPPRESS)  # goes in version 0.3: the question shows it
     add("-y", "--yes", action="store_true", help="add without asking; of a program's files, only your own")
     parsers["auth"].add_argument("--forget", action="store_true", help="delete the saved login")
-    add = parsers["install"].add_argument
-    add("name", metavar="NAME", choices=BUNDLED, help=f"{', '.join(BUNDLED)}; options of it follow --")
-    add("--into", metavar="PROGRAM", choices=TARGETS, required=True, help=", ".join(TARGETS))
-    add("-y", "--yes", action="store_true", help="write without asking, also over another entry of that name")
-    add = parsers["client-metadata"].add_argument
-    add("url", metavar="URL", help="where the document will be found; it becomes oauth.client_id of a server")
-    uri = "an oauth.redirect_uri with a fixed port; repeatable"
-    add("--redirect-uri", metavar="URI", action="append", default=[], help=uri)
     return parser
 
 
@@ -144,7 +138,7 @@ def _describe_add(parser: Parser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="name of the new server")
     add("target", metavar="URL|JSON|COMMAND ...", nargs="?", help="its URL, its entry as JSON, or its command")
-    add("--url", metavar="URL", help="the same as URL")
+    add("--url", metavar="URL", help=argparse.SUPPRESS)
     add("-e", "--env", metavar="KEY=VALUE", action="append", default=[], help="variable for the command; repeatable")
     header = "HTTP header for the URL; repeatable"
     add("-H", "--header", metavar="NAME: VALUE", action="append", default=[], help=header)
@@ -152,7 +146,10 @@ def _describe_add(parser: Parser) -> None:
     network = "of a command's sandbox; default: if its package depends on a web client"
     add("--network", choices=("yes", "no"), help=network)
     add("-s", "--scope", choices=(*_SCOPES, "local"), default="user", help=f"{_SCOPE_HELP}; local is project")
-    add("--project", dest="scope", action="store_const", const="project", help="the same as --scope project")
+    add("--project", dest="scope", action="store_const", const="project", help=argparse.SUPPRESS)
+    into = f"write {', '.join(BUNDLED)} into the file of {', '.join(TARGETS)}; options of the server follow --"
+    add("--into", metavar="PROGRAM", choices=TARGETS, help=into)
+    add("-y", "--yes", action="store_true", help="with --into: write without asking, also over another entry")
 
 
 def split_server_command(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
@@ -162,10 +159,10 @@ def split_server_command(arguments: Sequence[str]) -> tuple[list[str], list[str]
     neither a URL nor JSON is the command, with all that follows it; so is everything after --.
     """
     words = list(arguments)
-    at = next((place for place, word in enumerate(words) if word in (*_ADD_ACTIONS, "--")), len(words))
+    at = next((place for place, word in enumerate(words) if word in ("add", "--")), len(words))
     if at == len(words) or words[at] == "--":
         return words[:at], words[at + 1 :] if at < len(words) else None
-    values = get_options(get_subparsers(make_parser())[words[at]])
+    values = get_options(get_subparsers(make_parser())["add"])
     ordered, positionals, rest = words[: at + 1], list[str](), words[at + 1 :]
     while rest:
         word = rest.pop(0)
@@ -194,7 +191,7 @@ def _add(options: argparse.Namespace, command: Sequence[str] | None) -> int:
         _report_secrets(entry, path)
     if needs_network:
         print(sanitize_line(f"Its sandbox has the network: network = true in {path}."))
-    print(sanitize_line(f'Server "{options.name}" was added to {path}. rkllm-chat mcp test {options.name} tries it.'))
+    print(sanitize_line(f'Server "{options.name}" was added to {path}. rkllm-chat mcp list {options.name} tries it.'))
     return 0
 
 
@@ -265,41 +262,47 @@ def _edit(settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
-def _get(server: ServerConfig, options: argparse.Namespace) -> int:
+def _describe(server: ServerConfig) -> dict[str, Any]:
+    """Return the settings of a server that are set, without secrets."""
     said = make_redactor(server).redact_named({**describe_server(server), "args": [*server.args] or None})
-    description = {key: value for key, value in said.items() if value is not None}
-    if options.json:
-        write_result(description)
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _list(settings: Settings, options: argparse.Namespace, is_one: bool) -> int:
+    """Print a line for each server, or for those named with more; those that may start are started side by side.
+
+    Returns:
+        Of servers that were named, the exit code of an error; else 1 if one has failed.
+    """
+    named = [find_server(name, settings.servers, settings.skipped) for name in options.names]
+    if named and options.no_start and not options.json:
+        _print_settings(map(_describe, named))
         return 0
-    width = max(map(len, description))
-    for key, value in description.items():
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        print(f"{key:<{width}}  {sanitize_line(shown)}")
-    return 0
-
-
-def _list(settings: Settings, options: argparse.Namespace) -> int:
-    """Print a line for each server; those that may start are started side by side."""
-    answers = {} if options.no_start else _ask(filter(is_enabled, settings.servers))
+    servers = named or settings.servers
+    answers = {} if options.no_start else _ask(named or filter(is_enabled, servers))
     rows = [
         answers.get(server.name) or _make_row(server, "configured" if is_enabled(server) else "disabled")
-        for server in settings.servers
+        for server in servers
     ]
-    for entry in settings.skipped:
+    for entry in () if named else settings.skipped:
         name = entry.original_name or "-"
         rows.append({**_make_row(ServerConfig(name, source=entry.location), "skipped"), "error": entry.reason})
-    _print_rows(rows, options.json, settings.servers)
-    return 1 if any(row["state"] in ("failed", "skipped") for row in rows) else 0
+    codes = [row.pop("code", int(row["state"] == "skipped")) for row in rows]
+    if options.json:
+        described = {_name_of(server): _describe(server) for server in servers}
+        result = [{**described.get(row["name"], {}), **row} for row in rows]
+        write_result(described[rows[0]["name"]] if is_one else result)
+    else:
+        _print_rows(rows, with_tools=bool(named))
+    return max(codes, default=0) if named else int(any(codes))
 
 
-def _test(server: ServerConfig, options: argparse.Namespace) -> int:
-    [row] = _ask([server]).values()
-    code: int = row.pop("code")
-    _print_rows([row], options.json)
-    if not options.json:
-        for tool in row["tools"]:
-            print(f"  {sanitize_line(tool)}")
-    return code
+def _print_settings(descriptions: Iterable[Mapping[str, Any]]) -> None:
+    for description in descriptions:
+        width = max(map(len, description))
+        for key, value in description.items():
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            print(f"{key:<{width}}  {sanitize_line(shown)}")
 
 
 def _make_row(server: ServerConfig, state: str) -> dict[str, Any]:
@@ -335,13 +338,8 @@ def _name_of(server: ServerConfig) -> str:
     return f"{server.name} ({server.original_name})" if server.original_name else server.name
 
 
-def _print_rows(rows: Sequence[dict[str, Any]], is_json: bool, servers: Sequence[ServerConfig] = ()) -> None:
-    """Print what servers answered; as JSON, with the description of each of `servers`."""
-    if is_json:
-        described = {_name_of(one): make_redactor(one).redact_named(describe_server(one)) for one in servers}
-        result = [{**described.get(row["name"], {}), **row} for row in rows]
-        write_result([{key: value for key, value in row.items() if key != "code"} for row in result])
-        return
+def _print_rows(rows: Sequence[dict[str, Any]], with_tools: bool) -> None:
+    """Print what servers answered."""
     lines = [(sanitize_line(row["name"]), row["state"], _measure(row), sanitize_line(row["source"])) for row in rows]
     widths = [max((len(line[i]) for line in lines), default=0) for i in range(3)]
     for row, line in zip(rows, lines, strict=True):
@@ -349,6 +347,8 @@ def _print_rows(rows: Sequence[dict[str, Any]], is_json: bool, servers: Sequence
         print("  ".join([*cells, line[3]]).rstrip())
         if row["error"]:
             print(f"  {sanitize_line(row['error'])}")
+        for tool in row["tools"] if with_tools else ():
+            print(f"  {sanitize_line(tool)}")
     if not rows:
         print("No server is configured.", file=sys.stderr)
 
@@ -385,7 +385,7 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
-def _discover(settings: Settings, options: argparse.Namespace) -> int:  # noqa: ARG001 - as all actions
+def _discover(settings: Settings) -> int:
     """List the servers of all programs on this machine."""
     importable = list[str]()
     for program in SOURCES:
@@ -440,21 +440,13 @@ def _explain_nothing(program: str, servers: Sequence[ServerConfig], skipped: Seq
     return f"{files} names no server that could be added here."
 
 
-def _log_in(server: ServerConfig, options: argparse.Namespace) -> int:
+def _log_in(settings: Settings, options: argparse.Namespace) -> int:
     from .mcp_login import log_in
 
-    return log_in(server, options.forget)
+    return log_in(find_server(options.name, settings.servers, settings.skipped), options.forget)
 
 
 def _install(options: argparse.Namespace, serve_options: Sequence[str]) -> int:
     from .mcp_install import install_server
 
     return install_server(options, serve_options)
-
-
-def _print_client_metadata(options: argparse.Namespace) -> int:
-    """Print the client ID metadata document that the user publishes at a URL."""
-    from ..mcp_client.auth.providers import make_client_document  # imports the SDK
-
-    print(sanitize_json(json.dumps(make_client_document(options.url, options.redirect_uri), indent=2)))
-    return 0

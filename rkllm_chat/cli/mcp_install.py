@@ -1,4 +1,4 @@
-"""Write a bundled server into the file of another program: `rkllm-chat mcp install NAME --into PROGRAM`."""
+"""Write a bundled server into the file of another program: `rkllm-chat mcp add NAME --into PROGRAM`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 
 from ..config.editor import plan_entry, write_text
 from ..config.foreign_files import find_target_file, read_foreign_servers
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, UsageError
 from ..core.i18n import load
 from ..core.programs import PROGRAM_NAME, find_program
 from ..core.run_module import run_module
 from ..core.sanitize import sanitize_for_terminal, sanitize_line
+from ..mcp_servers import BUNDLED
 from .serve_command import make_parser as make_serve_parser
 from .server_entries import describe_start
 from .trust_command import confirm
@@ -31,6 +32,8 @@ def install_server(options: argparse.Namespace, serve_options: Sequence[str]) ->
         serve_options: Options of `rkllm-chat serve NAME`.
     """
     name, words = options.name, ["serve", options.name, *serve_options]
+    if name not in BUNDLED:
+        raise UsageError(f'--into writes a bundled server, not "{name}".', f"Known are {', '.join(BUNDLED)}.")
     make_serve_parser().parse(words[1:])
     script = find_program(str(Path(sys.executable).with_name(PROGRAM_NAME)), None)
     command, *args = [script, *words] if script else run_module("rkllm_chat", *words)

@@ -1,4 +1,4 @@
-"""List, export, rename and delete saved sessions: `rkllm-chat sessions ACTION ...`."""
+"""List, export and delete saved sessions: `rkllm-chat sessions ACTION ...`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from ..config.loader import state_folder
 from ..core import i18n
 from ..core.errors import ConfigError, UsageError
-from ..core.redact import Redactor
 from ..core.sanitize import sanitize_for_terminal, sanitize_line
 from ..storage.export import EXPORTS, export_conversation, write_export
 from ..storage.session_files import SessionDirectory
@@ -22,7 +21,6 @@ from .output import write_output, write_result
 _ACTIONS = {
     "list": "list the newest sessions, or those that contain all of the words; this is the default",
     "export": f"print a conversation, or write it to a file, as {', '.join(EXPORTS)}",
-    "rename": "give a session a title",
     "delete": "delete sessions",
 }
 _RENAMED = {"search": "list", "show": "export"}
@@ -44,9 +42,6 @@ def main(arguments: Sequence[str]) -> int:
     if options.action == "delete":
         return _delete(directory, [directory.find_id(name) for name in options.ids], options.yes)
     name = directory.find_id(options.id)
-    if options.action == "rename":
-        directory.rename(name, sanitize_line(options.title), Redactor().redact_member)
-        return 0
     return _export(directory, name, options)
 
 
@@ -60,11 +55,9 @@ def make_parser() -> argparse.ArgumentParser:
     add("--here", action="store_true", help="only sessions of the current folder")
     add("--limit", metavar="N", type=int, default=_DEFAULT_LIMIT, help="maximum number (default: %(default)s)")
     add("--json", action="store_true", help="print one JSON document")
-    for name in ("export", "rename"):
-        parsers[name].add_argument("id", metavar="ID", help="a session")
+    parsers["export"].add_argument("id", metavar="ID", help="a session")
     parsers["export"].add_argument("--format", choices=EXPORTS, help="default: by the suffix of FILE, else md")
     parsers["export"].add_argument("-o", "--output", metavar="FILE", type=Path, help="a new file (default: print)")
-    parsers["rename"].add_argument("title", metavar="TITLE", help='the title; "" restores the first message')
     parsers["delete"].add_argument("ids", metavar="ID", nargs="+", help="a session")
     parsers["delete"].add_argument("-y", "--yes", action="store_true", help="delete without asking")
     return parser

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,6 @@ from ..config.tool_pins import (
     extract_text,
 )
 from ..core import i18n
-from ..core.command_line import Parser
 from ..core.errors import ChatError, ConfigError, ProtocolError, UsageError
 from ..core.sanitize import escape_visibly, sanitize_for_terminal
 from ..mcp_client.acceptance import accept, check_start, is_accepted, review_start
@@ -46,12 +45,6 @@ if TYPE_CHECKING:
 _ACCEPTED, _DECLINED = 0, 1
 _HINT = "Run this command at a terminal, or add --yes to approve what it shows."
 _HINT += f" {TRUST_VARIABLE}=1 trusts all folders' servers, for build machines."
-_DESCRIPTION = "Review how servers are started and how their tools have changed, and approve them."
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 1 if the user declined a server or its tools. Raises ChatError."""
-    return review_servers(make_parser().parse(arguments))
 
 
 def review_servers(options: argparse.Namespace) -> int:
@@ -77,14 +70,6 @@ def review_servers(options: argparse.Namespace) -> int:
             print(sanitize_for_terminal(str(redacted)), file=sys.stderr)
             codes.append(error.exit_code)
     return max(codes, default=_ACCEPTED)
-
-
-def make_parser() -> Parser:
-    """Build the argument parser of the command."""
-    parser = Parser(prog="rkllm-chat trust", description=_DESCRIPTION)
-    parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
-    add_arguments(parser)
-    return parser
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -108,7 +108,7 @@ def test_help_names_the_options_and_the_bundled_servers(program: Run) -> None:
 def test_help_has_no_colors(program: Run, environment: dict[str, str]) -> None:
     """Python 3.14 colors it, also with --no-color."""
     environment["FORCE_COLOR"] = "1"
-    assert "\x1b" not in program("bench", "--help").stdout + program("mcp", "add", "--help").stdout
+    assert "\x1b" not in program("doctor", "--help").stdout + program("mcp", "add", "--help").stdout
 
 
 def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,4 +166,6 @@ def test_a_command_that_moved_still_works_and_is_not_listed(program: Run) -> Non
     for words in (("trust", "nosuch"), ("mcp", "trust", "nosuch")):
         assert 'no server "nosuch"' in program(*words, code=6).stderr
     listed = program("--help").stdout + program("json", "--help").stdout
-    assert not re.search("^  (trust|list-servers) ", listed, flags=re.MULTILINE)
+    assert not re.search(f"^  ({'|'.join(RENAMED)}) ", listed, flags=re.MULTILINE)
+    for name, (command, *_) in RENAMED.items():
+        assert program("help", name).stdout.startswith(f"usage: rkllm-chat {name if name in COMMANDS else command}")

@@ -1,4 +1,4 @@
-"""`rkllm-chat mcp install`: a bundled server in the file of another program, whose other bytes stay as they are."""
+"""`mcp add NAME --into PROGRAM`: a bundled server in the file of another program, whose other bytes stay."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_server_is_shown_and_written_and_all_else_stays(into: str, program: Ru
     name, before, after = FILES[into]
     path = write(environment, name, before)
     path.chmod(0o640)
-    install = ("mcp", "install", "board", "--into", into)
+    install = ("mcp", "add", "board", "--into", into)
     options = ("--yes", "--", "--folder", "/srv")
     refused = program(*install, code=2)
     assert str(path) in refused.stdout and f'"command": "{COMMAND}"' in refused.stdout and "--yes" in refused.stderr
@@ -74,7 +74,7 @@ def test_an_entry_of_that_name_is_shown_and_replaced_after_a_question(
     before = json.dumps({"mcpServers": {"llm": entry, "b": {"command": "x"}}}, indent=2)
     path = write(environment, CURSOR, before)
     for answer, code, expected in (("n", 1, entry), ("y", 0, {"command": COMMAND, "args": ["serve", "llm"]})):
-        screen = Screen(["mcp", "install", "llm", "--into", "cursor"], environment, folder)
+        screen = Screen(["mcp", "add", "llm", "--into", "cursor"], environment, folder)
         try:
             screen.wait_for("It replaces: mine; sets API_KEY")
             screen.wait_for_end_of_line("Write it? [y/N]")
@@ -119,8 +119,8 @@ def test_a_file_is_created_where_the_program_has_a_folder(program: Run, environm
     ("words", "message"),
     [
         (("board", "--into", "emacs"), "invalid choice"),
-        (("nosuch", "--into", "zed"), "invalid choice"),
-        (("board",), "--into"),
+        (("nosuch", "--into", "zed"), "Known are board, claude, llm"),
+        (("board",), "the server is missing"),
         (("board", "--into", "cursor", "--yes", "--", "--nosuch"), "unrecognized arguments: --nosuch"),
     ],
 )

@@ -23,7 +23,7 @@ def use(environment: dict[str, str], folder: Path, tmp_path: Path) -> Use:
     """Run `rkllm-chat` with the packages of the folder `packages` installed."""
     (tmp_path / "packages").mkdir()
 
-    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [*PROGRAM, *arguments],
             stdin=subprocess.DEVNULL,
@@ -34,7 +34,7 @@ def use(environment: dict[str, str], folder: Path, tmp_path: Path) -> Use:
             timeout=30,
             check=False,
         )
-        assert done.returncode == code, done.stdout + done.stderr
+        assert code is None or done.returncode == code, done.stdout + done.stderr
         return done
 
     return run
@@ -53,12 +53,12 @@ def test_the_example_is_installed_and_used(use: Use, tmp_path: Path) -> None:
     source = shutil.copytree(EXAMPLE, tmp_path / "source")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--target", tmp_path / "packages", source], check=True, timeout=60)
-    listed = json.loads(use("plugins", "--json").stdout)["result"]
-    assert [(plugin["kind"], plugin["name"], plugin["problem"]) for plugin in listed] == [
-        ("backends", "parrot", ""),
-        ("formats", "angle", ""),
-        ("commands", "greet", ""),
-        ("servers", "dice", ""),
+    listed = json.loads(use("plugins", "--json").stdout)["result"]["lines"]
+    assert [(line["state"], line["name"], line["value"].partition(":")[0]) for line in listed] == [
+        ("ok", "plugin", "backend parrot"),
+        ("ok", "plugin", "format angle"),
+        ("ok", "plugin", "command greet"),
+        ("ok", "plugin", "server dice"),
     ]
     for words, completed in (
         (["gr"], "greet"),
@@ -89,7 +89,12 @@ def test_a_broken_plugin_is_named_and_the_rest_works(use: Use, tmp_path: Path) -
         "[rkllm_chat.backends]\nlost = json:no_such_function\n",
     )
     lines = use("plugins", code=1).stdout.splitlines()
-    assert len(lines) == 8 and "spoilt 0.1" in lines[0]
+    assert [line.split()[:4] for line in lines[:2]] == [
+        ["ok", "plugin", "backend", "lost:"],
+        ["wrong", "plugin", "command", "chat:"],
+    ]
+    assert "spoilt 0.1" in lines[0] and "The name is built in; the plugin is not used." in lines[2] and len(lines) == 5
+    assert "  backend lost: spoilt 0.1 (json:no_such_function)\n" in use("doctor", code=1).stdout
     assert use("gone", code=3).stderr == (
         'rkllm-chat: The command "gone" of spoilt 0.1 cannot be loaded: ModuleNotFoundError: '
         "No module named 'no_such_module'. Install another version of that package, or remove it.\n"
@@ -101,4 +106,5 @@ def test_a_broken_plugin_is_named_and_the_rest_works(use: Use, tmp_path: Path) -
 
 
 def test_without_plugins_the_list_is_empty(use: Use) -> None:
-    assert use("plugins").stdout == "No plugins are installed.\n"
+    assert use("plugins").stdout == "Nothing was found.\n"
+    assert "plugin" not in use("doctor", code=None).stdout

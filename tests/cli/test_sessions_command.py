@@ -1,4 +1,4 @@
-"""`rkllm-chat sessions`: saved conversations are listed, searched, shown, exported, renamed and deleted."""
+"""`rkllm-chat sessions`: saved conversations are listed, searched, shown, exported and deleted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_sessions_are_listed_searched_and_limited(program: Run, script: Script, 
     assert [line[:11] for line in lines] == [kiel, husum]
     assert "     1 turn  How deep is Husum?  [" in lines[1] and lines[1].endswith("/work]")
     assert program("sessions", "list", "--limit", "1").stdout.splitlines() == lines[:1]
-    assert program("sessions", "list", "METRES", "husum").stdout.splitlines() == lines[1:]
+    assert program("sessions", "search", "METRES", "husum").stdout.splitlines() == lines[1:]
     document = json.loads(program("sessions", "--here", "--json").stdout)
     assert [session["name"] for session in document["result"]] == [husum]
     assert document["result"][0].keys() == {"name", "updated_at", "title", "turns", "model", "folder"}
@@ -57,28 +57,13 @@ def test_a_conversation_is_shown_and_exported(
     assert 'There is no session "zzzz".' in program("sessions", "show", "zzzz", code=2).stderr
 
 
-def test_a_title_replaces_the_first_message_and_keeps_the_order(
-    program: Run, script: Script, shelf: SessionDirectory
-) -> None:
-    husum, kiel = save_two(program, script, shelf)
-    program("sessions", "rename", husum, "Depths \x1b[31m of\nthe coast")
-    lines = program("sessions").stdout.splitlines()
-    assert [line[:11] for line in lines] == [kiel, husum]
-    assert "  Depths \\x1b[31m of the coast  [" in lines[1]
-    assert program("sessions", "search", "coast").stdout.splitlines() == lines[1:]
-    assert program("sessions", "show", husum).stdout.startswith("# Depths ")
-    program("sessions", "rename", husum, "")
-    assert "How deep is Husum?" in program("sessions", "search", "husum").stdout
-
-
 def test_only_confirmed_and_unused_sessions_are_deleted(program: Run, script: Script, shelf: SessionDirectory) -> None:
     husum, kiel = save_two(program, script, shelf)
     done = program("sessions", "delete", husum, code=2)
     assert "Deleting needs a confirmation, and standard input is not a terminal. Add --yes." in done.stderr
     file = shelf.open(husum)
     assert file is not None
-    for action in (("delete", "--yes", husum), ("rename", husum, "x")):
-        assert f"Session {husum} is open in another chat." in program("sessions", *action, code=2).stderr
+    assert f"Session {husum} is open in another chat." in program("sessions", "delete", "--yes", husum, code=2).stderr
     os.close(file)
     assert shelf.list_ids() == [kiel, husum]
     (shelf.path / f"{husum}.torn").write_text("{", "utf-8")

@@ -14,10 +14,9 @@ import httpx2
 import mcp.client.session
 import pytest
 
-from rkllm_chat.cli.mcp_command import main as mcp_command
 from rkllm_chat.config.oauth import OAuth
 from rkllm_chat.config.trust_rules import Origin
-from rkllm_chat.core.errors import AuthError, ChatError, UsageError
+from rkllm_chat.core.errors import AuthError, ChatError
 from rkllm_chat.mcp_client.handlers import ClientHandlers
 from rkllm_chat.mcp_client.toolbox import Toolbox
 
@@ -63,34 +62,18 @@ def test_an_address_with_another_state_is_rejected_and_the_login_goes_on(
     assert len({*person.urls}) == 1
 
 
+LOGINS_PAGE = Path(__file__).parents[2] / "docs/logins.md"
 CLIENT_ID = "https://people.example/anna/rkllm-chat.json"
 
 
-def test_a_client_is_known_by_the_document_that_it_has_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert mcp_command(["client-metadata", CLIENT_ID]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document == {
-        "client_id": CLIENT_ID,
-        "client_name": "rkllm_chat",
-        "redirect_uris": ["http://127.0.0.1/callback"],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
-        "application_type": "native",
-    }
-    with open_gate(documents={CLIENT_ID: document}) as gate:
+def test_a_client_is_known_by_the_document_of_the_documentation(tmp_path: Path) -> None:
+    document = json.loads(LOGINS_PAGE.read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0])
+    assert document["client_id"] == "https://example.org/rkllm-chat.json"
+    with open_gate(documents={CLIENT_ID: {**document, "client_id": CLIENT_ID}}) as gate:
         server = make_server(gate, oauth=OAuth(client_id=CLIENT_ID))
         assert sit(server, tmp_path, act, Person("browser")) == "fine"
         assert "/register" not in gate.paths()
         assert [visit.values["client_id"] for visit in gate.visits if visit.path == "/token"] == [CLIENT_ID]
-
-
-@pytest.mark.parametrize("url", ["http://people.example/a.json", "https://people.example", "a.json", f"{CLIENT_ID}#a"])
-def test_a_url_that_cannot_identify_a_client_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="cannot be a client ID"):
-        mcp_command(["client-metadata", url])
 
 
 METADATA = "/.well-known/oauth-authorization-server"

@@ -2,7 +2,7 @@
 
 CHECKS lists the checks in the order of the output; they are independent, so a failing one hides no other. The doctor
 reads files and writes none, starts no program, loads no library or model and contacts no MCP server. Only a model
-service behind a URL is queried. With `--tools` it does nothing of that: it loads the model and tries it.
+service behind a URL is queried. With `--tools` or `--speed` it does nothing of that: it loads the model and tries it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...core.redact import Redactor
 from ...core.sanitize import sanitize_line
 from ...core.user_paths import expand_home
 from ..output import write_error, write_output, write_result
-from . import access, machine, model, servers, service
+from . import access, machine, model, plugins, servers, service
 from .board import Board, Check, CheckState, Finding, run_check
 from .fix_script import write_fix_script
 from .report import write_report
@@ -59,6 +59,7 @@ CHECKS: dict[str, Check] = {
     "temperature": machine.check_temperature,
     "servers": servers.check_servers,
     "sandbox": servers.check_sandbox,
+    "plugin": plugins.check_plugins,
 }
 
 
@@ -66,20 +67,24 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     """Run the checks, print their result and return the exit code.
 
     Raises:
-        UsageError: An option is invalid; with `--json` it is printed as a document instead.
+        ChatError: An option is invalid, or no model can be measured; with `--json` it is printed as a document instead.
     """
     options = make_parser().parse(arguments)
     try:
+        if options.speed:
+            from .speed import measure_speed
+
+            return measure_speed(options, environment)
         board = _find_board(options, environment)
-    except UsageError as error:
+    except ChatError as error:
         if not options.json:
             raise
         return write_error(error)
     if options.fix_script:
         write_output(write_fix_script(board))
         return 0
-    lines = _probe_tools(board) if options.tools else run_checks(board, environment)
-    worst = max((line.state for line in lines), key=_STATES.index)
+    lines = _probe_tools(board) if options.tools else run_checks(board, environment, options.only)
+    worst = max((line.state for line in lines), key=_STATES.index, default="ok")
     if options.json:
         write_result({"lines": [asdict(line) for line in lines], "state": worst})
     elif options.board_report:
@@ -95,11 +100,12 @@ def diagnose(arguments: Sequence[str], environment: Mapping[str, str] = os.envir
     return _show(run_checks(board, environment))
 
 
-def run_checks(board: Board, environment: Mapping[str, str]) -> list[Finding]:
-    """Run all checks and hide the secrets of the configuration in their results."""
+def run_checks(board: Board, environment: Mapping[str, str], only: str = "") -> list[Finding]:
+    """Run all checks, or only one, and hide the secrets of the configuration in their results."""
     secrets = Redactor()
     add_settings_secrets(secrets, board.settings, environment)
-    results = [line for name, check in CHECKS.items() for line in run_check(name, check, board)]
+    checks = {only: CHECKS[only]} if only else CHECKS
+    results = [line for name, check in checks.items() for line in run_check(name, check, board)]
     return [
         replace(line, value=secrets.redact_all(line.value), advice=secrets.redact_all(line.advice)) for line in results
     ]
@@ -125,11 +131,15 @@ def make_parser() -> Parser:
         action="store_true",
         help="load the model, try it with 18 questions about invented tools, and remember how it is asked best",
     )
+    parser.add_argument(
+        "--speed", action="store_true", help="load the model and measure the speed of prefill and decode"
+    )
+    parser.add_argument("--only", choices=CHECKS, default="", help=argparse.SUPPRESS)  # goes in 0.3, with `plugins`
     parser.add_argument("--root", metavar="DIR", default="/", help="examine the file system below DIR instead of /")
     parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
-    parser.add_argument(
-        "--model", metavar="PATH|URL", help="model file or service URL (default: that of the configuration)"
-    )
+    models = "model file or service URL (default: that of the configuration); repeatable with --speed"
+    parser.add_argument("--model", metavar="PATH|URL", action="append", help=models)
+    parser.add_argument("--compare", dest="model", action="append", help=argparse.SUPPRESS)  # goes in version 0.3
     return parser
 
 
@@ -143,8 +153,8 @@ def _find_board(options: argparse.Namespace, environment: Mapping[str, str]) -> 
         settings = load_settings(options.config, environment)
     except ConfigError as error:
         config_error = str(error)
-    if options.model is not None:
-        settings = replace_setting(settings, "model", options.model)
+    if options.model:
+        settings = replace_setting(settings, "model", options.model[-1])
     return Board(root, settings, environment, _find_files(options.config, environment), config_error)
 
 
@@ -173,6 +183,8 @@ def _find_files(config_option: str, environment: Mapping[str, str]) -> tuple[str
 
 def _show(lines: Sequence[Finding]) -> str:
     """Format the results as a table, with the advice below a result."""
+    if not lines:
+        return "Nothing was found.\n"
     width = max(len(line.name) for line in lines)
     text: list[str] = []
     for line in lines:

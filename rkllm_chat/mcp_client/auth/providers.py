@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 import httpx2
@@ -27,10 +27,9 @@ from pydantic import AnyUrl
 
 from ...config.oauth import OAuth
 from ...config.settings import ServerConfig
-from ...core.errors import ConfigError, UsageError
+from ...core.errors import ConfigError
 from ...core.sanitize import sanitize_line
 from .credentials import StoredLogin
-from .loopback_redirect import LOOPBACK_URI
 
 _CLIENT_NAME = "rkllm_chat"
 _METADATA_NAMES = ("oauth-authorization-server", "openid-configuration")
@@ -165,29 +164,6 @@ def check_metadata(response: httpx2.Response, server_url: str) -> None:
     methods = metadata.get("code_challenge_methods_supported")
     if isinstance(methods, list) and methods and "S256" not in methods:
         raise OAuthFlowError("its authorization server offers no PKCE with S256, without which a code can be stolen")
-
-
-def make_client_document(url: str, redirect_uris: Sequence[str]) -> dict[str, Any]:
-    """Return the client ID metadata document (CIMD, MCP 2025-11-25) that a user can publish at a URL.
-
-    Args:
-        url: Where it will be found, which is the client's ID.
-        redirect_uris: Loopback URIs with the port of a configuration; any port of ours is always among them (RFC 8252,
-            7.3).
-
-    Raises:
-        UsageError: The URL is not https with a path, or a redirect URI is not a URL.
-    """
-    if not is_valid_client_metadata_url(url) or urlsplit(url).fragment or urlsplit(url).username is not None:
-        raise UsageError(
-            f"{url} cannot be a client ID.", "Use an https URL with a path, such as https://example.org/a.json."
-        )
-    try:
-        uris = [AnyUrl(uri) for uri in (LOOPBACK_URI, *redirect_uris)]
-    except ValueError:
-        raise UsageError("A redirect URI is not a URL.", "Example: http://127.0.0.1:8765/callback.") from None
-    metadata = OAuthClientMetadata(client_name=_CLIENT_NAME, redirect_uris=uris, token_endpoint_auth_method="none")
-    return {"client_id": url, **metadata.model_dump(mode="json", exclude_none=True)}
 
 
 def restore_discovery(context: OAuthContext, stored: StoredLogin) -> None:

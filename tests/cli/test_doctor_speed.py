@@ -1,4 +1,4 @@
-"""`rkllm-chat bench`: the speed of a model file, through the engine that the chat would use."""
+"""`rkllm-chat doctor --speed`: the speed of a model file, through the engine that the chat would use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rkllm_chat.backends.llama.cores import choose_cores, count_threads
-from rkllm_chat.cli.bench import REPLY_TOKENS
+from rkllm_chat.cli.doctor.speed import REPLY_TOKENS
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]  # a model is loaded and evaluates thousands of tokens
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -33,7 +33,7 @@ def models(compiled: Callable[[str], Path], folder: Path, shipped_model: Path) -
 
 
 def measure(program: Run, *arguments: str) -> list[dict[str, Any]]:
-    document = json.loads(program("bench", "--json", "--config", "bench.toml", *arguments).stdout)
+    document = json.loads(program("doctor", "--speed", "--json", "--config", "bench.toml", *arguments).stdout)
     assert document["ok"]
     engines: list[dict[str, Any]] = document["result"]["engines"]
     return engines
@@ -66,7 +66,7 @@ def test_the_table_has_a_row_for_each_length_and_the_state_of_the_machine(
     program: Run, folder: Path, environment: dict[str, str]
 ) -> None:
     (folder / "bench.toml").write_text(f"[chat]\ncontext_tokens = {CONTEXT}\n", encoding="utf-8")
-    done = program("bench", "--config", "bench.toml")
+    done = program("doctor", "--speed", "--config", "bench.toml")
     assert done.stderr == ""
     head, _, engine, columns, *rows = done.stdout.splitlines()
     assert head.startswith("rkllm-chat ") and "tiny-tools.gguf" in engine
@@ -94,21 +94,21 @@ def test_an_engine_that_fails_does_not_lose_the_figures_of_the_other(
     npu, cpu = measure(program, *arguments)
     assert "does not have enough memory" in npu["problem"] and (npu["rows"], npu["context_tokens"]) == ([], 0)
     assert cpu["problem"] == "" and cpu["rows"][0]["decode_tokens_per_s"] > 0
-    lines = program("bench", "--config", "bench.toml", *arguments).stdout.splitlines()
+    lines = program("doctor", "--speed", "--config", "bench.toml", *arguments).stdout.splitlines()
     assert sum("not measured: The NPU does not have enough memory" in line for line in lines) == 1
     assert sum(line.split()[:1] == ["prompt"] for line in lines) == 1
-    failed = program("bench", "--config", "bench.toml", *arguments[:2], code=5)
+    failed = program("doctor", "--speed", "--config", "bench.toml", *arguments[:2], code=5)
     assert "enough memory" in failed.stderr
 
 
 def test_a_model_that_is_missing_is_one_line(program: Run) -> None:
-    failed = program("bench", "--model", "missing.rkllm", code=5)
+    failed = program("bench", "--model", "missing.rkllm", code=5)  # the former word
     assert failed.stderr.startswith("rkllm-chat: missing.rkllm: No such file") and failed.stderr.count("\n") == 1
 
 
 def test_a_service_is_a_usage_error(program: Run) -> None:
     arguments = ("--model", "http://localhost:1/v1")
-    failed = program("bench", *arguments, code=2)
-    assert failed.stdout == "" and "bench measures a model file" in failed.stderr
-    document = json.loads(program("bench", "--json", *arguments, code=2).stdout)
+    failed = program("doctor", "--speed", *arguments, code=2)
+    assert failed.stdout == "" and "doctor --speed measures a model file" in failed.stderr
+    document = json.loads(program("doctor", "--speed", "--json", *arguments, code=2).stdout)
     assert (document["ok"], document["error"]["type"]) == (False, "UsageError")

@@ -1,4 +1,4 @@
-"""Measure how fast the configured model runs: `rkllm-chat bench`.
+"""Measure how fast the configured model runs: `rkllm-chat doctor --speed`.
 
 Each measurement runs through the backend of the chat, so it includes what the program adds to the engine. Prompts begin
 differently, so that none is found in the KV cache. The reply is generated behind the prompt that was just evaluated:
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,25 +21,22 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ..backends import Backend, choose_backend, open_backend
-from ..backends.rkllm.abi import find_library, read_release
-from ..backends.rkllm.model_file import read_toolkit_release
-from ..backends.shared.model_files import resolve_model
-from ..config.loader import load_settings
-from ..config.named_settings import replace_setting
-from ..config.settings import Settings
-from ..core.command_line import Parser
-from ..core.errors import ChatError, UsageError
-from ..core.events import Usage
-from ..core.messages import Message
-from ..core.sanitize import sanitize_line
-from ..core.version import __version__
-from .doctor.board import Board, format_size
-from .doctor.machine import read_conditions, read_machine_name
-from .output import write_error, write_output, write_result
+from ...backends import Backend, choose_backend, open_backend
+from ...backends.rkllm.abi import find_library, read_release
+from ...backends.rkllm.model_file import read_toolkit_release
+from ...backends.shared.model_files import resolve_model
+from ...config.loader import load_settings
+from ...config.named_settings import replace_setting
+from ...config.settings import Settings
+from ...core.errors import ChatError, UsageError
+from ...core.events import Usage
+from ...core.messages import Message
+from ...core.sanitize import sanitize_line
+from ...core.version import __version__
+from ..output import write_output, write_result
+from .board import Board, format_size
+from .machine import read_conditions, read_machine_name
 
-_DESCRIPTION = "Measure the speed of prefill and decode of the configured model, through the engine of the chat."
-_EPILOG = "The configuration is not changed and no MCP server is started. Exit codes are those of rkllm-chat -p."
 PROMPT_TOKENS = (128, 1024, 4096)
 REPLY_TOKENS = 64
 _CONTEXT_TOKENS = 4096 + 128  # the longest prompt and its reply; a multiple of 32, as the NPU requires
@@ -109,25 +105,14 @@ class EngineReport:
     problem: str = ""
 
 
-def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
-    """Measure, print the table or the document and return the exit code.
-
-    Raises:
-        ChatError: No model can be measured; with `--json` it is printed as a document instead.
-    """
-    options = make_parser().parse(arguments)
-    try:
-        settings = load_settings(options.config, environment)
-        chosen = [replace_setting(settings, "model", model) for model in options.model or ()]
-        jobs = [_prepare(one) for one in chosen or [settings]]
-        board = Board(Path("/"), settings, environment)
-        machine = read_machine_name(board)
-        report = partial(_print_progress, enabled=sys.stderr.isatty())
-        results = _measure_engines(jobs, board, report)
-    except ChatError as error:
-        if not options.json:
-            raise
-        return write_error(error)
+def measure_speed(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    """Measure, print the table or the document and return the exit code. Raises ChatError if no model is measured."""
+    settings = load_settings(options.config, environment)
+    chosen = [replace_setting(settings, "model", model) for model in options.model or ()]
+    jobs = [_prepare(one) for one in chosen or [settings]]
+    board = Board(Path("/"), settings, environment)
+    machine = read_machine_name(board)
+    results = _measure_engines(jobs, board, partial(_print_progress, enabled=sys.stderr.isatty()))
     if options.json:
         write_result({"program": __version__, "machine": machine, "engines": [asdict(result) for result in results]})
     else:
@@ -135,22 +120,11 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     return 0
 
 
-def make_parser() -> Parser:
-    """Build the argument parser of the command."""
-    parser = Parser(prog="rkllm-chat bench", description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--config", metavar="FILE", default="", help="read only this configuration file")
-    model = "model file; repeatable, such as a model for the NPU and for llama.cpp (default: that of the configuration)"
-    parser.add_argument("--model", metavar="PATH", action="append", help=model)
-    parser.add_argument("--compare", dest="model", action="append", help=argparse.SUPPRESS)  # goes in version 0.3
-    return parser
-
-
 def _prepare(settings: Settings) -> Settings:
     """Return the settings for a measurement. Raises UsageError."""
     if choose_backend(settings) not in _ENGINES:
         hint = "Give a .gguf or .rkllm file with --model."
-        raise UsageError(f"bench measures a model file, not {settings.model}.", hint)
+        raise UsageError(f"doctor --speed measures a model file, not {settings.model}.", hint)
     return replace(
         settings,
         context_tokens=settings.context_tokens or _CONTEXT_TOKENS,
@@ -206,7 +180,7 @@ async def _measure_engine(
 
 def _open(settings: Settings) -> Backend:
     """Load the model; if it was converted for less context, with as much as it has."""
-    from ..backends.rkllm.runtime import ContextLimitError
+    from ...backends.rkllm.runtime import ContextLimitError
 
     try:
         return open_backend(settings)
@@ -271,7 +245,7 @@ async def _run(backend: Backend, settings: Settings, prompt: Sequence[Message]) 
 
 
 def _name_llama(settings: Settings) -> str:
-    from ..backends.llama.cores import choose_cores, describe_cores
+    from ...backends.llama.cores import choose_cores, describe_cores
 
     name = f"llama.cpp of llama-cpp-python {version('llama-cpp-python')}"
     if settings.llama_library:

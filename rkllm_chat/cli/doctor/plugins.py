@@ -1,0 +1,28 @@
+"""List what other packages add: backends, call formats, commands and MCP servers. None is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from ...backends import BACKENDS
+from ...calls.formats import FORMATS
+from ...core.plugins import KINDS, PluginKind, find_plugins
+from ...mcp_servers import BUNDLED
+from .board import Board, Finding, ok, wrong
+
+
+def check_plugins(board: Board) -> Iterator[Finding]:
+    """Yield a line for each plugin; one with the name of something built in is not used."""
+    from ..commands import COMMANDS  # which lists this package
+
+    built_in: dict[PluginKind, Container[str]] = {
+        "backends": ("auto", *BACKENDS),
+        "formats": FORMATS,
+        "commands": COMMANDS,
+        "servers": BUNDLED,
+    }
+    for kind in KINDS if board.is_this_machine else ():
+        for plugin in find_plugins(kind).values():
+            what = f"{kind[:-1]} {plugin.name}: {plugin.package} ({plugin.target})"
+            is_hidden = plugin.name in built_in[kind]
+            yield wrong(what, "The name is built in; the plugin is not used.") if is_hidden else ok(what)
