@@ -11,14 +11,25 @@ from typing import Any, Literal, get_args, get_origin
 
 from rkllm_chat.config.oauth import OAuth
 from rkllm_chat.config.servers import SERVER_KEYS, ServerConfig
-from rkllm_chat.config.settings import CHAT_KEYS, SETTINGS_TABLES, Settings
+from rkllm_chat.config.settings import CHAT_KEYS, EXPERT_KEYS, SETTINGS_TABLES, Settings
 from rkllm_chat.config.value_checks import describe_values, read_types
 
+_COMMON = ("generation", "policy")
 TABLES: dict[str, tuple[type, tuple[str, ...]]] = {
     "[chat]": (Settings, CHAT_KEYS),
-    **{f"[{name}]": (kind, tuple(read_types(kind))) for name, kind in SETTINGS_TABLES.items()},
+    **{
+        f"[{name}]": (SETTINGS_TABLES[name], tuple(read_types(SETTINGS_TABLES[name])))
+        for name in ("generation", "policy")
+    },
     "[[servers]]": (ServerConfig, SERVER_KEYS),
     "[servers.oauth]": (OAuth, tuple(read_types(OAuth))),
+    "[expert]": (Settings, EXPERT_KEYS),
+    **{f"[{name}]": (kind, tuple(read_types(kind))) for name, kind in SETTINGS_TABLES.items() if name not in _COMMON},
+}
+INTRODUCTIONS = {
+    "[expert]": "What follows is for engines and rare cases; the program finds out what it needs by itself.",
+    "[rkllm]": "Only for models on the NPU of a Rockchip board.",
+    "[openai]": "Only for models behind a URL.",
 }
 NAMES = {str: "text", bool: "true or false", int: "integer", float: "number"}
 TYPES: dict[Any, dict[str, Any]] = {
@@ -45,7 +56,8 @@ def make_page() -> str:
         '`"$schema"` names it. Keys of other programs are valid there, as they are for the program.',
     ]
     for title, (kind, keys) in TABLES.items():
-        lines += ["", f"## {title}", "", "| Key | Values | Default | Meaning |", "| --- | --- | --- | --- |"]
+        lines += ["", f"## {title}", *(("", INTRODUCTIONS[title]) if title in INTRODUCTIONS else ())]
+        lines += ["", "| Key | Values | Default | Meaning |", "| --- | --- | --- | --- |"]
         about = read_attributes(kind)
         defaults = {entry.name: format_default(entry) for entry in fields(kind) if entry.name in keys}
         for key in keys:

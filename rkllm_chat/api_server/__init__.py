@@ -15,13 +15,15 @@ from ..core.errors import UsageError
 from ..mcp_servers import parse_port
 from ..mcp_servers.llm import add_model_options, read_settings
 
-__all__ = ["LOOPBACK", "NAME", "Limits", "add_options", "read_options"]
+__all__ = ["LIMITS", "LOOPBACK", "NAME", "Limits", "add_options", "read_options"]
 
 NAME = "openai"
 """Name of the server on the command line."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses to listen on that only this machine reaches, so that a token may be turned off."""
-_MAX_WAITING, _MAX_REPLY_S, _IDLE_S, _STATES_MB = 64, 600.0, 600.0, 256
+LIMITS = {"max_waiting": 64, "max_reply_s": 600.0, "idle_s": 600.0, "states_mb": 256}
+"""The limits that `--limit` sets, with their defaults."""
+_MAX_LIMIT = 1e6
 _MB = 1024 * 1024
 
 
@@ -44,10 +46,10 @@ class Limits:
 
     host: str = LOOPBACK[0]
     allowed_hosts: tuple[str, ...] = ()
-    max_waiting: int = _MAX_WAITING
-    max_reply_s: float = _MAX_REPLY_S
-    idle_s: float = _IDLE_S
-    states_bytes: int = _STATES_MB * _MB
+    max_waiting: int = 64
+    max_reply_s: float = 600.0
+    idle_s: float = 600.0
+    states_bytes: int = 256 * _MB
     uses_servers: bool = False
     origins: tuple[str, ...] = ()
     first_s: float = 0.5
@@ -66,13 +68,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="environment variable with the token that requests must send (default: one that is made and stored)",
     )
     add("--no-token", action="store_true", help="require no token; any user of this machine can then use the server")
-    add(
-        "--yes-without-token",
-        action="store_true",
-        help="let --mcp and --no-token stand together: any user of this machine can then call the tools",
-    )
-    add("--allow-host", metavar="NAME", action="append", help="further host name of this server; may be repeated")
-    add("--allow-origin", metavar="URL", action="append", help="origin of a web page that may use it; may be repeated")
+    add("--yes-without-token", action="store_true", help=argparse.SUPPRESS)  # goes in version 0.3
+    hosts = "further host name of this server, or the URL of a web page that may use it; may be repeated"
+    add("--allow-host", metavar="NAME|URL", action="append", default=[], help=hosts)
+    add("--allow-origin", dest="allow_host", action="append", help=argparse.SUPPRESS)  # goes in version 0.3
     add(
         "--mcp",
         action="store_true",
@@ -84,34 +83,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="listen although the model cannot be loaded yet, and answer 503 until it can",
     )
-    add(
-        "--max-waiting",
-        metavar="N",
-        type=int,
-        default=_MAX_WAITING,
-        help=f"requests that may wait for the model (default: {_MAX_WAITING})",
-    )
-    add(
-        "--max-reply-s",
-        metavar="X",
-        type=float,
-        default=_MAX_REPLY_S,
-        help=f"time limit of a reply in seconds (default: {_MAX_REPLY_S:g})",
-    )
-    add(
-        "--idle-s",
-        metavar="X",
-        type=float,
-        default=_IDLE_S,
-        help=f"unload the model after so many seconds without a request; 0 keeps it (default: {_IDLE_S:g})",
-    )
-    add(
-        "--states-mb",
-        metavar="N",
-        type=int,
-        default=_STATES_MB,
-        help=f"memory for conversations that alternate, with llama.cpp (default: {_STATES_MB})",
-    )
+    known = ", ".join(f"{name}={number:g}" for name, number in LIMITS.items())
+    about = f"set a limit, see docs/serving.md; repeatable (default: {known})"
+    add("--limit", metavar="NAME=N", action="append", default=[], help=about)
 
 
 def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
@@ -122,21 +96,36 @@ def read_options(options: argparse.Namespace) -> tuple[Settings, Limits]:
         UsageError: An option is out of its range, options contradict each other, or the backend is unknown.
     """
     _check_token_options(options)
-    least = {"max_waiting": 0, "idle_s": 0, "states_mb": 0, "max_reply_s": 0.001}
-    for name, number in least.items():
-        if not getattr(options, name) >= number:
-            raise UsageError(f"--{name.replace('_', '-')} must be {number:g} or more.")
+    numbers = _read_limits(options)
     limits = Limits(
         options.host,
-        tuple(options.allow_host or ()),
-        options.max_waiting,
-        options.max_reply_s,
-        options.idle_s,
-        options.states_mb * _MB,
+        tuple(host for host in options.allow_host if "://" not in host),
+        int(numbers["max_waiting"]),
+        numbers["max_reply_s"],
+        numbers["idle_s"],
+        int(numbers["states_mb"] * _MB),
         options.mcp,
-        tuple(origin.rstrip("/") for origin in options.allow_origin or ()),
+        tuple(host.rstrip("/") for host in options.allow_host if "://" in host),
     )
     return read_settings(options), limits
+
+
+def _read_limits(options: argparse.Namespace) -> dict[str, float]:
+    """Return the limits that are set and the defaults of the others. Raises UsageError."""
+    numbers: dict[str, float] = {**LIMITS}
+    for pair in options.limit:
+        name, _, text = pair.partition("=")
+        try:
+            numbers[name.strip()] = float(text)
+        except ValueError:
+            raise UsageError(f'--limit "{pair}" has no number.', "Write NAME=N.", got=pair) from None
+    if unknown := next(iter(numbers.keys() - LIMITS.keys()), None):
+        raise UsageError(f'--limit "{unknown}" is not known.', f"Known are {', '.join(LIMITS)}.", got=unknown)
+    for name, number in numbers.items():
+        least = 0.001 if name == "max_reply_s" else 0
+        if not least <= number <= _MAX_LIMIT:
+            raise UsageError(f"{name} must be from {least:g} to {_MAX_LIMIT:g}.", got=number)
+    return numbers
 
 
 def _check_token_options(options: argparse.Namespace) -> None:
@@ -150,5 +139,5 @@ def _check_token_options(options: argparse.Namespace) -> None:
     if options.mcp and not options.yes_without_token:
         raise UsageError(
             "With --mcp and --no-token every user of this machine could call the tools of your MCP servers.",
-            "Leave out --no-token, or add --yes-without-token.",
+            "Leave out --no-token: clients find the token where it is stored.",
         )

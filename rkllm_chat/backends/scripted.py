@@ -1,6 +1,6 @@
 """A backend that plays written replies, for tests and demonstrations. It needs no model.
 
-    rkllm-chat --backend scripted --model replies.json
+    rkllm-chat --set backend=scripted --model replies.json
 
 `replies.json` is a list, or `{"model": NAME, "replies": list}` for replies in the format of the model of that name,
 which determines its family; with `"media": ["image"]` the model takes pictures. Each entry of the list is the text of a

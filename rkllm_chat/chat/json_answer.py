@@ -70,7 +70,7 @@ async def correct_answer(
             if reason == "steps" or not problem:
                 break
             if not corrections_left:
-                hint = "Raise --max-tokens." if reason == "length" else "Use a larger model, or a simpler schema."
+                hint = "Raise max_tokens." if reason == "length" else "Use a larger model, or a simpler schema."
                 raise GenerationError(f"The answer does not match the schema: {problem}.", hint, answer=answer)
             chat.reply_grammar = grammar
             correction = chat.prompt_words("prompt.json_correction", problem=problem)

@@ -23,6 +23,7 @@ from ..core.sanitize import sanitize_for_terminal
 from .chat_options import PICK_SESSION
 from .process_end import run_interface
 from .prompt_input import Prompt, PromptPart, read_prompt, read_schema
+from .setting_options import parse_settings
 
 if TYPE_CHECKING:
     from ..config.settings import Settings
@@ -71,12 +72,14 @@ def _expand_prompt_file(prompt: Prompt | None) -> Prompt | None:
 def _start_interface(options: argparse.Namespace, secrets: Redactor, guard: TerminalGuard | None) -> int:
     """Load the settings and start the terminal chat or print mode."""
     _start_log(options, secrets)
+    if options.output_format == "prompt":
+        options.print_prompt, options.output_format = True, "text"
     try:
         prompt, settings = _expand_prompt_file(read_prompt(options.prompt)), _load_settings(options)
         if prompt is None and options.image:
             raise UsageError("--image needs -p.", "In the chat, /attach FILE attaches a picture.")
         if prompt is None and options.print_prompt:
-            raise UsageError("--print-prompt needs -p.", "In the chat, /context prompt shows it.")
+            raise UsageError("--output-format prompt needs -p.", "In the chat, /context prompt shows it.")
         prompt = prompt and replace(prompt, images=tuple(options.image))
         schema = read_schema(options.json_schema)
         if prompt is not None and settings.session == PICK_SESSION:
@@ -114,9 +117,7 @@ def _start_interface(options: argparse.Namespace, secrets: Redactor, guard: Term
         return run_interface(chat)
     from . import print_mode
 
-    output = print_mode.Output(
-        options.output_format, options.quiet, options.no_stream, schema, options.output_dir, options.print_prompt
-    )
+    output = print_mode.Output(options.output_format, options.quiet, schema, options.output_dir, options.print_prompt)
     turn = print_mode.run_prompt(settings, prompt, output, state_folder(), secrets, exposed, options.timeout)
     return run_interface(turn)
 
@@ -165,26 +166,12 @@ def _load_settings(options: argparse.Namespace) -> Settings:
     """
     from ..chat.setting_choices import check_choices
     from ..config.loader import load_settings, state_folder
-    from ..config.named_settings import parse_setting, replace_setting
+    from ..config.named_settings import replace_setting
     from ..config.project_trust import TrustStore
 
-    given = {
-        "model": options.model,
-        "backend": options.backend,
-        "language": options.language,
-        "system": options.system,
-        "tool_format": options.tool_format,
-        "prompt_profile": options.prompt_profile,
-        "max_steps": options.max_steps,
-        "context_tokens": options.context,
-        "theme": options.theme,
-        "temperature": options.temperature,
-        "max_tokens": options.max_tokens,
-        "seed": options.seed,
-    }
     settings = load_settings(options.config)
-    written = {key: value for key, value in given.items() if value is not None}
-    for key, value in [*written.items(), *(parse_setting(pair, "--set") for pair in options.set)]:
+    written = [(key, value) for key in ("model", "system") if (value := getattr(options, key)) is not None]
+    for key, value in [*written, *parse_settings(options.set)]:
         settings = replace_setting(settings, key, value)
     policy = settings.policy
     saved_rules = TrustStore(str(state_folder())).read_rules()
@@ -238,7 +225,9 @@ def _start_log(options: argparse.Namespace, secrets: Redactor) -> None:
         from ..storage import log_file
 
         try:
-            handler = log_file.LogFile(Path(options.log_file), secrets, bodies=options.log_bodies)
+            handler = log_file.LogFile(
+                Path(options.log_file), secrets, bodies=options.log_bodies or options.verbose > 1
+            )
         except OSError as error:
             text = log_file.describe_open_error(options.log_file, error)
             raise UsageError(text, "Name a regular file that you can write.") from None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 
 from ..config.loader import state_folder
 from ..core.command_line import Parser, get_positionals
@@ -98,17 +97,17 @@ def _list_models(position: Position) -> list[str]:
     return [file.name if file.is_shipped else str(file.path) for file in find_models(folder)]
 
 
-def _list_settings(_position: Position) -> list[str]:
+def _list_settings(position: Position) -> list[str]:
+    """Return the keys, or the pairs of a key that is written."""
     from ..config.named_settings import TABLE_OF
 
-    return [f"{key}=" for key in TABLE_OF]
-
-
-def _list_choices(key: str, _position: Position) -> list[str]:
+    key, equals, _ = position.text.partition("=")
+    if not equals:
+        return [f"{key}=" for key in TABLE_OF]
     from ..chat.setting_choices import list_choices
 
     plugins = {"backend": find_plugins("backends"), "tool_format": find_plugins("formats")}
-    return [*list_choices()[key], *plugins.get(key, ())]
+    return [f"{key}={value}" for value in (*list_choices().get(key, ()), *plugins.get(key, ()))]
 
 
 _VALUES: dict[str, Callable[[Position], Iterable[str]]] = {
@@ -117,10 +116,6 @@ _VALUES: dict[str, Callable[[Position], Iterable[str]]] = {
     "--tool": _list_tools,
     "--resume": _list_sessions,
     "--model": _list_models,
-    "--language": partial(_list_choices, "language"),
-    "--backend": partial(_list_choices, "backend"),
-    "--tool-format": partial(_list_choices, "tool_format"),
-    "--prompt-profile": partial(_list_choices, "prompt_profile"),
     "NAME": _list_servers,
     "SERVER.TOOL": _list_targets,
     "ID": _list_sessions,

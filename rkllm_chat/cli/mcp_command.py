@@ -143,8 +143,7 @@ def _describe_add(parser: Parser) -> None:
     header = "HTTP header for the URL; repeatable"
     add("-H", "--header", metavar="NAME: VALUE", action="append", default=[], help=header)
     add("-t", "--transport", choices=("stdio", "http", "sse", "websocket"), help="default: by the URL or command")
-    network = "of a command's sandbox; default: if its package depends on a web client"
-    add("--network", choices=("yes", "no"), help=network)
+    add("--network", choices=("yes", "no"), help=argparse.SUPPRESS)  # goes in version 0.3: a key of an entry as JSON
     add("-s", "--scope", choices=(*_SCOPES, "local"), default="user", help=f"{_SCOPE_HELP}; local is project")
     add("--project", dest="scope", action="store_const", const="project", help=argparse.SUPPRESS)
     into = f"write {', '.join(BUNDLED)} into the file of {', '.join(TARGETS)}; options of the server follow --"

@@ -82,12 +82,14 @@ def create_project(dest: str) -> dict[str, Any]:
 
 def make_parser() -> Parser:
     """Build the argument parser of `new-server`."""
+    import argparse
+
     from ..core.command_line import Parser
 
     about = "Create an MCP server project: a server, its test, and its configuration entry."
     parser = Parser(prog="rkllm-chat new-server", description=about)
     parser.add_argument("dest", metavar="DEST", help="new or empty folder; its name becomes the name of the server")
-    parser.add_argument("--add", action="store_true", help="add the server to the configuration, as mcp add does")
+    parser.add_argument("--add", action="store_true", help=argparse.SUPPRESS)  # goes in version 0.3: mcp add does it
     return parser
 
 

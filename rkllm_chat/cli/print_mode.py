@@ -81,7 +81,6 @@ class Output:
     Attributes:
         format: "text", "json" or "stream-json".
         is_quiet: Whether the text format prints the answer alone, without the lines about tools and notices.
-        is_held: Whether the text format prints the answer when it is complete.
         schema: JSON Schema that the answer must match; None for any text.
         folder: Where pictures, sounds and other binary data of tools are saved; "" for nowhere.
         is_prompt: The prompt is printed instead, as it would be sent, and nothing is sent.
@@ -89,7 +88,6 @@ class Output:
 
     format: str = "text"
     is_quiet: bool = False
-    is_held: bool = False
     schema: Mapping[str, Any] | None = None
     folder: str = ""
     is_prompt: bool = False
@@ -259,15 +257,11 @@ async def _read_attachments(app: App, prompt: Prompt) -> list[Attachment]:
 
 async def _show_text(app: App, events: AsyncIterator[Event], _answer: Answer, output: Output) -> int:
     """Print the events as text and return the exit code."""
-    stdout = io.StringIO() if output.is_held else sys.stdout
-    terminal = EventPrinter(stdout, io.StringIO() if output.is_quiet else sys.stderr, app.words, color=False, mark="")
+    errors = io.StringIO() if output.is_quiet else sys.stderr
+    terminal = EventPrinter(sys.stdout, errors, app.words, color=False, mark="")
     last: Event | None = None
-    try:
-        async for last in events:
-            terminal.show(last)
-    finally:
-        if isinstance(stdout, io.StringIO):
-            sys.stdout.write(stdout.getvalue())
+    async for last in events:
+        terminal.show(last)
     return exit_code(last)
 
 

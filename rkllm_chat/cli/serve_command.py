@@ -11,6 +11,7 @@ from .. import api_server, mcp_servers
 from ..backends import check_model
 from ..core.command_line import Parser
 from .process_end import run_interface
+from .setting_options import add_former_options, add_setting_options, parse_settings
 
 
 def make_parser(plugin: str = "") -> Parser:
@@ -25,6 +26,10 @@ def make_parser(plugin: str = "") -> Parser:
     about = (api_server.__doc__ or "").partition("\n")[0]
     api_server.add_options(names.add_parser(api_server.NAME, help=about, description=about))
     mcp_servers.add_servers(names, plugin)
+    for name in (api_server.NAME, "llm"):
+        add_setting_options(names.choices[name])
+    former = {f"--{limit.replace('_', '-')}": limit for limit in api_server.LIMITS}
+    add_former_options(names.choices[api_server.NAME], "limit", former)
     return parser
 
 
@@ -38,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
     name = arguments[0] if arguments else ""
     is_plugin = not name.startswith("-") and name not in ("", api_server.NAME, *mcp_servers.BUNDLED)
     options = make_parser(name if is_plugin else "").parse(arguments)
+    if hasattr(options, "set"):
+        options.set = [*parse_settings(options.set)]
     if options.name == api_server.NAME:
         return _serve_api(options)
     mcp_servers.check_options(options)

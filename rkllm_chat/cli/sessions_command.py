@@ -52,12 +52,13 @@ def make_parser() -> argparse.ArgumentParser:
     parsers = {name: actions.add_parser(name, help=text, description=text) for name, text in _ACTIONS.items()}
     add = parsers["list"].add_argument
     add("words", metavar="WORD", nargs="*", help="word of a message or of a title")
-    add("--here", action="store_true", help="only sessions of the current folder")
+    add("--here", action="store_true", help=argparse.SUPPRESS)  # goes in version 0.3: --json has the folder
     add("--limit", metavar="N", type=int, default=_DEFAULT_LIMIT, help="maximum number (default: %(default)s)")
     add("--json", action="store_true", help="print one JSON document")
     parsers["export"].add_argument("id", metavar="ID", help="a session")
-    parsers["export"].add_argument("--format", choices=EXPORTS, help="default: by the suffix of FILE, else md")
-    parsers["export"].add_argument("-o", "--output", metavar="FILE", type=Path, help="a new file (default: print)")
+    output = f"{', '.join(EXPORTS)}, to print it so; or a new file, in the format of its suffix (default: md)"
+    parsers["export"].add_argument("-o", "--output", metavar="FORM|FILE", default="md", help=output)
+    parsers["export"].add_argument("--format", choices=EXPORTS, help=argparse.SUPPRESS)  # goes in version 0.3
     parsers["delete"].add_argument("ids", metavar="ID", nargs="+", help="a session")
     parsers["delete"].add_argument("-y", "--yes", action="store_true", help="delete without asking")
     return parser
@@ -88,8 +89,8 @@ def _describe(session: SessionSummary) -> str:
 
 def _export(directory: SessionDirectory, name: str, options: argparse.Namespace) -> int:
     """Write a conversation to standard output, or to a new file. Raises ConfigError."""
-    path: Path | None = options.output
-    suffix = path.suffix.removeprefix(".") if path else ""
+    path = None if options.output in EXPORTS else Path(options.output)
+    suffix = path.suffix.removeprefix(".") if path else options.output
     format_name = options.format or (suffix if suffix in EXPORTS else "md")
     text = export_conversation(format_name, name, directory.read(name).entries, i18n.load(i18n.AUTO))
     if path is None:

@@ -74,12 +74,14 @@ class Position(NamedTuple):
         command: The subcommand; "" before there is one.
         arguments: Number of positional arguments after it.
         options: Values of the options before, by option string.
+        text: The beginning of the value that is being completed.
     """
 
     parser: argparse.ArgumentParser
     command: str
     arguments: int
     options: dict[str, str]
+    text: str = ""
 
 
 def complete(
@@ -104,7 +106,7 @@ def complete(
         action = get_options(position.parser).get(pending[0])
         if action is not None and action.nargs != 0:
             option, text, prefix = pending
-            known = action.choices or list_values(option, position)
+            known = action.choices or list_values(option, position._replace(text=text))
     if known is None:
         known = list_options(position.parser) if last.startswith("-") else list_arguments(position)
     found = [f"{prefix}{word}" for word in map(str, known) if word.startswith(text) and _SAFE.fullmatch(word)]

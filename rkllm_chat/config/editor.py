@@ -243,7 +243,7 @@ def save_setting(table: str, key: str, value: Any, path: Path, environment: Mapp
     """Write one setting into a TOML file, which is created if it is missing.
 
     Args:
-        table: "chat" or a table of SETTINGS_TABLES.
+        table: "chat", "expert" or a table of SETTINGS_TABLES.
         key: Key of the table.
         value: A checked value; None, which TOML has not, removes the key.
         path: The file.
@@ -257,12 +257,10 @@ def save_setting(table: str, key: str, value: Any, path: Path, environment: Mapp
         raise ConfigError(f"{path}: only TOML files can be edited.", hint, path=str(path))
     text = path.read_bytes().decode() if path.exists() and read_settings(path, environment, origin) else ""
     before = read_toml(text, str(path), environment, origin, skips=True)
-    part: Any = before if table == "chat" else getattr(before, table)
+    part: Any = getattr(before, table, before)
     default = {field.name: field.default for field in fields(part)}[key]
-    changes: dict[str, Any] = {key: default if value is None else value}
-    if table != "chat":
-        changes = {table: replace(part, **changes)}
-    expected = replace(before, **changes)
+    edited = replace(part, **{key: default if value is None else value})
+    expected = edited if part is before else replace(before, **{table: edited})
     for new in _list_edits(text, table, key, value):
         if _parses_to(new, expected, path, environment, origin):
             write_text(path, new)

@@ -1,4 +1,4 @@
-"""Settings by their names: the keys of `[chat]`, `[generation]` and `[policy]`, each of which is unique."""
+"""Settings by their names, each of which is unique: the tables but those of engines, and `key_env` of a service."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from ..core.errors import ConfigError, UsageError
 from .policy import Policy
-from .settings import CHAT_KEYS, Generation, Settings
+from .settings import CHAT_KEYS, EXPERT_KEYS, Generation, Openai, Settings
 from .trust_rules import Origin
 from .value_checks import check_keys, decode_table, read_types
 
-TABLES: dict[str, type] = {"chat": Settings, "generation": Generation, "policy": Policy}
+TABLES: dict[str, type] = {
+    "chat": Settings,
+    "expert": Settings,
+    "generation": Generation,
+    "policy": Policy,
+    "openai": Openai,
+}
 """The dataclass of each table."""
 KEYS: dict[str, tuple[str, ...]] = {
     "chat": CHAT_KEYS,
-    "generation": tuple(entry.name for entry in fields(Generation)),
-    "policy": tuple(entry.name for entry in fields(Policy)),
+    "expert": EXPERT_KEYS,
+    "openai": ("key_env",),
+    **{table: tuple(entry.name for entry in fields(TABLES[table])) for table in ("generation", "policy")},
 }
 """The keys of each table."""
 TABLE_OF = {key: table for table, keys in KEYS.items() for key in keys}
@@ -51,24 +57,12 @@ def make_settings(values: Mapping[str, Any], source: str) -> Settings:
 def replace_setting(settings: Settings, key: str, value: Any) -> Settings:
     """Return settings with one checked value, which counts as written by the user."""
     table = TABLE_OF[key]
-    if table == "chat":
+    if TABLES[table] is Settings:
         settings, written = replace(settings, **{key: value}), key
     else:
         part, written = replace(getattr(settings, table), **{key: value}), f"{table}.{key}"
         settings = replace(settings, **{table: part})
     return replace(settings, origins={**settings.origins, written: Origin.COMMAND_LINE})
-
-
-def parse_setting(pair: str, source: str) -> tuple[str, Any]:
-    """Parse `KEY=VALUE` of a command line, where the key may have its table before it. Raises UsageError."""
-    name, equals, text = pair.partition("=")
-    if not equals:
-        raise UsageError(f'{source}: "{pair}" has no "=".', "Write KEY=VALUE.", got=pair)
-    try:
-        key = find_key(name.strip(), source)
-        return key, parse_value(key, text.strip(), source)
-    except ConfigError as error:
-        raise UsageError(error.message, error.hint, got=pair) from None
 
 
 def find_key(name: str, source: str) -> str:

@@ -41,7 +41,7 @@ _MAX_NAME_LENGTH = 32
 RUNNER_CONNECT_S = 120.0
 """Default timeout of the start for a package runner, which may download the server first."""
 YAML_SUFFIXES = (".yaml", ".yml")
-_ROOT_TABLES = ("chat", "generation", "rkllm", "openai", "policy", "servers")
+_ROOT_TABLES = ("chat", "generation", "policy", "servers", "rkllm", "openai", "expert")
 _TRANSPORT_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "ws": "websocket"}
 
 

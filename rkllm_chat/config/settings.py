@@ -29,6 +29,7 @@ from .value_checks import decode_table, expand_variables, find_variables
 
 __all__ = [
     "CHAT_KEYS",
+    "EXPERT_KEYS",
     "SETTINGS_TABLES",
     "Generation",
     "Openai",
@@ -225,7 +226,9 @@ class Settings:
 
 SETTINGS_TABLES = {"generation": Generation, "rkllm": Rkllm, "openai": Openai, "policy": Policy}
 _NOT_CHAT = (*SETTINGS_TABLES, "servers", "variables", "origins", "ignored", "skipped", "session")
-CHAT_KEYS = tuple(entry.name for entry in fields(Settings) if entry.name not in _NOT_CHAT)
+EXPERT_KEYS = ("constrained", "prefill_ahead", "keep_prefix", "llama_library", "gpu_layers", "pictures")
+"""Keys of table `[expert]`, which hardly anybody needs; until version 0.3 they may stand in `[chat]`."""
+CHAT_KEYS = tuple(entry.name for entry in fields(Settings) if entry.name not in (*_NOT_CHAT, *EXPERT_KEYS))
 """Keys of table `[chat]`."""
 
 
@@ -247,7 +250,8 @@ def read_toml(
     raw = read_toml_tables(text, source)
     own = {name: table for name, table in raw.items() if name != "servers"}
     tables = expand_variables(own, environment if origin is not Origin.PROJECT else None, source, "")
-    chat = decode_table(Settings, _join_urls(tables.get("chat", {})), source, "chat", CHAT_KEYS)
+    chat = decode_table(Settings, _join_urls(tables.get("chat", {})), source, "chat", (*CHAT_KEYS, *EXPERT_KEYS))
+    chat |= decode_table(Settings, tables.get("expert", {}), source, "expert", EXPERT_KEYS)
     sections = {name: decode_table(kind, tables.get(name, {}), source, name) for name, kind in SETTINGS_TABLES.items()}
     written = [*chat, *(f"{name}.{key}" for name, table in sections.items() for key in table)]
     parts: dict[str, Any] = {name: kind(**sections[name]) for name, kind in SETTINGS_TABLES.items()}

@@ -16,7 +16,7 @@ Each line is one object with these members in this order:
     outcome   completed or failed, and
     sent_bytes, received_bytes  size of the arguments as JSON and of the result text, and
     arguments_sha256  hash of the arguments as JSON with sorted names; in a call
-    arguments, text   of a call; only with --log-bodies, redacted
+    arguments, text   of a call; only with -vv, redacted
     source    name of the logger, and
     trace     traceback of an exception; in a log
 

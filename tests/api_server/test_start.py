@@ -92,8 +92,8 @@ UNUSABLE = [
     (["--model", "text.gguf"], 5, "not a GGUF file"),
     (["--model", "empty"], 5, "no .gguf or .rkllm file. Put one model there"),
     (["--model", "model.rkllm"], 5, "librkllmrt.so was not found"),
-    (["--model", "model.rkllm", "--config", "npu.toml"], 3, "which model it is. Name its family: --family"),
-    (["--model", "model.rkllm", "--config", "npu.toml", "--family", "nothing"], 3, 'family is known as "nothing"'),
+    (["--model", "model.rkllm", "--config", "npu.toml"], 3, "which model it is. Name its family: --set family="),
+    (["--model", "model.rkllm", "--config", "npu.toml", "--set", "family=nothing"], 3, 'family is known as "nothing"'),
     (["--model", "http://user@host/v1"], 3, "key_env"),
     (["--token-env", "UNSET"], 2, "UNSET"),
 ]

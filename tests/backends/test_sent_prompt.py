@@ -1,4 +1,4 @@
-"""What --print-prompt, /context prompt and a backend show of a prompt is what the engine or the service is sent."""
+"""What --output-format prompt, /context prompt and a backend show of a prompt is what is sent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOOL = Tool("get_tide", "The tide.", {"type": "object", "properties": {"place": 
 def test_the_engine_evaluates_as_many_tokens_as_are_printed(program: Run, shipped_model: Path) -> None:
     import llama_cpp
 
-    printed = program("-p", QUESTION, "--print-prompt")
+    printed = program("-p", QUESTION, "--output-format", "prompt")
     assert printed.stdout.startswith("<|im_start|>system\n") and printed.stdout.endswith("<|im_start|>assistant\n\n")
     done = program("-p", QUESTION, "--max-tokens", "1", "--output-format", "json", code=None)
     (first, *_) = json.loads(done.stdout)["result"]["usage"]["model_calls"]
@@ -51,7 +51,7 @@ def test_nothing_is_sent_for_it_and_no_reply_is_played(program: Run, script: Cal
 
 
 def test_without_a_prompt_it_is_an_error(open_screen: Callable[..., Screen]) -> None:
-    screen = open_screen("--print-prompt")
+    screen = open_screen("--output-format", "prompt")
     screen.wait_for("/context prompt")
     assert screen.wait_for_end() == 2
 

@@ -580,7 +580,7 @@ def test_files_that_this_user_may_not_read_are_reported(board: Path, environment
     assert report["driver"][:2] == ("warn", f"/{VERSION}: this user cannot read it")
     assert report["driver"][2].endswith(f"sudo cat /{VERSION}")
     assert report["nodes"][0] == "wrong" and f"/{NODE}" in report["nodes"][1] and "usermod" in report["nodes"][2]
-    assert "--fix-script" in report["nodes"][2]
+    assert "--output fix-script" in report["nodes"][2]
     (board / "sys/kernel/debug").chmod(0)
     try:
         assert ask_without_capabilities(board, environment)["driver"] == report["driver"]

@@ -85,10 +85,10 @@ def test_what_does_not_fit_is_rejected_with_its_flag(row: Rejected) -> None:
 
 
 def test_options_of_the_program_are_read_after_a_tool_that_has_no_such_argument() -> None:
-    words, options = ["--x", "1", "--json", "{}", "--output=yaml", "--json-stdin", "-h"], make_options()
+    words, options = ["--x", "1", "--json", "{}", "--output=json", "--json-stdin", "-h"], make_options()
     parse_words(words, one("", TEXT, []).schema, options)
     given = {name: value for name, value in vars(options).items() if value}
-    assert given == {"json": "{}", "output": "yaml", "json_stdin": True, "help": True}
+    assert given == {"json": "{}", "output": "json", "json_stdin": True, "help": True}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ USAGE: list[tuple[list[str], str, dict[str, Any]]] = [
     (["call-tool", "chaos.echo", "--tool", "echo"], "both name a tool", {}),
     (["read-resource", "--server", "chaos"], "one resource", {}),
     (["list-tools", "--sever", "chaos"], '"--sever"', {"closest": ["--server"]}),
-    (["list-servers", "--timeout", "1"], '"--timeout"', {"available": ["--config", "--start", "--help"]}),
+    (["list-servers", "--timeout", "1"], '"--timeout"', {"available": ["--config", "--help"]}),
     (["list-tools", "--server"], "--server needs a value", {"expected": "NAME|URL"}),
     (["list-tools", "--server", "a", "--server", "b"], "--server", {"got": "b"}),
     (["list-tools", "--verbose=yes", "--server", "a"], "takes no value", {"got": "--verbose=yes"}),

@@ -50,7 +50,7 @@ STARTS = {
     "wrong option": Start([*PROGRAM, "--no-such-option"], LIGHT, "", 2),
     "serve": Start([*PROGRAM, "serve", "--help"], HEAVY, "claude"),
     "serve board": Start([*PROGRAM, "serve", "board", "--help"], HEAVY, "--folder"),
-    "new-server": Start([*PROGRAM, "new-server", "--help"], HEAVY, "--add"),
+    "new-server": Start([*PROGRAM, "new-server", "--help"], HEAVY, "DEST"),
     "-p": Start([*PROGRAM, "-p", "hi", "--model", "replies.json", "--no-servers"], CHAT, "Hello."),
     "doctor": Start([*PROGRAM, "doctor", "--root", str(TREES / "laptop")], HEAVY, "kernel", 1),
     "trust": Start([*PROGRAM, "trust", "chaos"], HEAVY, ""),
@@ -112,9 +112,11 @@ def test_help_has_no_colors(program: Run, environment: dict[str, str]) -> None:
 
 
 def test_an_error_about_a_value_names_no_function(capsys: pytest.CaptureFixture[str]) -> None:
-    for option in ("--max-steps", "--temperature", "--seed"):
-        with pytest.raises(SystemExit):
-            main([option, "many"])
+    with pytest.raises(SystemExit):
+        main(["-p", "x", "--timeout", "many"])
+    assert "a number of seconds, not 'many'" in capsys.readouterr().err
+    for option in ("--max-steps", "--temperature", "--seed"):  # former options
+        assert main(["-p", "x", option, "many"]) == 2
         assert "number, not 'many'" in capsys.readouterr().err
 
 

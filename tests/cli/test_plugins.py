@@ -63,8 +63,8 @@ def test_the_example_is_installed_and_used(use: Use, tmp_path: Path) -> None:
     for words, completed in (
         (["gr"], "greet"),
         (["serve", "di"], "dice"),
-        (["--backend", "par"], "parrot"),
-        (["--tool-format", "ang"], "angle"),
+        (["--set", "backend=par"], "backend=parrot"),
+        (["--set", "tool_format=ang"], "tool_format=angle"),
     ):
         assert use("completion", "words", "--", *words).stdout == f"{completed}\n"
     assert use("greet", "Ada").stdout == "Hello, Ada!\n"

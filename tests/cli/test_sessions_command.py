@@ -48,7 +48,7 @@ def test_a_conversation_is_shown_and_exported(
     husum, _ = save_two(program, script, shelf)
     shown = program("sessions", "export", "250101").stdout
     assert "# How deep is Husum?" in shown and "Two metres." in shown
-    assert json.loads(program("sessions", "export", husum, "--format", "json").stdout)["title"] == "How deep is Husum?"
+    assert json.loads(program("sessions", "export", husum, "-o", "json").stdout)["title"] == "How deep is Husum?"
     program("sessions", "export", husum, "-o", "talk.html")
     assert (folder / "talk.html").read_text("utf-8").startswith("<!doctype html>")
     done = program("sessions", "export", husum, "-o", "talk.html", code=3)

@@ -323,3 +323,14 @@ def test_a_package_runner_has_longer_to_start_unless_the_file_says_how_long() ->
     entries = {"a": {"command": "npx"}, "b": {"command": "/usr/bin/uvx"}, "c": {"command": "npx", "connect_s": 9}}
     servers = from_json({**entries, "d": {"command": "node"}}).servers
     assert [server.connect_s for server in servers] == [120, 120, 9, 30]
+
+
+def test_rare_keys_stand_in_a_table_of_their_own_and_may_still_stand_in_chat() -> None:
+    text = "[{}]\ngpu_layers = -1\nkeep_prefix = false\n"
+    expert, former = (read_toml(text.format(table), "c.toml", {}) for table in ("expert", "chat"))
+    assert (expert.gpu_layers, expert.keep_prefix, expert.origins) == (-1, False, former.origins)
+    assert expert == former
+    with pytest.raises(ConfigError, match=r'unknown key "expert\.model"'):
+        read_toml('[expert]\nmodel = "a.gguf"\n', "c.toml", {})
+    with pytest.raises(ConfigError, match=r"expert\.gpu_layers must be from -1 to 1000"):
+        read_toml("[expert]\ngpu_layers = -2\n", "c.toml", {})

@@ -16,7 +16,7 @@ from rkllm_chat.config.files import TRUST_VARIABLE
 from rkllm_chat.config.loader import load_settings
 from rkllm_chat.config.project_trust import needs_acceptance
 from rkllm_chat.config.servers import SERVER_KEYS
-from rkllm_chat.config.settings import CHAT_KEYS, SETTINGS_TABLES, ServerConfig, Settings
+from rkllm_chat.config.settings import CHAT_KEYS, EXPERT_KEYS, SETTINGS_TABLES, ServerConfig, Settings
 from rkllm_chat.config.trust_rules import RULES, Decision, Origin, decide
 from rkllm_chat.mcp_client.acceptance import review_start
 
@@ -156,7 +156,7 @@ def get(settings: Settings, table: str, key: str) -> Any:
 
 
 KEYS = {
-    "chat": CHAT_KEYS,
+    "chat": (*CHAT_KEYS, *EXPERT_KEYS),
     **{name: tuple(entry.name for entry in fields(kind)) for name, kind in SETTINGS_TABLES.items()},
     "servers": SERVER_KEYS,
 }
@@ -249,7 +249,8 @@ def render_table() -> str:
     rows = [["key", *(origin.value for origin in Origin)], ["---"] * (1 + len(Origin))]
     for table, keys in KEYS.items():
         name = "[[servers]]" if table == "servers" else f"[{table}]"
-        rows += [[f"`{name} {key}`", *(describe(origin, table, key) for origin in Origin)] for key in keys]
+        names = {key: "[expert]" if key in EXPERT_KEYS else name for key in keys}
+        rows += [[f"`{names[key]} {key}`", *(describe(origin, table, key) for origin in Origin)] for key in keys]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

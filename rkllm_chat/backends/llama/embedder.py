@@ -54,7 +54,7 @@ class LlamaEmbedder:
         params.embeddings = True
         self._context: Any = llama_cpp.llama_init_from_model(engine.model, params)
         if not self._context:
-            hint = "Less --context needs less memory."
+            hint = "A smaller context_tokens needs less memory."
             raise GenerationError("llama.cpp cannot create a context for embeddings.", hint)
         self._batch: Any = _internals.LlamaBatch(n_tokens=self._batch_tokens, embd=0, n_seq_max=1, verbose=False)
         self._width: int = llama_cpp.llama_model_n_embd_out(engine.model)

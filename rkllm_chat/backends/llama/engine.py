@@ -44,7 +44,7 @@ def check_library(library: str, model: str) -> None:
         )
         raise ModelError(f"llama-cpp-python is needed for {model} and is not installed.", hint)
     if library and find_llama_library(library) is None:
-        raise ModelError(f"llama_library: there is no {LIBRARY_NAME} at {library}.", "Correct llama_library in [chat].")
+        raise ModelError(f"llama_library: there is no {LIBRARY_NAME} at {library}.", "Correct it in [expert].")
 
 
 def load_engine(

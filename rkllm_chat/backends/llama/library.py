@@ -86,7 +86,7 @@ def _import_llama(named: str) -> None:
         return
     library = find_llama_library(named)
     if library is None:
-        raise ModelError(f"llama_library: there is no {LIBRARY_NAME} at {named}.", "Correct llama_library in [chat].")
+        raise ModelError(f"llama_library: there is no {LIBRARY_NAME} at {named}.", "Correct llama_library in [expert].")
     try:
         with _variables({_FOLDER_VARIABLE: str(library.parent)}):
             # before the package loads its own libraries of the same names, which would satisfy those of this one

@@ -189,8 +189,8 @@ def find_template(settings: Settings, model: Path) -> Template:
     )
     rows = ", ".join(TEMPLATES)
     hint = (
-        f"Name its family: --family, or family in [chat]. Or put {CONFIG_FILE} of the model beside it, or set template"
-        f" under [rkllm]: {rows}, a Jinja file, or runtime."
+        f"Name its family: --set family=NAME, or family in [chat]. Or put {CONFIG_FILE} of the model beside it, or set "
+        f"template under [rkllm]: {rows}, a Jinja file, or runtime."
     )
     raise ConfigError(f"{problem}.", hint)
 

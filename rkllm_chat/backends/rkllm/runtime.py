@@ -73,7 +73,7 @@ _KNOWN_MESSAGES = (
     _KnownMessage(
         r"max_context\[(\d+)\] must be less than the model's max_context_limit\[(\d+)\]",
         "The model was converted for at most {1} tokens of context, but {0} were requested.",
-        "Use --context {1}.",
+        "Use --set context_tokens={1}.",
         ContextLimitError,
     ),
     _KnownMessage(
@@ -95,8 +95,8 @@ _KNOWN_MESSAGES = (
     _KnownMessage(
         r"failed to malloc npu memory",
         "The NPU does not have enough memory for the model, or its driver is too old.",
-        "Try a smaller model, less --context, or base_domain_id = 1 under [rkllm]; with a driver below 0.9.7, a newer "
-        "kernel.",
+        "Try a smaller model, a smaller context_tokens, or base_domain_id = 1 under [rkllm]; with a driver below "
+        "0.9.7, a newer kernel.",
     ),
     _KnownMessage(
         r"failed to open rknpu module|failed to open rknn device|Device is not available",
@@ -141,7 +141,7 @@ _EXIT_HINTS: Mapping[int | None, str] = {
     "on an RK3588: try 1.2.2 or 1.3.1.",
     -signal.SIGBUS: "Part of a file or of the NPU's memory could not be read: check that the model is complete and the "
     "disk not full. Reported of release 1.3.1 with driver 0.9.8: try 1.2.2.",
-    -signal.SIGKILL: "Most often the system ended it because memory was full: use a smaller model or less --context.",
+    -signal.SIGKILL: "Most often the system ended it because memory was full: use a smaller model or context_tokens.",
 }
 """Exit code of a worker -> what the user can try. Report of SIGILL: airockchip/rknn-llm#518."""
 

@@ -31,6 +31,7 @@ from .report import write_report
 
 _DESCRIPTION = "Check this machine, its model and its configuration. Only files are read; nothing is started."
 _EPILOG = "Exit codes: 0 no check failed, 1 a check failed, 2 usage error."
+_FORMS = ("text", "json", "report", "fix-script")
 _STATES: tuple[CheckState, ...] = ("ok", "warn", "wrong")  # from the best to the worst
 
 CHECKS: dict[str, Check] = {
@@ -77,17 +78,17 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
             return measure_speed(options, environment)
         board = _find_board(options, environment)
     except ChatError as error:
-        if not options.json:
+        if options.output != "json":
             raise
         return write_error(error)
-    if options.fix_script:
+    if options.output == "fix-script":
         write_output(write_fix_script(board))
         return 0
     lines = _probe_tools(board) if options.tools else run_checks(board, environment, options.only)
     worst = max((line.state for line in lines), key=_STATES.index, default="ok")
-    if options.json:
+    if options.output == "json":
         write_result({"lines": [asdict(line) for line in lines], "state": worst})
-    elif options.board_report:
+    elif options.output == "report":
         write_output(write_report(board, lines))
     else:
         write_output(_show(lines))
@@ -114,18 +115,14 @@ def run_checks(board: Board, environment: Mapping[str, str], only: str = "") -> 
 def make_parser() -> Parser:
     """Build the argument parser of the command."""
     parser = Parser(prog="rkllm-chat doctor", description=_DESCRIPTION, epilog=_EPILOG)
-    output_format = parser.add_mutually_exclusive_group()
-    output_format.add_argument("--json", action="store_true", help="print one JSON document")
-    output_format.add_argument(
-        "--board-report",
-        action="store_true",
-        help="print a Markdown report to send to the developers, without names of people and machines",
-    )
-    output_format.add_argument(
-        "--fix-script",
-        action="store_true",
-        help="print a shell script for sudo that sets governors, device rules and groups, and can undo it",
-    )
+    forms = f"{', '.join(_FORMS)} (default: text). report: Markdown to send to the developers, without names of people "
+    forms += "and machines; fix-script: a shell script for sudo that sets clocks, device rules and groups, or undoes it"
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--output", metavar="FORM", choices=_FORMS, default="text", help=forms)
+    output.add_argument("--json", dest="output", action="store_const", const="json", help="print one JSON document")
+    for form in ("report", "fix-script"):  # they go in version 0.3
+        former = "--board-report" if form == "report" else f"--{form}"
+        output.add_argument(former, dest="output", action="store_const", const=form, help=argparse.SUPPRESS)
     parser.add_argument(
         "--tools",
         action="store_true",

@@ -96,7 +96,7 @@ def _advise_access(board: Board, refused: list[Node]) -> str:
     """Return what gives the user access to nodes."""
     join = 'sudo usermod -aG render,video "$USER"'
     if any(not node.is_for_groups for node in refused):
-        return f"No group may open it. rkllm-chat doctor --fix-script writes a rule for it; then {join}"
+        return f"No group may open it. rkllm-chat doctor --output fix-script writes a rule for it; then {join}"
     user = board.environment.get("USER", "")
     if user and not find_missing_groups(board, user):
         return f"{user} is in the groups render and video, but this login is older: log out and in again."

@@ -197,7 +197,7 @@ def check_engine(board: Board) -> Iterator[Finding]:
         advice = "Install it with pip install llama-cpp-python (compiling takes minutes)."
         yield wrong("llama-cpp-python, which runs .gguf files, is not installed", advice)
     if configured and find_llama_library(configured, board.root) is None:
-        advice = "Correct llama_library in [chat]; it names libllama.so or its folder."
+        advice = "Correct llama_library in [expert]; it names libllama.so or its folder."
         yield wrong(f"llama_library {configured} does not exist", advice)
     elif facts := [*map(describe_cores, filter(None, [find_big_cores(board.root)])), *filter(None, [configured])]:
         yield ok(f"llama.cpp, {', '.join(facts)}")

@@ -113,7 +113,7 @@ def measure_speed(options: argparse.Namespace, environment: Mapping[str, str]) -
     board = Board(Path("/"), settings, environment)
     machine = read_machine_name(board)
     results = _measure_engines(jobs, board, partial(_print_progress, enabled=sys.stderr.isatty()))
-    if options.json:
+    if options.output == "json":
         write_result({"program": __version__, "machine": machine, "engines": [asdict(result) for result in results]})
     else:
         write_output(_format_table(machine, results))

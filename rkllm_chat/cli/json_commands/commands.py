@@ -14,7 +14,7 @@ from ...config.files import FoundServers, find_servers, find_state_folder
 from ...config.project_trust import TrustStore, is_enabled
 from ...config.servers import ServerConfig
 from ...config.servers import prepare_server as expand_variables
-from ...core.errors import ChatError, ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
+from ...core.errors import ProtocolError, ToolError, ToolNotFoundError, UsageError, ValidationError
 from ...mcp_client.acceptance import check_start
 
 if TYPE_CHECKING:
@@ -152,27 +152,8 @@ def make_tool_error(opened: ServerSession, name: str, result: dict[str, Any]) ->
 
 
 def list_servers(options: Options, invocation: Invocation) -> Any:
-    """Return the configured servers; with `--start`, also what the enabled ones say when they start."""
-    found = read_servers(options, invocation)
-    return [
-        {**describe_server(server), **(_ask_server(found, server.name, options, invocation) if options.start else {})}
-        for server in found.servers.values()
-    ]
-
-
-def _ask_server(found: FoundServers, name: str, options: Options, invocation: Invocation) -> dict[str, Any]:
-    """Start a server and return its protocol version and instructions, or the error; nothing if it is disabled."""
-    if not is_enabled(found.servers[name]):
-        return {}
-    try:
-        with invocation.open(prepare_server(found, name, options, invocation)) as opened:
-            opened.open()
-            said = {"protocolVersion": opened.session.version, "instructions": opened.session.instructions}
-    except ChatError as error:
-        said = {"error": str(error)}
-    finally:
-        invocation.opened = None
-    return {key: invocation.secrets.redact_all(text) for key, text in said.items() if text}
+    """Return the configured servers."""
+    return [describe_server(server) for server in read_servers(options, invocation).servers.values()]
 
 
 def describe_server(server: ServerConfig) -> dict[str, Any]:

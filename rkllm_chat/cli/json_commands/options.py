@@ -24,7 +24,7 @@ written as KEY=VALUE or KEY:=JSON.
 """
 
 _SELECTIONS = ("structured", "text", "content", "raw")
-OUTPUT_FORMATS = ("text", "json", "yaml", "table")
+OUTPUT_FORMATS = ("text", "json")
 _TARGETS = ("--server", "--url", "--stdio")
 _RENAMED = ("--url", "--uri", "--meta", "--keep-alive", "--max-result")
 """What `--server URL`, `read-resource URI` and `--verbose` do, and what is not needed. They go in version 0.3."""
@@ -53,7 +53,6 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "--max-result": ("MB", ""),
     "--no-check": ("", "send the arguments without validating them"),
     "--meta": ("", ""),
-    "--start": ("", "start each enabled server, one by one, and add its protocol version and instructions"),
     "--verbose": (
         "",
         "print the server's standard error at the end; JSON commands also add the protocol version and times",
@@ -74,11 +73,7 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Call a tool.",
         (*_CONNECTION_OPTIONS, "--tool", "--args", "--select", "--output-dir", "--max-result", "--no-check"),
     ),
-    "list-servers": (
-        "",
-        "List the servers of the configuration, by default without starting any.",
-        ("--config", "--start"),
-    ),
+    "list-servers": ("", "List the servers of the configuration.", ("--config",)),
     "list-resources": ("", "List the resources of a server.", _CONNECTION_OPTIONS),
     "read-resource": ("[URI]", "Read a resource.", (*_CONNECTION_OPTIONS, "--uri", "--output-dir", "--max-result")),
     "list-prompts": ("", "List a server's prompts.", _CONNECTION_OPTIONS),

@@ -1,7 +1,7 @@
 """`mcp-tool`: call the tools of all configured MCP servers as commands, `mcp-tool SERVER__TOOL --flag VALUE`.
 
 Only the selected server is started, and the tool's schema is requested for each call: cached schemas never decide what
-is sent. Results go to standard output. Every error is one line on standard error and, with `--output json` or `yaml`,
+is sent. Results go to standard output. Every error is one line on standard error and, with `--output json`,
 also the one document on standard output. The exit code tells the kind of error.
 
 Options of `mcp-tool` come before the tool's name, the flags of the tool after it.

@@ -140,23 +140,20 @@ class _InputFiles:
 
 
 def _explain(name: str, tool: Mapping[str, Any], options: Options) -> str:
-    """Return the help of a tool; with `--output json` or `yaml` the server's description of the tool."""
+    """Return the help of a tool; with `--output json` the server's description of the tool."""
     from .help_pages import format_tool_help
     from .output_formats import FORMATTERS
 
-    return FORMATTERS[options.output](tool) if options.output in ("json", "yaml") else format_tool_help(name, tool)
+    return FORMATTERS["json"](tool) if options.output == "json" else format_tool_help(name, tool)
 
 
 def format_result(result: dict[str, Any], name: str, options: Options) -> str:
-    """Format a result for output.
-
-    For text and tables, binary data is written to files; for documents only with `--output-dir`.
-    """
+    """Format a result; for a text, binary data is written to files, for a document only with `--output-dir`."""
     from .output_formats import FORMATTERS, has_binary_data
 
-    output_format = options.output or "text"
+    is_text = options.output != "json"
     folder = options.output_dir
-    if folder is None and output_format in ("text", "table") and has_binary_data(result):
+    if folder is None and is_text and has_binary_data(result):
         from tempfile import mkdtemp
 
         folder = mkdtemp(prefix="mcp-tool-")
@@ -164,8 +161,8 @@ def format_result(result: dict[str, Any], name: str, options: Options) -> str:
         from ..json_commands.output_files import save_binary_data
 
         result = save_binary_data(result, folder, name)
-    text = FORMATTERS[output_format](result)
-    if output_format in ("text", "table"):
+    text = FORMATTERS["text" if is_text else "json"](result)
+    if is_text:
         text = text.removesuffix("\n")
         if os.isatty(sys.stdout.fileno()):
             from ...core.sanitize import sanitize_for_terminal

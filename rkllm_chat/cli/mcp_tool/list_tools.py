@@ -44,7 +44,7 @@ def list_all_tools(options: Options, invocation: Invocation) -> str:
     try:
         found = find_configured(options, invocation)
     except ChatError as error:
-        if not options.help or options.output in ("json", "yaml"):
+        if not options.help or options.output == "json":
             raise
         config_message = "\n".join(error.details.get("lines", [str(error)]))
     if found is None:
@@ -65,7 +65,7 @@ def list_all_tools(options: Options, invocation: Invocation) -> str:
 
 def _show_all(answers: list[ServerAnswer], reasons: Mapping[str, str], options: Options) -> str:
     """Format the tools of all servers."""
-    if options.output in ("json", "yaml"):
+    if options.output == "json":
         from .output_formats import FORMATTERS
 
         result = [

@@ -86,21 +86,16 @@ def execute_command(words: Sequence[str], options: Options, invocation: Invocati
 
 
 def report_error(error: ChatError, options: Options, invocation: Invocation) -> str:
-    """Queue an error for standard error and return its document if the output is JSON or YAML, else ""."""
+    """Queue an error for standard error and return its document if the output is JSON, else ""."""
     server = error.details.get("server")
     lines = error.details.get("lines") or error.details.get("faults") or [str(error)]
     invocation.notices += [invocation.hide_secrets(str(line), server) for line in lines]
-    if options.output not in ("json", "yaml"):
+    if options.output != "json":
         return ""
     import json
 
     document = make_error_document(error, lambda value: invocation.hide_secrets(value, server))
-    text = json.dumps(document, ensure_ascii=False, default=str)
-    if options.output == "json":
-        return escape_control_characters(text)
-    from .output_formats import to_yaml
-
-    return to_yaml(json.loads(text))
+    return escape_control_characters(json.dumps(document, ensure_ascii=False, default=str))
 
 
 def _write_stderr(invocation: Invocation, is_verbose: bool) -> None:

@@ -15,7 +15,6 @@ from ...core.errors import AuthError
 
 _HOST = "127.0.0.1"
 _PATH = "/callback"
-LOOPBACK_URI = f"http://{_HOST}{_PATH}"
 """The URI of a free port, without the port."""
 _REQUEST_S = 5.0
 _MAX_REQUEST_BYTES = 16 * 1024

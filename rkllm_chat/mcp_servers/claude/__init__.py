@@ -40,7 +40,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="permission mode of the CLI, such as default, plan or acceptEdits"
         " (default: --dangerously-skip-permissions, which allows Claude everything that you may do)",
     )
-    add("--history", metavar="FILE", help=f"file that stores the runs (default: {_HISTORY} in the state folder)")
 
 
 def build_server(options: argparse.Namespace) -> MCPServer:
@@ -56,6 +55,5 @@ def build_server(options: argparse.Namespace) -> MCPServer:
     from .history import RunHistory
     from .session import ClaudeSession
 
-    path = Path(options.history).expanduser() if options.history else state_folder() / _HISTORY
-    find = partial(find_claude, os.environ)
-    return server.build_server(ClaudeSession(find, folders, RunHistory(path), options.permission_mode))
+    find, history = partial(find_claude, os.environ), RunHistory(state_folder() / _HISTORY)
+    return server.build_server(ClaudeSession(find, folders, history, options.permission_mode))

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ...backends import BACKENDS, check_backend, choose_backend
+from ...backends import check_backend, choose_backend
 from ...backends.project_files import check_project_files
 from ...backends.shared.model_files import find_only_model
 from ...config.loader import load_settings
 from ...config.named_settings import replace_setting
 from ...config.settings import Settings
-from ...config.value_checks import check_ranges
 from ...core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="folder whose files may be summarized; may be repeated (default: none)",
     )
-    parser.add_argument("--key-env", metavar="VAR", help="environment variable with the key of a model behind a URL")
     for name in ("--url", "--timeout"):  # of the former server "remote", whose --model is the name at the service
         parser.add_argument(name, help=argparse.SUPPRESS)
 
@@ -48,17 +45,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH|URL",
         help="a .gguf or .rkllm file, its folder, or a service as URL#MODEL (default: the configured one)",
     )
-    add("--backend", metavar="NAME", help=f"auto, {', '.join(BACKENDS)} (default: auto)")
-    add("--family", metavar="NAME", help="what the model is, such as qwen2.5, where its file does not say it")
     add("--config", metavar="FILE", default="", help="use only this configuration file")
-    add("--context", metavar="N", type=int, help="context size in tokens (default: that of the model)")
-    add("--max-tokens", metavar="N", type=int, help="token limit of a reply (default: 1024)")
-    add(
-        "--temperature",
-        metavar="X",
-        type=float,
-        help="0 is greedy (default: that of the model, else 0.6)",
-    )
 
 
 def build_server(options: argparse.Namespace) -> MCPServer:
@@ -71,8 +58,6 @@ def build_server(options: argparse.Namespace) -> MCPServer:
     if options.url:
         options.model = f"{options.url.rstrip('/').removesuffix('/chat/completions')}#{quote(options.model or '')}"
     settings = read_settings(options)
-    if options.key_env is not None:
-        settings = replace(settings, openai=replace(settings.openai, key_env=options.key_env))
     if choose_backend(settings) == "openai":
         from ...backends.openai.backend import make_services
 
@@ -87,21 +72,17 @@ def build_server(options: argparse.Namespace) -> MCPServer:
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
-    """Return the configured settings, overridden by the options of `add_model_options`.
+    """Return the configured settings, overridden by the options of `add_model_options` and `set`.
 
     Raises:
-        ConfigError: The configuration or a number is invalid.
+        ConfigError: The configuration is invalid.
         ModelError: The folder that is named has no model or several.
-        UsageError: The backend is unknown.
+        UsageError: The backend is unknown, or a setting is invalid.
     """
     settings = load_settings(options.config)
-    chat = {"model": options.model and find_only_model(options.model), "family": options.family}
-    chat |= {"backend": options.backend, "context_tokens": options.context}
-    written = {"max_tokens": options.max_tokens, "temperature": options.temperature}
-    chat, written = ({key: value for key, value in one.items() if value is not None} for one in (chat, written))
-    for table in (chat, written):
-        check_ranges(table, "the command line", f"serve {options.name}")
-    for key, value in {**chat, **written}.items():
+    if options.model is not None:
+        settings = replace_setting(settings, "model", find_only_model(options.model))
+    for key, value in options.set:
         settings = replace_setting(settings, key, value)
     check_backend(settings.backend)
     check_project_files(settings)

@@ -22,7 +22,7 @@ from .permissions import accept_pattern
 from .registry import command
 
 _IN_PROMPT = ("system", "tool_format", "prompt_profile")
-_RELOADED = ("backend", "context_tokens")
+_RELOADED = ("backend", "context_tokens", "key_env")
 """Keys whose change loads the model again."""
 _AT_START = ("keep_secrets", "prefill_ahead", "keep_prefix", "llama_library")
 """Keys that are read when the program starts."""
@@ -116,7 +116,7 @@ async def _save(app: App, key: str, text: str, emit: Emit) -> None:
 
 def _read_current(settings: Settings, key: str) -> Any:
     table = TABLE_OF[key]
-    return getattr(settings if table == "chat" else getattr(settings, table), key)
+    return getattr(settings if TABLES[table] is Settings else getattr(settings, table), key)
 
 
 def _row_of(app: App, key: str) -> tuple[str, ...]:

@@ -122,23 +122,6 @@ def test_json_is_one_document_with_the_result_as_the_server_wrote_it(box: Stage)
     }
 
 
-def test_yaml_is_the_same_document(box: Stage) -> None:
-    assert box.run("--output=yaml", "box__echo", "--x", "no").stdout.splitlines() == [
-        "ok: true",
-        "result:",
-        "  content:",
-        "  - type: text",
-        "    text: recorded",
-        "  structuredContent:",
-        "    x: 'no'",
-    ]
-
-
-def test_a_table_has_rows_and_columns(box: Stage) -> None:
-    assert box.run("--output", "table", "box__people").stdout.splitlines() == ["name  age", "Ada   36", "東京"]
-    assert box.run("--output", "table", "box__say", "--x=1").stdout == "None\n"
-
-
 def test_images_and_other_data_are_written_to_files_and_named(box: Stage) -> None:
     lines = box.run("box__picture").stdout.splitlines()
     path = Path(lines[1].partition(": ")[2].rstrip("]"))

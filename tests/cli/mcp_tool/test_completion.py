@@ -36,8 +36,8 @@ OURS = ["--help", "--output", "--output-dir", "--json", "--json-file", "--json-s
 ROWS: list[tuple[list[str], list[str]]] = [
     ([""], ["box__paint", "box__evil", "other__", "completion"]),
     (["box__p"], ["box__paint"]),
-    (["--output", ""], ["text", "json", "yaml", "table"]),
-    (["--output=y"], ["--output=yaml"]),
+    (["--output", ""], ["text", "json"]),
+    (["--output=j"], ["--output=json"]),
     (["--config", ""], []),
     (["box__paint", "--c"], ["--colour", "--coats"]),
     (["box/paint", "--no-"], ["--no-dry", "--no-check"]),

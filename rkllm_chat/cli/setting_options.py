@@ -1,0 +1,60 @@
+"""Options that set settings: `--set KEY=VALUE`, and those that such pairs replace, which go in version 0.3."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..core.errors import ConfigError, UsageError
+
+_FORMER = {
+    "--backend": "backend",
+    "--context": "context_tokens",
+    "--family": "family",
+    "--key-env": "key_env",
+    "--language": "language",
+    "--max-steps": "max_steps",
+    "--max-tokens": "max_tokens",
+    "--prompt-profile": "prompt_profile",
+    "--seed": "seed",
+    "--temperature": "temperature",
+    "--theme": "theme",
+    "--tool-format": "tool_format",
+}
+
+
+class _StorePair(argparse.Action):
+    """Append `KEY=VALUE` to a list of pairs, where KEY is `const`."""
+
+    def __call__(self, _parser: Any, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+        """Append the pair."""
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest), f"{self.const}={values}"])
+
+
+def add_setting_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--set`, whose pairs are in the attribute `set`, and the options that it replaces."""
+    about = "set a setting, such as language=ja, temperature=0 or max_tokens=500; repeatable; docs/settings.md has all"
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help=about)
+    add_former_options(parser, "set", _FORMER)
+
+
+def add_former_options(parser: argparse.ArgumentParser, dest: str, keys: Mapping[str, str]) -> None:
+    """Add hidden options that store pairs in the list `dest`, with the keys that they stand for."""
+    for name, key in keys.items():
+        parser.add_argument(name, dest=dest, action=_StorePair, const=key, help=argparse.SUPPRESS)
+
+
+def parse_settings(pairs: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Parse the pairs of `--set`, whose keys may have their table before them. Raises UsageError."""
+    from ..config.named_settings import find_key, parse_value  # takes longer than the rest of --help
+
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise UsageError(f'--set: "{pair}" has no "=".', "Write KEY=VALUE.", got=pair)
+        try:
+            key = find_key(name.strip(), "--set")
+            yield key, parse_value(key, text.strip(), "--set")
+        except ConfigError as error:
+            raise UsageError(error.message, error.hint, got=pair) from None
