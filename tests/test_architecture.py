@@ -30,18 +30,18 @@ LEVELS = (  # from the lowest; packages of one level do not import each other
 BUDGETS = {  # lines of code of each package at most; a feature that needs a higher number names what it removes
     "core": 1192,
     "calls": 5609,
-    "config": 2787,
+    "config": 2786,
     "storage": 1308,
     "prompt": 1401,
-    "mcp_client": 8363,
+    "mcp_client": 8023,
     "backends": 5775,
     "chat": 3593,
-    "mcp_servers": 1794,
+    "mcp_servers": 1773,
     "tui": 5230,
-    "api_server": 2339,
-    "cli": 5816,
-    "__init__": 55,
-    "__main__": 20,
+    "api_server": 2325,
+    "cli": 5686,
+    "__init__": 52,
+    "__main__": 13,
 }
 MAX_RELAYS = 6
 """Generators that only forward another one; a coroutine that takes `emit` needs none."""
