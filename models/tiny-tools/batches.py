@@ -11,9 +11,14 @@ import torch
 from torch import Tensor
 
 from rows import Row, copying_row, make_row, repeating_row
-from tokenizer import Encoder
+from tokenizer import VOCABULARY, Encoder
 
 FIRST_LESSON, LAST_LESSON = 4, 32
+SEED = 1
+LENGTH, BATCH = 1024, 8
+"""Tokens of a row, and rows of a batch."""
+REPEATING_SHARE, LONG_SHARE = 0.07, 0.12
+"""Of rows, those that only say things again; of batches, those with rows of twice the length."""
 NAMES = ("tokens", "positions", "segments", "parents", "weights")
 
 
@@ -26,7 +31,7 @@ class Batches:
         self.lesson = context.Value("i", lesson)
         shared = (self.queue, self.lesson, options)
         self.workers = [
-            context.Process(target=make_batches, args=(*shared, f"{options.seed}-{seen}-{number}"), daemon=True)
+            context.Process(target=make_batches, args=(*shared, f"{SEED}-{seen}-{number}"), daemon=True)
             for number in range(options.workers)
         ]
         for worker in self.workers:
@@ -54,16 +59,16 @@ def make_batches(queue: Any, lesson: Any, options: argparse.Namespace, seed: str
     encoder, random = Encoder(options.out / "tokenizer.json"), Random(seed)
     while True:
         if lesson.value:
-            length, count = options.length // 4, options.batch * 4
-            rows = [copying_row(random, length, options.vocabulary, lesson.value) for _ in range(count)]
+            length, count = LENGTH // 4, BATCH * 4
+            rows = [copying_row(random, length, VOCABULARY, lesson.value) for _ in range(count)]
         else:
-            longer = 2 if random.random() < options.long else 1
-            length, count = options.length * longer, max(1, options.batch // longer)
-            rows = [draw_row(encoder, random, length, options) for _ in range(count)]
+            longer = 2 if random.random() < LONG_SHARE else 1
+            length, count = LENGTH * longer, BATCH // longer
+            rows = [draw_row(encoder, random, length) for _ in range(count)]
         queue.put({name: np.stack([getattr(row, name) for row in rows]) for name in NAMES})
 
 
-def draw_row(encoder: Encoder, random: Random, length: int, options: argparse.Namespace) -> Row:
-    if random.random() < options.repeating:
-        return repeating_row(random, length, options.vocabulary)
+def draw_row(encoder: Encoder, random: Random, length: int) -> Row:
+    if random.random() < REPEATING_SHARE:
+        return repeating_row(random, length, VOCABULARY)
     return make_row(encoder, random, length)

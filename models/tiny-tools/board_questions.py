@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
+
 """Questions for the board server's tools, each with the call that answers it.
 
 It knows the tools' names and parameters by heart; their descriptions come from the server itself, elsewhere.
@@ -11,8 +11,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from board_chinese import CHINESE
-from board_phrasings import PHRASINGS
 from values import a_place, varied
 from vocabulary import (
     file_path,
@@ -23,43 +21,19 @@ from vocabulary import (
     number,
     quoted,
 )
+from words import load_words
 
-MOODS = {
-    "questions": "|||||tell me |can you tell me |do you know |i'd like to know |hey, |hi, |please tell me |so, |ok, |"
-    "could you tell me |i want to know |quick question: |and |now, ",
-    "commands": (
-        "|||||please |can you |could you |hey, |would you |i want you to |ok, |can you please |now |hi, please |"
-        "go and |i'd like you to |you should "
-    ),
-    "nouns": (
-        "||||show me |tell me |give me |i need |what is |what's |check |i want to see |can you show me |"
-        "please show |could you give me |i'd like to see |what about |let me see |how about |please give me |show "
-    ),
-}
-CLOSERS = (
-    "||||||||| please|, please| now| right now|, thanks| for me| thank you| please, thanks| if you can| today"
-).split("|")
-JAPANESE_OPENERS = "||||||すみません、|ねえ、|あの、|では、|次に、|ちょっと、".split("|")
-CHINESE_OPENERS = "||||||||请|请问|你好，|麻烦你|帮我|那么，|我想知道".split("|")
+WORDS = load_words("board")
+PHRASINGS: dict[str, dict[str, str]] = WORDS["tools"]
+MOODS = WORDS["moods"]
+CLOSERS = WORDS["closers"]
+JAPANESE_OPENERS = WORDS["japanese_openers"]
+CHINESE_OPENERS = WORDS["chinese_openers"]
 PLACE_UNSAID = "UTC"
 LANGUAGES = {"en": 0.62, "ja": 0.2, "zh": 0.18}
 TRAINED_LANGUAGES = {"en": 0.5, "ja": 0.2, "zh": 0.3}
 """Chinese is learnt last."""
-OPERATORS = {
-    "en": {
-        "+": ["+", "plus", "and"],
-        "-": ["-", "minus", "less"],
-        "*": ["*", "times", "x", "×", "multiplied by"],
-        "/": ["/", "divided by", "÷", "over"],
-    },
-    "ja": {
-        "+": ["+", "たす", "足す"],
-        "-": ["-", "ひく", "引く"],
-        "*": ["*", "かける", "×"],
-        "/": ["/", "わる", "÷"],
-    },
-    "zh": {"+": ["+", "加", "加上"], "-": ["-", "减", "减去"], "*": ["*", "乘", "乘以", "×"], "/": ["/", "除以", "÷"]},
-}
+OPERATORS = WORDS["operators"]
 SIGNS = {"+": 4, "-": 4, "*": 4, "/": 3, "**": 0.4, "%": 0.4, "×": 0.4, "÷": 0.3, "^": 0.3}
 
 
@@ -81,7 +55,7 @@ def board_question(tool: str, random: Random, held_out: bool) -> Question:
     while True:
         language = random.choices(list(shares), list(shares.values()))[0]
         mood = random.choices(list(MOODS), [4, 4, 2])[0]
-        cores = {"ja": PHRASINGS[tool].japanese, "zh": CHINESE[tool]}.get(language) or getattr(PHRASINGS[tool], mood)
+        cores = PHRASINGS[tool][{"ja": "japanese", "zh": "chinese"}.get(language, mood)]
         wanted = [core for core in cores.split("|") if is_held_out(core) == held_out]
         if wanted:
             break

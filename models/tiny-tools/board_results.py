@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
+
 """What the board server answers, made up: its wording, with random figures, names and texts.
 
 Sums and place names go through the board's own code; everything else would say the same on every machine.
@@ -14,18 +14,11 @@ from zoneinfo import ZoneInfo
 from rkllm_chat.mcp_servers.board import calculator as sums
 from rkllm_chat.mcp_servers.board import time_zones as places
 from vocabulary import ZONES, file_path, japanese_name, name, stem, word
+from words import load_words
 
-SENSORS = (
-    "soc-thermal cpu-thermal x86_pkg_temp acpitz bigcore0-thermal gpu-thermal npu-thermal center-thermal iwlwifi_1"
-).split()
-SENTENCES = (
-    "The {word} is {word}.|{name} has {number} {word}.|- {word}|- {word} {word}|{word} = {number}|{word}: {name}|"
-    "{number} {word}|# {name}|Call {name} at {number}.|We need {number} {word} for {name}.|{word}={word}|[{word}]|"
-    "{name} and {name} went to the {word}.|{word} {word} {word}|{number}|{name}|export {word}={number}|Dear {name},|"
-    'import {word}|The first {word} of {name} is {number}.|"{word}": {number},|{word}, {word}, {number}|* {word}|'
-    "https://{word}.com/{word}|    {word}({word})|- [ ] {word}|  {word}: {number}|**{word}** {word}|`{word}` {word}|"
-    "def {word}({word}):|        return {number}|{japanese}は{japanese}です。|{japanese}|$ {word} --{word}"
-).split("|")
+WORDS = load_words("board_results")
+SENSORS = WORDS["sensors"]
+SENTENCES = WORDS["sentences"]
 
 
 def board_result(tool: str, arguments: Mapping[str, Any], random: Random) -> tuple[str, bool]:

@@ -1,9 +1,8 @@
-"""Writes a checkpoint as GGUF: `python models/tiny-tools/export.py DIR OUT.gguf`.
+"""Writes weights as GGUF.
 
 Matrices become Q8_0, norms stay float32; llama.cpp then gives the tokens that PyTorch gives.
 """
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,20 +34,10 @@ BLOCK_NAMES = {
 WHOLE_NAMES = {"embedding.weight": "token_embd.weight", "norm.weight": "output_norm.weight"}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where train.py left model.pt and tokenizer.json")
-    parser.add_argument("out", type=Path)
-    options = parser.parse_args()
+def check_prompt() -> None:
+    """Ends the program where the chat says something else of the board's tools than PROMPT_SHA256 stands for."""
     if board_prompt_sha256() != PROMPT_SHA256:
-        raise SystemExit("The prompt of the chat is not the one of board_list.PROMPT_SHA256: train again, then set it.")
-    export(options.folder, options.out)
-
-
-def export(folder: Path, out: Path) -> None:
-    """Reads `model.pt` and `tokenizer.json` in `folder`; writes the GGUF in one go."""
-    state = torch.load(folder / "model.pt", map_location="cpu")
-    write_gguf(state["weights"], Shape(**state["shape"]), folder / "tokenizer.json", out, state["tokens"])
+        raise SystemExit("The prompt of the chat is not the one of board_list.PROMPT_SHA256: set it, then train again.")
 
 
 def write_gguf(weights: Mapping[str, torch.Tensor], shape: Shape, tokenizer: Path, out: Path, tokens: int) -> None:
@@ -58,7 +47,7 @@ def write_gguf(weights: Mapping[str, torch.Tensor], shape: Shape, tokenizer: Pat
     add_shape(writer, shape)
     add_tokenizer(writer, tokenizer)
     for name, tensor in weights.items():
-        add_tensor(writer, gguf_name(name), tensor.float().numpy())
+        add_tensor(writer, gguf_name(name), tensor.float().cpu().numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -123,7 +112,3 @@ def gguf_name(name: str) -> str:
         return WHOLE_NAMES[name]
     _, block, part, ending = name.split(".")
     return f"blk.{block}.{BLOCK_NAMES[part]}.{ending}"
-
-
-if __name__ == "__main__":
-    main()

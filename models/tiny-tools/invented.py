@@ -10,13 +10,24 @@ from random import Random
 from typing import Any
 
 from board_questions import Question
-from kinds import CHOICES, KIN, KINDS, TEXT, WEIGHTS, draw_value
+from kinds import KINDS, TEXT, draw_value
 from nouns import Noun, draw_nouns
+from parameters import (
+    Parameter,
+    camel,
+    draw_kin,
+    draw_pair,
+    draw_parameter,
+    draw_twins,
+    scattered,
+    schema_of,
+    sort_parameters,
+)
 from rkllm_chat.core.messages import Tool
-from saying import PAIR, PAIRS, SIDES, Given, dress, make_like, quote, say_named, say_unnamed
-from telling import describe_parameter, go_on
+from saying import PAIR, SIDES, Given, dress, make_like, quote, say_named, say_unnamed
+from telling import fill_result, go_on
 from verbs import OPPOSITES, VERBS, Verb
-from vocabulary import is_held_out, name, number, word
+from vocabulary import is_held_out, name, word
 
 INVENTED_VERBS = 0.25
 MODIFIED_SHARE = 0.2
@@ -24,17 +35,6 @@ FAMILY_SHARE = 0.25
 """Of servers, those whose tools do few things with one thing in several states, as git_diff_staged beside git_diff."""
 PAIR_SHARE = 0.25
 """Of tools with two parameters or more, those of which two belong together, as `from` and `to`."""
-PAIR_KIND_SHARE = 0.5
-"""Of pairs in training, those whose names also say what they are."""
-PAIRED_KINDS = (
-    "place", "person", "file", "folder", "code", "date", "time", "word", "title", "currency", "unit", "room"
-)  # fmt: skip
-TWINS = (
-    ("count", "first head top", "last tail bottom", "first last"),
-    ("count amount minutes percent number year", "min least lower", "max most upper", "min max"),
-    ("date moment", "after since from start", "before until to end", "since until"),
-)
-"""Kinds, beginnings of both names, and the rows of SIDES that say them, of two options that stand on either side."""
 TWIN_SHARE, SCATTERED_SHARE = 0.06, 0.5
 """Of tools in training, those with such options, and those whose parameters stand in any order."""
 KIN_SHARE = 0.12
@@ -48,19 +48,8 @@ ALIKE = (
     {"delete", "reset", "archive"}, {"search", "get"}, {"send", "share"}, {"export", "print"}, {"convert", "update"},
     {"calculate", "measure"}, {"book", "pay", "create"}, {"move", "share"}, {"send", "import"},
 )  # fmt: skip
-MODIFIERS = [tuple(part.split() for part in entry.split("|")) for entry in OPPOSITES.split(";")]
-NAME_ENDINGS = {"code": "id", "title": "name", "word": "name", "number": "number"}
+MODIFIERS = [tuple(part.split() for part in entry.split("|")) for entry in OPPOSITES]
 NAME_STYLES = {"verb_noun": 8, "noun_verb": 1, "verbNoun": 1.2, "verb-noun": 0.6, "prefix_verb_noun": 4, "plain": 0.5}
-
-
-@dataclass(frozen=True)
-class Parameter:
-    name: str
-    kind: str
-    choices: tuple[str, ...] = ()
-    is_optional: bool = False
-    is_invented: bool = False
-    side: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,26 +152,6 @@ def fill(core: str, noun: Noun, random: Random, language: str) -> str:
     return core.format(n=english, a=article, the=definite, s=noun.plural, N=english.capitalize())
 
 
-def fill_result(template: str, noun: Noun, arguments: Mapping[str, Any], random: Random) -> str:
-    while "{" in template:
-        values = [str(value) for value in arguments.values() if isinstance(value, str | int | float)]
-        for slot, make in RESULT_SLOTS.items():
-            template = template.replace(f"{{{slot}}}", make(random), 1)
-        template = template.replace("{n}", noun.english).replace("{N}", noun.english.capitalize())
-        template = template.replace("{s}", noun.plural)
-        if values and random.random() < 0.3:
-            template += f" ({random.choice(values)})"
-    return template
-
-
-RESULT_SLOTS = {
-    "number": lambda random: number(random),
-    "name": lambda random: name(random),
-    "word": lambda random: word(random),
-    "code": lambda random: f"{word(random)}-{random.randint(0, 9999)}",
-}
-
-
 def invent_server(random: Random, size: int, held_out: bool) -> list[Made]:
     """Tools of one server, alike in their style, some of them in all but a word."""
     style = random.choices(list(NAME_STYLES), list(NAME_STYLES.values()))[0]
@@ -277,86 +246,6 @@ def make_tool(
     return Made(tool, verb, noun, parameters)
 
 
-def draw_parameter(random: Random, noun: Noun | None) -> Parameter:
-    kind = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-    named = random.choice(KINDS[kind].names.split())
-    chance = random.random()
-    is_invented = chance < 0.2 and kind != "flag"
-    if is_invented:
-        named = word(random)
-    elif chance < 0.35 and noun and kind in NAME_ENDINGS:
-        named = f"{noun.english.split()[-1]}_{NAME_ENDINGS[kind]}"
-    choices = tuple(random.choice(CHOICES).split()) if kind == "choice" else ()
-    if choices and random.random() < 0.25:
-        choices = tuple(dict.fromkeys(word(random) for _ in range(random.randint(2, 5))))
-    return Parameter(named, kind, choices, is_invented=is_invented)
-
-
-def draw_pair(random: Random, is_varied: bool) -> list[Parameter]:
-    """Two parameters of one kind that nothing but their order tells apart; `varied` ones also say what they are, as
-    `source_timezone` and `target_timezone`."""
-    kind, ending = random.choice(PAIRED_KINDS), random.choice(["", "", "name"])
-    if is_varied and random.random() < PAIR_KIND_SHARE:
-        ending = random.choice(f"{KINDS[kind].names} {'timezone' * (kind == 'place')}".split())
-    return [Parameter(f"{name}_{ending}".rstrip("_"), kind) for name in random.choice(list(PAIRS))]
-
-
-def draw_kin(random: Random) -> list[Parameter]:
-    return [Parameter(random.choice(KINDS[kind].names.split()), kind) for kind in random.choice(KIN).split()]
-
-
-def draw_twins(random: Random) -> list[Parameter]:
-    """Two options of one kind that stand on either side, `min_price` and `max_price`."""
-    kinds, firsts, lasts, sides = (part.split() for part in random.choice(TWINS))
-    kind = random.choice(kinds)
-    ending = random.choice(["", f"_{random.choice(KINDS[kind].names.split())}"])
-    at = random.randrange(len(firsts))
-    names = (f"{starts[at]}{ending}" for starts in (firsts, lasts))
-    return [Parameter(name, kind, is_optional=True, side=side) for name, side in zip(names, sides, strict=True)]
-
-
-def scattered(parameters: Sequence[Parameter], random: Random) -> tuple[Parameter, ...]:
-    """In any order, but of those that only their order tells apart; mostly with the options at the end."""
-    kinds = [one.kind for one in parameters]
-    moving = [one for one in parameters if not one.is_invented and kinds.count(one.kind) == 1]
-    ordered = [one for one in parameters if one not in moving]
-    for one in moving:
-        ordered.insert(random.randint(0, len(ordered)), one)
-    return tuple(sorted(ordered, key=lambda one: one.is_optional and random.random() < 0.8))
-
-
-def sort_parameters(drawn: list[Parameter], style: str, random: Random) -> tuple[Parameter, ...]:
-    """Required ones first; names in the style of the server."""
-    optional_share = random.choice([0, 0, 0.3, 0.6])
-    marked = [
-        Parameter(
-            camel(one.name) if style == "verbNoun" else one.name,
-            one.kind,
-            one.choices,
-            one.side in SIDES or random.random() < (0.7 if one.kind == "flag" else optional_share),
-            one.is_invented,
-            one.side,
-        )
-        for one in drawn
-    ]
-    return tuple(sorted(marked, key=lambda one: one.is_optional))
-
-
-def schema_of(parameters: Sequence[Parameter], random: Random) -> dict[str, Any]:
-    """The JSON Schema of the arguments, with the bounds and formats that servers give."""
-    properties: dict[str, Any] = {}
-    told = random.choice([0, 0, 0.2, 0.8])
-    for one in parameters:
-        schema: dict[str, Any] = dict(random.choice(KINDS[one.kind].schemas or (KINDS[one.kind].schema,)))
-        if one.choices:
-            schema["enum"] = list(one.choices)
-        if random.random() < told:
-            schema["description"] = describe_parameter(one.kind, random)
-        properties[one.name] = schema
-    required = [one.name for one in parameters if not one.is_optional]
-    return {"type": "object", "properties": properties, "required": required}
-
-
 def describe(verb: Verb, noun: Noun, parameters: Sequence[Parameter], random: Random) -> str:
     chance = random.random()
     if chance < 0.1 and (verb.key in VERBS or verb.names == verb.key):  # its name tells enough
@@ -390,8 +279,3 @@ def tool_name(verb: Verb, noun: Noun, style: str, prefix: str, random: Random) -
         case "plain" if verb.key in ("get", "measure", "convert", "calculate"):
             return thing
     return f"{does}_{thing}"
-
-
-def camel(text: str) -> str:
-    first, *rest = text.split("_")
-    return first + "".join(part.capitalize() for part in rest)

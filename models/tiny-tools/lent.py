@@ -4,16 +4,17 @@ Without these a question of the board's would always mean the board's own tool, 
 one like it. It knows no prompt.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from board_questions import Question, board_question
 from board_results import board_result
-from invented import Parameter, camel, schema_of
+from parameters import Parameter, camel, schema_of
 from rkllm_chat.core.messages import Tool
 from vocabulary import word
+from words import load_words
 
 INVENTED_SHARE = 0.15
 OWN_SHARE, TERSE_SHARE = 0.4, 0.4
@@ -29,58 +30,10 @@ class Alias:
 
     names: str
     abouts: str
-    parameters: Mapping[str, tuple[str, str]]
+    parameters: Mapping[str, Sequence[str]]
 
 
-ALIASES: dict[str, Alias] = {
-    "get_time": Alias(
-        "clock_of|time_in|world_time|local_time|time_now|city_clock|hour_of|what_time",
-        "Time in a zone|Local time of a place|Says what time it is in a time zone|The time now in a city|Date and time "
-        "of a place by its time zone|Current date and time|Get the time now|World clock|What o'clock it is somewhere",
-        {"place": ("place", "zone|city|where|tz|location|area|in_zone|time_zone")},
-    ),
-    "calculate": Alias(
-        "calc|evaluate_sum|compute|math_eval|do_sum|arithmetic|calculator|eval_math|math|solve_math|evaluate_expression",
-        "The value of a sum|Evaluates a sum|Computes a sum|Works out sums with + - * /|"
-        "Evaluate a mathematical expression|Work out an arithmetic expression|Performs calculations|A calculator|"
-        "Simple math|Result of a math expression|Add, subtract, multiply and divide numbers",
-        {"expression": ("text", "sum|formula|term|input|expr|what|expression|math")},
-    ),
-    "get_disk": Alias(
-        "disk_usage|disk_free|storage_left|df|space_on",
-        "Free space of a disk|How full a disk is|Disk space that is left|Disk usage|Storage of the machine",
-        {"path": ("folder", "mount|disk|at|where|volume")},
-    ),
-    "get_temperature": Alias(
-        "heat|read_temperature|thermals|sensor_temperatures|how_hot",
-        "Temperature of the machine|How hot the processor is|Temperatures of all sensors|Thermal sensors|CPU "
-        "temperature",
-        {},
-    ),
-    "get_memory": Alias(
-        "memory_usage|ram_free|memory_left|free_memory",
-        "Memory in use|Free memory|Memory of it|RAM usage|How much RAM is free",
-        {},
-    ),
-    "get_load": Alias(
-        "cpu_load|uptime|system_load|how_busy",
-        "Load of the processor|Processor load and uptime|How high the load of the processor is|CPU usage|System load",
-        {},
-    ),
-    "get_npu": Alias("npu_usage|npu_status|npu_load", "Load of the NPU|How busy the NPU is|Frequency of the NPU", {}),
-    "list_files": Alias(
-        "ls|dir_entries|folder_files|files_in|show_folder",
-        "Files in a folder|Lists a folder|What a folder holds|Directory listing|The entries of a directory|Names "
-        "of files in a directory",
-        {"path": ("folder", "dir|folder|in_folder|directory|where")},
-    ),
-    "read_file": Alias(
-        "cat|file_text|show_file|open_file|print_file|head",
-        "Shows a text file, or its first lines|Text of a file, or its first lines|Reads a file, the first lines or all|"
-        "Contents of a file|Get the content of a text file|Print a file on disk",
-        {"path": ("file", "file|name|filename|source|from"), "lines": ("count", "head|max_lines|first|count|limit|n")},
-    ),
-}
+ALIASES = {tool: Alias(**texts) for tool, texts in load_words("lent").items()}
 
 
 @dataclass(frozen=True)

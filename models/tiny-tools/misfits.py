@@ -1,5 +1,5 @@
 # Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
+
 """Requests that no tool of a list fits, the near ones above all: another thing, or a tool that the list lacks.
 
 Whether a request could mean a listed tool is judged by its words, verbs apart: nothing is asked that shares a thing
@@ -18,15 +18,12 @@ from rkllm_chat.core.messages import Tool
 from saying import draw_language
 from talk import hopeless
 from verbs import VERBS
+from words import load_words
 from written import Item, written_server
 
 WORD = re.compile(r"[a-z]{3,}")
 # Small talk's hopeless requests are about these; a list that has them may fit.
-COMMON_WISHES = set(
-    "weather music song translate translation book hotel flight mail call order buy news taxi search story poem movie "
-    "film game light lamp reminder message ticket route price open close start stop turn play web date calendar event "
-    "recipe phone contact person train trip population word definition temperature exchange currency".split()
-)
+COMMON_WISHES = set(load_words("talk")["common_wishes"])
 
 
 def words_in(text: str) -> set[str]:

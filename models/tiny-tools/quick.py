@@ -1,17 +1,15 @@
-"""Exact replies of a checkpoint on what training never saw: `python models/tiny-tools/quick.py DIR`.
+"""Exact replies of a network on what training never saw.
 
 A reply is exactly what greedy decoding would write when each of its tokens is the likeliest behind the right ones
 before it; so one pass over packed rows tells, without decoding. It knows no chat; evaluate.py drives that.
 """
 
-import argparse
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 import torch
 
-from network import Network, Shape, visible
+from network import Network, visible
 from rows import Row, make_row
 from tokenizer import Encoder
 
@@ -44,23 +42,3 @@ def judge(network: Network, row: Row, device: str) -> list[tuple[str, bool]]:
         guessed = network.logits(states)[0].argmax(-1)
     right = (guessed[:-1] == tokens[0, 1:]).tolist()
     return [(label, all(right[start - 1 : end - 1])) for start, end, label in row.replies if label]
-
-
-def load(folder: Path) -> tuple[Network, Encoder]:
-    state = torch.load(folder / "model.pt", map_location="cpu")
-    network = Network(Shape(**state["shape"]))
-    network.load_state_dict(state["weights"])
-    return network.eval(), Encoder(folder / "tokenizer.json")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where train.py left model.pt and tokenizer.json")
-    parser.add_argument("--rows", type=int, default=160, help="rows of 1,024 tokens; three replies each and more")
-    options = parser.parse_args()
-    for name, figure in quick_figures(*load(options.folder), options.rows).items():
-        print(f"{name}: {figure}")
-
-
-if __name__ == "__main__":
-    main()

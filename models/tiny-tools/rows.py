@@ -11,7 +11,8 @@ from random import Random
 
 import numpy as np
 
-from dialogues import Conversation, Scene, draw_scene, like_conversations
+from dialogues import Conversation, like_conversations
+from scenes import Scene, draw_scene
 from tokenizer import Encoder
 
 PROMPT_WEIGHT, ANSWER_WEIGHT, CALL_WEIGHT, TOOL_WEIGHT = 0.1, 2.0, 3.0, 4.0

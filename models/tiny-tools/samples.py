@@ -11,11 +11,12 @@ from pathlib import Path
 from random import Random
 
 from board_list import board_tools
-from dialogues import FORMS, Scene, ask_board_tool, draw_scene, draw_turn, refuse, talk
+from dialogues import ask_board_tool, draw_turn, refuse, talk
 from exchanges import Exchange, Step, Told, answer_with
 from invented import Made
 from rkllm_chat.core.messages import Message, Tool
 from saying import draw_language
+from scenes import FORMS, Scene, draw_scene
 from turns import ask_in_chain, ask_two, called
 from written import Item
 

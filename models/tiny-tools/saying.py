@@ -12,124 +12,28 @@ from typing import Any
 
 from kinds import KINDS
 from values import like_value
+from words import load_words
 
+WORDS = load_words("saying")
 LIKE_KINDS, LIKE_SHARE = ("file", "folder", "place", "code", "pattern", "word", "text", "title", "query"), 0.3
 LANGUAGES = {"en": 0.66, "ja": 0.17, "zh": 0.17}
 TRAINED_LANGUAGES = {"en": 0.58, "ja": 0.18, "zh": 0.24}
 """Chinese is learnt last."""
-OPENERS = {
-    "en": "|||||||||||please |can you |could you |hey, |i want you to |ok, |now |would you |and |so, |hi, please |"
-    "i'd like you to |you should |we have to |would you please |go and |next, |first ",
-    "ja": "||||||すみません、|ねえ、|では、|次に、|ちょっと、|お願い、",
-    "zh": "||||||请|麻烦你|帮我|你好，|能不能|现在",
-}
-QUESTION_OPENERS = "||||||||tell me |can you tell me |do you know |i'd like to know |hey, |so, |and |i want to know "
-CLOSERS = {
-    "en": "|||||||||| please|, please| now|, thanks| for me| thank you| if you can",
-    "ja": "||||||。|？|！|お願いします",
-    "zh": "|||||。|？|！|，谢谢",
-}
+OPENERS = WORDS["openers"]
+QUESTION_OPENERS = WORDS["question_openers"]
+CLOSERS = WORDS["closers"]
 ASKING = ("what", "which", "how", "who", "is ", "are ", "where", "when")
-NAMED = {
-    "en": (
-        (" with ", "{p} {v}", ", ", " and "),
-        (" with ", "{p} {v}", ", ", " and "),
-        (", ", "{p} {v}", ", ", ", "),
-        (" ", "{p}={v}", " ", " "),
-        (" with ", "{p}={v}", ", ", " and "),
-        (" (", "{p}: {v}", ", ", ", "),
-        (" where ", "{p} is {v}", ", ", " and "),
-        (" using ", "{p} {v}", ", ", " and "),
-        (". ", "{p}: {v}", ". ", ". "),
-        (": ", "{p} {v}", ", ", ", "),
-        ("\n", "{p}: {v}", "\n", "\n"),
-        (" with ", "{v} as the {p}", ", ", " and "),
-        (" for ", "{p} {v}", ", ", " and "),
-    ),
-    "ja": (
-        ("。", "{p}は{v}", "、", "、"),
-        ("。", "{p}: {v}", "、", "、"),
-        (" ", "{p}={v}", " ", " "),
-        ("（", "{p}: {v}", "、", "、"),
-        ("。", "{p}を{v}に", "、", "、"),
-    ),
-    "zh": (
-        ("，", "{p}为{v}", "，", "，"),
-        ("，", "{p}是{v}", "，", "，"),
-        (" ", "{p}={v}", " ", " "),
-        ("（", "{p}: {v}", "，", "，"),
-        ("：", "{p} {v}", "，", "，"),
-    ),
-}
+NAMED = WORDS["named"]
 BETWEEN = {"en": (", ", " and "), "ja": ("、", "と"), "zh": ("、", "和")}
-PAIRS = {
-    ("from", "to"): "from", ("source", "target"): "from", ("source", "destination"): "from", ("src", "dst"): "from",
-    ("origin", "destination"): "from", ("start", "end"): "from", ("first", "second"): "from", ("base", "other"): "from",
-    ("old", "new"): "old", ("before", "after"): "old", ("find", "replace"): "old",
-}  # fmt: skip
+PAIRS = {tuple(stems.split()): way for stems, way in WORDS["pairs"].items()}
 """Beginnings of the names of two parameters of one kind, and how both are said."""
 PAIR = "pair"
 """The side of both values of such a pair, in training."""
-PAIRED = {
-    "from": {
-        "en": " from {0} to {1}| from {0} to {1}| to {1} from {0}| between {0} and {1}| from {0} into {1}",
-        "ja": "{0}から{1}へ|{0}から{1}まで|{0}から{1}に",
-        "zh": "从{0}到{1}|从{0}至{1}",
-    },
-    "old": {
-        "en": " from {0} to {1}|, {0} becomes {1}|, {1} instead of {0}| with {1} for {0}|: {0} by {1}|, {0} to {1}",
-        "ja": "{0}を{1}に|{0}から{1}に|{0}の代わりに{1}で",
-        "zh": "把{0}改成{1}|从{0}改为{1}|用{1}代替{0}",
-    },
-}
-APART = {
-    "from": {
-        "en": "from {0}, …, to {1}|it is {0}, … in {1}|{0}: … as {1}|for {1}, … that is in {0}|with {0} … into {1}|"
-        "in {0} … is what in {1}|{0} first, … and {1} for it",
-        "ja": "{0}は{1}では、|{1}に{0}から|{0}の、{1}での|{0}を{1}として、",
-        "zh": "由{0}…，换到{1}|{0}的，在{1}…|{0}…，是{1}的什么|以{0}为准…，在{1}里",
-    },
-    "old": {
-        "en": "where it says {0}, … to say {1}|{0} is wrong: … with {1}|{1} should stand where {0} is: …|"
-        "replace {0} and … by {1}|not {0} any more, … {1}|change {0} … to {1}",
-        "ja": "{0}ではなく{1}で、|今の{0}は{1}に|{1}が正しく{0}は違う、",
-        "zh": "原来的{0}…，变成{1}|不要{0}，要{1}…|{0}错了…，应该是{1}",
-    },
-}
+PAIRED = WORDS["paired"]
+APART = WORDS["apart"]
 """How training also says such a pair: what is asked for (…) may stand between them."""
 APART_SHARE = 0.35
-SIDES: dict[str, dict[str, str]] = {
-    "first": {
-        "en": "the first {v}|first {v}|only the first {v}|(first {v})|just the first {v} of them",
-        "ja": "最初の{v}件の|先頭の{v}個の|最初の{v}個だけ、|先頭{v}行の",
-        "zh": "前{v}个|前{v}条|开头{v}个|，只要前{v}个|最前面的{v}个",
-    },
-    "last": {
-        "en": "the last {v}|last {v}|only the last {v}|(last {v})|just the last {v} of them",
-        "ja": "最後の{v}件の|末尾の{v}個の|最後の{v}個だけ、|末尾{v}行の",
-        "zh": "最后{v}个|后{v}条|末尾{v}个|，只要最后{v}个|最后面的{v}个",
-    },
-    "min": {
-        "en": "with at least {v}|of at least {v}|over {v}|with more than {v}|no less than {v}|from {v} up|above {v}",
-        "ja": "{v}以上の|{v}を超える|少なくとも{v}の|{v}より多い",
-        "zh": "至少{v}的|{v}以上的|超过{v}的|不低于{v}的",
-    },
-    "max": {
-        "en": "with at most {v}|of at most {v}|under {v}|with less than {v}|no more than {v}|{v} at most|below {v}",
-        "ja": "{v}以下の|{v}未満の|多くても{v}の|{v}より少ない",
-        "zh": "至多{v}的|{v}以下的|低于{v}的|不超过{v}的",
-    },
-    "since": {
-        "en": "since {v}|after {v}|from {v} on|later than {v}|newer than {v}|starting {v}|since {v}",
-        "ja": "{v}以降の|{v}からの|{v}より後の|{v}以後の",
-        "zh": "{v}以后的|从{v}起的|{v}之后的|自{v}以来的",
-    },
-    "until": {
-        "en": "until {v}|before {v}|up to {v}|earlier than {v}|older than {v}|by {v}|until {v}",
-        "ja": "{v}までの|{v}以前の|{v}より前の",
-        "zh": "{v}以前的|到{v}为止的|{v}之前的|截至{v}的",
-    },
-}
+SIDES: dict[str, dict[str, str]] = WORDS["sides"]
 """How values of parameters are said that stand on either side: `first` beside `last`, `min` beside `max`."""
 PLACED = ("place", "folder", "file", "room", "code")
 """Kinds of which a value may come first: "in /srv/app, list the branches"."""

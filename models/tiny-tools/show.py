@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from itertools import islice
 from random import Random
 
-from dialogues import Scene, Talk, draw_scene, like_talks
+from dialogues import Talk, like_talks
+from scenes import Scene, draw_scene
 
 
 def main() -> None:

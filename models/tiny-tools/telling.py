@@ -1,62 +1,17 @@
 """How servers describe their tools and parameters, in one sentence or in three, useful or not. It knows no value."""
 
+from collections.abc import Mapping
 from random import Random
+from typing import Any
 
 from kinds import KINDS
 from nouns import Noun
-from vocabulary import name, word
+from vocabulary import name, number, word
+from words import load_words
 
-PARAMETERS: dict[str, str] = {
-    "place": "City and country|Name of a city (e.g., 'Oslo')|IANA timezone name (e.g. 'Europe/Oslo')|Where to look",
-    "room": "Room of the house|Which room|Name of the room (e.g., 'hall')",
-    "person": "Full name|Who it is for|Login of the user|Name of a member of the team",
-    "file": "Path of the file|Absolute path, must exist|Path relative to the root|File to read (e.g., 'a/b.txt')",
-    "folder": "Absolute path of the folder|Folder to look in|Path to the work tree|Must end without a slash",
-    "url": "Where to fetch it from|Address beginning with https://",
-    "mail": "E-mail address|Who gets it|Address such as ann@host.org",
-    "date": "ISO 8601 date (e.g., '2024-01-15')|YYYY-MM-DD|First day that counts|Day in the local calendar",
-    "time": "24-hour format (HH:MM)|Local time, HH:MM|When it begins",
-    "moment": "ISO 8601 date and time|Start in UTC|Accepts: ISO 8601 format (e.g., '2024-01-15T14:30:25')",
-    "text": "What to write|Text in plain words|Up to 200 characters|Markdown is allowed",
-    "title": "Short name|Shown above the text|Must be unique",
-    "query": "What to look for|Words to match against names and texts|Search words, case does not matter",
-    "code": "The id that was returned before|Id or short hash|Unique key (e.g., 'AB-12')|Which one",
-    "word": "Name of one that exists|Which group it belongs to|Must exist",
-    "color": "Name of a colour|English name of a colour",
-    "language": "Language to write in|English name of a language",
-    "unit": "Unit of the result|Unit to convert into",
-    "currency": "ISO 4217 code (e.g., 'EUR')",
-    "count": "How many at most|Maximum number of results to return|1 to 1000|If given, returns only so many",
-    "percent": "From 0 to 100|Per cent of the whole|0 is closed, 100 is open",
-    "minutes": "In minutes|How long|Seconds to wait",
-    "number": "Number on the label|Counted from 1|Row number",
-    "year": "Four digits|Year of origin",
-    "amount": "In degrees|In the unit of the account|May be negative|With a decimal point",
-    "flag": "Only show what would happen|Whether to go into subfolders|If true, nobody is told|Preview only",
-    "choice": "How it is to be|One of these|Order of the result",
-    "words": "One or more|Names of those that are wanted|Patterns to leave out",
-    "people": "Who takes part|Names of the guests",
-    "files": "Paths of the files|Each must be a path within the root",
-}
-SENTENCES = [
-    "Use with caution.",
-    "Returns text.",
-    "Only works within allowed folders.",
-    "The {n} must exist.",
-    "Each {n} has a name and an id.",
-    "DEPRECATED: Use {w} instead.",
-    "Useful when you want to know about {s}.",
-    "Needs no login.",
-    "Fails if there is no such {n}.",
-    "This is faster than asking for each {n} alone.",
-    "{N} must be an active voice.",
-    "Returns a list of {s} with their {w}.",
-    "Cannot be undone.",
-    "Handles several {s} at once.",
-    "See also {w}_{n}.",
-    "Includes {s} of {m}.",
-    "Works offline, including {w}.",
-]
+WORDS = load_words("telling")
+PARAMETERS: dict[str, str] = WORDS["parameters"]
+SENTENCES = WORDS["sentences"]
 
 
 def describe_parameter(kind: str, random: Random) -> str:
@@ -76,3 +31,23 @@ def go_on(about: str, noun: Noun, random: Random) -> str:
         )
         said += f". {sentence.rstrip('.')}"
     return said + random.choice(["", "."])
+
+
+def fill_result(template: str, noun: Noun, arguments: Mapping[str, Any], random: Random) -> str:
+    while "{" in template:
+        values = [str(value) for value in arguments.values() if isinstance(value, str | int | float)]
+        for slot, make in RESULT_SLOTS.items():
+            template = template.replace(f"{{{slot}}}", make(random), 1)
+        template = template.replace("{n}", noun.english).replace("{N}", noun.english.capitalize())
+        template = template.replace("{s}", noun.plural)
+        if values and random.random() < 0.3:
+            template += f" ({random.choice(values)})"
+    return template
+
+
+RESULT_SLOTS = {
+    "number": lambda random: number(random),
+    "name": lambda random: name(random),
+    "word": lambda random: word(random),
+    "code": lambda random: f"{word(random)}-{random.randint(0, 9999)}",
+}

@@ -16,16 +16,17 @@ from rkllm_chat.prompt.chat_templates import Piece
 
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|pad|>"
 CONTROLS = [PAD, START, END]
+VOCABULARY = 2048
 # Letters together, JSON's own marks together, everything else one by one; and `'re` behind a word, as GPT-2 cuts it.
 SPLIT = r"""(?<![^\p{L}\p{N}\n])'(?:s|t|re|ve|m|ll|d)|[A-Za-z]+|["{}:,]+|[^A-Za-z"{}:,]"""
 
 
-def train_tokenizer(texts: Iterable[str], size: int) -> Tokenizer:
-    """Learns `size` pieces, controls and all 256 bytes among them."""
+def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
+    """Learns all pieces, controls and all 256 bytes among them."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizer()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=CONTROLS, initial_alphabet=alphabet)
+    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=CONTROLS, initial_alphabet=alphabet)
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
 

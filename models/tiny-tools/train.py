@@ -1,9 +1,8 @@
-"""Trains tiny-tools: `python models/tiny-tools/train.py --out DIR`. Stop it at any time; the same line goes on.
+"""Makes tiny-tools: `python models/tiny-tools/train.py DIR`. Stop it at any time; the same line goes on.
 
-DIR gets `tokenizer.json`, `state.pt` (all that is needed to go on, every few minutes and at the end), `model.pt` (the
-averaged weights, for export.py) and `log.jsonl`: losses, and now and then the figures of quick.py. How far training is
-counts in tokens, not by the clock: level rates until `--decay-from` of `--tokens`, then straight down to zero; both
-may be others at each start.
+DIR gets `tokenizer.json`, `state.pt` (all that is needed to go on, every few minutes and at the end), `log.jsonl`
+(losses, and now and then the figures of quick.py), and at the end `tiny-tools.gguf`. How far training is counts in
+tokens, not by the clock: level rates until DECAY_FROM of `--tokens`, then straight down to zero.
 """
 
 import argparse
@@ -12,7 +11,6 @@ import signal
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,16 +21,25 @@ import torch.nn.functional as functional
 from torch import Tensor
 from torch.optim import AdamW
 
-from batches import FIRST_LESSON, LAST_LESSON, Batches
-from dialogues import conversation, draw_scene
+from batches import FIRST_LESSON, LAST_LESSON, SEED, Batches
+from dialogues import conversation
+from export import check_prompt, write_gguf
 from muon import Muon
 from network import Network, Shape, visible
 from quick import quick_figures
 from rows import ANSWER_WEIGHT, TOOL_WEIGHT
+from scenes import draw_scene
 from tokenizer import Encoder, train_tokenizer
 
 RATES = {"matrices": 0.006, "embedding": 1e-3, "norms": 5e-3}
-WARM_TOKENS = 200_000
+WARM_TOKENS, DECAY_FROM = 200_000, 0.4
+AVERAGE = 0.998
+"""What is kept of the averaged weights in a step."""
+OTHERS_SHARE = 0.15
+"""Of the tokens outside answers, those that are guessed too."""
+TEXTS = 20_000
+"""From which the tokenizer learns."""
+SAVE_S, MEASURE_S = 5 * 60, 30 * 60
 COPYING_UNTIL = 0.03
 """The share of all tokens at which pure copying ends at the latest."""
 SIZE_STEP = 256
@@ -41,14 +48,15 @@ SIZE_STEP = 256
 
 def main() -> None:
     options = read_options()
+    check_prompt()
     options.out.mkdir(parents=True, exist_ok=True)
     warnings.filterwarnings("ignore", message=".*Mismatch dtype.*")
     torch.set_num_threads(options.threads)
-    torch.manual_seed(options.seed)
+    torch.manual_seed(SEED)
     path = options.out / "tokenizer.json"
     if not path.exists():
-        train_tokenizer(texts(Random(options.seed), options.texts), options.vocabulary).save(str(path))
-    training = Training(Shape(options.vocabulary, options.width, options.layers, options.heads, options.inner), options)
+        train_tokenizer(texts(Random(SEED), TEXTS)).save(str(path))
+    training = Training(options)
     if (options.out / "state.pt").exists():
         training.restore(torch.load(options.out / "state.pt", map_location=options.device))
     print(f"{sum(part.numel() for part in training.network.parameters()):,} parameters, {training.network.shape}")
@@ -56,31 +64,21 @@ def main() -> None:
     try:
         training.run()
     except KeyboardInterrupt:
-        print("stopped; the same command goes on")
+        raise SystemExit("stopped; the same command goes on") from None
     finally:
         training.save()
         training.batches.stop()
+    write_gguf(training.average, training.network.shape, path, options.out / "tiny-tools.gguf", training.seen)
 
 
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--tokens", type=float, default=60e6, help="how many tokens there will be in all")
-    parser.add_argument("--minutes", type=float, default=0, help="stop after so many; 0: when all tokens are seen")
-    for name, value in (("width", 256), ("layers", 8), ("heads", 4), ("inner", 512), ("vocabulary", 2048)):
-        parser.add_argument(f"--{name}", type=int, default=value)
-    for name, value in (("length", 1024), ("batch", 8), ("threads", 2), ("workers", 1), ("seed", 1), ("texts", 20000)):
-        parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--decay-from", type=float, default=0.4, help="the share of all tokens with level rates")
-    parser.add_argument("--rate", type=float, default=1.0, help="a factor on the learning rates")
-    parser.add_argument("--average", type=float, default=0.998, help="what is kept of the averaged weights in a step")
-    parser.add_argument("--others", type=float, default=0.15, help="share of tokens outside answers to be guessed too")
-    parser.add_argument("--repeating", type=float, default=0.07, help="share of rows that only say things again")
-    parser.add_argument("--long", type=float, default=0.12, help="share of batches with rows of twice the length")
+    parser.add_argument("out", type=Path, help="a folder for all that training keeps")
+    parser.add_argument("--tokens", type=float, default=356e6, help="how many tokens there will be in all")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=1, help="processes that make batches")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--compile", action="store_true", help="a seventh faster, after minutes of compiling")
-    parser.add_argument("--save-minutes", type=float, default=5)
-    parser.add_argument("--figure-minutes", type=float, default=30)
     return parser.parse_args()
 
 
@@ -96,9 +94,9 @@ def texts(random: Random, count: int) -> Iterator[str]:
 class Training:
     """A network on its way, with all that must be kept to go on: optimizers, the average, the lesson, the count."""
 
-    def __init__(self, shape: Shape, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.network = Network(shape).to(options.device)
+        self.network = Network(Shape()).to(options.device)
         self.average = {name: part.detach().clone() for name, part in self.network.state_dict().items()}
         parts = list(self.network.named_parameters())
         matrices = [part for name, part in parts if part.ndim == 2 and "embedding" not in name]
@@ -119,16 +117,15 @@ class Training:
         )
 
     def save(self) -> None:
-        shape = asdict(self.network.shape)
         counts = {"seen": self.seen, "step": self.step, "lesson": self.lesson, "minutes": self.minutes}
         optimizers = [optimizer.state_dict() for optimizer in self.optimizers]
         state = {"weights": self.network.state_dict(), "average": self.average, "optimizers": optimizers, **counts}
-        write(state, self.options.out / "state.pt")
-        average = {name: part.cpu() for name, part in self.average.items()}
-        write({"weights": average, "shape": shape, "tokens": self.seen}, self.options.out / "model.pt")
+        partial = self.options.out / "state.pt.partial"
+        torch.save(state, partial)
+        partial.replace(self.options.out / "state.pt")
 
     def run(self) -> None:
-        """Steps until all tokens are seen or the time is over."""
+        """Steps until all tokens are seen."""
         self.batches = Batches(self.options, self.seen, self.lesson)
         begun, before = time.monotonic(), self.minutes
         shown = saved = measured = begun
@@ -143,14 +140,12 @@ class Training:
                 self.tell(sums)
                 self.move_on(sums[1] / sums[2], done)
                 sums, shown = np.zeros(5), now
-            if now - saved > 60 * self.options.save_minutes:
+            if now - saved > SAVE_S:
                 self.save()
                 saved = now
-            if now - measured > 60 * self.options.figure_minutes:
+            if now - measured > MEASURE_S:
                 self.measure()
                 measured = time.monotonic()
-            if 0 < self.options.minutes < (now - begun) / 60:
-                return
         self.measure()
 
     def move_on(self, right: float, done: float) -> None:
@@ -162,9 +157,7 @@ class Training:
         self.batches.set_lesson(self.lesson)
 
     def set_rates(self, done: float) -> None:
-        factor = self.options.rate * min(
-            1.0, self.seen / WARM_TOKENS + 0.01, (1 - done) / (1 - self.options.decay_from)
-        )
+        factor = min(1.0, self.seen / WARM_TOKENS + 0.01, (1 - done) / (1 - DECAY_FROM))
         for optimizer, rate in zip(self.optimizers, RATES.values(), strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
@@ -173,7 +166,7 @@ class Training:
         """One step; gives answers' summed loss, right guesses and number, and these two for first pieces of names."""
         # The token behind the end of one conversation opens the next: it belongs to no one's past.
         weights = batch["weights"][:, 1:] * same_talk(batch["segments"])
-        chosen = choose(weights.flatten(), self.options.others)
+        chosen = choose(weights.flatten())
         targets, weights = batch["tokens"][:, 1:].flatten()[chosen], weights.flatten()[chosen]
         with torch.autocast(self.options.device, dtype=torch.bfloat16):
             seen = visible(batch["segments"], batch["parents"])
@@ -186,7 +179,7 @@ class Training:
             optimizer.zero_grad(set_to_none=True)
         with torch.no_grad():
             for name, part in self.network.state_dict().items():
-                self.average[name].lerp_(part, 1 - min(self.options.average, self.step / (self.step + 10)))
+                self.average[name].lerp_(part, 1 - min(AVERAGE, self.step / (self.step + 10)))
         self.step, self.seen = self.step + 1, self.seen + int((batch["segments"] >= 0).sum())
         answers = weights >= ANSWER_WEIGHT
         right = (logits.argmax(-1) == targets) & answers
@@ -214,18 +207,12 @@ class Training:
         print(json.dumps(line), flush=True)
 
 
-def write(state: dict[str, Any], path: Path) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    torch.save(state, partial)
-    partial.replace(path)
-
-
-def choose(weights: Tensor, others_share: float) -> Tensor:
+def choose(weights: Tensor) -> Tensor:
     """Where to guess: the answers and a share of the rest, cut to a multiple of SIZE_STEP."""
     is_answer = weights >= ANSWER_WEIGHT
     order = is_answer * 2 + (weights > 0) * torch.rand_like(weights)
     answers, others = int(is_answer.sum()), int(((weights > 0) & ~is_answer).sum())
-    count = answers + int(others * others_share)
+    count = answers + int(others * OTHERS_SHARE)
     return order.topk(max(SIZE_STEP, count - count % SIZE_STEP)).indices
 
 

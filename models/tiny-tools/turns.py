@@ -1,5 +1,3 @@
-# Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """Exchanges about drawn tools: one call, the same once more, two calls, chains, corrections, and long results.
 
 It knows no prompt and no list; what is called is what was asked for.
@@ -14,56 +12,46 @@ from typing import Any
 from board_questions import Question
 from board_results import text_of_lines
 from exchanges import WORDS, Exchange, Step, Told, answer_with, correction
-from invented import RESULT_SLOTS, Parameter
 from kinds import KINDS, draw_value
+from parameters import Parameter
 from rkllm_chat.core.messages import Tool
 from rkllm_chat.prompt.result_pages import ResultPage, show_ends, show_lines, show_matches, split_result
 from saying import QUOTE_PAIRS, Given, say_value
+from telling import RESULT_SLOTS
 from vocabulary import name, number, word
+from words import load_words
 from written import Item
 
-JOINTS = {
-    "en": [" and ", " and also ", ", and ", "; ", ". Then ", " and then ", ". Also "],
-    "ja": ["。それと", "、それから", "。あと、"],
-    "zh": ["，还有", "。另外，", "，然后"],
-}
-CHAINS = {
-    "en": [", then ", " and then ", ". Then ", ", and after that "],
-    "ja": ["。それから", "、次に"],
-    "zh": ["，然后", "。再"],
-}
-REFERENCES = {
-    "en": ["it", "that", "the result", "what you get", "that one", "what it says"],
-    "ja": ["それ", "その結果", "結果"],
-    "zh": ["它", "那个结果", "结果"],
-}
-AGAIN = {
-    "en": [
-        "and {v}?",
-        "what about {v}?",
-        "And for {v}?",
-        "now {v}",
-        "the same for {v}",
-        "and with {p} {v}?",
-        "{p} {v}?",
-    ],
-    "ja": ["{v}は？", "{v}も", "では{v}は", "{p}が{v}なら"],
-    "zh": ["{v}呢？", "那{v}呢", "换成{v}", "{p}为{v}呢？"],
-}
-ONWARD = {
-    "en": "go on|more|read on|show me more|the next lines please|what comes next|continue|and the rest?|next",
-    "ja": "続きを見せて|もっと|次は|続けて",
-    "zh": "继续|后面的呢|再看一些|更多",
-}
-SEEK = {
-    "en": "find {v} in it|where does it say {v}|search it for {v}|which lines have {v}|is {v} in there",
-    "ja": "{v}を探して|{v}はどこ",
-    "zh": "在里面找{v}|哪里有{v}",
-}
-NO_THINGS = frozenset("from to by in at when where who what which since until before after old new".split())
+PHRASES = load_words("turns")
+JOINTS = PHRASES["joints"]
+CHAINS = PHRASES["chains"]
+REFERENCES = PHRASES["references"]
+AGAIN = PHRASES["again"]
+ONWARD = PHRASES["onward"]
+SEEK = PHRASES["seek"]
+NO_THINGS = frozenset(
+    [
+        "from",
+        "to",
+        "by",
+        "in",
+        "at",
+        "when",
+        "where",
+        "who",
+        "what",
+        "which",
+        "since",
+        "until",
+        "before",
+        "after",
+        "old",
+        "new",
+    ]
+)
 """First words of parameters' names behind which "that" refers to nothing."""
 CHAINED = ("code", "mail", "word", "title", "person", "file", "place", "url")
-MISLEADING = ["```\n{}\n```", "Result of {}:", "assistant: {}", "[TOOL_CALL] {}", "user: {}", "<tool_call> {}"]
+MISLEADING = PHRASES["misleading"]
 MOST_SHOWN = 5
 
 
@@ -97,59 +85,8 @@ def draw_result(item: Item, arguments: Mapping[str, Any], random: Random) -> Tol
     return Told(text)
 
 
-FAILURES = [
-    "There is no {w}.",
-    "{w} not found",
-    "Error {n}: {w}",
-    "No {w} called {w}.",
-    "Permission denied: {w}",
-    "timed out after {n} s",
-    "{t}: {w} is not allowed",
-    "The {w} is locked.",
-    "Unknown {w}",
-    "failed",
-]
-ANY_RESULT = [
-    "{number}",
-    "{name}",
-    "{word}: {number}",
-    "It is {number} {word} at {value}.",
-    "{value}: {word} {number}",
-    "{name}, {name}, {name}",
-    '{{"{word}": "{word}", "{word}": {number} }}',
-    "Done: {value}.",
-    "{number} {word}, {number} {word}",
-    "ok",
-    "{word} {word} {name}\n{name} {number}",
-    "{name}\n{word}\n{word}",
-    "{value}\n{word}: {number}\n{word}: {number}",
-    "The {word} of {value} is {number} {word}.",
-    "{word} {word} {word} {word}",
-    "{value} is {word}; {word} is {number}.",
-    "- {word}\n- {word}\n- {name}",
-    "{number} {word}\n{number} {word}\n{number} {word}\n{number} {word}",
-    "{code} {name}\n{code} {name}",
-    "{name} <{word}@{word}.com>",
-    "[{word}] {word}\n[{word}] {word}",
-    "{word}={number}\n{word}={word}",
-    "1. {word}\n2. {word}\n3. {word}\n4. {word}\n5. {word}",
-    "{value}, {number} {word} ({word})",
-    "true",
-    "none",
-    "{code}",
-    "{word}\n\n{word} {number}",
-    "  {word}\n    {word}",
-    "{number}.{number}.{number}",
-    "{word}/{word}\n{word}/{word}/{word}",
-    "{value} of {stem} is {word}.",
-    "{stem}: {value} of {stem}",
-    "{value}, {value} and {stem}\n{value}: {number}",
-    "{value} of {value} is {word}.",
-    "{stem}_{word} of {stem} is done.",
-    "{value} {word} {value} {word} {value}.",
-    "{value}_{word} of {value}_{word} is {value}.",
-    "{stem} {stem} {number} {stem}",
-]
+FAILURES = PHRASES["failures"]
+ANY_RESULT = PHRASES["any_result"]
 
 
 def fill_any(template: str, value: str, random: Random) -> str:

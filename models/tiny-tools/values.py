@@ -1,5 +1,3 @@
-# Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """What parameters get: people, places, texts, dates, ids, numbers and lists, in three languages. It knows no parameter.
 
 Every maker takes its random source and the language as arguments.
@@ -12,68 +10,41 @@ from random import Random
 from typing import Any
 
 from nouns import NOUNS
-from vocabulary import EXTENSIONS, japanese_name, japanese_place, name, number, place, whole, word
+from vocabulary import (
+    EXTENSIONS,
+    file_path,
+    folder_path,
+    japanese_name,
+    japanese_place,
+    name,
+    number,
+    place,
+    whole,
+    word,
+)
+from words import load_words
 
-COMMON = (
-    "the a to and we our need is on at for with please call buy milk bread water tomorrow today late early new old "
-    "good bad red blue green small big fast slow hello thanks meeting dinner lunch train plane school garden house "
-    "car phone key book paper letter fix bug add remove update first last next week month year monday friday sunday "
-    "morning evening night done ready broken missing open closed cold hot warm rain sun wind snow king queen cat dog "
-    "bird fish tree river road bridge city mountain sea ship light music film game test build release version login "
-    "error button menu page table chart cache index server client token user name price stock order copy draft note "
-    "plan idea report budget team office project customer invoice payment holiday summer winter spring autumn"
-).split()
-CHINESE_PLACES = (
-    "北京 上海 广州 深圳 成都 杭州 武汉 西安 南京 重庆 天津 苏州 香港 台北 东京 大阪 首尔 伦敦 巴黎 柏林 纽约 罗马 "
-    "马德里 莫斯科 悉尼 新加坡 曼谷 德里 迪拜 开罗 多伦多 芝加哥 洛杉矶 维也纳 布拉格 奥斯陆 雅典 里斯本 河内 青岛 "
-    "大连 厦门 长沙 昆明 哈尔滨 拉萨 三亚 法国 德国 意大利 西班牙 日本 韩国 印度 巴西 英国 美国"
-).split()
-CHINESE_NAMES = (
-    "王伟 李娜 张敏 刘洋 陈静 杨光 赵磊 黄丽 周杰 吴芳 小明 小红 老李 小王 阿强 林峰 何雪 高翔 马超 孙燕 "
-    "朱红 胡军 郭涛 罗琳 梁宇 宋佳 郑凯 谢雨 唐宁 冯云 董洁 程浩 蔡明 彭飞 潘虹 袁泉 田甜 方舟 石磊 白雪"
-).split()
-CHINESE_TEXT = (
-    "今天 明天 开会 买牛奶 很好 谢谢 下午 早上 请 带 钥匙 吃饭 回家 完成 报告 修复 错误 新 旧 天气 测试 文档".split()
-)
+WORDS = load_words("values")
+COMMON = WORDS["common"]
+CHINESE_PLACES = WORDS["chinese_places"]
+CHINESE_NAMES = WORDS["chinese_names"]
+CHINESE_TEXT = WORDS["chinese_text"]
 # Letters that foreign places are written with, family names, and what given names are made of.
-CHINESE_SOUNDS = (
-    "阿巴贝比博布达德迪多尔法菲弗戈格哈赫胡基加杰卡科克拉莱勒雷里利卢罗洛马曼梅米莫穆纳内尼诺帕佩皮普奇萨塞森沙圣"
-    "斯索塔坦特托瓦韦维乌西希夏雅亚叶伊尤约泽扎兹"
-)
-CHINESE_FAMILIES = "王李张刘陈杨赵黄周吴徐孙朱胡林郭何高罗郑梁谢宋唐许邓冯韩曹曾彭蔡潘田董袁余叶蒋杜苏魏程吕丁沈任姚"
-CHINESE_GIVEN = "伟芳敏静丽强磊军洋勇艳杰涛明超秀霞平刚英华慧巧美惠珠雅玉萍红玲燕春兰洁梅云莲雪荣香月瑞佳文志国海"
+CHINESE_SOUNDS = WORDS["chinese_sounds"]
+CHINESE_FAMILIES = WORDS["chinese_families"]
+CHINESE_GIVEN = WORDS["chinese_given"]
 # What stands in messages and titles: things in their order, with the small words between them.
-SENTENCES = {
-    "en": "fix the {} of {}|{} is not {}|the {} and the {}|add {} to the {}|no {} in {}|{} for {}|has a {}|likes {}|"
-    "new {} for the {}|we need {}|do not {}|{} at {}|owner of {}|first {}, then {}|update {}|{} by {}",
-    "ja": "{}を{}|{}の{}|{}が{}|{}は{}です|{}に{}|{}と{}|{}の{}を修正|{}を追加|{}の変更|新しい{}|{}から{}まで|"
-    "{}を更新する|{}で{}|{}が必要|{}について|{}をください",
-    "zh": "把{}的{}改好|{}和{}|{}的{}|添加{}|修改{}的{}|{}不在{}|在{}里|新的{}|{}是{}|更新了{}|去掉{}|"
-    "关于{}的{}|给{}的{}|需要{}",
-}
-JAPANESE_TEXT = (
-    "今日 明日 会議 牛乳を買う ありがとう 午後 朝 お願い 鍵 夕食 帰る 完了 報告 修正 新しい 古い 天気 試験 資料".split()
-)
-PEOPLE = (
-    "Anna Ben Clara David Emma Felix Grace Hugo Ines Jack Kate Leo Maria Noah Olga Paul Rosa Sam Tina Uwe Vera Walter "
-    "Yuki Zoe Ken Mia Tom Lisa Max Nina Omar Priya Ravi Sofia Tariq Wei Akira Hana Pedro Luca Elif Ivan Marta Jonas"
-).split()
-ROOMS = (
-    "kitchen|bedroom|living room|bathroom|hall|office|garage|attic|cellar|garden|dining room|nursery|studio|library|"
-    "balcony|guest room|workshop|lobby|corridor|pantry"
-).split("|")
-JAPANESE_ROOMS = (
-    "台所 寝室 居間 浴室 玄関 事務所 車庫 屋根裏 地下室 庭 食堂 子供部屋 書斎 図書室 廊下 客間 作業場 会議室 二階"
-).split()
-CHINESE_ROOMS = (
-    "厨房 卧室 客厅 浴室 门厅 办公室 车库 阁楼 地下室 花园 餐厅 儿童房 书房 图书室 走廊 客房 车间 会议室 阳台 二楼"
-).split()
-COLORS = "red green blue yellow white black orange purple pink grey brown cyan teal gold silver".split()
-LANGUAGES = (
-    "English German French Spanish Italian Japanese Chinese Korean Dutch Polish Turkish Arabic Hindi Greek Swedish"
-).split()
-UNITS = "metres feet miles kilometres grams pounds litres gallons celsius fahrenheit inches seconds hours bytes".split()
-CURRENCIES = "EUR USD JPY GBP CHF CNY SEK INR AUD CAD KRW BRL".split()
+SENTENCES = WORDS["sentences"]
+JAPANESE_TEXT = WORDS["japanese_text"]
+PEOPLE = WORDS["people"]
+ROOMS = WORDS["rooms"]
+JAPANESE_ROOMS = WORDS["japanese_rooms"]
+CHINESE_ROOMS = WORDS["chinese_rooms"]
+COLORS = WORDS["colors"]
+LANGUAGES = WORDS["languages"]
+UNITS = WORDS["units"]
+CURRENCIES = WORDS["currencies"]
+PATTERN_ENDINGS = WORDS["pattern_endings"]
 
 
 def a_word(random: Random, language: str = "en") -> str:
@@ -187,7 +158,7 @@ def a_room(random: Random, language: str) -> str:
 
 def a_pattern(random: Random, _language: str = "en") -> str:
     """What names of files look like: `*.py`, `test_*`; or one whole name."""
-    ending = random.choice([*"py md txt log json csv c h rs go jpg pdf yml toml".split(), word(random)])
+    ending = random.choice([*PATTERN_ENDINGS, word(random)])
     begins = word(random)
     forms = [f"*.{ending}", f"*.{ending}", f"**/*.{ending}", f"{begins}*", f"*{begins}*", f"{begins}_*.{ending}",
              f"{begins}.{ending}", f"*_{begins}.{ending}"]  # fmt: skip
@@ -206,6 +177,18 @@ def like_value(value: str, random: Random) -> str | None:
 def one_of(values: list[str]) -> Callable[[Random, str], str]:
     """A known value, or, two times in five, an invented one."""
     return lambda random, _language: random.choice(values) if random.random() < 0.6 else word(random)
+
+
+def a_file(random: Random, _language: str = "en") -> str:
+    return file_path(random)
+
+
+def a_folder(random: Random, _language: str = "en") -> str:
+    return folder_path(random)
+
+
+def between(least: int, most: int) -> Callable[[Random, str], int]:
+    return lambda random, _language: random.randint(least, most)
 
 
 def up_to(most: int, least: int = 0) -> Callable[[Random, str], int]:

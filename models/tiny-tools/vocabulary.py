@@ -1,5 +1,3 @@
-# Long word lists are easier to read and to add to as one text that is split.
-# ruff: noqa: SIM905 - lists of words are easier to read and to edit as one text
 """Words and values to talk about: places, paths, numbers, sums, invented words; and what is held out of training.
 
 It knows no tool. Every maker takes its random source as an argument, so the same seed gives the same value.
@@ -12,48 +10,21 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from random import Random
 
+from words import load_words
+
+WORDS = load_words("vocabulary")
 HELD_OUT_SHARE = 0.1
 # The plainest words, which a user says first, are trained whatever the split says; none of them is ever measured.
-ALWAYS_TRAINED = frozenset(
-    "こんにちは|how are you|help|see you|what's your name|which tools do you have|hello there|調子はどうですか|"
-    "できることを教えて|what is the temperature|what's the temperature|what is the time|what's the time|東京|"
-    "ニューヨーク|メモリは|disk|load|how much ram is left|what's the load average|what is the news|get_temperature|"
-    "{sum} ="
-    .split("|")
-)  # fmt: skip
-CONSONANTS, VOWELS = "b c d f g h j k l m n p r s t v w z sh th st tr ch kr".split(), "a e i o u a e i o ai ou".split()
+ALWAYS_TRAINED = frozenset(WORDS["always_trained"])
+CONSONANTS, VOWELS = WORDS["consonants"], WORDS["vowels"]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-EXTENSIONS = "txt md py toml json csv log yaml cfg conf ini sh html xml c h rs service".split()
-FOLDERS = (
-    "etc var log home usr tmp opt srv data docs src notes photos music config backup boot dev media mnt proc sys "
-    "lib bin share local models tests build images videos work projects reports old new public private tools apps web "
-    "site api store users jobs team core archive inbox backups scripts assets packages modules game games books"
-).split()
-FILE_STEMS = (
-    "readme notes todo config settings main test hosts passwd fstab journal recipe letter report budget summary "
-    "diary plan list invoice table data index setup license changelog cpuinfo meminfo version hostname issue "
-    "shopping ideas draft poem contacts book story server board model prompt app api core util client page form user "
-    "login event queue cache parser types error build view style common base words menu image photo sound map"
-).split()
-ENGLISH_PLACES = (
-    "Japan|Germany|France|Spain|Italy|India|Kenya|Norway|Sweden|Finland|Munich|Hamburg|Osaka|Kyoto|Nagoya|Sapporo|"
-    "Milan|Barcelona|San Francisco|Seattle|Boston|Washington|Las Vegas|Miami|Houston|Dallas|Atlanta|Beijing|Mumbai|"
-    "New Delhi|Rio de Janeiro|Geneva|Lyon|Marseille|Porto|Naples|Florence|Venice|Cologne|Frankfurt|Dresden|Leipzig|"
-    "Manchester|Liverpool|Edinburgh|Glasgow|Shenzhen|Chengdu|Cape Town|Bangalore|Chennai|Osaka|Yokohama|Kobe"
-).split("|")
-JAPANESE_PLACES = (
-    "東京 大阪 京都 札幌 名古屋 福岡 横浜 神戸 仙台 広島 那覇 ロンドン パリ ベルリン ニューヨーク ローマ "
-    "マドリード モスクワ シドニー ソウル 北京 上海 香港 台北 シンガポール バンコク デリー ドバイ カイロ ナイロビ "
-    "トロント シカゴ ロサンゼルス ホノルル ウィーン プラハ ワルシャワ オスロ ストックホルム ヘルシンキ アテネ "
-    "リスボン ダブリン イスタンブール ジャカルタ マニラ ハノイ メルボルン オークランド サンパウロ ボストン "
-    "シアトル ミラノ ミュンヘン ハンブルク ジュネーブ 日本 ドイツ フランス イタリア スペイン インド 中国 韓国 "
-    "アメリカ イギリス 長崎 奈良 金沢 千葉 静岡 岡山 熊本 鹿児島 新潟 長野"
-).split()
-KATAKANA = (
-    "アイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワン"
-    "ガギグゴザジダデドバビブベボパピプポ"
-)
-KANJI = "山川田中村木林森北南東西大小上下高石水火土金日月白青赤黒海空風花草松竹梅原野島町市国新古長"
+EXTENSIONS = WORDS["extensions"]
+FOLDERS = WORDS["folders"]
+FILE_STEMS = WORDS["file_stems"]
+ENGLISH_PLACES = WORDS["english_places"]
+JAPANESE_PLACES = WORDS["japanese_places"]
+KATAKANA = WORDS["katakana"]
+KANJI = WORDS["kanji"]
 ZONES = sorted(zone for zone in zoneinfo.available_timezones() if not zone.startswith(("posix/", "right/")))
 CITIES = sorted({zone.rsplit("/", 1)[1].replace("_", " ") for zone in ZONES if "/" in zone and "Etc/" not in zone})
 

@@ -7,7 +7,7 @@ phrasings parted by ` | `. `{parameter}` is a value, `[...]` is said only when a
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
@@ -16,14 +16,16 @@ from random import Random
 from typing import Any
 
 from board_questions import Question
-from invented import Made, Parameter, arguments_of, call_in_words, camel, fill_result, schema_of
-from kinds import KINDS, TEXTS, draw_value
+from invented import Made, arguments_of, call_in_words
+from kinds import KINDS, draw_value
 from lent import Lent
 from nouns import Noun
+from parameters import Parameter, camel, schema_of
+from records import RECORD_KEYS, RECORD_VALUES, records_schema, role_of, say_records
 from rkllm_chat.core.messages import Tool
-from saying import BETWEEN, Given, dress, make_like, quote, say_named, say_value
-from telling import go_on
-from values import a_person, a_sentence, a_topic, a_word, several
+from saying import Given, dress, make_like, say_named, say_value
+from telling import fill_result, go_on
+from values import a_sentence
 from verbs import VERBS
 from vocabulary import is_held_out, word
 
@@ -47,25 +49,6 @@ ENDS = (
 """Kinds, and how the names of two parameters begin that stand on either side."""
 TELLING_KINDS = "place room person file folder url mail date time moment color language unit currency percent minutes"
 """Kinds of which a value shows what it is."""
-# What stands in the objects of a list, by role, and under which names servers have it.
-RECORD_KEYS: dict[str, tuple[str, ...]] = {
-    "name": ("name", "title", "subject", "item", "thing", "id", "user", "who"),
-    "kind": ("kind", "type", "itemType", "category", "group", "class", "role"),
-    "facts": ("facts", "notes", "remarks", "tags", "comments", "details", "lines"),
-    "from": ("from", "source", "start", "parent", "owner"),
-    "to": ("to", "target", "end", "child", "dest"),
-    "link": ("link", "relation", "linkType", "label", "edge"),
-    "old": ("old", "before", "search", "oldValue", "find"),
-    "new": ("new", "after", "replace", "newValue", "put"),
-}
-RECORD_VALUES: dict[str, Callable[[Random, str], Any]] = {
-    "name": a_person, "kind": a_word, "facts": several(a_topic), "from": a_person, "to": a_person,
-    "link": a_topic, "old": a_topic, "new": a_topic,
-}  # fmt: skip
-RECORD_PAIRS = {
-    ("from", "to"): ("from {} to {}", "between {} and {}", "{} to {}"),
-    ("old", "new"): ("replace {} with {}", "change {} to {}", "{} becomes {}", "put {1} for {0}"),
-}
 
 
 @dataclass(frozen=True)
@@ -156,41 +139,6 @@ def slots_of(phrase: str) -> set[str]:
 def is_said_as_true(phrase: str, slot: str) -> bool:
     """Whether a phrase has words for a boolean that is true, and none for one that is false."""
     return any(match[1] == slot and match[3] == "" for match in SLOT.finditer(phrase))
-
-
-def say_records(records: list[dict[str, Any]], random: Random, language: str) -> str:
-    """ "Anna (kind friend, facts tea and chess)", "name Anna, kind friend", "from Anna to Bob, link knows"."""
-    style, last = random.randrange(3), BETWEEN[language][1]
-    return last.join(say_record(record, style, random, language) for record in records)
-
-
-def say_record(record: dict[str, Any], style: int, random: Random, language: str) -> str:
-    said = {key: say_listed(item, random, language) for key, item in record.items()}
-    keys = list(record)
-    pair = RECORD_PAIRS.get(tuple(role_of(key) for key in keys[:2]))
-    if pair and style:
-        rest = "".join(f"{random.choice([', ', ' with '])}{key} {said[key]}" for key in keys[2:])
-        return random.choice(pair).format(said[keys[0]], said[keys[1]]) + rest
-    if style == 1:
-        return ", ".join(f"{key} {said[key]}" for key in keys)
-    if style == 2:
-        tail = "".join(f" with the {key} {said[key]}" for key in keys[2:])
-        return f"{said[keys[0]]} of the {keys[1]} {said[keys[1]]}{tail}" if keys[1:] else said[keys[0]]
-    rest = ", ".join(f"{key} {said[key]}" for key in keys[1:])
-    return f"{said[keys[0]]} ({rest})"
-
-
-def say_listed(item: Any, random: Random, language: str) -> str:
-    if not isinstance(item, list):
-        text = str(item)
-        return quote(text, random, language) if " " in text or random.random() < 0.3 else text
-    comma, last = BETWEEN[language]
-    quoted = [quote(one, random, language) if " " in one else one for one in item]
-    return last.join([comma.join(quoted[:-1]), quoted[-1]]) if quoted[1:] else quoted[0]
-
-
-def role_of(key: str) -> str:
-    return next(role for role, keys in RECORD_KEYS.items() if key in keys)
 
 
 @cache
@@ -324,11 +272,6 @@ def schema_for(parameters: tuple[Parameter, ...], random: Random) -> dict[str, A
     properties = {one.name: plain["properties"].get(one.name) or records_schema(one) for one in parameters}
     required = [one.name for one in parameters if not one.is_optional]
     return {"type": "object", "properties": properties, "required": required}
-
-
-def records_schema(one: Parameter) -> dict[str, Any]:
-    inside = {key: TEXTS if role_of(key) == "facts" else {"type": "string"} for key in one.choices}
-    return {"type": "array", "items": {"type": "object", "properties": inside, "required": list(one.choices)}}
 
 
 Item = Made | Written | Lent
