@@ -25,7 +25,6 @@ ADDED = {
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
     "benchmarks.md": "tests/bench/README.md",
-    "talk.svg": "tests/tui/talk.svg",
 }
 LINK = re.compile(r"(?P<fence>^```.*?^```$)|(?P<image>!?)\[(?P<text>[^\[\]]+)\]\((?P<target>[^)\s]+)\)", re.M | re.S)
 

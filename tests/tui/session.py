@@ -17,6 +17,7 @@ from stage import Screen
 from .picture import draw, texts_of
 
 HERE = Path(__file__).parent
+DOCS = HERE.parents[1] / "docs"
 KEYS = {
     "Enter": "\r", "Tab": "\t", "Esc": "\x1b", "Backspace": "\x7f",
     "Left": "\x1b[D", "Home": "\x1b[H", "End": "\x1b[F", "Ctrl+C": "\x03", "Ctrl+D": "\x04", "Ctrl+L": "\x0c",
@@ -92,7 +93,7 @@ def play(session: Session, screen: Screen, folder: Path, record: bool) -> None:
         else:
             compare(screen, folder, expected, session)
     if "picture" in session.words:
-        check_picture(HERE / session.words["picture"], screen, folder, record)
+        check_picture(DOCS / session.words["picture"], screen, folder, record)
 
 
 def check_picture(path: Path, screen: Screen, folder: Path, record: bool) -> None:
