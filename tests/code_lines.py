@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections import Counter
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "rkllm_chat"
-_NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
 def count_code_lines(source: str) -> int:
     """Count the lines of a module that hold code; a text below an assignment counts as code."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    lines = {line for token in tokens if token.type not in _NO_CODE for line in range(token.start[0], token.end[0] + 1)}
+    lines = {number for number, line in enumerate(source.splitlines(), 1) if line.strip()[:1] not in ("", "#")}
+    docstrings: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         match node:
+            case ast.Constant(value=str() | bytes()) | ast.JoinedStr():  # a text counts with its blank lines
+                lines.update(lines_of(node))
             case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                 if ast.get_docstring(node, clean=False) is not None:
-                    lines.difference_update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    return len(lines)
+                    docstrings.update(lines_of(node.body[0]))
+    return len(lines - docstrings)
+
+
+def lines_of(node: ast.expr | ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or 0) + 1)
 
 
 def count_packages(package: Path = PACKAGE) -> Counter[str]:

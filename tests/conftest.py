@@ -106,11 +106,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}", yellow=True)
 
 
+@pytest.fixture(scope="session")
+def loaded_models(shipped_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that says that the bundled model was loaded; else each test tries it for 0.7 s of CPU."""
+    from rkllm_chat.backends.llama.trial_load import check_model_file
+
+    known = tmp_path_factory.mktemp("state") / "loaded-models"
+    check_model_file(shipped_model, 0, "", known, None)
+    return known
+
+
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """Return the environment of an isolated user with an empty home."""
+def environment(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
+    """Return the environment of an isolated user, whose home is empty but for what `loaded_models` says."""
     home = tmp_path / "home"
     home.mkdir()
+    if request.node.get_closest_marker("model"):
+        shutil.copytree(request.getfixturevalue("loaded_models"), home / ".local/state/rkllm-chat/loaded-models")
     inherited = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", SANDBOX)
     kept = {name: os.environ[name] for name in inherited if name in os.environ}
     own = {"HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm"}

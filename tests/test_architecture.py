@@ -77,7 +77,7 @@ ONE_SHOT_MODULES = (  # of the standard library that `call-tool` may import, wit
 def imported_modules(name: str, path: Path) -> Iterator[str]:
     """Every module of the product that a module imports anywhere, also late or for types alone."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in parse_module(path):
         if isinstance(node, ast.ImportFrom):
             parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*parents, *filter(None, [node.module])])
@@ -85,6 +85,12 @@ def imported_modules(name: str, path: Path) -> Iterator[str]:
                 yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in MODULES else base
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+
+
+@cache
+def parse_module(path: Path) -> list[ast.AST]:
+    """Every node of a module."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 @cache
@@ -130,8 +136,7 @@ def is_relay(node: ast.AST) -> bool:
 
 
 def test_few_streams_only_pass_on_what_another_yields() -> None:
-    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
-    relays = [name for name, tree in trees.items() for node in ast.walk(tree) if is_relay(node)]
+    relays = [name for name, path in MODULES.items() for node in parse_module(path) if is_relay(node)]
     assert len(relays) <= MAX_RELAYS, relays
 
 

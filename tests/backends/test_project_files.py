@@ -145,6 +145,7 @@ def test_the_answer_holds_until_the_end_where_it_cannot_be_stored(
     open_screen: OpenScreen, environment: dict[str, str]
 ) -> None:
     local = Path(environment["HOME"], ".local")
+    shutil.rmtree(local)
     local.mkdir()
     (local / "state").symlink_to("missing")
     screen = open_screen("--no-servers", size=(120, 40))

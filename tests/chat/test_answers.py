@@ -235,29 +235,41 @@ def test_whatever_a_model_writes_the_turn_ends_with_a_text_and_nothing_is_change
     assert not any(isinstance(event, Text) and "[TOOL_CALL]" in event.text for event in events if completed)
 
 
-GET_TIME = '{"name": "get_time", "arguments": {"place": "Paris"}}'
-TIME_CALL = f"<tool_call>\n{GET_TIME}\n</tool_call>"
+GET_TIDE = '{"name": "get_tide", "arguments": {"harbour": "Husum"}}'
+TIDE_CALL = f"<tool_call>\n{GET_TIDE}\n</tool_call>"
+RISING = "The tide at Husum is 2.4 metres"
+SERVER = ("--config", "harbour.toml", "--allow", "get_tide")
 
 # What real small models wrote -> texts of which the answer has one, and how it came about.
 MISBEHAVIOURS: dict[str, tuple[str, list[str], str, str]] = {
-    "an equal call again and again": ("qwen2.5-coder-0.5b-instruct", [TIME_CALL] * 8, "(Europe/Paris", "result"),
-    "a call in a fence": ("qwen2.5-coder-0.5b-instruct", [f"```json\n{GET_TIME}\n```", "Done."], "Done.", "model"),
-    "a missing brace": ("qwen2.5-coder-0.5b-instruct", [GET_TIME[:-1]] * 3, "(Europe/Paris", "result"),
+    "an equal call again and again": (
+        "qwen2.5-coder-0.5b-instruct",
+        [TIDE_CALL] * 8,
+        RISING,
+        "result",
+    ),
+    "a call in a fence": ("qwen2.5-coder-0.5b-instruct", [f"```json\n{GET_TIDE}\n```", "Done."], "Done.", "model"),
+    "a missing brace": (
+        "qwen2.5-coder-0.5b-instruct",
+        [GET_TIDE[:-1]] * 3,
+        RISING,
+        "result",
+    ),
     "a tool that does not exist": (
         "qwen2.5-coder-0.5b-instruct",
-        [TIME_CALL.replace("get_time", "get_weather")] * 3 + ["I cannot."],
+        [TIDE_CALL.replace("get_tide", "get_weather")] * 2 + ["I cannot."],
         "I cannot.",
         "forced",
     ),
     "a call described in prose": (
         "qwen2.5-coder-1.5b-instruct",
-        [f"To get the time, use:\n```json\n{GET_TIME}\n```\nThis returns the time.", "Noon."],
-        "To get the time",
+        [f"To get the tide, use:\n```json\n{GET_TIDE}\n```\nThis returns the tide.", "Noon."],
+        "To get the tide",
         "model",
     ),
     "the name of a tool": (
         "qwen2.5-coder-0.5b-instruct",
-        ["get_time", TIME_CALL, "It is late."],
+        ["get_tide", TIDE_CALL, "It is late."],
         "It is late.",
         "model",
     ),
@@ -265,16 +277,16 @@ MISBEHAVIOURS: dict[str, tuple[str, list[str], str, str]] = {
 
 
 @pytest.mark.parametrize("name", MISBEHAVIOURS)
-def test_a_script_gets_an_answer_where_a_real_model_misbehaved(name: str, program: Run, folder: Path) -> None:
+def test_a_script_gets_an_answer_where_a_real_model_misbehaved(name: str, program: Run, harbour: Path) -> None:
     model, replies, text, answered_by = MISBEHAVIOURS[name]
     replies = [*replies, *replies[-1:] * (8 - len(replies))] if answered_by == "result" else replies
-    (folder / "replies.json").write_text(json.dumps({"model": model, "replies": replies}), encoding="utf-8")
-    asked = ("-p", "What time is it in Paris?", "--backend", "scripted", "--model", "replies.json")
+    (harbour / "replies.json").write_text(json.dumps({"model": model, "replies": replies}), encoding="utf-8")
+    asked = ("-p", "How high is the tide in Husum?", "--backend", "scripted", "--model", "replies.json", *SERVER)
     result = json.loads(program(*asked, "--output-format", "json").stdout)["result"]
     assert text in result["text"]
     assert (result["answered_by"], result["reason"]) == (answered_by, "answered")
     assert len(result["calls"]) <= 2
     is_described = name == "a call described in prose"
     assert result["suggested_calls"] == (
-        [{"tool": "get_time", "arguments": {"place": "Paris"}}] if is_described else []
+        [{"tool": "get_tide", "arguments": {"harbour": "Husum"}}] if is_described else []
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -188,7 +189,7 @@ def test_a_tool_that_the_model_has_never_seen_is_called(
     [
         ("tiny-tools", "", "servers", "tiny-tools"),
         ("another version's", "", "servers", "tiny-tools"),  # by the name of the model
-        ("tiny-tools", '[chat]\nprompt_profile = "default"', "full", "default"),
+        ("tiny-tools", '[chat]\nprompt_profile = "default"\n[generation]\nmax_tokens = 8', "full", "default"),
     ],
 )
 def test_a_model_file_names_its_profile_unless_a_configuration_does(
@@ -213,7 +214,10 @@ def test_the_model_was_trained_with_the_prompt_of_today(board: Bench) -> None:
     assert trained == hashlib.sha256(prompt.encode()).hexdigest(), "the prompt or the board changed: train it again"
 
 
-def test_a_fresh_user_gets_the_model_and_the_board_from_an_empty_folder(program: Run) -> None:
+def test_a_fresh_user_gets_the_model_and_the_board_from_an_empty_folder(
+    program: Run, environment: dict[str, str]
+) -> None:
+    shutil.rmtree(Path(environment["HOME"]) / ".local")
     done = program("-p", "What time is it in Tokyo?", "--output-format", "json")
     result = json.loads(done.stdout)["result"]
     assert [(call["tool"], call["arguments"], call["status"]) for call in result["calls"]] == [

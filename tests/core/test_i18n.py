@@ -17,6 +17,7 @@ from rkllm_chat.core.messages import Status
 
 ENGLISH = load("en")
 TABLES = {key.partition(".")[0] for key in ENGLISH.sentences}
+KEY = re.compile(rf"({'|'.join(TABLES)})\.[a-z_]+")
 OTHERS = [code for code in list_languages() if code != "en"]
 ALIKE = re.compile(r"examples\.\w+|live\.waiting")
 """Keys whose sentence may be the English one: they hold commands, or no word."""
@@ -46,12 +47,13 @@ def written_in_code() -> tuple[set[str], set[str]]:
     keys: set[str] = set()
     tables: set[str] = set()
     for path in Path(rkllm_chat.__file__).parent.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-        for node in ast.walk(tree):
+        inside: set[int] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):  # seen before its parts
+                inside.update(map(id, node.values))
             if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
                 continue
-            if id(node) not in inside and re.fullmatch(rf"({'|'.join(TABLES)})\.[a-z_]+", node.value):
+            if id(node) not in inside and KEY.fullmatch(node.value):
                 keys.add(node.value)
             elif id(node) in inside and node.value.removesuffix(".") in TABLES:
                 tables.add(node.value.removesuffix("."))

@@ -129,6 +129,7 @@ def test_sessions_that_begin_at_the_same_time_are_apart(
     assert said == [(f"line {number}", f"Answer {number}.") for number in range(3)]
 
 
+@pytest.mark.slow
 def test_a_turn_and_its_session_survive_a_clock_that_jumps_during_its_calls(
     environment: dict[str, str], folder: Path, script: Script, shelf: SessionDirectory
 ) -> None:
