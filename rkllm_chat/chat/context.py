@@ -6,12 +6,14 @@ backend's `count_tokens`.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
 
+from ..backends.base import PromptRenderer
 from ..calls.grammar import CallGrammar, NoCalls, build_call_grammar, forbid_calls
 from ..calls.model_families import make_scanner
 from ..calls.scanner import Scanner
@@ -55,6 +57,23 @@ def list_answer_forms(chat: Conversation) -> list[PromptForm]:
 def count_tokens(chat: Conversation) -> int:
     """Return the length of the prompt as it would be sent now."""
     return chat.backend.count_tokens(build_prompt(chat))
+
+
+def render_sent_prompt(chat: Conversation, messages: Sequence[Message] = ()) -> str:
+    """Return the prompt of the next request as it is sent: with its control tokens, or as the messages of a request.
+
+    The conversation stays as it is.
+
+    Args:
+        chat: The conversation.
+        messages: What the user says next.
+    """
+    shown = [*chat.visible_messages, *add_tool_signatures(chat, messages)]
+    prompt, tools = build_prompt(chat, shown), native_tools_of(chat)
+    if isinstance(chat.backend, PromptRenderer):
+        return chat.backend.render_request(prompt, tools)
+    rows = [{"role": message.role, "content": message.text} for message in prompt]
+    return json.dumps(rows, ensure_ascii=False, indent=2)
 
 
 def make_reply_scanner(chat: Conversation) -> Scanner:

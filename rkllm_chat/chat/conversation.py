@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, SupportsIndex
+
+from typing_extensions import Self
 
 from ..backends.base import Backend
 from ..calls.formats import FORMATS, Format
@@ -19,9 +22,8 @@ from ..prompt.profiles import PromptProfile, select_profile
 from ..prompt.tool_catalogue import Catalogue
 from ..prompt.tool_ranking import ToolIndex
 from ..storage.local_statistics import ToolUsage
-from ..storage.session_records import ContextTrimmed, Keep, Record, discard_record
+from ..storage.session_records import ContextTrimmed, HistoryEdited, Keep, Record, discard_record
 from .builtin_tools import find_last_handle_number
-from .history import History
 from .skills import SkillLibrary
 
 
@@ -222,3 +224,51 @@ class Conversation:
     def translate(self, piece: Sentence | Reading) -> Notice | Reading:
         """Convert a message of the engine to an event in the user's language."""
         return Notice(self.words(piece.key, **piece.values)) if isinstance(piece, Sentence) else piece
+
+
+class History(list[Message]):
+    """A list that reports each appended message, and every other change as a HistoryEdited record, to `keep`."""
+
+    def __init__(self, messages: Iterable[Message], keep: Keep) -> None:
+        super().__init__(messages)
+        self._keep = keep
+
+    def append(self, message: Message) -> None:
+        """Append and report a message."""
+        super().append(message)
+        self._keep(message)
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        """Append and report messages."""
+        for message in messages:
+            self.append(message)
+
+    def __iadd__(self, messages: Iterable[Message]) -> Self:  # type: ignore[override,misc]  # same contract as list
+        self.extend(messages)
+        return self
+
+    def __delitem__(self, index: SupportsIndex | slice) -> None:
+        self._apply(lambda: super(History, self).__delitem__(index))
+
+    def __setitem__(self, index: Any, messages: Any) -> None:
+        self._apply(lambda: super(History, self).__setitem__(index, messages))
+
+    def pop(self, index: SupportsIndex = -1) -> Message:
+        """Remove and return a message; report the edit."""
+        message = self[index]
+        del self[index]
+        return message
+
+    def _apply(self, change: Callable[[], None]) -> None:
+        """Apply a change and report the difference without the longest common prefix and suffix."""
+        before = list(self)
+        change()
+        min_length = min(len(before), len(self))
+        start = next((i for i in range(min_length) if before[i] is not self[i]), min_length)
+        common_suffix = next(
+            (i for i in range(min_length - start) if before[-1 - i] is not self[-1 - i]), min_length - start
+        )
+        if start + common_suffix < max(len(before), len(self)):
+            self._keep(
+                HistoryEdited(start, len(before) - common_suffix, tuple(self[start : len(self) - common_suffix]))
+            )

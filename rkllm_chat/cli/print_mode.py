@@ -30,9 +30,9 @@ from ..chat.attachments import (
     send_attached,
     unescape_mentions,
 )
+from ..chat.context import render_sent_prompt
 from ..chat.event_stream import Emit, stream_events
 from ..chat.json_answer import correct_answer, request_json
-from ..chat.sent_prompt import render_sent_prompt
 from ..chat.server_approval import list_config_notices
 from ..config.policy import Policy, decide_call, exact_pattern, find_ambiguous
 from ..config.settings import Settings

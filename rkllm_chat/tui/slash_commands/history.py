@@ -8,11 +8,10 @@ from dataclasses import replace
 
 from ...chat.app import App
 from ...chat.compaction import compact, find_older_messages, restore_compacted, write_transcript
-from ...chat.context import count_tokens
+from ...chat.context import count_tokens, render_sent_prompt
 from ...chat.event_stream import Emit, emit_all
 from ...chat.instructions_budget import count_instructions, render_prompt_instructions
 from ...chat.prefill import estimate_cost
-from ...chat.sent_prompt import render_sent_prompt
 from ...chat.tool_selection import count_text_in_prompt, select_catalogue
 from ...chat.turn import Turn
 from ...core.errors import UsageError
