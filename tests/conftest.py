@@ -1,4 +1,5 @@
 """Fixtures: an isolated user, the program as a process, scripted replies, terminals, the bundled model."""
+# ruff: noqa: E402 - modules are imported once their compiled code may be kept
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from functools import cache
@@ -16,6 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+
+# Set in some images of Python: each worker would compile all modules and rewrite their assertions anew (10 s of CPU).
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from browser import BROWSER, find_browser
 from cpu_time import begin_test
