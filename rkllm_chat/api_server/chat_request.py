@@ -87,6 +87,8 @@ class ChatRequest:
         thinking: Whether the model reasons; None as the server is set.
         prefix: The beginning of the reply, which the model continues.
         returns_progress: Whether the client wants to know how much of the prompt is evaluated.
+        replies: Number of replies.
+        scores: How many of the likeliest tokens each token of the text names; None for no probabilities.
     """
 
     messages: tuple[ClientMessage, ...]
@@ -101,6 +103,8 @@ class ChatRequest:
     thinking: Thinking | None = None
     prefix: str = ""
     returns_progress: bool = False
+    replies: int = 1
+    scores: int | None = None
 
     def count_characters(self) -> int:
         """Return the length of all texts of the conversation, calls included."""

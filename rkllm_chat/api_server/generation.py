@@ -7,14 +7,14 @@ results with its next request.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
 from ..backends import Backend
-from ..backends.base import ThinkingSwitch
+from ..backends.base import ThinkingSwitch, TokenScore
 from ..calls.formats import FORMATS
 from ..calls.grammar import CallGrammar, build_call_grammar, build_reply_grammar, require_call
 from ..chat.context import make_call_toolbox
@@ -66,8 +66,15 @@ class ReplyCall:
 
 
 @dataclass(frozen=True)
+class TextScores:
+    """How probable the tokens of the text that follows were."""
+
+    scores: tuple[TokenScore, ...]
+
+
+@dataclass(frozen=True)
 class ReplyEnded:
-    """The last event of a reply.
+    """The last event of a reply; those of the next one may follow.
 
     Attributes:
         reason: Why it ended.
@@ -78,7 +85,48 @@ class ReplyEnded:
     usage: Usage
 
 
-ReplyEvent = Text | Thought | Reading | ReplyCall | ReplyEnded
+ReplyEvent = Text | TextScores | Thought | Reading | ReplyCall | ReplyEnded
+
+
+@dataclass
+class Reply:
+    """A whole reply.
+
+    Attributes:
+        text: Its text.
+        thought: Its thoughts.
+        calls: Its calls.
+        scores: How probable the tokens of the text were.
+        end: Its end.
+    """
+
+    text: str = ""
+    thought: str = ""
+    calls: list[ClientCall] = field(default_factory=list[ClientCall])
+    scores: list[TokenScore] = field(default_factory=list[TokenScore])
+    end: ReplyEnded = ReplyEnded("stop", Usage())
+
+
+async def collect_replies(events: AsyncIterable[ReplyEvent]) -> list[Reply]:
+    """Return the whole replies."""
+    replies = [Reply()]
+    async for event in events:
+        reply = replies[-1]
+        match event:
+            case Text(part):
+                reply.text += part
+            case TextScores(scores):
+                reply.scores += scores
+            case Thought(part):
+                reply.thought += part
+            case ReplyCall(call):
+                reply.calls.append(call)
+            case ReplyEnded():
+                reply.end = event
+                replies.append(Reply())
+            case _:
+                pass
+    return replies[:-1]
 
 
 class _BlankTrimmer:
@@ -167,7 +215,7 @@ class ReplyGenerator:
             self._choose_grammars(settings, call_format, toolbox.tools) if backend.supports_grammar else _NONE
         )
         self._is_constrained = grammar is not None
-        self._backend = RequestBackend(backend, request.stop_sequences, grammar, value, request.prefix)
+        self._backend = RequestBackend(backend, request.stop_sequences, grammar, value, request.prefix, request.scores)
         known, history = self._histories.find(request.messages)
         self._known_tokens = self._histories.count_tokens(request.messages)
         history = (*history, *build_history(request.messages, call_format)[known:])
@@ -222,17 +270,17 @@ class ReplyGenerator:
             GenerationError: The prompt does not fit, or the engine failed.
         """
         is_buffered = self._request.reply_schema is not None and not self._is_constrained
-        async with aclosing(self._run_turn(self._new)) as events:
-            async for event in events:
-                if not (is_buffered and isinstance(event, Text)):
-                    yield event
-        if correction := self._find_correction() if not self._request.prefix else "":
+        messages: Sequence[Message] = self._new
+        for is_last in (bool(self._request.prefix), True):
+            async with aclosing(self._run_turn(messages)) as events:
+                async for event in events:
+                    if not (is_buffered and isinstance(event, Text | TextScores)):
+                        yield event
+            if is_last or not (correction := self._find_correction()):
+                break
             if is_buffered:
                 self._text.clear()
-            async with aclosing(self._run_turn([Message("user", correction)])) as events:
-                async for event in events:
-                    if not (is_buffered and isinstance(event, Text)):
-                        yield event
+            messages = [Message("user", correction)]
         if problem := self._find_problem():
             raise ApiError(422, f"The reply does not match the schema: {problem}.", code="invalid_reply")
         if is_buffered and (text := remove_fence("".join(self._text))):
@@ -243,7 +291,7 @@ class ReplyGenerator:
 
     async def _run_turn(
         self, messages: Sequence[Message]
-    ) -> AsyncGenerator[Text | Thought | Reading | ReplyCall, None]:
+    ) -> AsyncGenerator[Text | TextScores | Thought | Reading | ReplyCall, None]:
         """Run one turn up to a call of the client's tools."""
         held = _HeldReply(may_be_discarded=bool(messages) and messages[0].role == "tool")
         try:
@@ -252,14 +300,14 @@ class ReplyGenerator:
                     if isinstance(event, Thought) or (isinstance(event, Reading) and self._request.returns_progress):
                         yield event
                     self._hold(event, held)
-                    if text := held.take_certain_text():
-                        yield self._add_text(text)
+                    for shown in self._show(held.take_certain_text()):
+                        yield shown
                     if isinstance(event, TurnEnded) or (isinstance(event, CallsDetected) and self._calls):
                         break
         except LimitReachedError:
             pass
-        if held.text:
-            yield self._add_text(held.text)
+        for shown in self._show(held.text):
+            yield shown
         for call in held.calls:
             yield ReplyCall(call)
 
@@ -281,10 +329,13 @@ class ReplyGenerator:
             case _:
                 pass
 
-    def _add_text(self, text: str) -> Text:
-        """Add text to the reply and return it for the client."""
+    def _show(self, text: str) -> list[Text | TextScores]:
+        """Add text to the reply and return it for the client, with the scores of its tokens."""
+        if not text:
+            return []
         self._text.append(text)
-        return Text(text)
+        scores = self._backend.take_scores()
+        return [TextScores(scores), Text(text)] if scores else [Text(text)]
 
     def _accept(self, found: ToolCall) -> ClientCall | None:
         """Return a call for the client; None if it is invalid, not of its tools, or one too many."""
@@ -342,6 +393,32 @@ class ReplyGenerator:
         last = self._backend.usages[-1] if self._backend.usages else Usage()
         tokens = last.prompt_tokens + last.generated_tokens
         self._histories.remember([*self._request.messages, reply], history, tokens)
+
+
+async def generate_replies(
+    request: ChatRequest, seed: int | None, start: Callable[[ChatRequest], Awaitable[ReplyGenerator]]
+) -> AsyncGenerator[ReplyEvent, None]:
+    """Yield the events of as many replies as a request wants, one after another; the prompt is counted once.
+
+    Args:
+        request: The request.
+        seed: Seed of the server's settings; None for a new one for each reply.
+        start: Prepares one reply.
+    """
+    seed = request.generation.get("seed", seed)
+    for number in range(request.replies):
+        generation = {**request.generation, **vary_reply(seed, number)}
+        generator = await start(replace(request, generation=generation))
+        async with aclosing(generator.stream()) as events:
+            async for event in events:
+                if number and isinstance(event, ReplyEnded):
+                    event = replace(event, usage=replace(event.usage, prompt_tokens=0, reused_tokens=0))
+                yield event
+
+
+def vary_reply(seed: int | None, number: int) -> Mapping[str, int]:
+    """Return the parameters by which one of several replies to a prompt differs from the others."""
+    return {} if seed is None else {"seed": (seed + number) % 2**32}
 
 
 def _allow_calls(value: CallGrammar, calls: CallGrammar) -> CallGrammar:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from ..backends import choose_backend
+from ..backends.base import TokenScore
 from ..backends.llama.engine import TEMPLATE_KEY, choose_context
 from ..backends.llama.gguf_header import GgufHeader, read_gguf_header
 from ..backends.rkllm.backend import CONTEXT_TOKENS
@@ -23,22 +24,26 @@ from ..backends.shared.model_files import read_parameter_count, resolve_model
 from ..calls.model_families import Family, find_family
 from ..config.settings import Settings
 from ..core.errors import ModelError
-from ..core.events import Text, Thought, Usage
+from ..core.events import Text, Thought
 from ..core.messages import MediaKind
 from .chat_request import ChatRequest, ClientCall, ClientMedia, ClientMessage, make_request
 from .client_media import read_base64
 from .errors import ApiError
-from .generation import ReplyCall, ReplyEnded, ReplyEvent
+from .generation import ReplyCall, ReplyEnded, ReplyEvent, TextScores, collect_replies
+from .openai_api import describe_scores
 from .openai_schema import (
     ANY_OBJECT,
+    MAX_SCORES,
     MAX_TOOLS,
     THINKING,
     FunctionTool,
     RequestBody,
     SamplingParameters,
     dump_json,
+    read_scores,
     read_tool,
 )
+from .text_completions import Continuation, ContinuationBody
 
 API_VERSION = "0.12.0"
 """Version of Ollama whose API this is: editors refuse one that has no capabilities (0.6.4) or thoughts (0.9.0)."""
@@ -75,6 +80,12 @@ class Options(SamplingParameters):
     num_predict: int | None = None
     repeat_penalty: float | None = Field(default=None, gt=0, le=10)
 
+    def read_all(self) -> dict[str, Any]:
+        """Return the parameters that the request sets, as fields of `Generation`."""
+        most = self.num_predict or 0
+        generation = self.read_generation(most if most > 0 else None)  # -1 and -2 are the limit of the server
+        return generation if self.repeat_penalty is None else {**generation, "repeat_penalty": self.repeat_penalty}
+
 
 class OllamaBody(RequestBody):
     """What the bodies of both endpoints have in common."""
@@ -83,6 +94,8 @@ class OllamaBody(RequestBody):
     format: Literal["", "json"] | dict[str, Any] | None = None
     options: Options | None = None
     think: bool | str | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=MAX_SCORES)
 
     @property
     def is_streamed(self) -> bool:
@@ -104,17 +117,14 @@ class OllamaBody(RequestBody):
     def make_request(self, messages: Iterable[ClientMessage], tools: Sequence[FunctionTool] = ()) -> ChatRequest:
         """Return the request. Raises ApiError."""
         options = self.options or Options()
-        most = options.num_predict or 0
-        generation = options.read_generation(most if most > 0 else None)  # -1 and -2 are the limit of the server
-        if options.repeat_penalty is not None:
-            generation["repeat_penalty"] = options.repeat_penalty
         return make_request(
             messages,
             [read_tool(tool) for tool in tools],
             reply_schema=ANY_OBJECT if self.format == "json" else self.format or None,
             stop_sequences=options.read_stop_sequences(),
-            generation=generation,
+            generation=options.read_all(),
             thinking=THINKING.get(self.think),
+            scores=read_scores(self.logprobs, self.top_logprobs),
         )
 
 
@@ -130,14 +140,28 @@ class OllamaChatBody(OllamaBody):
         return self.make_request(messages, self.tools or ())
 
 
-class OllamaGenerateBody(OllamaBody):
-    """Body of `POST /api/generate`: one message without history."""
+class OllamaGenerateBody(OllamaBody, ContinuationBody):
+    """Body of `POST /api/generate`: one message without history, or a text to continue or to fill."""
 
     prompt: str | None = None
     system: str | None = None
     images: list[str] | None = None
-    suffix: Literal[""] | None = None
-    raw: Literal[False] | None = None
+    suffix: str | None = None
+    raw: bool | None = None
+
+    def read_continuation(self) -> Continuation:
+        """Return the request. Raises ApiError."""
+        for name in ("system", "images", "format"):
+            if getattr(self, name):
+                raise ApiError(400, f"{name} is not possible with raw or suffix.", param=name)
+        options = self.options or Options()
+        return Continuation(
+            [self.prompt or ""],
+            self.suffix or "",
+            stop_sequences=options.read_stop_sequences(),
+            generation=options.read_all(),
+            scores=read_scores(self.logprobs, self.top_logprobs),
+        )
 
     def read_request(self) -> ChatRequest:
         """Return the request. Raises ApiError."""
@@ -178,32 +202,32 @@ class OllamaChat:
 
     async def collect(self, events: AsyncIterator[ReplyEvent]) -> dict[str, Any]:
         """Return the whole reply."""
-        message: dict[str, Any] = {"role": "assistant", "content": ""}
-        end: dict[str, Any] = {}
-        async for event in events:
-            match event:
-                case Text(part):
-                    message["content"] += part
-                case Thought(part):
-                    message["thinking"] = message.get("thinking", "") + part
-                case ReplyCall(call):
-                    message.setdefault("tool_calls", []).append(_describe_call(call))
-                case ReplyEnded(reason, usage):
-                    end = _describe_end(reason, usage)
-        return self._describe(message, end)
+        (reply,) = await collect_replies(events)
+        message: dict[str, Any] = {"role": "assistant", "content": reply.text}
+        if reply.thought:
+            message["thinking"] = reply.thought
+        if reply.calls:
+            message["tool_calls"] = list(map(_describe_call, reply.calls))
+        return self._describe(message, _describe_end(reply.end), reply.scores)
 
     async def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
         """Yield the reply as JSON lines."""
+        scores: Sequence[TokenScore] = ()
         async for event in events:
             match event:
+                case TextScores(scores):
+                    pass
                 case Text(part):
-                    yield self._write({"content": part})
+                    yield self._write({"content": part}, scores=scores)
+                    scores = ()
                 case Thought(part):
                     yield self._write({"content": "", "thinking": part})
                 case ReplyCall(call):
                     yield self._write({"content": "", "tool_calls": [_describe_call(call)]})
-                case ReplyEnded(reason, usage):
-                    yield self._write({"content": ""}, _describe_end(reason, usage))
+                case ReplyEnded():
+                    yield self._write({"content": ""}, _describe_end(event))
+                case _:
+                    pass
 
     def describe_loaded(self, is_unloaded: bool = False) -> dict[str, Any]:
         """Return the answer to a request without messages, which only loads the model, or unloads it."""
@@ -214,13 +238,18 @@ class OllamaChat:
         """Return an error within a stream."""
         return dump_json(describe_error(error)) + b"\n"
 
-    def _write(self, message: dict[str, Any], end: Mapping[str, Any] | None = None) -> bytes:
-        return dump_json(self._describe({"role": "assistant", **message}, end)) + b"\n"
+    def _write(
+        self, message: dict[str, Any], end: Mapping[str, Any] | None = None, scores: Sequence[TokenScore] = ()
+    ) -> bytes:
+        return dump_json(self._describe({"role": "assistant", **message}, end, scores)) + b"\n"
 
-    def _describe(self, message: dict[str, Any], end: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _describe(
+        self, message: dict[str, Any], end: Mapping[str, Any] | None, scores: Sequence[TokenScore] = ()
+    ) -> dict[str, Any]:
         created_at = datetime.now(timezone.utc)
         head = {"model": self._model, "created_at": _write_time(created_at), **self._describe_reply(message)}
-        return {**head, "done": end is not None, **(end or {})}
+        logprobs = {"logprobs": describe_scores(scores)} if scores else {}
+        return {**head, **logprobs, "done": end is not None, **(end or {})}
 
     def _describe_reply(self, message: dict[str, Any]) -> dict[str, Any]:
         return {"message": message}
@@ -238,10 +267,11 @@ def _describe_call(call: ClientCall) -> dict[str, Any]:
     return {"function": {"name": call.name, "arguments": dict(call.arguments)}}
 
 
-def _describe_end(reason: str, usage: Usage) -> dict[str, Any]:
+def _describe_end(end: ReplyEnded) -> dict[str, Any]:
     """Return the fields of the last object; durations are nanoseconds."""
+    usage = end.usage
     return {
-        "done_reason": "length" if reason == "length" else "stop",
+        "done_reason": "length" if end.reason == "length" else "stop",
         "total_duration": int((usage.prefill_s + usage.generate_s) * _NANOSECONDS),
         "load_duration": 0,
         "prompt_eval_count": usage.prompt_tokens,

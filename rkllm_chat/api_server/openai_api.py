@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from ..backends.base import TokenScore
 from ..core.events import Reading, Text, Thought, Usage
 from .chat_request import ClientCall
 from .errors import ApiError
-from .generation import ReplyCall, ReplyEnded, ReplyEvent
+from .generation import Reply, ReplyCall, ReplyEnded, ReplyEvent, TextScores, add_usages, collect_replies
 from .openai_schema import dump_json
 
 _CHUNK = "chat.completion.chunk"
@@ -20,10 +21,18 @@ _PROGRESS_STEP = 64
 """Progress is reported in steps of so many tokens: exact numbers would reveal what other clients have in the cache."""
 
 
-class ChatCompletion:
-    """Collects and writes one reply."""
+class EventWriter:
+    """Writes server-sent events."""
 
     media_type, keep_alive = "text/event-stream", SSE_COMMENT
+
+    def write_error(self, error: ApiError) -> bytes:
+        """Return an error within a stream."""
+        return write_event(error.describe())
+
+
+class ChatCompletion(EventWriter):
+    """Collects and writes the replies to one request."""
 
     def __init__(self, model: str, includes_usage: bool = False) -> None:
         """Start a reply.
@@ -40,66 +49,82 @@ class ChatCompletion:
         self._includes_usage = includes_usage
 
     async def collect(self, events: AsyncIterator[ReplyEvent]) -> dict[str, Any]:
-        """Return the whole reply."""
-        text, thought, calls, usage, reason = "", "", [], Usage(), "stop"
-        async for event in events:
-            match event:
-                case Text(part):
-                    text += part
-                case Thought(part):
-                    thought += part
-                case ReplyCall(call):
-                    calls.append(_describe_call(call))
-                case ReplyEnded(reason, usage):
-                    pass
-        message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
-        if thought.strip():
-            message["reasoning_content"] = thought.strip()
-        if calls:
-            message["tool_calls"] = calls
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
-        return {**self._head, "object": _WHOLE, "choices": [choice], "usage": describe_usage(usage)}
+        """Return the whole replies."""
+        replies = await collect_replies(events)
+        return {
+            **self._head,
+            "object": _WHOLE,
+            "choices": [_describe_reply(index, reply) for index, reply in enumerate(replies)],
+            "usage": describe_usage(add_usages([reply.end.usage for reply in replies])),
+        }
 
     async def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
-        """Yield the reply as server-sent events."""
-        index = 0
+        """Yield the replies as server-sent events."""
+        calls, scores, usages = 0, tuple[TokenScore, ...](), list[Usage]()
         has_begun = False
         async for event in events:
             if not has_begun:
-                has_begun = True
-                yield self._write_delta({"role": "assistant", "content": ""})
+                has_begun, calls = True, 0
+                yield self._write_delta(len(usages), {"role": "assistant", "content": ""})
             match event:
+                case TextScores(scores):
+                    pass
                 case Text(part):
-                    yield self._write_delta({"content": part})
+                    yield self._write_delta(len(usages), {"content": part}, scores=scores)
+                    scores = ()
                 case Thought(part):
-                    yield self._write_delta({"reasoning_content": part})
+                    yield self._write_delta(len(usages), {"reasoning_content": part})
                 case Reading():
                     yield write_event(
                         {**self._head, "object": _CHUNK, "choices": [], "prompt_progress": _describe_progress(event)}
                     )
                 case ReplyCall(call):
-                    yield self._write_delta({"tool_calls": [{"index": index, **_describe_call(call)}]})
-                    index += 1
+                    yield self._write_delta(len(usages), {"tool_calls": [{"index": calls, **_describe_call(call)}]})
+                    calls += 1
                 case ReplyEnded(reason, usage):
-                    for chunk in self._write_end(reason, usage):
-                        yield chunk
-
-    def write_error(self, error: ApiError) -> bytes:
-        """Return an error within a stream."""
-        return write_event(error.describe())
-
-    def _write_delta(self, delta: dict[str, Any], reason: str | None = None) -> bytes:
-        return self._write_chunk([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}])
-
-    def _write_end(self, reason: str, usage: Usage) -> Iterator[bytes]:
-        yield self._write_delta({}, reason)
+                    yield self._write_delta(len(usages), {}, reason)
+                    usages.append(usage)
+                    has_begun = False
         if self._includes_usage:
-            yield self._write_chunk([], describe_usage(usage))
+            yield self._write_chunk([], describe_usage(add_usages(usages)))
         yield END_OF_STREAM
+
+    def _write_delta(
+        self, index: int, delta: dict[str, Any], reason: str | None = None, scores: Sequence[TokenScore] = ()
+    ) -> bytes:
+        logprobs = _wrap_scores(scores)
+        return self._write_chunk([{"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}])
 
     def _write_chunk(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
         chunk = {**self._head, "object": _CHUNK, "choices": choices}
         return write_event({**chunk, "usage": usage} if self._includes_usage else chunk)
+
+
+def _describe_reply(index: int, reply: Reply) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text or (None if reply.calls else "")}
+    if reply.thought.strip():
+        message["reasoning_content"] = reply.thought.strip()
+    if reply.calls:
+        message["tool_calls"] = list(map(_describe_call, reply.calls))
+    logprobs = _wrap_scores(reply.scores)
+    return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": reply.end.reason}
+
+
+def _wrap_scores(scores: Sequence[TokenScore]) -> dict[str, Any] | None:
+    return {"content": describe_scores(scores), "refusal": None} if scores else None
+
+
+def describe_scores(scores: Sequence[TokenScore]) -> list[dict[str, Any]]:
+    """Return the probabilities of tokens."""
+    return [
+        {**_describe_token(score), "top_logprobs": [_describe_token(likely) for likely in score.likeliest]}
+        for score in scores
+    ]
+
+
+def _describe_token(score: TokenScore) -> dict[str, Any]:
+    text = score.data.decode("utf-8", errors="replace")
+    return {"token": text, "logprob": score.logprob, "bytes": list(score.data)}
 
 
 def _describe_call(call: ClientCall) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from .chat_request import CLIENT, ChatRequest, ClientCall, ClientMedia, ClientMe
 from .client_media import read_base64, read_data_url
 from .errors import ApiError
 
-MAX_TOOLS = 512
+MAX_TOOLS, MAX_REPLIES, MAX_SCORES = 512, 4, 20
 _MAX_STOP_SEQUENCES, _MAX_STOP_LENGTH, _MAX_NAME_LENGTH = 16, 1000, 128
 ANY_OBJECT = {"type": "object"}
 THINKING: Mapping[bool | str | None, Thinking] = {
@@ -163,8 +163,9 @@ class ChatCompletionBody(RequestBody, SamplingParameters):
     stream_options: _StreamOptions | None = None
     max_tokens: Limit = None
     max_completion_tokens: Limit = None
-    n: Literal[1] | None = None
-    logprobs: Literal[False] | None = None
+    n: int | None = Field(default=None, ge=1, le=MAX_REPLIES)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=MAX_SCORES)
 
     @property
     def includes_usage(self) -> bool:
@@ -185,6 +186,8 @@ class ChatCompletionBody(RequestBody, SamplingParameters):
             generation=self.read_generation(self.max_completion_tokens or self.max_tokens),
             thinking=THINKING.get(self.reasoning_effort if switch is None else switch),
             returns_progress=self.return_progress,
+            replies=self.n or 1,
+            scores=read_scores(self.logprobs, self.top_logprobs),
         )
 
     def _read_reply_schema(self) -> Mapping[str, Any] | None:
@@ -195,6 +198,13 @@ class ChatCompletionBody(RequestBody, SamplingParameters):
         if self.response_format.json_schema is None:
             raise ApiError(400, "The schema is missing.", param="response_format.json_schema")
         return self.response_format.json_schema.schema_
+
+
+def read_scores(logprobs: bool | None, top_logprobs: int | None) -> int | None:
+    """Return how many of the likeliest tokens each token names; None for no probabilities. Raises ApiError."""
+    if top_logprobs and not logprobs:
+        raise ApiError(400, "top_logprobs needs logprobs.", param="top_logprobs")
+    return top_logprobs or 0 if logprobs else None
 
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -229,7 +239,7 @@ def read_body(
     check_values(value, max_characters)
     try:
         body = kind.model_validate(value)
-        for name in value.keys() - {field.alias or name for name, field in kind.model_fields.items()}:
+        for name in _list_ignored(body, value):
             report_ignored(ascii(name[:_MAX_NAME_LENGTH]))
         return body
     except ValidationError as error:
@@ -237,6 +247,14 @@ def read_body(
         place = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("_", "list[", "function-")))
         message = f"{place}: {first['msg']}." if place else f"{first['msg']}."
         raise ApiError(400, message, param=place) from None
+
+
+def _list_ignored(body: BaseModel, value: Mapping[str, Any]) -> list[str]:
+    """Return the fields of a body, and of the objects in it, that it does not have."""
+    known = {field.alias or name: getattr(body, name) for name, field in type(body).model_fields.items()}
+    inner = [(name, one) for name, one in known.items() if isinstance(one, BaseModel)]
+    nested = [f"{name}.{field}" for name, one in inner for field in _list_ignored(one, value[name])]
+    return [*(value.keys() - known.keys()), *nested]
 
 
 def _read_message(message: _Message, index: int) -> ClientMessage:

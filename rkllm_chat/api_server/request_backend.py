@@ -7,7 +7,15 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from ..backends import Backend, ModelStream
-from ..backends.base import PromptRenderer, StoppableStream, StreamItem, TextCompleter
+from ..backends.base import (
+    MiddleFiller,
+    PromptRenderer,
+    StoppableStream,
+    StreamItem,
+    TextCompleter,
+    TokenScore,
+    TokenScorer,
+)
 from ..backends.shared.stop_sequences import end_reply
 from ..calls.grammar import CallGrammar, NoCalls
 from ..config.settings import Generation
@@ -36,6 +44,7 @@ class RequestBackend:
         grammar: CallGrammar | None = None,
         answer_grammar: CallGrammar | None = None,
         prefix: str = "",
+        scores: int | None = None,
     ) -> None:
         """Wrap a backend; its attributes are copied.
 
@@ -45,10 +54,15 @@ class RequestBackend:
             grammar: Replaces the grammar of calls; None to keep that.
             answer_grammar: Replaces the prohibition of calls; None to keep that.
             prefix: The beginning of the first reply, which is continued.
+            scores: How many of the likeliest tokens each token of a reply names; None for no probabilities.
 
         Raises:
-            ApiError: The engine cannot continue a reply.
+            ApiError: The engine cannot continue a reply, or does not tell probabilities.
         """
+        if isinstance(backend, TokenScorer):
+            backend.score_tokens(scores)
+        elif scores is not None:
+            raise ApiError(400, "This engine does not tell how probable tokens are.", param="logprobs")
         if prefix and not (isinstance(backend, TextCompleter) and isinstance(backend, PromptRenderer)):
             message = "This engine cannot continue a reply; the last message must be one of the user or a tool result."
             raise ApiError(400, message, param="messages")
@@ -62,6 +76,7 @@ class RequestBackend:
         self._backend, self._stop_sequences, self._prefix = backend, tuple(stop_sequences), prefix
         self._grammar, self._answer_grammar = grammar, answer_grammar
         self._stream: ModelStream | None = None
+        self._scores: list[TokenScore] = []
 
     @property
     def has_reached_limit(self) -> bool:
@@ -89,8 +104,7 @@ class RequestBackend:
             rendered = self._backend.render_request(prompt, tools)
             return self.complete(rendered + neutralize_control_tokens(prefix), generation)
         own = self._answer_grammar if isinstance(grammar, NoCalls) else self._grammar
-        self._stream = self._backend.stream(prompt, generation, tools, own or grammar)
-        return StoppableStream(self._read(self._stream), self._stream.stop)
+        return self._wrap(self._backend.stream(prompt, generation, tools, own or grammar))
 
     def complete(self, text: str, generation: Generation) -> ModelStream:
         """Continue a text, as `TextCompleter.complete`.
@@ -101,8 +115,28 @@ class RequestBackend:
         """
         if not isinstance(self._backend, TextCompleter):
             raise ApiError(400, "This engine only answers chats; use /v1/chat/completions.", param="prompt")
-        self._stream = self._backend.complete(text, generation)
-        return StoppableStream(self._read(self._stream), self._stream.stop)
+        return self._wrap(self._backend.complete(text, generation))
+
+    def fill_middle(self, prefix: str, suffix: str, beginning: str, generation: Generation) -> ModelStream:
+        """Write what is between two texts, as `MiddleFiller.fill_middle`.
+
+        Raises:
+            ApiError: The engine cannot do that.
+            NotSupportedError: The model cannot.
+            GenerationError: The texts leave no room, or the engine failed.
+        """
+        if not isinstance(self._backend, MiddleFiller):
+            raise ApiError(400, "This engine cannot write what is between two texts.", param="suffix")
+        return self._wrap(self._backend.fill_middle(prefix, suffix, beginning, generation))
+
+    def take_scores(self) -> tuple[TokenScore, ...]:
+        """Return the scores of the tokens since the last call."""
+        scores, self._scores = tuple(self._scores), []
+        return scores
+
+    def _wrap(self, stream: ModelStream) -> ModelStream:
+        self._stream, self._scores = stream, []
+        return StoppableStream(self._read(stream), stream.stop)
 
     def stop(self) -> None:
         """End the reply that is being generated; what has been written stays."""
@@ -114,6 +148,9 @@ class RequestBackend:
         ended = end_reply(stream, self._stop_sequences) if self._stop_sequences else stream
         async with aclosing(ended):
             async for item in ended:
+                if isinstance(item, TokenScore):
+                    self._scores.append(item)
+                    continue
                 if isinstance(item, Usage):
                     self.usages.append(item)
                 yield item

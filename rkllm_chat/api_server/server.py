@@ -32,10 +32,11 @@ from ..storage.media import MediaStore
 from . import Limits
 from .body_limits import MAX_BODY_BYTES, find_max_characters
 from .body_reader import BodyReader
+from .chat_request import ChatRequest
 from .client_media import MAX_STORED_BYTES, store_media
 from .embeddings import EmbeddingBody, OllamaEmbedBody, OllamaPromptBody, TextsBody, embed_texts
 from .errors import ApiError, to_api_error
-from .generation import ReplyEnded, ReplyEvent, ReplyGenerator, add_usages
+from .generation import ReplyEnded, ReplyEvent, ReplyGenerator, add_usages, generate_replies
 from .mcp_tools import open_servers
 from .model_host import ModelHost, simplify_name
 from .ollama_api import (
@@ -56,7 +57,15 @@ from .openai_schema import Body, ChatCompletionBody, RequestBody, dump_json
 from .reply_histories import ReplyHistories
 from .reply_response import Produce, ReplyResponse, ReplySink, ReplyWriter
 from .responses_api import ResponseBody, ResponseWriter
-from .text_completions import TextCompletion, TextCompletionBody, TokenizeBody, complete_text
+from .text_completions import (
+    ContinuationBody,
+    Infill,
+    InfillBody,
+    TextCompletion,
+    TextCompletionBody,
+    TokenizeBody,
+    continue_texts,
+)
 
 HEALTH = "/health"
 QUEUE_HEADER, MODEL_HEADER = "x-queue-position", "x-model"
@@ -113,6 +122,7 @@ class ApiServer:
         llama: list[tuple[str, str, Handler]] = [
             ("GET", HEALTH, self.show_health),
             ("GET", "/props", self.show_properties),
+            ("POST", "/infill", self.fill_middle),
             ("POST", "/tokenize", self.tokenize),
             ("GET", "/metrics", self.show_metrics),
         ]
@@ -166,9 +176,25 @@ class ApiServer:
     async def complete_text(self, request: Request) -> Response:
         """Answer POST /v1/completions."""
         body = await self._read(request, TextCompletionBody)
-        settings = await self._choose_model(body.model)
-        generate = partial(complete_text, settings=settings, body=body)
-        return self._respond_with(settings, generate, body, TextCompletion(name_model(settings)), _render_error)
+        return await self._continue(body, TextCompletion, _render_error, fills=bool(body.suffix))
+
+    async def fill_middle(self, request: Request) -> Response:
+        """Answer POST /infill."""
+        return await self._continue(await self._read(request, InfillBody), Infill, _render_error, fills=True)
+
+    async def _continue(
+        self,
+        body: ContinuationBody,
+        write_as: Callable[[str], ReplyWriter],
+        render: RenderError,
+        idle_s: float | None = None,
+        *,
+        fills: bool,
+    ) -> Response:
+        """Return the response to a request without a chat template. Raises ApiError."""
+        settings, request = await self._choose_model(body.model), body.read_continuation()
+        generate = partial(continue_texts, settings=settings, request=request, fills=fills)
+        return self._respond_with(settings, generate, body, write_as(name_model(settings)), render, idle_s)
 
     async def create_response(self, request: Request) -> Response:
         """Answer POST /v1/responses."""
@@ -208,14 +234,14 @@ class ApiServer:
     async def generate_as_ollama(self, request: Request) -> Response:
         """Answer POST /api/generate."""
         body = await self._read(request, OllamaGenerateBody)
+        if body.suffix or (body.raw and body.prompt):
+            write_as = partial(self._write_as_ollama, body, OllamaGenerate)
+            return await self._continue(body, write_as, _render_ollama_error, body.idle_s, fills=bool(body.suffix))
         return await self._reply_as_ollama(body, OllamaGenerate, not body.prompt)
 
     async def _reply_as_ollama(self, body: OllamaBody, kind: type[OllamaChat], is_empty: bool) -> Response:
         """Return the response to a request; one without a message only loads the model, or unloads it."""
-
-        def write_as(name: str) -> OllamaChat:
-            return kind(name if _is_other(body.model, name) else body.model or name)
-
+        write_as = partial(self._write_as_ollama, body, kind)
         idle_s, host = body.idle_s, self._host
         if not is_empty:
             return await self._reply(body, write_as, _render_ollama_error, idle_s)
@@ -230,6 +256,10 @@ class ApiServer:
                 sink.respond(answer)
 
         return ReplyResponse(load, _render_ollama_error)
+
+    def _write_as_ollama(self, body: OllamaBody, kind: type[OllamaChat], name: str) -> OllamaChat:
+        """Return the writer of a reply, under the name that the client used for the model."""
+        return kind(name if _is_other(body.model, name) else body.model or name)
 
     async def list_ollama_models(self, _request: Request) -> Response:
         """Answer GET /api/tags."""
@@ -309,12 +339,13 @@ class ApiServer:
             async with self._media_lock:  # decoding takes memory
                 request = await asyncio.to_thread(store_media, request, self._media)
 
-        async def generate(backend: Backend) -> AsyncGenerator[ReplyEvent, None]:
+        def generate(backend: Backend) -> AsyncGenerator[ReplyEvent, None]:
             histories = self._histories.setdefault(name, ReplyHistories())
-            generator = await asyncio.to_thread(ReplyGenerator, backend, settings, request, histories, self._servers)
-            async with aclosing(generator.stream()) as events:
-                async for event in events:
-                    yield event
+
+            async def start(varied: ChatRequest) -> ReplyGenerator:
+                return await asyncio.to_thread(ReplyGenerator, backend, settings, varied, histories, self._servers)
+
+            return generate_replies(request, settings.generation.seed, start)
 
         return self._respond_with(settings, generate, body, write_as(name), render, idle_s)
 

@@ -1,36 +1,101 @@
-"""OpenAI's completions of a text, without a chat template: read requests, generate and write replies."""
+"""Continuations of texts without a chat template: read requests, generate and write replies.
+
+OpenAI's completions, llama.cpp's infill, and what Ollama's clients ask for with `raw` and `suffix`.
+"""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from ..backends import Backend
+from ..backends.base import TokenScore
 from ..config.settings import Settings
-from ..core.events import Text, Usage
-from .errors import ApiError
-from .generation import ReplyEnded, ReplyEvent, add_usages, check_length
-from .openai_api import END_OF_STREAM, SSE_COMMENT, describe_usage, write_event
-from .openai_schema import Limit, RequestBody, SamplingParameters
+from ..core.events import Text
+from .generation import ReplyEnded, ReplyEvent, TextScores, add_usages, check_length, collect_replies, vary_reply
+from .openai_api import END_OF_STREAM, EventWriter, describe_usage, write_event
+from .openai_schema import MAX_REPLIES, Limit, RequestBody, SamplingParameters
 from .request_backend import RequestBackend
 
 _DEFAULT_MAX_TOKENS = 16  # of the API
+_MAX_TEXTS, _MAX_SCORES = 64, 5
+_Text = Annotated[str, Field(min_length=1)]
 
 
-class TextCompletionBody(RequestBody, SamplingParameters):
+@dataclass(frozen=True)
+class Continuation:
+    """A request to continue texts.
+
+    Attributes:
+        texts: The texts; each has its own replies.
+        suffix: What follows a reply; the model fills in what is between.
+        beginning: The beginning of what is filled in.
+        replies: Number of replies to each text.
+        stop_sequences: Texts that end a reply.
+        generation: Sampling parameters that the request sets.
+        scores: How many of the likeliest tokens each token names; None for no probabilities.
+    """
+
+    texts: Sequence[str]
+    suffix: str = ""
+    beginning: str = ""
+    replies: int = 1
+    stop_sequences: tuple[str, ...] = ()
+    generation: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    scores: int | None = None
+
+
+class ContinuationBody(RequestBody):
+    """What the bodies of such requests have in common."""
+
+    def read_continuation(self) -> Continuation:
+        """Return the request. Raises ApiError."""
+        raise NotImplementedError
+
+
+class TextCompletionBody(ContinuationBody, SamplingParameters):
     """Body of `POST /v1/completions`."""
 
-    prompt: str = Field(min_length=1)
+    prompt: _Text | Annotated[list[_Text], Field(min_length=1, max_length=_MAX_TEXTS)]
     max_tokens: Limit = None
-    n: Literal[1] | None = None
+    n: int | None = Field(default=None, ge=1, le=MAX_REPLIES)
+    logprobs: int | None = Field(default=None, ge=0, le=_MAX_SCORES)
     echo: Literal[False] | None = None
-    suffix: Literal[""] | None = None
+    suffix: str | None = None
+
+    def read_continuation(self) -> Continuation:
+        """Return the request. Raises ApiError."""
+        is_limited = "max_tokens" in self.model_fields_set
+        return Continuation(
+            [self.prompt] if isinstance(self.prompt, str) else self.prompt,
+            self.suffix or "",
+            replies=self.n or 1,
+            stop_sequences=self.read_stop_sequences(),
+            generation=self.read_generation(self.max_tokens if is_limited else _DEFAULT_MAX_TOKENS),
+            scores=self.logprobs,
+        )
+
+
+class InfillBody(ContinuationBody, SamplingParameters):
+    """Body of `POST /infill`."""
+
+    input_prefix: str = ""
+    input_suffix: str = ""
+    prompt: str = ""
+    n_predict: Limit = None
+
+    def read_continuation(self) -> Continuation:
+        """Return the request. Raises ApiError."""
+        stop_sequences, generation = self.read_stop_sequences(), self.read_generation(self.n_predict)
+        texts = (self.input_prefix,)
+        return Continuation(texts, self.input_suffix, self.prompt, 1, stop_sequences, generation)
 
 
 class TokenizeBody(BaseModel):
@@ -39,59 +104,123 @@ class TokenizeBody(BaseModel):
     content: str
 
 
-async def complete_text(
-    backend: Backend, settings: Settings, body: TextCompletionBody
+async def continue_texts(
+    backend: Backend, settings: Settings, request: Continuation, *, fills: bool
 ) -> AsyncGenerator[ReplyEvent, None]:
-    """Yield the continuation of a text; closing the stream stops the engine.
+    """Yield the events of the replies, one after another; closing the stream stops the engine.
+
+    Args:
+        backend: The loaded backend, held exclusively.
+        settings: Settings of the server.
+        request: The request.
+        fills: Whether the model fills in what is between a text and its suffix, which may be empty.
 
     Raises:
-        ApiError: The engine cannot continue a text.
-        GenerationError: The text does not fit, or the engine failed.
+        ApiError: The engine cannot do that.
+        NotSupportedError: The model was not trained to fill in.
+        GenerationError: A text does not fit, or the engine failed.
     """
-    check_length(len(body.prompt), backend)
-    requested = RequestBackend(backend, body.read_stop_sequences())
-    is_limited = "max_tokens" in body.model_fields_set
-    values = body.read_generation(body.max_tokens if is_limited else _DEFAULT_MAX_TOKENS)
-    async with aclosing(requested.complete(body.prompt, replace(settings.generation, **values))) as items:
-        async for item in items:
-            if isinstance(item, str):
-                yield Text(item)
-    # the cache is shared by all clients: what it has of a text would say what others wrote
-    usages = [replace(usage, reused_tokens=0) for usage in requested.usages]
-    yield ReplyEnded("length" if requested.has_reached_limit else "stop", add_usages(usages))
+    for text in request.texts:
+        check_length(len(text) + len(request.suffix) + len(request.beginning), backend)
+    generation = replace(settings.generation, **request.generation)
+    for number in range(len(request.texts) * request.replies):
+        text, number = request.texts[number // request.replies], number % request.replies
+        requested = RequestBackend(backend, request.stop_sequences, scores=request.scores)
+        varied = replace(generation, **vary_reply(generation.seed, number))
+        if fills:
+            stream = requested.fill_middle(text, request.suffix, request.beginning, varied)
+        else:
+            stream = requested.complete(text, varied)
+        async with aclosing(stream) as items:
+            async for item in items:
+                if isinstance(item, str):
+                    if scores := requested.take_scores():
+                        yield TextScores(scores)
+                    yield Text(item)
+        # the cache is shared by all clients: what it has of a text would say what others wrote
+        usage = replace(add_usages(requested.usages), reused_tokens=0)
+        reason: Literal["length", "stop"] = "length" if requested.has_reached_limit else "stop"
+        yield ReplyEnded(reason, replace(usage, prompt_tokens=0) if number else usage)
 
 
-class TextCompletion:
-    """Collects and writes one continuation."""
-
-    media_type, keep_alive = "text/event-stream", SSE_COMMENT
+class TextCompletion(EventWriter):
+    """Collects and writes continuations as OpenAI's API does."""
 
     def __init__(self, model: str) -> None:
-        """Start a reply under the name of the model for the client."""
+        """Start under the name of the model for the client."""
         identity = f"cmpl-{secrets.token_hex(12)}"
         self._head = {"id": identity, "object": "text_completion", "created": int(time.time()), "model": model}
 
     async def collect(self, events: AsyncIterator[ReplyEvent]) -> dict[str, Any]:
-        """Return the whole continuation."""
-        text, end = "", ReplyEnded("stop", Usage())
-        async for event in events:
-            text += event.text if isinstance(event, Text) else ""
-            end = event if isinstance(event, ReplyEnded) else end
-        return {**self._describe(text, end.reason), "usage": describe_usage(end.usage)}
+        """Return all continuations."""
+        replies = await collect_replies(events)
+        choices = [_describe_choice(index, one.text, one.end.reason, one.scores) for index, one in enumerate(replies)]
+        return {
+            **self._head,
+            "choices": choices,
+            "usage": describe_usage(add_usages([reply.end.usage for reply in replies])),
+        }
 
     async def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
-        """Yield the continuation as server-sent events."""
+        """Yield the continuations as server-sent events."""
+        index, scores = 0, tuple[TokenScore, ...]()
+        async for event in events:
+            match event:
+                case TextScores(scores):
+                    pass
+                case Text(text):
+                    yield self._write(_describe_choice(index, text, None, scores))
+                    scores = ()
+                case ReplyEnded(reason):
+                    yield self._write(_describe_choice(index, "", reason))
+                    index += 1
+                case _:
+                    pass
+        yield END_OF_STREAM
+
+    def _write(self, choice: dict[str, Any]) -> bytes:
+        return write_event({**self._head, "choices": [choice]})
+
+
+def _describe_choice(index: int, text: str, reason: str | None, scores: Sequence[TokenScore] = ()) -> dict[str, Any]:
+    choice = {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+    if not scores:
+        return choice
+    tokens = [_decode(score) for score in scores]
+    logprobs = {
+        "tokens": tokens,
+        "token_logprobs": [score.logprob for score in scores],
+        "top_logprobs": [{_decode(likely): likely.logprob for likely in score.likeliest} for score in scores],
+        "text_offset": [0, *accumulate(map(len, tokens[:-1]))],
+    }
+    return {**choice, "logprobs": logprobs}
+
+
+def _decode(score: TokenScore) -> str:
+    return score.data.decode("utf-8", errors="replace")
+
+
+class Infill(EventWriter):
+    """Collects and writes what is filled in as llama.cpp's server does."""
+
+    def __init__(self, model: str) -> None:
+        """Start under the name of the model for the client."""
+        self._model = model
+
+    async def collect(self, events: AsyncIterator[ReplyEvent]) -> dict[str, Any]:
+        """Return the whole text."""
+        (reply,) = await collect_replies(events)
+        return self._describe(reply.text, reply.end)
+
+    async def stream(self, events: AsyncIterator[ReplyEvent]) -> AsyncIterator[bytes]:
+        """Yield the text as server-sent events."""
         async for event in events:
             if isinstance(event, Text):
-                yield write_event(self._describe(event.text, None))
+                yield write_event({"content": event.text, "stop": False})
             elif isinstance(event, ReplyEnded):
-                yield write_event(self._describe("", event.reason))
-                yield END_OF_STREAM
+                yield write_event(self._describe("", event))
 
-    def write_error(self, error: ApiError) -> bytes:
-        """Return an error within a stream."""
-        return write_event(error.describe())
-
-    def _describe(self, text: str, reason: str | None) -> dict[str, Any]:
-        choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": reason}
-        return {**self._head, "choices": [choice]}
+    def _describe(self, text: str, end: ReplyEnded) -> dict[str, Any]:
+        stop_type, usage = "limit" if end.reason == "length" else "eos", end.usage
+        tokens = {"tokens_predicted": usage.generated_tokens, "tokens_evaluated": usage.prompt_tokens}
+        return {"content": text, "stop": True, "stop_type": stop_type, "model": self._model, **tokens}

@@ -12,7 +12,23 @@ from ..config.settings import Generation, Thinking
 from ..core.events import Reading, Sentence, Usage, WritingCall
 from ..core.messages import MediaKind, Message, Tool
 
-StreamItem = str | Usage | Sentence | Reading | WritingCall
+
+@dataclass(frozen=True)
+class TokenScore:
+    """How probable a token of a reply was, before sampling parameters and grammars.
+
+    Attributes:
+        data: Its text, which may be a part of a character.
+        logprob: Logarithm of its probability.
+        likeliest: The likeliest tokens in its place, the best first.
+    """
+
+    data: bytes
+    logprob: float
+    likeliest: tuple[TokenScore, ...] = ()
+
+
+StreamItem = str | Usage | Sentence | Reading | WritingCall | TokenScore
 """What an engine yields: text of the reply, its cost at the end, and messages while something takes long."""
 Item = TypeVar("Item")
 
@@ -192,6 +208,35 @@ class TextCompleter(Protocol):
 
         Raises:
             GenerationError: The text leaves no room, or the engine failed.
+        """
+        ...
+
+
+@runtime_checkable
+class MiddleFiller(Protocol):
+    """A backend that writes what stands between two texts, where the model was trained for it."""
+
+    def fill_middle(self, prefix: str, suffix: str, beginning: str, generation: Generation) -> ModelStream:
+        """Write the text between two, whose beginning may be given; yields what `Backend.stream` does.
+
+        Control tokens count as plain text.
+
+        Raises:
+            NotSupportedError: The model was not trained for it.
+            GenerationError: The texts leave no room, or the engine failed.
+        """
+        ...
+
+
+@runtime_checkable
+class TokenScorer(Protocol):
+    """A backend that reports how probable each token of a reply was."""
+
+    def score_tokens(self, number: int | None) -> None:
+        """Yield a TokenScore before the text of each token, from the next reply on. No stream may be open.
+
+        Args:
+            number: How many of the likeliest tokens each one names; None for no scores.
         """
         ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import aclosing
 
-from ..backends.base import ModelStream
+from ..backends.base import ModelStream, TokenScore
 from ..calls.scanner import InventedResult, Scanner, ScannerEvent
 from ..core.events import CallDescribed, CallFound, CallUnreadable, Event, Reading, Sentence, Text, Usage
 from ..core.messages import EMPTY_REPLY
@@ -57,6 +57,8 @@ class ReplyStream:
             async for piece in pieces:
                 if isinstance(piece, Usage):
                     self.usage = piece
+                elif isinstance(piece, TokenScore):
+                    continue  # read by the API server
                 elif not isinstance(piece, str):
                     await emit(translate(piece) if isinstance(piece, Sentence) else piece)
                 else:

@@ -157,7 +157,7 @@ WRONG: list[tuple[dict[str, Any], int, str | None, str]] = [
     ({"messages": [{"role": "user", "content": [IMAGE]}]}, 400, "messages.0.content", "image_url"),
     ({"temperature": 3}, 400, "temperature", "less than or equal to 2"),
     ({"max_tokens": 0}, 400, "max_tokens", "greater than or equal to 1"),
-    ({"n": 2}, 400, "n", "1"),
+    ({"n": 5}, 400, "n", "less than or equal to 4"),
     ({"tool_choice": "required"}, 400, "tool_choice", "needs tools"),
     ({"tool_choice": {"type": "function", "function": {"name": "x"}}}, 400, "tool_choice", '"x"'),
     ({"messages": [{"role": "user", "content": "word " * 3000}]}, 400, "messages", "1024"),
@@ -318,4 +318,4 @@ def test_a_text_is_continued_without_a_template(shared_api: Served, connect: Con
     assert "".join(part.text for part in parts) == whole.choices[0].text
     assert parts[-1].finish_reason == whole.choices[0].finish_reason
     with pytest.raises(openai.BadRequestError, match="prompt"):
-        client.completions.create(model=MODEL, prompt=["a", "b"])
+        client.completions.create(model=MODEL, prompt=[1, 2])  # tokens

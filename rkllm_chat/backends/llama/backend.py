@@ -46,9 +46,11 @@ from .engine import (
     make_end_test,
     name_template,
     read_chat_template,
+    read_infill_markers,
     read_model_names,
     read_token_text,
     render_or_reject,
+    score_token,
 )
 from .grammar_sampler import CallConstraint, CallProhibition, Constraint, read_vocabulary
 from .state_cache import LlamaStateCache
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from .media_projector import MediaProjector
 
 _FALLBACK_TEMPERATURE = 0.6
+_RANDOM_SEED = 0xFFFFFFFF  # LLAMA_DEFAULT_SEED
 _MARKUP = re.compile(r"</?\w+>")
 _MIN_PREFILL_TOKENS = 16
 """Minimum number of tokens to prefill; fewer are not worth waking the cores."""
@@ -176,11 +179,16 @@ class LlamaBackend:
         has_template = bool(self._engine.metadata.get(TEMPLATE_KEY)) or not self._can_generate
         self.load_notices = () if has_template else (describe_missing_template(path.name, names),)
         self.parameter_count = count_parameters(self._engine)
+        self._scored_tokens: int | None = None
         self._vocabulary = cache(partial(read_vocabulary, self._engine))
 
     def set_thinking(self, thinking: Thinking) -> None:
         """Switch reasoning from the next reply on, if the template of the model has the switch."""
         self._template.keywords["thinking"] = {"on": True, "off": False}.get(thinking)
+
+    def score_tokens(self, number: int | None) -> None:
+        """Yield a TokenScore before the text of each token, from the next reply on; None for none."""
+        self._scored_tokens = number
 
     def stream(
         self,
@@ -210,9 +218,25 @@ class LlamaBackend:
         Raises:
             GenerationError: The text leaves no room, or the engine failed.
         """
+        return self._continue([Piece(text, special=True)], generation)
 
+    def fill_middle(self, prefix: str, suffix: str, beginning: str, generation: Generation) -> ModelStream:
+        """Write the text between two, whose beginning may be given; control tokens in them count as plain text.
+
+        Raises:
+            NotSupportedError: The vocabulary lacks the control tokens for it.
+            GenerationError: The texts leave no room, or the engine failed.
+        """
+        markers = read_infill_markers(self._engine)
+        if not all(markers):
+            raise NotSupportedError("The model was not trained to write what stands between two texts.")
+        texts = zip(markers, (prefix, suffix, beginning), strict=True)
+        pieces = [Piece(text, special) for pair in texts for text, special in zip(pair, (True, False), strict=True)]
+        return self._continue([piece for piece in pieces if piece.text], generation)
+
+    def _continue(self, pieces: Sequence[Piece], generation: Generation) -> ModelStream:
         def generate(emit: Emit[StreamItem]) -> None:
-            self._generate(lambda: [Piece(text, special=True)], (), generation, emit, None)
+            self._generate(lambda: pieces, (), generation, emit, None)
 
         return self._run(generate, PrefillRequest(()))
 
@@ -454,6 +478,8 @@ class LlamaBackend:
             # control tokens are included: in some families one opens a call, and only the last one ends the reply
             data = b"" if reply.has_ended else self._engine.detokenize([token], special=True)
             text = decoder.decode(data, final=reply.has_ended)
+            if self._scored_tokens is not None and not reply.has_ended:
+                emit(score_token(self._engine, token, self._scored_tokens))
             if text:
                 reply.text.append(text)
                 emit(text)
@@ -478,8 +504,7 @@ class LlamaBackend:
         temperature: float,
         constraint: Constraint | None,
     ) -> Iterator[int]:
-        if generation.seed is not None:
-            self._engine.set_seed(generation.seed)
+        self._engine.set_seed(_RANDOM_SEED if generation.seed is None else generation.seed)
         sampled: Iterator[int] = self._engine.generate(
             tokens,
             temp=temperature,

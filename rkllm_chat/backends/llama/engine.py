@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from ...prompt.chat_templates import (
 )
 from ...prompt.template_renderer import TemplateLimitError, TemplateRejectedError, render_template, start_renderer
 from ...storage.session_records import hash_text
+from ..base import TokenScore
 from .cores import count_threads
 from .gguf_header import GgufHeader, read_gguf_header
 from .library import LIBRARY_NAME, find_llama_library, import_llama
@@ -182,6 +184,34 @@ def make_end_test(engine: Any) -> Callable[[int], bool]:
 
     vocab = llama_cpp.llama_model_get_vocab(engine.model)
     return lambda token: bool(llama_cpp.llama_vocab_is_eog(vocab, token))
+
+
+def read_infill_markers(engine: Any) -> tuple[str, str, str]:
+    """Return the control tokens before a prefix, a suffix and what is between them; "" for what the model lacks."""
+    import llama_cpp
+
+    vocab = llama_cpp.llama_model_get_vocab(engine.model)
+    names = (llama_cpp.llama_vocab_fim_pre, llama_cpp.llama_vocab_fim_suf, llama_cpp.llama_vocab_fim_mid)
+    prefix, suffix, middle = (read_token_text(engine, find(vocab)) for find in names)
+    return prefix, suffix, middle
+
+
+def score_token(engine: Any, token: int, number: int) -> TokenScore:
+    """Return how probable the token was that has just been sampled, with so many of the likeliest."""
+    import llama_cpp
+    import numpy
+
+    found = llama_cpp.llama_get_logits_ith(engine.ctx, -1)
+    logits = numpy.ctypeslib.as_array(found, (engine.n_vocab(),)).astype(numpy.float64)
+    logprobs = logits - logits.max()
+    logprobs -= numpy.log(numpy.exp(logprobs).sum())
+    best = numpy.argpartition(-logprobs, number)[:number]
+
+    def describe(token: int) -> TokenScore:
+        return TokenScore(engine.detokenize([token], special=True), float(logprobs[token]))
+
+    ranked = sorted(best.tolist(), key=lambda token: -logprobs[token])
+    return replace(describe(token), likeliest=tuple(map(describe, ranked)))
 
 
 def install_abort_callback(engine: Any, is_stopped: Callable[[], bool]) -> Any:
