@@ -37,7 +37,8 @@ class Limits:
         max_waiting: Requests that may wait for the model; further ones are refused with 429.
         max_reply_s: Time limit of a request once it has the model, in seconds.
         idle_s: Seconds without a request after which the model is unloaded; 0 keeps it.
-        states_bytes: Memory for the states of conversations that alternate, with llama.cpp.
+        states_bytes: Memory for the states of conversations that alternate, with llama.cpp; 0 also turns off the files
+            of beginnings, with RKLLM.
         uses_servers: Whether the model also calls tools of the configured MCP servers.
         origins: Origins of web pages of others that may use the server.
         first_s: Seconds after which a stream begins although it has nothing yet; an error before that has a status.

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from ..backends import Backend, choose_backend
-from ..backends.base import StateKeeper
+from ..backends.base import BeginningKeeper, StateKeeper
 from ..backends.shared.model_files import find_models, resolve_model
 from ..chat.model_loading import load_model, name_model
 from ..config.settings import Settings
 from ..core.messages import MediaKind
-from ..mcp_servers.job_queue import Activity, BusyError, JobQueue
+from ..mcp_servers.job_queue import BusyError
 from .errors import ApiError
+from .request_queue import RequestQueue
 
 _FIRST_ESTIMATE_S, _MAX_RETRY_S = 5.0, 120
 _STAYS = -1.0
@@ -51,7 +52,7 @@ class ModelHost:
         self._models: Mapping[str, Settings] = {}
         self._listed_until = 0.0
         self._state = state
-        self._queue = JobQueue(max_waiting)
+        self._queue = RequestQueue(max_waiting)
         self._loading: asyncio.Future[Backend] | None = None
         self._mean_s = _FIRST_ESTIMATE_S
         self._idle_s, self._states_bytes = idle_s or _STAYS, states_bytes
@@ -119,20 +120,23 @@ class ModelHost:
         return self._loading.result().media_kinds if self._loading and self.is_loaded else frozenset()
 
     @asynccontextmanager
-    async def acquire(self, settings: Settings | None = None, idle_s: float | None = None) -> AsyncIterator[Backend]:
+    async def acquire(
+        self, settings: Settings | None = None, idle_s: float | None = None, beginning: Sequence[object] = ()
+    ) -> AsyncIterator[Backend]:
         """Wait for the requests before this one, and provide the loaded backend exclusively.
 
         Args:
             settings: Settings of the model; None for the one that was used last.
             idle_s: Seconds after which the model is unloaded unless another request comes; if negative, it stays; None
                 for those of the server.
+            beginning: What a prompt begins with, such as its system text: those with the same one follow each other.
 
         Raises:
             ApiError: The queue is full.
             ModelError: The model cannot be loaded; the next request tries again.
         """
         try:
-            async with self._queue.wait_turn(Activity()):
+            async with self._queue.wait_turn([(settings or self.settings).model, *beginning]):
                 started_at = time.monotonic()
                 self._stop_timer()
                 try:
@@ -168,6 +172,8 @@ class ModelHost:
             self.settings, self._loading = self._configured, None
         if isinstance(backend, StateKeeper):
             backend.keep_states(self._states_bytes)
+        if isinstance(backend, BeginningKeeper) and self._states_bytes:
+            backend.keep_beginnings()
         if not self._queue.size:
             self._start_timer(self._idle_s)
 
@@ -189,7 +195,7 @@ class ModelHost:
     async def _unload(self) -> None:
         """Close the backend, unless requests wait for it."""
         if not self._queue.size:
-            async with self._queue.wait_turn(Activity()):
+            async with self._queue.wait_turn():
                 await self._close_backend()
 
     async def _close_backend(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -347,7 +347,8 @@ class ApiServer:
 
             return generate_replies(request, settings.generation.seed, start)
 
-        return self._respond_with(settings, generate, body, write_as(name), render, idle_s)
+        beginning = (request.system, [tool.name for tool in request.tools])
+        return self._respond_with(settings, generate, body, write_as(name), render, idle_s, beginning)
 
     def _respond_with(
         self,
@@ -357,6 +358,7 @@ class ApiServer:
         writer: ReplyWriter,
         render: RenderError,
         idle_s: float | None = None,
+        beginning: Sequence[object] = (),
     ) -> Response:
         """Return a response that waits for the model, generates the reply and writes it."""
 
@@ -379,18 +381,20 @@ class ApiServer:
         if _is_other(body.model, name := name_model(settings)):
             headers[MODEL_HEADER] = name
         stream = writer if body.is_streamed else None
-        return ReplyResponse(self._limit_time(write, settings, idle_s), render, headers, stream, self._limits)
+        produce = self._limit_time(write, settings, idle_s, beginning)
+        return ReplyResponse(produce, render, headers, stream, self._limits)
 
     def _limit_time(
         self,
         write: Callable[[ReplySink, Backend], Awaitable[None]],
         settings: Settings | None = None,
         idle_s: float | None = None,
+        beginning: Sequence[object] = (),
     ) -> Produce:
         """Return a function that waits for the model and writes a response with it, for a limited time."""
 
         async def produce(sink: ReplySink) -> None:
-            async with self._host.acquire(settings, idle_s) as backend:
+            async with self._host.acquire(settings, idle_s, beginning) as backend:
                 try:
                     await asyncio.wait_for(write(sink, backend), self._limits.max_reply_s)
                 except asyncio.TimeoutError:

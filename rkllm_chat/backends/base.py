@@ -158,6 +158,15 @@ class StateKeeper(Protocol):
 
 
 @runtime_checkable
+class BeginningKeeper(Protocol):
+    """A backend that can only keep the evaluated beginnings of several conversations, in files."""
+
+    def keep_beginnings(self) -> None:
+        """Keep system text and tools of several conversations, as soon as they return. No stream may be open."""
+        ...
+
+
+@runtime_checkable
 class ContextGuesser(Protocol):
     """A backend that may not know how large its context window is.
 

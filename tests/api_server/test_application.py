@@ -13,6 +13,7 @@ import pytest
 
 from cpu_time import limit_cpu
 from rkllm_chat.api_server import Limits
+from rkllm_chat.api_server.request_queue import MAX_OVERTAKEN
 from rkllm_chat.api_server.server import ApiServer
 from rkllm_chat.config.settings import Settings
 
@@ -65,3 +66,26 @@ def test_a_schema_that_takes_forever_blocks_nobody(
 def test_waiting_clients_are_answered_in_the_order_of_their_arrival(ask: Callable[..., list[str]]) -> None:
     replies = [f"reply {number}" for number in range(CLIENTS)]
     assert ask(replies, CLIENTS) == replies
+
+
+def test_requests_of_one_beginning_follow_each_other_but_overtake_others_a_few_times_only(
+    script: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    arrivals = ["house", "letter", *["house"] * 7, "letter"]
+    server = ApiServer(Settings(model=script(*map(str, range(len(arrivals))))), Limits())
+
+    async def ask_all() -> list[str]:
+        transport = httpx.ASGITransport(server.make_app())
+        async with server.run(), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+
+            async def ask(system: str) -> tuple[int, str]:
+                messages = [{"role": "system", "content": system}, {"role": "user", "content": "hi"}]
+                answer = await client.post("/v1/chat/completions", json={"messages": messages})
+                return int(answer.json()["choices"][0]["message"]["content"]), system
+
+            return [system for _, system in sorted(await asyncio.gather(*map(ask, arrivals)))]
+
+    assert MAX_OVERTAKEN == 4
+    served = asyncio.run(ask_all())
+    assert served == [*["house"] * 5, "letter", "letter", *["house"] * 3]

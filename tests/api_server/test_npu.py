@@ -40,3 +40,38 @@ def test_a_tool_task_is_completed_in_every_layout(
     ]
     parts = client.chat.completions.create(messages=messages, stream=True, **options)
     assert "408" in "".join(part.choices[0].delta.content or "" for part in parts if part.choices)
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@pytest.mark.parametrize("states_mb", ["256", "0"])
+def test_clients_that_alternate_find_their_system_text_in_files(
+    states_mb: str,
+    compiled: Callable[[str], Path],
+    npu_model: Path,
+    folder: Path,
+    environment: dict[str, str],
+    start_api: Callable[..., Served],
+    connect: Connect,
+) -> None:
+    (folder / "npu.toml").write_text(f"[rkllm]\nlibrary = {json.dumps(str(compiled('G')))}\n", encoding="utf-8")
+    served = start_api("--config", "npu.toml", "--model", str(npu_model), "--states-mb", states_mb)
+    client = connect(served)
+    systems = [f"You are the assistant of the {room}. " * 20 for room in ("kitchen", "garage")]
+    talks: list[list[Any]] = [[{"role": "system", "content": system}] for system in systems]
+    cached: list[int] = []
+    for number in range(8):
+        if number % 2:  # a title, as Open WebUI asks for one, with a text that never returns
+            title: Any = [{"role": "user", "content": f"Write a title for conversation {number}."}]
+            client.chat.completions.create(model=npu_model.name, messages=title, max_tokens=4)
+        talk = talks[number % 2]
+        talk.append({"role": "user", "content": "Hello"})
+        reply = client.chat.completions.create(model=npu_model.name, messages=talk, max_tokens=16, temperature=0)
+        talk.append({"role": "assistant", "content": reply.choices[0].message.content})
+        assert reply.usage and reply.usage.prompt_tokens_details
+        cached.append(reply.usage.prompt_tokens_details.cached_tokens or 0)
+    files = list((Path(environment["HOME"]) / ".local/state/rkllm-chat/prompt-caches").glob("*"))
+    if states_mb == "0":
+        assert max(cached[2:]) < 100 and not files
+    else:
+        assert min(cached[4:]) > 100 and len(files) == 2, "of each beginning that returned"

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from threading import Event
@@ -59,6 +61,11 @@ _MARKER_TOKENS = 2
 """Number of tokens around a picture where no tokenizer counts them."""
 _MIN_MEASURED_TOKENS = 32
 """Minimum number of prefilled tokens for a measurement of speed."""
+_MIN_LOADED_TOKENS = 64
+"""Minimum number of tokens to load from a file where nothing was measured yet: a board loaded one in 190 ms, and
+evaluated 338 tokens a second."""
+_REMEMBERED_BEGINNINGS = 8
+"""How many beginnings are remembered; one that returns among them is worth a file."""
 _MIN_PREFILL_TOKENS = 16
 """Minimum number of tokens to prefill; a run for fewer is not worth the extra token that it generates."""
 
@@ -180,7 +187,10 @@ class RkllmBackend:
         self._runtime = self._load(self._make_config(settings, library, model), settings, layout)
         self.media_kinds: frozenset[MediaKind] = frozenset(("image",) if self._runtime.image_tokens else ())
         self._planner.picture_tokens = self._runtime.image_tokens + self._marker_tokens
-        self._cache_files = self._open_cache_files(settings, model)
+        self._open_cache_files = partial(self._describe_cache_files, settings, model)
+        self._cache_files = self._open_cache_files() if settings.rkllm.prompt_cache else None
+        self._beginnings: deque[str | list[int]] | None = None
+        self._load_s = 0.0
 
     def _make_planner(
         self, settings: Settings, model: Path
@@ -242,10 +252,10 @@ class RkllmBackend:
             fixed_options = {**config.fixed_options, "max_context_len": error.limit_tokens}
             return Runtime(replace(config, fixed_options=fixed_options), options, self._record_cache_loss)
 
-    def _open_cache_files(self, settings: Settings, model: Path) -> PromptCacheFiles | None:
-        """Return the files of evaluated prompt beginnings; None if they are off or of no use."""
+    def _describe_cache_files(self, settings: Settings, model: Path) -> PromptCacheFiles | None:
+        """Return the files of evaluated prompt beginnings; None if they are of no use."""
         rkllm, is_rendered = settings.rkllm, isinstance(self._planner, RenderedPromptPlanner)
-        if not (rkllm.prompt_cache and self.history == "client" and is_rendered):
+        if not (self.history == "client" and is_rendered):
             return None
         engine = f"rkllm {self._runtime.release} {self.context_tokens} {rkllm.lora} {rkllm.lora_scale}"
         return PromptCacheFiles(state_folder() / "prompt-caches", model, engine)
@@ -254,6 +264,15 @@ class RkllmBackend:
         """Record that the KV cache is empty."""
         self._planner.record_cache_loss()
         self._cached_tokens, self._loaded_prefix = 0, ""
+
+    def keep_beginnings(self) -> None:
+        """Keep system text and tools of several conversations in files, as soon as they return.
+
+        A client whose system text has the time, so that it never returns, costs no file. `PromptCacheFiles` limits
+        their number and size.
+        """
+        if not self._cache_files:
+            self._cache_files, self._beginnings = self._open_cache_files(), deque(maxlen=_REMEMBERED_BEGINNINGS)
 
     def stream(
         self,
@@ -434,6 +453,7 @@ class RkllmBackend:
         """Bring the KV cache and the tools of the runtime into the state that a plan assumes."""
         if plan.clears_cache and self._runtime.layout != "C":
             self._runtime.execute_command("clear")
+            self._loaded_prefix = ""
         if plan.tools:
             self._runtime.execute_command("set_tools", system=plan.tools[0], tools=plan.tools[1], tag="tool_response")
         self._load_prefix(prompt, stop)
@@ -491,8 +511,8 @@ class RkllmBackend:
         if prefill.is_stopped or not _MIN_PREFILL_TOKENS <= new_tokens < self.context_tokens:
             return 0
         evaluated = self._load_prefix(prefill.prompt, prefill.stop_now)
-        if prefix != self._loaded_prefix:
-            evaluated += self._evaluate(prefix, prefill.stop_now, new_tokens) or 0
+        if missing_tokens := planner.count_new_tokens(prefix):
+            evaluated += self._evaluate(prefix, prefill.stop_now, missing_tokens) or 0
         if self._runtime.is_ready and not prefill.is_stopped:
             planner.record_prefill(prefix)
             self._cached_tokens = len(prefix) if isinstance(prefix, list) else new_tokens
@@ -516,7 +536,7 @@ class RkllmBackend:
         return None if is_stopped or summary is None else int(summary.figures.get("prefill_tokens", new_tokens))
 
     def _load_prefix(self, prompt: Sequence[Message], stop: Event) -> int:
-        """Load the evaluated beginning of the prompt from a file, or evaluate it and write the file.
+        """Load the evaluated beginning of the prompt from a file, or evaluate it and write the file, where that pays.
 
         Returns the number of evaluated tokens.
         """
@@ -527,6 +547,11 @@ class RkllmBackend:
         prefix, evaluated = planner.system_prefix(prompt), 0
         if prefix == self._loaded_prefix:
             return 0
+        self._loaded_prefix = prefix  # also without a file the cache begins with it, after this run
+        least = self._load_s * self._prefill_tokens_per_s or _MIN_LOADED_TOKENS
+        if planner.count_new_tokens(prefix) < least or self._is_new(prefix):
+            return 0
+        started_at = time.monotonic()
 
         def write(path: Path) -> bool:
             nonlocal evaluated
@@ -538,15 +563,26 @@ class RkllmBackend:
         try:
             if path:
                 self._runtime.execute_command("load_cache", path=str(path))
+                self._load_s = time.monotonic() - started_at
             else:
                 self._cache_files.save(prefix, write)
-            self._loaded_prefix = "" if stop.is_set() else prefix
+            if stop.is_set():
+                self._loaded_prefix = ""
+            else:
+                planner.record_prefill(prefix)
         except GenerationError as error:  # the cache only saves time; the conversation continues without it
             log.warning("prompt cache %s: %s", path, error)
             if path:
                 self._cache_files.remove(path)
             self._cache_files = None
         return evaluated
+
+    def _is_new(self, prefix: str | list[int]) -> bool:
+        """Return whether a beginning comes for the first time, where one that does not return is worth no file."""
+        if self._beginnings is None or prefix in self._beginnings:
+            return False
+        self._beginnings.append(prefix)
+        return True
 
     def _make_options(self, generation: Generation, layout: str) -> dict[str, Any]:
         """Return sampling options set at load time; from release 1.3.0 on they are passed with each run instead."""
