@@ -34,6 +34,7 @@ from .constrained import constrained_calls, grammar_costs
 from .figures import COLUMNS, Figure, lay_out
 from .journal import journal_costs
 from .llama_source import FOLDER_VARIABLE
+from .mixed import mixed_requests
 from .npu import npu_costs
 from .real_model import real_model_speed
 from .screen import first_prompt, streamed_token, typed_key
@@ -74,6 +75,7 @@ BENCHES: dict[str, Callable[[], list[Figure]]] = {
     "tool-commands": oneshot.tool_commands,
     "api-speed": api.api_speed,
     "api-memory": api.api_memory,
+    "api-mixed": mixed_requests,
 }
 LONG: dict[str, Callable[[float], list[Figure]]] = {"soak": long_soak}
 """Those that take minutes, as many as they are told."""
