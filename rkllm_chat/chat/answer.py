@@ -57,5 +57,3 @@ class Answer:
                 self.notices.append(notice)
             case TurnEnded():
                 self.end = event
-            case _:
-                pass

@@ -21,15 +21,9 @@ _STRING = {"type": "string"}
 
 
 def _make_tool(name: str, description: str, properties: Mapping[str, Any], required: str) -> Tool:
+    schema = {"type": "object", "properties": properties, "required": [required]}
     return Tool(
-        name,
-        description,
-        {"type": "object", "properties": properties, "required": [required]},
-        read_only=True,
-        idempotent=True,
-        trusted=True,
-        destructive=False,
-        open_world=False,
+        name, description, schema, read_only=True, idempotent=True, trusted=True, destructive=False, open_world=False
     )
 
 

@@ -84,11 +84,7 @@ class Chat:
     """
 
     def __init__(
-        self,
-        model: str = "",
-        servers: Servers = _NO_SERVERS,
-        approve: Approve | None = None,
-        **settings: Any,
+        self, model: str = "", servers: Servers = _NO_SERVERS, approve: Approve | None = None, **settings: Any
     ) -> None:
         """Create a conversation; nothing is loaded or started before it is entered.
 

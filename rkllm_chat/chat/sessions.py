@@ -46,16 +46,8 @@ from .tool_calls import initial_messages
 
 _NEWEST = "newest"
 _RECORDED_SETTINGS = (
-    "backend",
-    "language",
-    "tool_format",
-    "constrained",
-    "max_steps",
-    "context_tokens",
-    "prompt_profile",
-    "thinking",
-    "generation",
-    "policy",
+    *("backend", "language", "tool_format", "constrained", "max_steps", "context_tokens"),
+    *("prompt_profile", "thinking", "generation", "policy"),
 )
 
 _MAX_NAMED_TOOLS = 6

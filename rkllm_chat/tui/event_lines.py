@@ -32,9 +32,11 @@ from ..core.events import (
 from ..core.i18n import Words
 from ..core.messages import ToolResult
 from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, shorten_line, truncate
+from .theme import Theme
 
 ANSWER_MARK = "◆ "
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
+_ONLY_ERRORS = Theme(error="error")
 _MAX_ARGUMENTS_LENGTH = 60
 _MAX_USER_LINES = 40
 GAP, _MIN_CELL = "  ", 16
@@ -80,7 +82,7 @@ class EventPrinter:
                 if isinstance(event, TurnEnded):
                     self.end_line()
                 if line := describe_event(event, self._words):
-                    self._write_line(line, _is_error(event))
+                    self._write_line(line, bool(_ONLY_ERRORS.style_of(event)))  # a failure is never dim
                 if isinstance(event, ToolFinished) and (lines := format_user_text(event.result, self._words)):
                     self._write_lines(lines)
 
@@ -117,16 +119,6 @@ class EventPrinter:
         self.end_line()
         self._side.write("".join(f"{line}\n" for line in lines))
         self._side.flush()
-
-
-def _is_error(event: Event) -> bool:
-    """Return whether an event is a failure, which is never dim."""
-    match event:
-        case Notice(level=level):
-            return level == "error"
-        case ToolFinished(result):
-            return result.status == "failed"
-    return False
 
 
 def describe_event(event: Event, words: Words) -> str:

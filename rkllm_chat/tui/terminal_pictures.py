@@ -138,11 +138,7 @@ def _draw_sixel(picture: Image, _columns: int) -> str:
     return "".join(parts) + "-".join(bands) + "\x1b\\"
 
 
-_DRAWERS: dict[str, Callable[[Image, int], str]] = {
-    "kitty": _draw_kitty,
-    "iterm2": _draw_iterm,
-    "sixel": _draw_sixel,
-}
+_DRAWERS: dict[str, Callable[[Image, int], str]] = {"kitty": _draw_kitty, "iterm2": _draw_iterm, "sixel": _draw_sixel}
 
 
 def _draw_blocks(picture: Image, color: Callable[[tuple[int, int, int]], str]) -> Iterator[str]:

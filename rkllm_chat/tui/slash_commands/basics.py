@@ -105,11 +105,8 @@ def iter_groups() -> Iterator[tuple[str, list[Command]]]:
 
 def list_actions(name: str, words: Words) -> dict[str, str]:
     """Return what can be written behind a command, and its explanation."""
-    return {
-        key.removeprefix(f"actions.{name} "): text
-        for key, text in words.sentences.items()
-        if key.startswith(f"actions.{name} ")
-    }
+    start = f"actions.{name} "
+    return {key.removeprefix(start): text for key, text in words.sentences.items() if key.startswith(start)}
 
 
 def explain_action(name: str, action: str, words: Words) -> str:

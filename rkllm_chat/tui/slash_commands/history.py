@@ -45,12 +45,9 @@ async def show_calls(app: App, argument: str, emit: Emit) -> None:
 
 def _row_of(number: int, result: ToolResult, words: Words) -> tuple[str, ...]:
     """Return the table row of a tool result."""
-    arguments, status, time_s = (
-        summarize_arguments(result.arguments),
-        words(f"export.{result.status}"),
-        format_seconds(result.seconds),
-    )
-    return (str(number), result.tool, arguments, status, time_s, shorten_line(result.text, _MAX_LINE_LENGTH))
+    arguments, status = summarize_arguments(result.arguments), words(f"export.{result.status}")
+    text = shorten_line(result.text, _MAX_LINE_LENGTH)
+    return (str(number), result.tool, arguments, status, format_seconds(result.seconds), text)
 
 
 def _parse_call_number(text: str, count: int) -> int:
@@ -258,14 +255,9 @@ def describe_cache(usages: Sequence[Usage], words: Words) -> Event:
     if not usages:
         return Notice(words("cache.none"))
     head = tuple(words(f"cache.{key}") for key in ("reply", "prompt", "reused", "new", "time"))
-    rows = [
-        (
-            str(number),
-            *map(format_tokens, (usage.prompt_tokens, usage.reused_tokens, usage.prefilled_tokens)),
-            format_seconds(usage.prefill_s),
-        )
-        for number, usage in enumerate(usages, 1)
-    ]
+    counts = [(one.prompt_tokens, one.reused_tokens, one.prefilled_tokens) for one in usages]
+    times = [format_seconds(one.prefill_s) for one in usages]
+    rows = [(str(number), *map(format_tokens, counts[number - 1]), time) for number, time in enumerate(times, 1)]
     return Table(head, tuple(rows[-_MAX_PROMPTS:]))
 
 

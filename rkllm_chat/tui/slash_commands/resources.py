@@ -85,10 +85,7 @@ async def _unwatch_resource(app: App, argument: str, emit: Emit) -> None:
     await emit(Notice(app.words("resources.unwatched", uri=argument)))
 
 
-_RESOURCE_ACTIONS: dict[str, RunCommand] = {
-    "watch": _watch_resource,
-    "unwatch": _unwatch_resource,
-}
+_RESOURCE_ACTIONS: dict[str, RunCommand] = {"watch": _watch_resource, "unwatch": _unwatch_resource}
 
 
 def _list_prompts(prompts: Sequence[tuple[str, Prompt]], words: Words) -> Event:

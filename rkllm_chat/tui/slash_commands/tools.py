@@ -53,10 +53,11 @@ async def show_tools(app: App, argument: str, emit: Emit) -> None:
         for name, tool in tools.items()
     }
     costs = {name: _measure_cost(app, name, tool, signature_tokens[name]) for name, tool in tools.items()}
+    on = [name for name, tool in tools.items() if tool.full_name not in app.toolbox.disabled]
     rows = [
         (
             str(number),
-            " " if tool.full_name in app.toolbox.disabled else "x",
+            "x" if name in on else " ",
             tool.server,
             name,
             *costs[name].values(),
@@ -68,7 +69,6 @@ async def show_tools(app: App, argument: str, emit: Emit) -> None:
     columns = next(iter(costs.values()))
     head = tuple(app.words(f"tools.{key}") for key in ("number", "on", "server", "name", *columns, "about"))
     await emit(Table(head, tuple(rows)))
-    on = [name for name, tool in tools.items() if tool.full_name not in app.toolbox.disabled]
     await emit(Notice(summarize_cost(app, len(on), len(tools), sum(signature_tokens[name] for name in on))))
 
 
