@@ -177,7 +177,8 @@ class App:
             tool_usage=ToolUsage(state / "served.json") if frontend else ToolUsage(),
             store_allowed=self._store_allowed,
         )
-        self.prefiller = Prefiller(self.chat, settings.prefill_ahead and frontend is not None, self.notify)
+        wants_prefill = settings.prefill_ahead and frontend is not None
+        self.prefiller = Prefiller(self.chat, wants_prefill, self.notify, self.record_prefill_speed)
         self.sessions = SessionManager(
             SessionDirectory(state / "sessions") if frontend or settings.session else None,
             self.chat,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import nsmallest
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..core.errors import ChatError
 from ..core.events import Usage
@@ -24,11 +25,10 @@ from ..storage.local_statistics import Measurements
 from .context import add_tool_signatures, build_prompt, compute_prompt_budget, native_tools_of
 from .conversation import Conversation
 
-if TYPE_CHECKING:
-    from .conversation import Conversation
-
-
 MAX_SAMPLES = 50
+"""Samples of short prefills that are kept, and of long ones."""
+_LONG_TOKENS = 100
+"""A shorter prefill takes longer for each token, so it says nothing of a long one."""
 _SIMILAR_SAMPLES = 3
 """An estimate is the median of so many samples, so one prefill on a busy machine does not change it."""
 _SHORT_CONTEXT_TOKENS = 512
@@ -71,10 +71,9 @@ def estimate_cost(chat: Conversation, text: str, speed: PrefillSpeed) -> CostEst
     Raises:
         ChatError: The chat template accepts no user message now.
     """
-    messages = [Message("user", text)]
-    if text:
-        messages = add_tool_signatures(chat, messages)
-    prompt = build_prompt(chat, [*chat.visible_messages, *messages])
+    question = [Message("user", text)]
+    added = add_tool_signatures(chat, question) if text else question
+    prompt = build_prompt(chat, [*chat.visible_messages, *added])
     total, budget = chat.backend.count_tokens(prompt), compute_prompt_budget(chat)
     cached = chat.backend.count_cached_tokens(prompt) if total <= budget else None
     if cached is None:
@@ -101,7 +100,7 @@ class PrefillSpeed:
         self._model, self._measurements = model, measurements
         rows = measurements.read_value(self._KIND, model) if measurements else None
         samples = [_parse_sample(row) for row in rows] if isinstance(rows, list) else []
-        self._samples = [sample for sample in samples if sample][-MAX_SAMPLES:]
+        self._samples = _keep_newest(sample for sample in samples if sample)
 
     @property
     def sample_count(self) -> int:
@@ -113,13 +112,14 @@ class PrefillSpeed:
         sample = _parse_sample([usage.prefilled_tokens, usage.reused_tokens, round(usage.prefill_s, 4)])
         if sample is None:
             return
-        self._samples = [*self._samples, sample][-MAX_SAMPLES:]
+        self._samples = _keep_newest([*self._samples, sample])
         if self._measurements:
             self._measurements.write_value(self._KIND, self._model, self._samples)
 
     def tokens_per_s(self, cached: int, new: int = 1024) -> float:
-        """Return the prefill speed of `new` tokens after `cached` tokens in the cache; 0.0 without samples."""
-        if not self._samples:
+        """Return the prefill speed of `new` tokens after `cached` tokens in the cache; 0.0 without fitting samples."""
+        samples = [sample for sample in self._samples if new < _LONG_TOKENS or sample.new_tokens >= _LONG_TOKENS]
+        if not samples:
             return 0.0
         length, depth = _size_of(new, cached)
 
@@ -127,13 +127,20 @@ class PrefillSpeed:
             sample_length, sample_depth = _size_of(sample.new_tokens, sample.cached_tokens)
             return abs(sample_length - length) + abs(sample_depth - depth)
 
-        similar = nsmallest(_SIMILAR_SAMPLES, reversed(self._samples), distance)  # of equal ones the newest
+        similar = nsmallest(_SIMILAR_SAMPLES, reversed(samples), distance)  # of equal ones the newest
         return median(sample.new_tokens / sample.seconds for sample in similar)
 
     def estimate_s(self, new: int, cached: int = 0) -> float:
         """Estimate the seconds to prefill `new` tokens after `cached` tokens in the cache; 0.0 without samples."""
         speed = self.tokens_per_s(cached, new)
         return max(0, new) / speed if speed else 0.0
+
+
+def _keep_newest(samples: Iterable[_Sample]) -> list[_Sample]:
+    """Return the newest samples of short prefills, and those of long ones."""
+    kept = list(samples)
+    short = [sample for sample in kept if sample.new_tokens < _LONG_TOKENS]
+    return short[-MAX_SAMPLES:] + [sample for sample in kept if sample.new_tokens >= _LONG_TOKENS][-MAX_SAMPLES:]
 
 
 def _size_of(new: int, cached: int) -> tuple[int, int]:
@@ -153,11 +160,14 @@ def _parse_sample(row: object) -> _Sample | None:
 class Prefiller:
     """Idle-time prefill of a chat. Call `start` whenever the prompt may have changed and `close` at the end.
 
-    An error of the engine is shown to the user; the next turn works without the prefill.
+    An error of the engine is shown to the user; the next turn works without the prefill. What it costs is recorded, so
+    that the time of the first message is known.
     """
 
-    def __init__(self, chat: Conversation, is_wanted: bool, notify: Notify) -> None:
-        self._chat, self._is_wanted, self._notify = chat, is_wanted, notify
+    def __init__(
+        self, chat: Conversation, is_wanted: bool, notify: Notify, record: Callable[[Sequence[Usage]], None]
+    ) -> None:
+        self._chat, self._is_wanted, self._notify, self._record = chat, is_wanted, notify, record
         self._pauses = 0
         self._prompt: list[Message] = []
         self._task: asyncio.Task[None] | None = None
@@ -205,6 +215,7 @@ class Prefiller:
         try:
             if chat.backend.count_tokens(prompt) > compute_prompt_budget(chat):  # turns will be dropped first
                 return
+            cached, started_at = chat.backend.count_cached_tokens(prompt) or 0, time.monotonic()
             tokens = await chat.backend.prefill(prompt, native_tools_of(chat))
         except ChatError as error:
             self._notify(chat.words("chat.prefill_failed", error=error), "warning")
@@ -213,6 +224,8 @@ class Prefiller:
             _log.warning("The idle-time prefill failed.", exc_info=True)
             return
         chat.prefilled_tokens += tokens
+        if tokens >= _LONG_TOKENS:
+            self._record([Usage(0, cached, tokens, prefill_s=time.monotonic() - started_at)])
         _log.debug("Prefilled %d tokens while idle.", tokens)
 
 

@@ -54,7 +54,8 @@ def test_the_tools_are_prefilled_before_the_first_line_and_again_when_the_prompt
     screen = open_chat(HARBOUR, size=(120, 40))
     (read,) = wait_for_counts(harbour, 1)
     assert read > 100
-    screen.enter("Hello!", "◆ Hello!")
+    screen.say("Hello!", "new, about")  # its time is known from that prefill
+    screen.enter("", "◆ Hello!")
     wait_for_counts(harbour, 2)  # a command that comes before would stop it
     screen.enter("/context cache", f"{read} tokens were prefetched while idle")
     (first,) = costs(state)

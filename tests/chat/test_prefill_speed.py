@@ -81,6 +81,16 @@ def test_the_speed_is_that_of_prompts_of_similar_length() -> None:
     assert speed.estimate_s(1024) == pytest.approx(15)
 
 
+def test_short_prefills_say_nothing_of_a_long_one_and_do_not_displace_it() -> None:
+    speed = PrefillSpeed()
+    record(speed, 12, 300, 6.0)
+    assert (speed.estimate_s(12, 300), speed.estimate_s(900), speed.tokens_per_s(300)) == (6.0, 0.0, 0.0)
+    record(speed, 300, 0, 10.0)
+    for cached in range(2 * MAX_SAMPLES):
+        record(speed, 12, cached, 6.0)
+    assert (speed.estimate_s(12, 300), speed.estimate_s(900)) == (6.0, 30.0)
+
+
 @pytest.mark.parametrize(
     ("busy", "worst", "typical"), [(0, 3, 1.6), (6, 15, 2)], ids=["idle", "busy for one measurement in six"]
 )
