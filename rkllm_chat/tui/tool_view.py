@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from pathlib import Path
 
 from ..core.events import ToolFinished, ToolProgress, ToolStarted
 from ..core.i18n import Words
 from ..core.messages import ToolResult
 from ..core.sanitize import MAX_LINE_LENGTH, sanitize_for_terminal, sanitize_line, truncate
 from .event_lines import describe_event, summarize_arguments
+from .file_changes import FileChange, find_change
 from .markdown.cells import break_text, break_words
 from .status_line import format_seconds, progress_bar
 
@@ -24,9 +24,10 @@ _INDENT = "  "
 
 @dataclass
 class _RunningCall:
-    """A running call with its last progress; `started` is on the monotonic clock."""
+    """A running call with its last progress and its change of a file; `started` is on the monotonic clock."""
 
     event: ToolStarted
+    change: FileChange | None
     started: float = field(default_factory=time.monotonic)
     progress: ToolProgress | None = None
 
@@ -46,13 +47,17 @@ class ToolCallView:
 
     def start(self, event: ToolStarted) -> None:
         """Add a running call."""
-        self._running.append(_RunningCall(event))
+        self._running.append(_RunningCall(event, find_change(event.tool, event.call.arguments, Path())))
 
     def update(self, event: ToolProgress) -> None:
         """Record the progress of a running call."""
-        for call in self._running:
-            if (call.event.server, call.event.tool, call.event.number) == (event.server, event.tool, event.number):
-                call.progress = event
+        if call := self._find(event.server, event.tool, event.number):
+            call.progress = event
+
+    def _find(self, *key: str | int) -> _RunningCall | None:
+        """Return the running call of a server, a tool and a number."""
+        events = ((call, call.event) for call in self._running)
+        return next((call for call, event in events if (event.server, event.tool, event.number) == key), None)
 
     def describe_running(self, width: int) -> list[str]:
         """Return a line of at most `width` cells for each running call."""
@@ -68,21 +73,23 @@ class ToolCallView:
             else:
                 parts.append(f"{progress.progress:g}")
             parts.append(sanitize_line(progress.message))
-        parts.append(_summarize(call.event.call.arguments))
+        parts.append(summarize_arguments(call.event.call.arguments))
         return " ".join(filter(None, parts))
 
     def finish(self, event: ToolFinished) -> str:
         """Remove a call that has finished and return the line about it."""
         result = event.result
-        call = next((call for call in self._running if _is_same(call.event, event)), None)
+        call = self._find(result.server, result.tool, event.number)
         if call:
             self._running.remove(call)
         line = truncate(describe_event(event, self._words), MAX_LINE_LENGTH)
         if result.status == "stopped" and not call:
             line = sanitize_line(self._words("live.not_run", tool=result.tool))
-        arguments = _summarize(result.arguments) if call or result.status == "completed" else ""
+        arguments = summarize_arguments(result.arguments) if call or result.status == "completed" else ""
         seconds = format_seconds(result.seconds) if result.seconds else ""
-        return " ".join(filter(None, (line, self._position(event.number), arguments, seconds)))
+        change = call.change if call and result.status == "completed" else None
+        changed = f"+{change.added} -{change.removed}" if change else ""
+        return " ".join(filter(None, (line, self._position(event.number), arguments, changed, seconds)))
 
     def list_interrupted(self) -> list[ToolFinished]:
         """Return the ends of the calls that still run: no event reports them."""
@@ -115,13 +122,3 @@ class ToolCallView:
 def _stopped_result(call: _RunningCall) -> ToolResult:
     event, seconds = call.event, time.monotonic() - call.started
     return ToolResult(event.server, event.tool, event.call.arguments, "stopped", "", seconds)
-
-
-def _summarize(arguments: Mapping[str, Any]) -> str:
-    return summarize_arguments(arguments) if arguments else ""
-
-
-def _is_same(started: ToolStarted, finished: ToolFinished) -> bool:
-    """Whether both events are about the same call."""
-    result = finished.result
-    return (started.server, started.tool, started.number) == (result.server, result.tool, finished.number)

@@ -110,7 +110,7 @@ def test_a_file_that_is_written_is_shown_as_a_change(
     colors = {text: screen.emulator.buffer[rows[text]][4].fg for text in ("-line 30", "line 31", "+line thirty")}
     assert colors == {"-line 30": "brightred", "line 31": "default", "+line thirty": "brightgreen"}
     assert file.read_text(encoding="utf-8").splitlines() == old
-    screen.say("y", "[MCP: Tool 'write_file' completed]", "◆ So.")
+    screen.say("y", "[MCP: Tool 'write_file' completed]", "+1 -1 ", "◆ So.")
     assert file.read_text(encoding="utf-8").splitlines() == new
 
 
