@@ -114,8 +114,9 @@ async def run_chat(
                 if not picked:
                     face.show(Notice(words("commands.no_sessions")))
                 settings = replace(settings, session=picked)
+            approval = await _approve(settings, state, face, words)
             face.show(make_loading_event(settings, state))
-            app = open_app(settings, state, face, words, await _approve(settings, state, face, words), secrets)
+            app = open_app(settings, state, face, words, approval, secrets)
             opening = asyncio.ensure_future(stack.enter_async_context(app))
             stack.push_async_callback(cancel_opening, opening)
             ready = asyncio.ensure_future(_announce(opening, face, status_source, source))
@@ -214,10 +215,13 @@ def welcome_notices(app: App) -> list[Notice]:
     servers = dict.fromkeys(tool.server for tool in app.toolbox.tools if tool.server)
     model, context = app.backend.name, app.backend.context_tokens
     listed = ", ".join(servers) or words("repl.no_servers")
+    declined = [name for name, error in app.failures.items() if "accept" in error.details]  # it is the user's answer
+    failures = {name: error for name, error in app.failures.items() if name not in declined}
     return [
         Notice(words("repl.ready", model=model, context=context, servers=listed)),
         *([Notice(words("servers.starting", **count_servers(starting)))] if (starting := app.starting_servers) else []),
-        *(Notice(words("repl.failed", server=name, error=error), "error") for name, error in app.failures.items()),
+        *([Notice(words("repl.declined", **count_servers(declined)), "warning")] if declined else []),
+        *(Notice(words("repl.failed", server=name, error=error), "error") for name, error in failures.items()),
         *([_describe_demonstration(app)] if _is_demonstration(app) else []),
         Notice(words("repl.hint")),
     ]

@@ -147,7 +147,7 @@ def test_a_declined_server_can_be_enabled(clone: Clone, script: Script) -> None:
     screen = clone.open(script("Hello."))
     screen.wait_for_end_of_line(START)
     screen.type("\r")
-    screen.wait_for("[MCP: Server 'chaos' is unavailable")
+    screen.wait_for("[MCP: Not accepted, so not started: 'chaos'; /mcp enable NAME asks again]")
     say(screen, "/mcp reload")
     screen.wait_for("Servers started or stopped: -")  # a no holds
     say(screen, "/mcp enable chaos")
