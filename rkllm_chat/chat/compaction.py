@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..core.events import Event, Notice, Reading, Text
+from ..core.events import Event, Notice, Reading, Text, WritingCall
 from ..core.messages import Message
 from ..prompt.budget import truncate_middle
 from ..prompt.compose import keep_visible_media, render_result, show_media
@@ -57,6 +57,7 @@ async def compact(chat: Conversation, messages: int, emit: Emit) -> None:
     async def take(event: Event) -> None:
         if isinstance(event, Text):
             texts.append(event.text)
+            await emit(WritingCall("", sum(map(len, texts))))
         elif isinstance(event, Notice | Reading):
             await emit(event)
 

@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 from ..backends.base import ModelStream, TokenScore
 from ..calls.scanner import InventedResult, Scanner, ScannerEvent
-from ..core.events import CallDescribed, CallFound, CallUnreadable, Event, Reading, Sentence, Text, Usage
+from ..core.events import CallDescribed, CallFound, CallUnreadable, Event, Reading, Sentence, Text, Usage, WritingCall
 from ..core.messages import EMPTY_REPLY
 from .event_stream import Emit
 
@@ -65,6 +65,7 @@ class ReplyStream:
                     self._chunks.append(piece)
                     self.is_empty = False
                     events = self._record(self._scanner.feed(piece))
+                    events = events or [WritingCall("", sum(map(len, self._chunks)))]
                     if self._has_invented_result:
                         self.usage = await stop_and_read_usage(pieces)
                     for event in events:

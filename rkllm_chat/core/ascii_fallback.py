@@ -7,7 +7,7 @@ import unicodedata
 
 ASCII_FALLBACK = "rkllm-chat-ascii-fallback"
 """Name of the error handler, for `errors` of a stream and of `str.encode`."""
-_FALLBACKS = str.maketrans("─━│┼═•◆❯·█░▀…–—‐‑−→←×“”„‘’«»°\u00a0\u3000", '--|+=-*>-#.#.-----><x"""\'\'""o  ')
+_FALLBACKS = str.maketrans("─━│┼═•◆❯·█░▀…–—‐‑−→←×“”„‘’«»°\u00a0\u3000⠋⠙⠴⠦", '--|+=-*>-#.#.-----><x"""\'\'""o  |/-\\')
 """One character for one, so that columns stay aligned; a wide character becomes two."""
 
 

@@ -181,11 +181,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class WritingCall:
-    """The model is writing a tool call, which is not shown before it is complete.
+    """The model is writing what is not shown before it is complete, as a tool call.
 
     Attributes:
-        tool: Name of the tool as the model sees it; "" if it is not written yet.
-        characters: Length of the arguments so far.
+        tool: Name of the tool as the model sees it; "" if it is not known yet.
+        characters: Length of the arguments so far, or of the reply.
     """
 
     tool: str

@@ -37,7 +37,7 @@ from .markdown import Growing
 from .markdown.cells import wrap_text
 from .screen import Screen
 from .status_line import format_seconds, format_tokens, progress_bar
-from .theme import Theme, paint
+from .theme import Theme, paint, spin
 from .tool_view import ToolCallView
 
 _MARGIN = 2
@@ -103,7 +103,8 @@ class EventView:
 
     def show(self, event: Event) -> None:
         """Render an event."""
-        self._state = None
+        if not (self._is_busy and isinstance(event, Notice)):
+            self._state = None
         match event:
             case Text(text):
                 self._add_answer(text)
@@ -126,14 +127,14 @@ class EventView:
         """Return the unfinished lines: thoughts, answer, running calls, wait state and queued input."""
         lines: list[str] = []
         if self._thinking_since is not None and not self.shows_thoughts:
-            lines.append(self.dim(self._describe_thinking("live.thinking", self._thinking_since)))
+            lines.append(self.dim(spin(self._describe_thinking("live.thinking", self._thinking_since))))
         if self._thoughts:
             lines += map(self.dim, self._thoughts.tail(self._width))
         if self._answer:
             lines += self._mark(self._answer.tail(self._width))
-        lines += map(self.dim, self.calls.describe_running(self._width))
-        if not lines and not self._screen.line.question:
-            lines += map(self.dim, self._wait_lines())
+        lines += [self.dim(spin(line)) for line in self.calls.describe_running(self._width)]
+        if not lines and not self._screen.line.question and (waiting := self._wait_lines()):
+            lines += map(self.dim, [spin(waiting[0]), *waiting[1:]])
         return [
             *lines,
             *(self.dim(self._words("live.queued", text=sanitize_line(text))) for text in self._screen.line.queued),
@@ -241,8 +242,8 @@ class EventView:
             counts = {"done": format_tokens(int(done)), "total": format_tokens(reading.total)}
             return [self._words(key, bar=bar, left=format_seconds(left_s), **counts)[: self._width]]
         if isinstance(event, WritingCall):
-            tool, characters = sanitize_line(event.tool), event.characters
-            return [self._words("live.writing", tool=tool, characters=characters)[: self._width]]
+            key, tool = "live.writing" if event.tool else "live.writing_any", sanitize_line(event.tool)
+            return [self._words(key, tool=tool, characters=event.characters)[: self._width]]
         if isinstance(event, Loading):
             expected_s, passed = event.expected_s, _seconds_since(noted_at)
             bar = f"{progress_bar(time.monotonic() - noted_at, expected_s)} " if expected_s else ""

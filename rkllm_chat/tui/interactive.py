@@ -249,7 +249,7 @@ class InteractiveFrontend(TerminalFrontend):
         """
         async with self._questioning:
             if self._status_source.settings.bell:
-                self.screen.ring_bell()
+                self.screen.write_raw("\a")
             *lines, last = [*about, *wrap_text(escape_line_visibly(question), self.screen.width - 1)]
             hidden = max(0, len(lines) - self.screen.layout.open_rows)
             self.screen.print_lines(lines[:hidden])

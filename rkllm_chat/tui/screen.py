@@ -28,7 +28,7 @@ from .key_bindings import KeyActions, KeyHandler
 from .picker import Picker
 from .screen_layout import ScreenLayout
 
-_TICK_S = 0.5
+_TICK_S = 0.25
 _MARGIN_ROWS = 4
 # synchronized output: terminals that support it draw what is between these in one frame
 _BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
@@ -87,10 +87,6 @@ class Screen:
         self._app.editing_mode = EditingMode.VI if is_vi else EditingMode.EMACS
         self._app.vi_state.input_mode = InputMode.INSERT
 
-    def ring_bell(self) -> None:
-        """Ring the terminal's bell."""
-        self.write_raw("\a")
-
     async def read_line(self) -> str | None:
         """Return the next submitted line; None when the user leaves."""
         line = await self.line.read_line()
@@ -135,10 +131,10 @@ class Screen:
         self._app.invalidate()
 
     async def _redraw_periodically(self) -> None:
-        """Redraw open lines every _TICK_S seconds until cancelled, so that clocks advance."""
+        """Redraw open lines every _TICK_S seconds until cancelled, so that clocks and spinners move."""
         while True:
             await asyncio.sleep(_TICK_S)
-            if self.layout.open_lines():
+            if self.keys.stop or self.layout.open_lines():
                 self.refresh()
 
     async def edit_text(self, text: str) -> str:

@@ -22,13 +22,14 @@ from ..chat.prefill import CostEstimate, estimate_cost
 from ..config.policy import describe_mode
 from ..config.settings import Settings
 from ..core.errors import ChatError
-from ..core.events import Event, TurnEnded
+from ..core.events import CallsDetected, Event, Reading, Text, Thought, TurnEnded, WritingCall
 from ..core.hardware import read_npu, read_temperatures
 from ..core.i18n import Words
 from ..core.sanitize import sanitize_line
 from .input_line import has_visible_text, replace_surrogates
 from .slash_commands.registry import is_command
 from .status_line import SEPARATOR, find_rate, format_context, format_cost, format_rate, join_fitting, join_shortened
+from .theme import spin
 
 _READ_S = 2.0
 """Maximum age of a hardware reading."""
@@ -56,6 +57,7 @@ class StatusSource:
         self._used_tokens = 0
         self._fingerprint: tuple[object, ...] = (0,)
         self._tokens_per_s = 0.0
+        self._written_tokens, self._writing_since = 0, 0.0  # of the reply that is being written
         self._read_at = 0.0
         self._npu: int | None = None
         self._celsius: float | None = None
@@ -66,7 +68,14 @@ class StatusSource:
         return self.app.settings if self.app else self._settings
 
     def note_event(self, event: Event) -> None:
-        """Update the context size and the generation speed from the usage of a finished turn."""
+        """Update the context size and the generation speed while a reply is written, and by the usage of its turn."""
+        if isinstance(event, Text | Thought | WritingCall) and self.app:
+            if not self._written_tokens:
+                self._used_tokens, self._writing_since = count_tokens(self.app.chat), time.monotonic()
+            self._written_tokens += 1  # nearly: each has the text of about a token
+        elif isinstance(event, Reading | CallsDetected | TurnEnded):
+            self._used_tokens += self._written_tokens
+            self._written_tokens = 0
         if isinstance(event, TurnEnded) and event.usage:
             if self.app and event.answered_by == "model":  # else the last prompt may not be that of the conversation
                 last = event.usage[-1]
@@ -82,6 +91,7 @@ class StatusSource:
     def recount_context(self) -> None:
         """Recount the context if something other than a turn has changed the conversation."""
         chat = self.app.chat if self.app else None
+        self._written_tokens = 0
         if chat and self._fingerprint != (fingerprint := make_context_key(chat)):
             self._fingerprint, self._used_tokens = fingerprint, count_tokens(chat) if chat.history else 0
 
@@ -109,9 +119,14 @@ class StatusSource:
             parts.append(sanitize_line(backend.name))
             if backend.context_tokens:
                 is_assumed = isinstance(backend, ContextGuesser) and backend.is_context_assumed
-                parts.append(format_context(self._used_tokens, backend.context_tokens, is_assumed, words))
-        if self._tokens_per_s:
-            parts.append(words("status.speed", tokens=format_rate(self._tokens_per_s)))
+                used_tokens = self._used_tokens + self._written_tokens
+                parts.append(format_context(used_tokens, backend.context_tokens, is_assumed, words))
+        tokens_per_s = self._tokens_per_s
+        if self._written_tokens:
+            parts.append(spin(words("price.total", total=self._written_tokens)))
+            tokens_per_s = find_rate(self._written_tokens - 1, time.monotonic() - self._writing_since)
+        if tokens_per_s:
+            parts.append(words("status.speed", tokens=format_rate(tokens_per_s)))
         if self._npu is not None:
             parts.append(f"NPU {self._npu}%")
         if self._celsius is not None:
@@ -151,7 +166,7 @@ class CostPreview:
 
     def __init__(self, refresh: Callable[[], None]) -> None:
         self._refresh = refresh
-        self._text = ""
+        self._text, self._tool_count = "", 0
         self._cost: CostEstimate | None = None
         self._counting: asyncio.Task[None] | None = None
 
@@ -162,8 +177,8 @@ class CostPreview:
         """
         if app is None or not text:
             self._text, self._cost = "", None
-        elif text != self._text:
-            self._text = text
+        elif (text, len(app.toolbox.tools)) != (self._text, self._tool_count):
+            self._text, self._tool_count = text, len(app.toolbox.tools)
             if self._counting is None:
                 self._counting = asyncio.get_running_loop().create_task(self._count_loop(app))
         return self._cost
@@ -175,17 +190,18 @@ class CostPreview:
 
     async def _count_loop(self, app: App) -> None:
         """Count the input line until neither it nor the cache changes any more."""
-        counted, was_prefilling = "", False
+        counted, was_prefilling = ("", 0), False
         try:
             await asyncio.sleep(_FIRST_COUNT_S)
             while text := self._text:
                 is_prefilling = app.prefiller.is_running
-                if text != counted or is_prefilling or was_prefilling:
-                    self._cost, counted = _estimate(app, text), text
+                key = text, self._tool_count
+                if key != counted or is_prefilling or was_prefilling:
+                    self._cost, counted = _estimate(app, text), key
                     self._refresh()
                 was_prefilling = is_prefilling
                 await asyncio.sleep(_PAUSE_S)
-                if text == self._text and (self._cost is None or not is_prefilling):
+                if key == (self._text, self._tool_count) and (self._cost is None or not is_prefilling):
                     break
         finally:
             self._counting = None

@@ -5,6 +5,7 @@ Styles are parameters of an SGR sequence. They use the sixteen colours that the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from ..core.events import CallUnreadable, Event, Notice, ToolFinished, TurnEnded
 AUTO = "auto"
 PLAIN = "\x1b[0m"
 _LIGHT_BACKGROUNDS = ("7", "15")
+_SPINNER, _SPINNER_S = "⠋⠙⠴⠦", 0.2
 
 
 @dataclass(frozen=True)
@@ -77,3 +79,8 @@ def choose_theme(name: str, variables: Mapping[str, str]) -> Theme:
 def paint(line: str, style: str) -> str:
     """Return the line in a style; "" leaves it as it is."""
     return f"\x1b[{style}m{line}{PLAIN}" if style and line else line
+
+
+def spin(line: str) -> str:
+    """Return a line behind a mark that moves with the time."""
+    return f"{_SPINNER[int(time.monotonic() / _SPINNER_S) % len(_SPINNER)]} {line}"

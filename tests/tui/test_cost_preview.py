@@ -14,6 +14,8 @@ from rkllm_chat.core.events import Usage
 from rkllm_chat.storage.session_files import SessionDirectory
 from stage import Screen
 
+from .server_configs import write_late
+
 pytestmark = pytest.mark.model
 OpenChat = Callable[..., Screen]
 PRICE = re.compile(r"([\d,]+) tokens, ([\d,]+) cached, ([\d,]+) new")
@@ -54,6 +56,16 @@ def test_the_estimate_equals_the_cost(open_chat: OpenChat, shelf: SessionDirecto
 
 
 @pytest.mark.slow
+def test_the_estimate_has_the_tools_of_a_server_as_soon_as_it_has_started(open_chat: OpenChat, folder: Path) -> None:
+    (folder / "wait").touch()
+    screen = open_chat(write_late(folder), "So.")
+    screen.type("How high is the tide?")
+    before = price_of(screen)[0]
+    (folder / "wait").unlink()
+    screen.wait_until(lambda: price_of(screen)[0] > before + 50, "the estimate with the tools")
+
+
+@pytest.mark.slow
 def test_the_time_is_shown_once_measured_and_after_a_restart(open_chat: OpenChat, environment: dict[str, str]) -> None:
     screen = open_chat("--no-servers")
     screen.type("Hello!")
@@ -62,7 +74,7 @@ def test_the_time_is_shown_once_measured_and_after_a_restart(open_chat: OpenChat
     screen.enter("", "tok/s")
     screen.say("And now?", "new, about")
     screen.type("\x03")
-    screen.enter("/context", "new, about", "tokens/s at a context of")
+    screen.enter("/context", "new, about")
     screen.leave()
     stored = json.loads((Path(environment["HOME"]) / ".local/state/rkllm-chat/measured.json").read_text("utf-8"))
     assert [len(sample) for sample in stored["read tiny-tools.gguf"]] == [3]
@@ -155,6 +167,7 @@ def test_a_message_over_the_limit_is_rejected_with_both_sizes(open_chat: OpenCha
     lines = screen.say("\r", "Shorten the message")
     assert any(re.search(r"prompt is 42\d\d tokens long, the context holds 2048\.", line) for line in lines)
     screen.wait_for_prompt()
+    screen.wait_for("ctx 0 / 2.0k (0%)")  # it is no part of the conversation
     sent = "Read @large.txt please"
     screen.say(f"{sent}\r", "Not sent: large.txt has 5000000 bytes; the limit for an attachment is 4194304.")
     screen.wait_until(lambda: screen.lines()[-2] == f"> {sent}", "the message in the line")

@@ -50,6 +50,28 @@ def test_a_message_on_the_command_line_begins_the_chat(
     screen.wait_for_prompt()
 
 
+def test_something_moves_while_nothing_comes_and_while_a_reply_is_written(open_chat: OpenChat) -> None:
+    screen = open_chat("--no-servers", {"text": "", "wait": True}, {"text": "I think that", "wait": True})
+
+    def see_change(pattern: str) -> None:
+        seen = set[str]()
+
+        def has_changed() -> bool:
+            seen.update(re.findall(pattern, "\n".join(screen.lines())))
+            return len(seen) > 2
+
+        screen.wait_until(has_changed, pattern)
+
+    screen.type("Hello\r")
+    see_change("([⠋⠙⠴⠦]) working … ")
+    screen.say("\x1b", "[Stopped]")
+    screen.type("And now?\r")
+    see_change(r"ctx \d+ / 4.1k \(0%\) · [⠋⠙⠴⠦] 3 tokens · ([\d.]+ tok/s)")
+    screen.say("\x1b", "◆ I think that")
+    screen.wait_for_prompt()
+    assert "tokens" not in screen.lines()[-1]
+
+
 @pytest.mark.parametrize(("answer", "line"), [("y", "completed]"), ("\r", "declined]")], ids=["yes", "Enter"])
 def test_a_call_runs_only_when_it_was_approved(answer: str, line: str, open_chat: OpenChat, harbour: Path) -> None:
     screen = open_chat(HARBOUR, call_text("write_log", text="x"), "So it is.")
