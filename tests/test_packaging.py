@@ -41,7 +41,7 @@ def test_a_release_names_its_home_and_its_readme_has_absolute_links() -> None:
     paths = [re.sub(FILES, "", link).partition("#")[0] for link in links if re.match(FILES, link)]
     assert "SECURITY.md" in paths
     assert [path for path in paths if not (ROOT / path).is_file()] == []
-    assert [link for link in links if link.endswith(".svg")] == [f"{HOME}/raw/v{__version__}/docs/talk.svg"]
+    assert [link for link in links if link.endswith(".svg")] == [f"{HOME}/raw/v{__version__}/docs/real.svg"]
     named = re.findall(r"^<!-- mcp-name: (\S+) -->$", text, re.MULTILINE)
     assert named == [f"io.github.somebody/rkllm-chat-{name}" for name in BUNDLED]
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from html import escape, unescape
 from io import StringIO
 from itertools import groupby
 from typing import Any
 
 import pyte
+from rich.cells import cell_len
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
 HEX = re.compile(r"[0-9a-f]{6}")
 FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+TEXT = re.compile(
+    r'(?P<start><text [^>]*)x="(?P<x>[\d.]+)"(?P<y>[^>]*)textLength="[\d.]+"(?P<end>[^>]*>)(?P<text>[^<]*)</text>'
+)
+CELL = 12.2
 NAMES = {"brown": "yellow", "default": None}
 
 
@@ -25,7 +31,18 @@ def draw(emulator: pyte.Screen, clean: Callable[[str], str], title: str) -> str:
     for row in range(last + 1):
         console.print(read_row(emulator, row, clean), no_wrap=True, crop=True, highlight=False)
     drawn = console.export_svg(title=title, unique_id="screen")
-    return FONT.sub("", drawn)  # it would be loaded from the network
+    return TEXT.sub(_place_wide, FONT.sub("", drawn))  # the font would be loaded from the network
+
+
+def _place_wide(match: re.Match[str]) -> str:
+    """Return a text as one for each run of wide or narrow characters: rich draws a wide one in a single cell."""
+    runs, x = list[str](), float(match["x"])
+    for _, characters in groupby(unescape(match["text"]), cell_len):
+        run = "".join(characters)
+        size, text = CELL * cell_len(run), escape(run).replace("\xa0", "&#160;")
+        runs.append(f'{match["start"]}x="{x:g}"{match["y"]}textLength="{size:g}"{match["end"]}{text}</text>')
+        x += size
+    return "".join(runs)
 
 
 def read_row(emulator: pyte.Screen, row: int, clean: Callable[[str], str]) -> Text:
