@@ -25,7 +25,7 @@ from rkllm_chat.storage.session_files import SessionDirectory
 from stage import Screen
 from tui.picture import draw
 
-LIMIT_S, SILENCE_S, COUNTING_S = 900.0, 0.5, 1.0
+LIMIT_S, SILENCE_S, COUNTING_S = 300.0, 0.5, 1.0
 LOCALES = {"en": "en_US.UTF-8", "ja": "ja_JP.UTF-8", "zh": "zh_CN.UTF-8"}
 WORKING = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
 
@@ -42,7 +42,7 @@ def watch(screen: Screen, step: str) -> None:
             if now - changed > SILENCE_S:
                 silences.append((now - changed, f"at {changed - started:.1f} s: {shown[-160:]}"))
             before, changed = screen.emulator.display, now
-            if re.search(r"\[y/.*\] ?$", before[screen.emulator.cursor.y]):
+            if re.search(r"(\[y/N\]|\[q\][^[]*)\s*$", before[screen.emulator.cursor.y]):
                 screen.type("y")
     print(f"{step}: {changed - started:.1f} s, {sum(silent for silent, _ in silences):.1f} s of silence")
     for silent, what in sorted(silences, reverse=True)[:5]:
