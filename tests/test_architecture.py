@@ -35,7 +35,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "prompt": 1401,
     "mcp_client": 8023,
     "backends": 5856,
-    "chat": 3585,
+    "chat": 3583,
     "mcp_servers": 1773,
     "tui": 5229,
     "api_server": 2622,

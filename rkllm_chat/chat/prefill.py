@@ -99,8 +99,7 @@ class PrefillSpeed:
         """Read the samples of earlier sessions; without `measurements` nothing is read or stored."""
         self._model, self._measurements = model, measurements
         rows = measurements.read_value(self._KIND, model) if measurements else None
-        samples = [_parse_sample(row) for row in rows] if isinstance(rows, list) else []
-        self._samples = _keep_newest(sample for sample in samples if sample)
+        self._samples = _keep_newest(filter(None, map(_parse_sample, rows if isinstance(rows, list) else ())))
 
     @property
     def sample_count(self) -> int:
@@ -109,8 +108,7 @@ class PrefillSpeed:
 
     def record(self, usage: Usage) -> None:
         """Record the prefill of a reply; one without tokens or without a time is ignored."""
-        sample = _parse_sample([usage.prefilled_tokens, usage.reused_tokens, round(usage.prefill_s, 4)])
-        if sample is None:
+        if not (sample := _parse_sample([usage.prefilled_tokens, usage.reused_tokens, round(usage.prefill_s, 4)])):
             return
         self._samples = _keep_newest([*self._samples, sample])
         if self._measurements:
@@ -168,7 +166,7 @@ class Prefiller:
         self, chat: Conversation, is_wanted: bool, notify: Notify, record: Callable[[Sequence[Usage]], None]
     ) -> None:
         self._chat, self._is_wanted, self._notify, self._record = chat, is_wanted, notify, record
-        self._pauses = 0
+        self._pauses, self._cached_before, self._started_at = 0, 0, 0.0
         self._prompt: list[Message] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -176,6 +174,11 @@ class Prefiller:
     def is_running(self) -> bool:
         """Whether a prefill is running."""
         return self._task is not None and not self._task.done()
+
+    def estimate_s(self, new: int) -> float:
+        """Estimate the seconds to prefill `new` tokens by the progress of the running prefill; 0.0 if there is none."""
+        done = (self._chat.backend.count_cached_tokens(self._prompt) or 0) - self._cached_before
+        return new * (time.monotonic() - self._started_at) / done if self.is_running and done > 0 else 0.0
 
     def start(self) -> None:
         """Prefill the current prompt, replacing an earlier request; do nothing while paused."""
@@ -215,7 +218,7 @@ class Prefiller:
         try:
             if chat.backend.count_tokens(prompt) > compute_prompt_budget(chat):  # turns will be dropped first
                 return
-            cached, started_at = chat.backend.count_cached_tokens(prompt) or 0, time.monotonic()
+            self._cached_before, self._started_at = chat.backend.count_cached_tokens(prompt) or 0, time.monotonic()
             tokens = await chat.backend.prefill(prompt, native_tools_of(chat))
         except ChatError as error:
             self._notify(chat.words("chat.prefill_failed", error=error), "warning")
@@ -225,7 +228,7 @@ class Prefiller:
             return
         chat.prefilled_tokens += tokens
         if tokens >= _LONG_TOKENS:
-            self._record([Usage(0, cached, tokens, prefill_s=time.monotonic() - started_at)])
+            self._record([Usage(0, self._cached_before, tokens, prefill_s=time.monotonic() - self._started_at)])
         _log.debug("Prefilled %d tokens while idle.", tokens)
 
 

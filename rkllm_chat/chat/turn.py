@@ -77,7 +77,7 @@ class Turn:
         messages = [Message("user", user_input)] if isinstance(user_input, str) else user_input
         self.check_length(messages)
         end: End = "stopped"
-        error, start = "", len(self._chat.history)
+        chat, error, start = self._chat, "", len(self._chat.history)
         try:
             async with aclosing(stream_events(partial(self._run, messages))) as events:
                 async for event in events:
@@ -85,16 +85,11 @@ class Turn:
                     yield event
         except ChatError as failure:
             end, error = "failed", str(failure)
-            self._withdraw(start)
+            if not chat.is_served and len(self._usage) <= 1 and count_tokens(chat) > chat.backend.context_tokens:
+                del chat.history[start:]  # they are too long for any reply
             raise
         finally:
             self._chat.on_record(TurnFinished(end, error))
-
-    def _withdraw(self, start: int) -> None:
-        """Remove the messages of the turn from the history if they are too long for a reply."""
-        chat = self._chat
-        if not chat.is_served and len(self._usage) <= 1 and count_tokens(chat) > chat.backend.context_tokens:
-            del chat.history[start:]
 
     def check_length(self, messages: Sequence[Message]) -> None:
         """Check what `run` rejects at once: texts so long that counting their tokens is pointless.

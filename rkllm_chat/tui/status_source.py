@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..backends.base import ContextGuesser
 from ..backends.unloaded import UnloadedBackend
@@ -127,10 +128,8 @@ class StatusSource:
             tokens_per_s = find_rate(self._written_tokens - 1, time.monotonic() - self._writing_since)
         if tokens_per_s:
             parts.append(words("status.speed", tokens=format_rate(tokens_per_s)))
-        if self._npu is not None:
-            parts.append(f"NPU {self._npu}%")
-        if self._celsius is not None:
-            parts.append(f"{self._celsius:.0f} °C")
+        parts += [f"NPU {self._npu}%"] if self._npu is not None else []
+        parts += [f"{self._celsius:.0f} °C"] if self._celsius is not None else []
         if connections:
             up = sum(connection.lifecycle.is_open for connection in connections)
             parts.append(words("status.servers", up=up, all=len(connections)))
@@ -221,7 +220,8 @@ def _estimate(app: App, line: str) -> CostEstimate | None:
         text = expand_message(app, replace_surrogates(line).strip().removeprefix("/"))
         if text is None or len(text) > _MAX_TEXT_LENGTH:
             return None
-        return estimate_cost(app.chat, text, app.prefill_speed)
+        cost = estimate_cost(app.chat, text, app.prefill_speed)
+        return cost if cost.prefill_s else replace(cost, prefill_s=app.prefiller.estimate_s(cost.new_tokens or 0))
     except ChatError as error:
         _log.debug("no cost estimate: %s", sanitize_line(str(error)))
         return None
