@@ -42,7 +42,8 @@ def watch(screen: Screen, step: str) -> None:
             if now - changed > SILENCE_S:
                 silences.append((now - changed, f"at {changed - started:.1f} s: {shown[-160:]}"))
             before, changed = screen.emulator.display, now
-            if re.search(r"(\[y/N\]|\[q\][^[]*)\s*$", before[screen.emulator.cursor.y]):
+            row = screen.emulator.cursor.y
+            if re.search(r"(\[y/N\]|\[q\][^[]*)$", " ".join(before[max(0, row - 1) : row + 1]).rstrip()):
                 screen.type("y")
     print(f"{step}: {changed - started:.1f} s, {sum(silent for silent, _ in silences):.1f} s of silence")
     for silent, what in sorted(silences, reverse=True)[:5]:
