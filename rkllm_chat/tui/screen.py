@@ -134,7 +134,7 @@ class Screen:
         """Redraw open lines every _TICK_S seconds until cancelled, so that clocks and spinners move."""
         while True:
             await asyncio.sleep(_TICK_S)
-            if self.keys.stop or self.layout.open_lines():
+            if self.layout.open_lines() or (self.keys.stop and not self.line.question):
                 self.refresh()
 
     async def edit_text(self, text: str) -> str:
