@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from rkllm_chat.prompt.chat_templates import Piece
+from rkllm_chat.prompt.pieces import Piece
 
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|pad|>"
 CONTROLS = [PAD, START, END]

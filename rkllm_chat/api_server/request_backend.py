@@ -22,7 +22,7 @@ from ..config.settings import Generation
 from ..core.errors import GenerationError
 from ..core.events import Usage
 from ..core.messages import Message, Tool
-from ..prompt.chat_templates import neutralize_control_tokens
+from ..prompt.pieces import neutralize_control_tokens
 from .errors import ApiError
 
 

@@ -5,8 +5,10 @@
 functions: no model, no server and no screen is known here.
 """
 
-from .chat_templates import TEMPLATES, Piece, Template, choose_template, compile_template, neutralize_control_tokens
+from .chat_templates import TEMPLATES, choose_template
 from .compose import compose_native_prompt, compose_prompt
+from .jinja_template import compile_template
+from .pieces import Piece, Template, neutralize_control_tokens
 from .tool_catalogue import Catalogue, make_catalogue
 from .tool_ranking import ToolIndex, rank_tools, select_few_tools
 from .untrusted_text import fence_untrusted, neutralize

@@ -9,8 +9,10 @@ from ..calls.formats import load_format
 from ..calls.tool_call_scanner import to_tool
 from ..core.errors import UsageError
 from ..core.messages import Message, Tool
-from .chat_templates import TEMPLATES, Template, choose_template, compile_template, join_text
+from .chat_templates import TEMPLATES, choose_template
 from .compose import compose_prompt
+from .jinja_template import compile_template
+from .pieces import Template, join_text
 
 __all__ = ["render_prompt"]
 

@@ -16,7 +16,7 @@ from ..calls.scanner import Scanner
 from ..core.events import Text
 from ..core.i18n import Words
 from ..core.sanitize import normalize_for_search, sanitize_line, strip_invisible
-from .chat_templates import neutralize_control_tokens
+from .pieces import neutralize_control_tokens
 
 MAX_UNFENCED_LINES = 24
 """Longer results are fenced, because their end is far from their heading."""

@@ -15,7 +15,7 @@ from rkllm_chat.calls.model_families import (
     find_family_by_name,
     resolve_formats,
 )
-from rkllm_chat.prompt.chat_templates import neutralize_control_tokens
+from rkllm_chat.prompt.pieces import neutralize_control_tokens
 
 # Form that is asked for, family: names as they are published, one for each way to write them.
 PUBLISHED = """

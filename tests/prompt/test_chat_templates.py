@@ -14,17 +14,15 @@ from hypothesis import strategies as st
 from fuzzing import examples
 from rkllm_chat.core.errors import ModelError
 from rkllm_chat.core.messages import Media, Message
-from rkllm_chat.prompt.chat_templates import (
-    TEMPLATES,
+from rkllm_chat.prompt.chat_templates import TEMPLATES, choose_template, render_chatml
+from rkllm_chat.prompt.jinja_template import compile_template
+from rkllm_chat.prompt.pieces import (
     Piece,
     Template,
-    choose_template,
-    compile_template,
     find_reply_prefix,
     join_pieces,
     join_text,
     neutralize_control_tokens,
-    render_chatml,
 )
 
 light = settings(max_examples=examples(100))

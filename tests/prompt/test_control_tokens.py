@@ -18,7 +18,8 @@ from rkllm_chat.backends.llama.engine import load_engine
 from rkllm_chat.backends.rkllm.prompt_planners import RolePromptPlanner
 from rkllm_chat.backends.shared.prompt_tokens import PromptTokenizer, load_tokenizer
 from rkllm_chat.core.messages import Message, Tool
-from rkllm_chat.prompt.chat_templates import TEMPLATES, BuiltinTemplate, Piece, join_text, neutralize_control_tokens
+from rkllm_chat.prompt.chat_templates import TEMPLATES, BuiltinTemplate
+from rkllm_chat.prompt.pieces import Piece, join_text, neutralize_control_tokens
 
 pytestmark = pytest.mark.model
 ATTACKS = token_attacks()

@@ -25,7 +25,7 @@ from ...config.settings import Generation, Settings, Thinking
 from ...core.errors import GenerationError, ModelError, NotSupportedError, prompt_too_long
 from ...core.events import Reading, Usage
 from ...core.messages import MediaKind, Message, Tool
-from ...prompt.chat_templates import Piece, find_reply_prefix
+from ...prompt.pieces import Piece, find_reply_prefix
 from ..base import Item, ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import find_projector, resolve_model
 from ..shared.prompt_cache_files import MIN_TOKENS

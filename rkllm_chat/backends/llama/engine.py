@@ -14,13 +14,9 @@ from typing import Any
 
 from ...core.errors import ModelError
 from ...core.events import Sentence
-from ...prompt.chat_templates import (
-    TEMPLATES,
-    Template,
-    compile_template,
-    find_family_template,
-    is_named_as_answering,
-)
+from ...prompt.chat_templates import TEMPLATES, find_family_template, is_named_as_answering
+from ...prompt.jinja_template import compile_template
+from ...prompt.pieces import Template
 from ...prompt.template_renderer import TemplateLimitError, TemplateRejectedError, render_template, start_renderer
 from ...storage.session_records import hash_text
 from ..base import TokenScore

@@ -8,7 +8,9 @@ from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 from ...core.errors import ConfigError
-from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template, read_template_file
+from ...prompt.chat_templates import TEMPLATES, choose_template
+from ...prompt.jinja_template import compile_template, read_template_file
+from ...prompt.pieces import Template
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 

@@ -25,7 +25,7 @@ from ...config.settings import Generation
 from ...core.errors import GenerationError
 from ...core.events import CallFound, CallUnreadable, Text
 from ...core.messages import Media, Message, Tool, ToolCall
-from ...prompt.chat_templates import Template, find_reply_prefix, join_text, neutralize_control_tokens, neutralize_value
+from ...prompt.pieces import Template, find_reply_prefix, join_text, neutralize_control_tokens, neutralize_value
 
 _LLAMA_OPTIONS = {"top_k": "top_k", "min_p": "min_p", "repeat_penalty": "repeat_penalty"}
 _WIRE_NAME = re.compile(r"[^A-Za-z0-9_-]")

@@ -24,7 +24,9 @@ import httpx2
 from ...config.settings import Openai
 from ...core.errors import AuthError, ConfigError, GenerationError, ModelError
 from ...core.messages import MediaKind
-from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template
+from ...prompt.chat_templates import TEMPLATES, choose_template
+from ...prompt.jinja_template import compile_template
+from ...prompt.pieces import Template
 from ...storage.session_records import hash_text
 from ..shared.token_counts import MeasuredTokenCounts
 from .addresses import is_loopback, load_template

@@ -27,7 +27,7 @@ from ...core.errors import GenerationError, ModelError, NotSupportedError, promp
 from ...core.events import Reading, Sentence, Usage
 from ...core.messages import MediaKind, Message, Tool
 from ...core.user_paths import expand_home
-from ...prompt.chat_templates import Piece, join_text
+from ...prompt.pieces import Piece, join_text
 from ..base import ModelStream, StoppableStream, StreamItem, TextEmbedding
 from ..shared.model_files import read_beginning, read_parameter_count
 from ..shared.prompt_cache_files import PromptCacheFiles

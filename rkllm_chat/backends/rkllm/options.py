@@ -15,7 +15,9 @@ from typing import Any
 from ...calls.model_families import find_family_by_name
 from ...config.settings import Generation, Settings
 from ...core.errors import ConfigError, ModelError
-from ...prompt.chat_templates import TEMPLATES, Template, choose_template, compile_template, read_template_file
+from ...prompt.chat_templates import TEMPLATES, choose_template
+from ...prompt.jinja_template import compile_template, read_template_file
+from ...prompt.pieces import Template
 from .layouts import LAYOUT_OF_RELEASE
 from .model_file import CONFIG_FILE, find_model_template, read_config_names
 from .vision_families import VisionFamily

@@ -13,7 +13,7 @@ from typing import Any
 from ...calls.schema.simplify import simplify_schema
 from ...core.errors import ModelError
 from ...core.messages import Media, Message, Tool
-from ...prompt.chat_templates import Piece, find_reply_prefix, join_text, neutralize_control_tokens, neutralize_value
+from ...prompt.pieces import Piece, find_reply_prefix, join_text, neutralize_control_tokens, neutralize_value
 from ..shared.prompt_tokens import PromptTokenizer, common_prefix
 from ..shared.token_counts import TokenEstimator
 from .vision_families import PICTURE_TAG

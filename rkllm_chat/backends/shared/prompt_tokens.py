@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ...core.errors import ModelError
 from ...core.messages import Media
-from ...prompt.chat_templates import Piece, Template, neutralize_control_tokens
+from ...prompt.pieces import Piece, Template, neutralize_control_tokens
 
 _MAX_REPLIES = 4096
 """Number of replies whose tokens are kept: more than fit into one conversation; a server writes on for months."""
