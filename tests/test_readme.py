@@ -272,3 +272,14 @@ def test_each_first_page_links_to_the_others(code: str) -> None:
     pages = {"en": ROOT / "README.md", **TRANSLATED}
     links = pages[code].read_text(encoding="utf-8").splitlines()[2]
     assert re.findall(r"\]\(([^)]+)\)", links) == [page.name for other, page in pages.items() if other != code]
+
+
+def test_the_walks_through_the_code_name_what_there_is() -> None:
+    """Of `chat/turn.py:Turn.run`, `_run`, each name is defined in the module; a call of it is the walk's next step."""
+    walks = CONTRIBUTING.partition("## Three walks")[2].partition("\n## ")[0]
+    named = re.findall(r"`(\w[\w/]*\.py):([\w.]+)`((?:, `\w+`)*)", walks)
+    assert len(named) > 15
+    for module, name, more in named:
+        source = (ROOT / "rkllm_chat" / module).read_text(encoding="utf-8")
+        for one in (*name.split("."), *re.findall(r"\w+", more)):
+            assert re.search(rf"(?:def|class) {one}\b", source), (module, one)
