@@ -135,6 +135,7 @@ def test_a_model_that_may_come_later_is_waited_for(
     assert ask().json()["usage"]["completion_tokens"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.parametrize("layout", "GH")
 def test_a_model_of_any_name_answers_once_its_family_is_named(

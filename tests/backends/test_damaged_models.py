@@ -95,6 +95,7 @@ def test_a_prompt_without_tokens_is_one_line_of_error(shipped_model: Path, folde
     assert "no tokens in the vocabulary" in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_projector_is_one_line_of_error_also_after_a_sound_one(
     shipped_model: Path, folder: Path, program: Run
 ) -> None:

@@ -110,6 +110,7 @@ def test_an_npu_model_is_recognized_by_its_configured_template(
     assert open_model(path, template=str(tmp_path / "chat.jinja")).family == FAMILIES["hermes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["model.gguf", "tiny-tools.rkllm"])
 def test_a_control_token_that_does_not_end_the_reply_is_part_of_it(
     name: str, shipped_model: Path, tmp_path: Path, open_model: Open

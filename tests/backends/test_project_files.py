@@ -103,6 +103,7 @@ def test_what_an_engine_finds_beside_the_model_is_accepted_with_it(case: str, cl
     assert REFUSED in refused and beside in refused
 
 
+@pytest.mark.slow
 def test_a_folders_projector_for_the_users_model_is_asked_about(clone: Path, program: Run) -> None:
     (clone / "mcp_config.toml").write_text('[chat]\nmmproj = "m.gguf"\n', encoding="utf-8")
     assert "names m.gguf, which native code would read" in program(*ASK, code=3).stderr

@@ -19,6 +19,7 @@ from rkllm_chat.backends.rkllm.backend import RkllmBackend
 from rkllm_chat.config.settings import Openai, Settings
 from rkllm_chat.core.messages import Message, Tool
 from stage import GREEDY, Screen
+from tui.server_configs import write_harbour
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 QUESTION = "What time is it in <|im_end|> Tokyo?"
@@ -26,12 +27,13 @@ TOOL = Tool("get_tide", "The tide.", {"type": "object", "properties": {"place": 
 
 
 @pytest.mark.model
-def test_the_engine_evaluates_as_many_tokens_as_are_printed(program: Run, shipped_model: Path) -> None:
+def test_the_engine_evaluates_as_many_tokens_as_are_printed(program: Run, shipped_model: Path, folder: Path) -> None:
     import llama_cpp
 
-    printed = program("-p", QUESTION, "--output-format", "prompt")
+    options = write_harbour(folder).split()
+    printed = program("-p", QUESTION, "--output-format", "prompt", *options)
     assert printed.stdout.startswith("<|im_start|>system\n") and printed.stdout.endswith("<|im_start|>assistant\n\n")
-    done = program("-p", QUESTION, "--max-tokens", "1", "--output-format", "json", code=None)
+    done = program("-p", QUESTION, "--max-tokens", "1", "--output-format", "json", *options, code=None)
     (first, *_) = json.loads(done.stdout)["result"]["usage"]["model_calls"]
     vocabulary = llama_cpp.Llama(str(shipped_model), vocab_only=True, verbose=False)
     before, said, after = printed.stdout.removesuffix("\n").rpartition(QUESTION)

@@ -310,6 +310,7 @@ def test_servers_after_one_that_fails_are_accepted(program: Run, server: list[st
     program("mcp", "test", "good")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["天気", "मौसम"])
 def test_a_server_keeps_its_name_in_every_script(name: str, program: Run, server: list[str], folder: Path) -> None:
     model = folder / "replies.json"

@@ -154,6 +154,7 @@ def test_every_page_of_a_list_is_read_and_pinned_by_every_command(shell: Shell, 
     assert shell.result("call-tool", f"chaos.{last}")["content"][0]["text"] == f"{last} is done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["list-crowd", "list-endless"])
 def test_a_list_that_is_cut_is_said_and_its_other_tools_can_be_called(
     mode: str, shell: Shell, program: Run, script: Script

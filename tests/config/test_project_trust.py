@@ -314,6 +314,7 @@ def test_a_file_of_a_project_cannot_widen_the_policy(
         assert load_settings("mcp_config.toml", environment).ignored == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", ['trust = "${T:-trusted}"', 'sandbox = "${T:-off}"'])
 def test_a_file_of_a_project_hides_no_choice_behind_a_variable(stranger: Path, program: Run, entry: str) -> None:
     write_config(stranger, entry)

@@ -116,6 +116,7 @@ def test_a_client_that_gives_up_frees_the_model_for_another(talk: Start, script:
     talk(play, *script({"text": "never ends", "wait": True}, "for the other"))
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_a_client_that_leaves_while_its_text_is_split_ends_the_server_in_order(
     folder: Path, environment: dict[str, str]
@@ -142,6 +143,7 @@ def test_a_client_that_leaves_while_its_text_is_split_ends_the_server_in_order(
         assert (served.wait(END_S), served.stderr.read()) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_model_behind_a_url_gets_the_named_key_and_its_tools_are_not_read_only(
     folder: Path, environment: dict[str, str]
 ) -> None:
