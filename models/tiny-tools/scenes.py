@@ -12,8 +12,8 @@ from lent import lent_server
 from misfits import things_of
 from rkllm_chat.core.messages import Message, Tool
 from rkllm_chat.prompt.chat_templates import render_chatml
-from rkllm_chat.prompt.pieces import Piece
 from rkllm_chat.prompt.compose import compose_prompt
+from rkllm_chat.prompt.pieces import Piece
 from rkllm_chat.prompt.tool_ranking import ToolIndex
 from vocabulary import word
 from written import Item, written_server
