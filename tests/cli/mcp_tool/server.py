@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -78,7 +77,7 @@ def serve(tools: list[dict[str, Any]], record: Path) -> None:
         with record.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(entry)}\n")
 
-    child = subprocess.Popen(["sleep", "600"]).pid if os.environ.get("CHILD") else 0
+    child = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "600") if os.environ.get("CHILD") else 0
     note({"started": os.getpid(), "child": child})
     wait_for_other_server()
     for line in sys.stdin:
