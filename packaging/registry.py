@@ -40,7 +40,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     ],
     "llm": [
         {"type": "named", "name": "--model", "description": "A .gguf or .rkllm file, or a service as URL#MODEL"},
-        {"type": "named", "name": "--key-env", "value": _KEY},
+        {"type": "named", "name": "--set", "value": f"key_env={_KEY}"},
         _FOLDER,
     ],
 }

@@ -359,7 +359,7 @@ env = { PATH = "%s" }
 [[servers]]
 name = "llm"
 command = "rkllm-chat"
-args = ["serve", "llm", "--model", "http://h/v1#m", "--key-env=KEY"]
+args = ["serve", "llm", "--model", "http://h/v1#m", "--set", "key_env=KEY"]
 env = { %s = "x" }
 """
 

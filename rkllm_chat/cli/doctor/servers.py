@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from ...config.loader import state_folder
@@ -20,7 +21,8 @@ from ...mcp_client.process.start import IS_MACOS, NO_BUBBLEWRAP, SANDBOX_VARIABL
 from ...mcp_servers.claude.find_cli import find_claude
 from .board import Board, Finding, ok, warn, wrong
 
-_KEY_OPTION = "--key-env"
+_KEY_WORDS = ("key_env", "--key-env")
+"""What stands before the variable, of which the second is a former option."""
 
 
 def check_servers(board: Board) -> Iterator[Finding]:
@@ -90,9 +92,9 @@ def _check_bundled(board: Board, server: ServerConfig) -> Finding:
 
 
 def _find_missing_key(server: ServerConfig, options: list[str]) -> str:
-    """Return the environment variable of `--key-env` that the server's `env` does not set, or ""."""
-    option_words = [word for option in options for word in option.split("=", 1)]
-    variable = option_words[option_words.index(_KEY_OPTION) + 1] if _KEY_OPTION in option_words[:-1] else ""
+    """Return the environment variable of `--set key_env=` that the server's `env` does not set, or ""."""
+    option_words = [word for option in options for word in option.split("=")]
+    variable = next((name for word, name in pairwise(option_words) if word in _KEY_WORDS), "")
     return "" if server.env.get(variable) else variable
 
 
