@@ -96,7 +96,7 @@ def test_configuration_examples_of_other_programs_are_valid(text: str) -> None:
 
 
 def test_examples_of_sandbox_rules_are_valid(environment: dict[str, str], folder: Path) -> None:
-    known, allowed = (text for text in all_blocks("json") if "mcpServers" not in text)
+    known, allowed = (text for text in all_blocks("json") if "mcpServers" not in text and "client_id" not in text)
     rules = folder / "config/rkllm-chat/sandbox-rules.json"
     rules.parent.mkdir(parents=True)
     environment = {**environment, "XDG_CONFIG_HOME": str(folder / "config")}
@@ -222,7 +222,8 @@ def test_contributing_lists_every_package() -> None:
 @pytest.mark.slow
 def test_every_option_in_the_examples_exists() -> None:
     names = [["serve", name] for name in (*BUNDLED, "openai")]
-    names += [["mcp", action] for action in ("list", "add", "test", "import", "install", "auth", "client-metadata")]
+    names += [["mcp", action] for action in ("list", "add", "trust", "import", "auth")]
+    names += [["sessions", "export"], ["chat"]]
     helps = [[], *names, *([name] for name in (*SUBCOMMANDS, *SUMMARIES) if name != "serve")]
     others = [[sys.executable, "-m", module] for module in ("tests.bench", "rkllm_chat.cli.mcp_tool")]
     commands = [[*one, "--help"] for one in (*([*PROGRAM, *one] for one in helps), *others)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from ...config.loader import state_folder
@@ -20,9 +20,6 @@ from ...mcp_client.process.launch import make_environment, wants_sandbox
 from ...mcp_client.process.start import IS_MACOS, NO_BUBBLEWRAP, SANDBOX_VARIABLE
 from ...mcp_servers.claude.find_cli import find_claude
 from .board import Board, Finding, ok, warn, wrong
-
-_KEY_WORDS = ("key_env", "--key-env")
-"""What stands before the variable, of which the second is a former option."""
 
 
 def check_servers(board: Board) -> Iterator[Finding]:
@@ -93,8 +90,8 @@ def _check_bundled(board: Board, server: ServerConfig) -> Finding:
 
 def _find_missing_key(server: ServerConfig, options: list[str]) -> str:
     """Return the environment variable of `--set key_env=` that the server's `env` does not set, or ""."""
-    option_words = [word for option in options for word in option.split("=")]
-    variable = next((name for word, name in pairwise(option_words) if word in _KEY_WORDS), "")
+    found = re.search(r"key.env[= ](\S+)", " ".join(options))  # --key-env VAR was an option of its own
+    variable = found[1] if found else ""
     return "" if server.env.get(variable) else variable
 
 
