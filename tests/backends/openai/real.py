@@ -7,9 +7,11 @@ import re
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
@@ -18,20 +20,44 @@ CONTEXT_TOKENS = 2048
 RUNNING = re.compile(rb"running on (http://127\.0\.0\.1:\d+)")
 
 
+@dataclass(frozen=True)
+class Engine:
+    """A server that runs; `log` has a line for each request that it has answered."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def count_replies(self) -> int:
+        """How many replies it has begun."""
+        return self.log.read_text(encoding="utf-8").count("POST /v1/completions")
+
+
 @contextmanager
 def serving_model(model: Path, key: str = "") -> Iterator[str]:
-    """Its URL, once it listens. By default it would end a reply as soon as somebody else asks for one."""
+    """Its URL, once it listens."""
+    with serving_engine(model, key) as engine:
+        yield engine.url
+
+
+@contextmanager
+def serving_engine(model: Path, key: str = "", port: int = 0) -> Iterator[Engine]:
+    """A server, once it listens. By default it would end a reply as soon as somebody else asks for one."""
     options = ["--model", str(model), "--n_ctx", str(CONTEXT_TOKENS), "--interrupt_requests", "false"]
-    options += ["--host", "127.0.0.1", "--port", "0", "--verbose", "false"]
+    options += ["--host", "127.0.0.1", "--port", str(port), "--verbose", "false"]
     options += ["--n_threads", "1", "--n_threads_batch", "1"]  # see tests/backends/conftest.py
     command = [sys.executable, "-m", "llama_cpp.server", *options, *(["--api_key", key] if key else [])]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with (
+        tempfile.NamedTemporaryFile() as log,
+        subprocess.Popen(command, stdout=log, stderr=subprocess.PIPE, env=environment) as process,
+    ):
         assert process.stderr
         rest = Thread(target=process.stderr.read)  # a full pipe would stop it
         try:
             url = read_url(process.stderr.fileno())
             rest.start()
-            yield f"{url}/v1"
+            yield Engine(f"{url}/v1", process, Path(log.name))
         finally:
             process.kill()
             if rest.is_alive():
