@@ -34,7 +34,7 @@ BUDGETS = {  # lines of code of each package at most; a feature that needs a hig
     "storage": 1308,
     "prompt": 1401,
     "mcp_client": 8023,
-    "backends": 5856,
+    "backends": 5854,
     "chat": 3583,
     "mcp_servers": 1773,
     "tui": 5229,

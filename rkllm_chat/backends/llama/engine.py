@@ -182,14 +182,13 @@ def make_end_test(engine: Any) -> Callable[[int], bool]:
     return lambda token: bool(llama_cpp.llama_vocab_is_eog(vocab, token))
 
 
-def read_infill_markers(engine: Any) -> tuple[str, str, str]:
+def read_infill_markers(engine: Any) -> tuple[str, ...]:
     """Return the control tokens before a prefix, a suffix and what is between them; "" for what the model lacks."""
     import llama_cpp
 
     vocab = llama_cpp.llama_model_get_vocab(engine.model)
     names = (llama_cpp.llama_vocab_fim_pre, llama_cpp.llama_vocab_fim_suf, llama_cpp.llama_vocab_fim_mid)
-    prefix, suffix, middle = (read_token_text(engine, find(vocab)) for find in names)
-    return prefix, suffix, middle
+    return tuple(read_token_text(engine, find(vocab)) for find in names)
 
 
 def score_token(engine: Any, token: int, number: int) -> TokenScore:

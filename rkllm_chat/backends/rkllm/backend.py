@@ -62,8 +62,7 @@ _MARKER_TOKENS = 2
 _MIN_MEASURED_TOKENS = 32
 """Minimum number of prefilled tokens for a measurement of speed."""
 _MIN_LOADED_TOKENS = 64
-"""Minimum number of tokens to load from a file where nothing was measured yet: a board loaded one in 190 ms, and
-evaluated 338 tokens a second."""
+"""Minimum number of tokens to load from a file: a board loaded one in 190 ms, and evaluated 338 tokens a second."""
 _REMEMBERED_BEGINNINGS = 8
 """How many beginnings are remembered; one that returns among them is worth a file."""
 _MIN_PREFILL_TOKENS = 16
@@ -548,7 +547,7 @@ class RkllmBackend:
         if prefix == self._loaded_prefix:
             return 0
         self._loaded_prefix = prefix  # also without a file the cache begins with it, after this run
-        least = self._load_s * self._prefill_tokens_per_s or _MIN_LOADED_TOKENS
+        least = max(_MIN_LOADED_TOKENS, self._load_s * self._prefill_tokens_per_s)
         if planner.count_new_tokens(prefix) < least or self._is_new(prefix):
             return 0
         started_at = time.monotonic()
@@ -566,10 +565,8 @@ class RkllmBackend:
                 self._load_s = time.monotonic() - started_at
             else:
                 self._cache_files.save(prefix, write)
-            if stop.is_set():
-                self._loaded_prefix = ""
-            else:
-                planner.record_prefill(prefix)
+            self._loaded_prefix = "" if stop.is_set() else prefix
+            planner.record_prefill(self._loaded_prefix)
         except GenerationError as error:  # the cache only saves time; the conversation continues without it
             log.warning("prompt cache %s: %s", path, error)
             if path:
