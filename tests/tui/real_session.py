@@ -27,13 +27,14 @@ from tui.picture import draw
 
 LIMIT_S, SILENCE_S, COUNTING_S = 300.0, 0.5, 1.0
 LOCALES = {"en": "en_US.UTF-8", "ja": "ja_JP.UTF-8", "zh": "zh_CN.UTF-8"}
+QUESTION = re.compile(r"(\[y/N\]|\[q\][^]]*[:：])$")
 WORKING = re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
 
 
 def watch(screen: Screen, step: str) -> None:
     """Read until the program waits for a line; print the times in which the screen did not change."""
     started = changed = time.monotonic()
-    before, silences = list[str](), list[tuple[float, str]]()
+    before, silences, was_asked = list[str](), list[tuple[float, str]](), False
     while not (is_idle(screen) and time.monotonic() - changed > 2 * SILENCE_S):
         assert time.monotonic() < started + LIMIT_S, screen.lines()
         screen.read_some(time.monotonic() + 0.02)
@@ -43,8 +44,10 @@ def watch(screen: Screen, step: str) -> None:
                 silences.append((now - changed, f"at {changed - started:.1f} s: {shown[-160:]}"))
             before, changed = screen.emulator.display, now
             row = screen.emulator.cursor.y
-            if re.search(r"(\[y/N\]|\[q\][^[]*)$", " ".join(before[max(0, row - 1) : row + 1]).rstrip()):
+            asks = bool(QUESTION.search(" ".join(before[max(0, row - 1) : row + 1]).rstrip()))
+            if asks and not was_asked:
                 screen.type("y")
+            was_asked = asks
     print(f"{step}: {changed - started:.1f} s, {sum(silent for silent, _ in silences):.1f} s of silence")
     for silent, what in sorted(silences, reverse=True)[:5]:
         print(f"   {silent:.2f} s {what}")

@@ -114,7 +114,8 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
         """Return the index behind the tokens that are evaluated together with the one at `start`."""
         if tokens[start] < 0 and self.projector:
             return start + self.projector.count_tokens(tokens[start])
-        limit = min(len(tokens), start + self.n_batch)
+        size = self.n_batch if start or len(tokens) <= self.n_batch else 32  # small, to know the speed soon
+        limit = min(len(tokens), start + size)
         return next((index for index in range(start, limit) if tokens[index] < 0), limit)
 
     def _find_position(self, index: int) -> int:
@@ -132,5 +133,4 @@ class AbortableLlama(llama_cpp.Llama):  # type: ignore[misc]  # the package's ty
 
     def _can_truncate(self) -> bool:
         """Return whether the KV cache can be truncated; recurrent states cannot."""
-        model = self.model
-        return not (llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model))
+        return not (llama_cpp.llama_model_is_recurrent(self.model) or llama_cpp.llama_model_is_hybrid(self.model))
