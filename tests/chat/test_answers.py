@@ -217,7 +217,7 @@ REPLIES = st.lists(
 )
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(replies=REPLIES, last=st.sampled_from([LOOK, "", call_text("sail"), "look"]), rounds=st.integers(1, 4))
 def test_whatever_a_model_writes_the_turn_ends_with_a_text_and_nothing_is_changed_twice(
     replies: list[str], last: str, rounds: int
